@@ -59,4 +59,4 @@ print(grown == at_once)
 assert grown == at_once
 
 # %% [markdown]
-# A run that its time limit ended goes on with `--resume`, on any number of ranks: [clusters](../clusters.md), [SLURM](../slurm.md).
+# A run that its time limit ended goes on with `--resume`, on any number of ranks: [clusters](../clusters.md), [SLURM](../clusters.md#slurm).

@@ -34,7 +34,36 @@ def written() -> dict[str, str]:
         for name, place in _places(page):
             places.setdefault(name, place)
     pages = {f"{page.stem}.md": _page(page, places) for page in PAGES}
-    return pages | {"command-line.md": _commands_page(places)}
+    return said_once(pages) | {"command-line.md": _commands_page(places)}
+
+
+_ITEM = re.compile(r"- \*\*(`.*?`)\*\*: (.*)")
+_LONG = 60  # characters of a description that is worth a link instead
+
+
+def said_once(pages: Mapping[str, str]) -> dict[str, str]:
+    """Replace what is said of a parameter by a link where another entry has said the same."""
+    first: dict[tuple[str, str], tuple[str, str, str]] = {}
+
+    def once(line: str, page: str, title: str) -> str:
+        item = _ITEM.fullmatch(line)
+        if item is None or len(item[2]) < _LONG:
+            return line
+        key = (item[1], re.sub(r"\]\([^)]*\)", "]", item[2]))
+        home, stem, heading = first.setdefault(key, (title, page, title))
+        if (stem, heading) == (page, title):
+            return line
+        place = f"{'' if stem == page else stem}#{anchor(heading)}"
+        return f"- **{item[1]}**: As for [`{home}`]({place})."
+
+    def shortened(page: str, text: str) -> str:
+        title, lines = "", []
+        for line in text.split("\n"):
+            title = line.lstrip("# ") if re.match(r"##+ ", line) else title
+            lines.append(once(line, page, title))
+        return "\n".join(lines)
+
+    return {page: shortened(page, text) for page, text in pages.items()}
 
 
 def _places(page: Page) -> Iterator[tuple[str, str]]:
@@ -63,8 +92,10 @@ def _page(page: Page, places: dict[str, str]) -> str:
         parts += [f"## {entry.title}"]
         if inspect.isclass(entry.object):
             parts += _class(entry, shown)
-        else:
+        elif entry.parameters:
             parts += [_signature(entry.call, entry.object), shown(_doc(entry.object), entry.title)]
+        else:
+            parts += [shown(_without_parameters(_doc(entry.object)), entry.title)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -109,6 +140,11 @@ def _members(made: type) -> Iterator[tuple[str, Any]]:
             member = member.__func__  # noqa: PLW2901 - what it wraps has the docstring
         if isinstance(member, property | cached_property) or inspect.isfunction(member):
             yield name, member
+
+
+def _without_parameters(docstring: str) -> str:
+    """The docstring of a function whose parameters other entries have."""
+    return re.sub(r"(?ms)^Parameters\n-+\n.*?(?=^\w+\n-+\n)", "", docstring)
 
 
 def _doc(thing: Any) -> str:
@@ -156,37 +192,36 @@ def _parameter(parameter: inspect.Parameter) -> str:
 # ---------------------------------------------------------------- the command line
 
 _INTRO = """\
-`tauslab COMMAND --help` tells the same. What stands in brackets is the default. Exit codes: 0 done,
-1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted before there was
-anything to resume.
+`tauslab COMMAND --help` prints the same. Defaults are in parentheses. Exit codes: 0 done,
+1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted with nothing to
+resume.
 
 Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
-[`tauslab.run`]({run}): its keywords are the options, with `_` for `-`; options of a method, a device,
-an output file and of Dask are fields of the objects `tauslab.SSA`, `tauslab.TauLeaping`,
+[`tauslab.run`]({run}), whose keywords are the options with `_` for `-`. Options of a method, a
+device, an output file and Dask are fields of `tauslab.SSA`, `tauslab.TauLeaping`,
 `tauslab.Auto`, `tauslab.ODE`, `tauslab.CPU`, `tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
 `--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
-[`tauslab.dbn.build`]({build}). `--max-time` has no counterpart."""
+[`tauslab.dbn.build`]({build}). `--max-time` has no keyword."""
 _COMMAND_PAGES = {
-    "run": ("tau-leaping", "ode", "sweeps", "summaries", "large-networks", "convergence",
-            "clusters", "dask"),
-    "rdme": ("lattices", "rdme", "halo"),
+    "run": ("run", "sweeps", "tau-leaping", "ode", "large-networks", "clusters"),
+    "rdme": ("lattices", "rdme"),
     "dbn": ("dbn", "ode"),
     "rare": ("rare-events",),
-    "filter": ("particles",),
+    "filter": ("inference",),
     "petab": ("petab",),
     "sensitivity": ("sensitivities",),
     "population": ("populations",),
     "info": ("file-format",),
-    "plot": ("summaries",),
-    "report": ("tables", "file-format"),
-    "export": ("tables", "lattices", "dbn"),
-    "digest": ("file-format",),
+    "plot": ("results",),
+    "report": ("results",),
+    "export": ("results", "lattices", "dbn"),
+    "digest": ("concepts",),
     "merge": ("clusters",),
     "check": ("sbml", "model-toml", "lattices"),
     "doctor": ("clusters",),
-    "slurm": ("slurm",),
-    "bench": ("benchmarks/README",),
-    "completion": ("tutorial",),
+    "slurm": ("clusters",),
+    "bench": ("speed",),
+    "completion": ("install",),
     "help": ("index",),
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ class Entry:
 
     `title` is its heading and `call` what a user types, `signature` all of it where not every
     parameter is for users; `made_by_user` False leaves out how a class is made that only tauslab
-    makes.
+    makes, `parameters` False what other entries of the page say of parameters.
     """
 
     object: Any
@@ -30,6 +30,7 @@ class Entry:
     call: str
     made_by_user: bool = True
     signature: str = ""
+    parameters: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
     "Lattice": ("type_number",),
     "Structure": ("families",),
     "DynamicNetwork": ("known",),
+    "RareResult": ("told",),
 }  # fmt: skip
 
 PAGES = (
@@ -78,10 +80,11 @@ PAGES = (
         "Reading, running, opening",
         "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
         "stands for float64, `IntArray` for int64, `UintArray` for uint64, `Array` for any type; "
-        "shapes are told as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
+        "shapes are given as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
         "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult` or a `PopulationResult`. The [command line](command-line.md) has the same options.",
         (
-            *_entries(ts.read, ts.run),
+            *_entries(ts.read),
+            Entry(ts.run, "tauslab.run", "tauslab.run", parameters=False),
             Entry(api.run_ensemble, "tauslab.run of a network", "tauslab.run"),
             Entry(run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
             *_entries(
@@ -101,9 +104,9 @@ PAGES = (
     ),
     Page(
         "laws",
-        "Laws",
-        "The chemical master equation of a small network; [master-equation.md](../master-equation.md) tells how it "
-        "is solved.",
+        "Distributions",
+        "The chemical master equation of a small network; "
+        "[master-equation.md](../master-equation.md) describes the method.",
         (
             *_entries(ts.cme),
             _class(ts.CmeResult),
@@ -112,8 +115,8 @@ PAGES = (
     Page(
         "sensitivities",
         "Sensitivities",
-        "Derivatives of means by parameters; [sensitivities.md](../sensitivities.md) tells how they "
-        "are estimated.",
+        "Derivatives of means by parameters; [sensitivities.md](../sensitivities.md) describes the "
+        "methods.",
         (
             *_entries(ts.sensitivity),
             _class(ts.SensitivityResult),
@@ -124,8 +127,8 @@ PAGES = (
     Page(
         "particles",
         "Particles and filters",
-        "Ensembles that are advanced, weighted and resampled, and models against time courses; "
-        "[particles.md](../particles.md) shows how.",
+        "Ensembles that are advanced, weighted and resampled ([particles.md](../particles.md)), and "
+        "filters of time courses ([inference.md](../inference.md)).",
         (
             *_entries(ts.Ensemble, ts.particle_filter, ts.particle_filters, ts.exact_filter),
             _class(ts.FilterResult),
@@ -138,8 +141,7 @@ PAGES = (
     Page(
         "rare-events",
         "Rare events",
-        "Probabilities and rates that plain runs hardly ever see; "
-        "[rare-events.md](../rare-events.md) shows how.",
+        "Probabilities and rates of rare events; [rare-events.md](../rare-events.md) is the guide.",
         (
             *_entries(ts.weighted_ensemble, ts.multilevel_splitting),
             _class(ts.RareResult),
@@ -148,9 +150,8 @@ PAGES = (
     Page(
         "networks",
         "Networks",
-        "Models without space. `tauslab.read` makes one of a file ([SBML](../sbml.md), "
-        "[BioNetGen](../bionetgen-net.md), [TOML](../model-toml.md)); here is how to make one in "
-        "Python, and what can be asked of it.",
+        "Models without space. `tauslab.read` reads one from a file ([SBML](../sbml.md), "
+        "[BioNetGen](../bionetgen-net.md), [TOML](../model-toml.md)); `tauslab.Network` builds one.",
         (
             Entry(
                 ts.Network,
@@ -179,8 +180,8 @@ PAGES = (
     Page(
         "results",
         "Results",
-        "What a run of a network gives, in memory or from a file. "
-        "[file-format.md](../file-format.md) tells what the file holds for other programs.",
+        "Results of networks, in memory or from a file. "
+        "[file-format.md](../file-format.md) describes the file.",
         (
             *_entries(ts.Result, made_by_user=False),
             *_entries(result.Moments, home=result.__name__, made_by_user=False),
@@ -190,8 +191,8 @@ PAGES = (
     Page(
         "lattices",
         "Lattices",
-        "Particles that hop and react on a lattice: [lattices.md](../lattices.md) shows how a "
-        "model is built, [rdme.md](../rdme.md) what a step does. Metres, seconds, m^2/s, mol/L; "
+        "Particles that hop and react on a lattice: [lattices.md](../lattices.md) is the guide, "
+        "[rdme.md](../rdme.md) describes the method. Metres, seconds, m^2/s, mol/L; "
         "arrays and points are `[z, y, x]`. The functions of `tauslab.geometry` make a `Mask`, "
         "booleans `[z, y, x]`; their `grid` is a `tauslab.Lattice`, a `Point` is (z, y, x) in "
         "metres from the lattice's first corner, and a site is inside where its centre is. A "
@@ -207,7 +208,7 @@ PAGES = (
     Page(
         "petab",
         "PEtab problems",
-        "The objective of a fit, for many vectors at once; [petab.md](../petab.md) tells more.",
+        "The objective of a fit, for many vectors at once; [petab.md](../petab.md) is the guide.",
         (
             *_entries(petab.load, home="tauslab.petab"),
             *_entries(petab.Problem, home="tauslab.petab", made_by_user=False),
@@ -216,7 +217,7 @@ PAGES = (
     Page(
         "dbn",
         "Dynamic Bayesian networks",
-        f"{dbn.__doc__}\n[dbn.md](../dbn.md) tells more.",
+        f"{dbn.__doc__}\n[dbn.md](../dbn.md) is the guide.",
         (
             *_of(dbn, "tauslab.dbn"),
             *_entries(dbn_network.ProbabilityRows, home=dbn_network.__name__, made_by_user=False),

@@ -1,4 +1,4 @@
-"""Pictures of pages: studies of a paper on the Schlögl and Ras models, and those of docs/pictures.md.
+"""Pictures of pages: studies of a paper on the Schlögl and Ras models, and those of docs/results.md.
 
     python scripts/figures/figures.py schlogl --device cuda -o docs/figures
     python scripts/figures/figures.py ras --device cuda -o docs/figures      # under mpirun ranks share it

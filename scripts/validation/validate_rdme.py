@@ -84,7 +84,7 @@ def t11(backend: Backend, scale: float, stored: Path | None = None) -> Iterator[
 
     Against the same model by the exact program (`exact_rdme.py`), whose runs are stored: that is
     what the lattice must give.  The guide that the constants are from tells of a swing of about a
-    minute; docs/lattice-examples.md says why these constants do not give that.
+    minute; docs/validation/lattice-examples.md says why these constants do not give that.
     `stored`: what `figures_lattice.py` left of such a run.
     """
     del scale

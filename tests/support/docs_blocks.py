@@ -15,7 +15,6 @@ PAGES = [
         ROOT / "README.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
-        *sorted((ROOT / "docs" / "theory").glob("*.md")),
         *sorted((ROOT / "examples").glob("*.md")),
     )
 ]

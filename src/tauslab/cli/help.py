@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 EPILOG = """\
-tauslab help COMMAND has the options and examples of a command.
+tauslab help COMMAND lists the options of a command, with examples.
 exit codes: 0 done, 1 failure, 2 bad input, 75 stopped early and can be resumed"""
 
 EXAMPLES: Mapping[str, str] = {
@@ -159,7 +159,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise it: one sentence, on one rank."""
-        raise ConfigError(f"{message}; {self.prog} --help tells what there is")
+        raise ConfigError(f"{message}; {self.prog} --help lists the options")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what is not known in the words of the command that it was given to."""

@@ -49,21 +49,21 @@ class BatchJob:
         A number, a time, a type or a word that is not allowed.
     """
 
-    nodes: int = _count("nodes", 1, "nodes (1)")
-    gpus_per_node: int = _count("gpus-per-node", 0, "GPUs, and ranks, of a node (0)")
-    tasks_per_node: int = _count("tasks-per-node", 0, "ranks of a node (one per GPU)")
-    cpus_per_task: int = _count("cpus-per-task", 8, "cores of a rank (8)")
-    array: int = _count("array", 0, "jobs that share the rows of --table")
-    time: str = option("04:00:00", "of a job (04:00:00)", flag="--time", metavar="LIMIT")
+    nodes: int = _count("nodes", 1, "number of nodes (1)")
+    gpus_per_node: int = _count("gpus-per-node", 0, "GPUs and ranks per node (0)")
+    tasks_per_node: int = _count("tasks-per-node", 0, "ranks per node (one per GPU)")
+    cpus_per_task: int = _count("cpus-per-task", 8, "cores per rank (8)")
+    array: int = _count("array", 0, "number of jobs that share the rows of --table")
+    time: str = option("04:00:00", "time limit (04:00:00)", flag="--time", metavar="LIMIT")
     requeue: bool = option(
-        False, "stop before the limit, go back into the queue, and go on there", flag="--requeue",
+        False, "stop before the limit, requeue the job and continue", flag="--requeue",
         action="store_true",
     )  # fmt: skip
     mpi: str | None = option(
-        None, "of srun: pmix, pmi2 (by mpi4py's MPI)", flag="--mpi", metavar="TYPE"
+        None, "type for srun: pmix, pmi2 (that of mpi4py's MPI)", flag="--mpi", metavar="TYPE"
     )
     directives: tuple[str, ...] = option(
-        (), "more, such as '--partition=gpu'", flag="--sbatch", metavar="OPTIONS",
+        (), "more options of sbatch, such as '--partition=gpu'", flag="--sbatch", metavar="OPTIONS",
         read=sbatch_words, command_default="",
     )  # fmt: skip
 

@@ -65,23 +65,23 @@ class Command:
 
 
 _RESULT = _takes("file", type=Path, help="a result (.h5)")
-_JSON = _takes("--json", action="store_true", help="for programs")
+_JSON = _takes("--json", action="store_true", help="print JSON")
 _OVERWRITE = _takes("--overwrite", action="store_true", help="replace an existing file")
-_POINT = _takes("--point", type=int, metavar="P", help="of a sweep of a lattice (all)")
-_SPECIES = _takes("--species", metavar="A,B", help="these only")
+_POINT = _takes("--point", type=int, metavar="P", help="point of a lattice sweep (all)")
+_SPECIES = _takes("--species", metavar="A,B", help="only these")
 _KINDS = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes", "counts", "kymograph",
           "slice", MOVIE)  # fmt: skip
 _PICTURES = (
     _RESULT,
-    _takes("--kind", choices=_KINDS, default="auto", help="auto: what suits the data"),
-    _takes("--species", metavar="A,B", help="these (the first 4 that change)"),
+    _takes("--kind", choices=_KINDS, default="auto", help="auto: a form that suits the data"),
+    _takes("--species", metavar="A,B", help="only these (the first 4 that change)"),
     _takes("--summary", metavar="NAME", help="a recorded summary, over what was swept"),
     _takes("--t", type=float, metavar="T",
-           help="sample time of a histogram or a slice, or of a sweep"),
-    _takes("--axis", choices=("z", "y", "x"), help="of a kymograph; across a slice"),
-    _takes("--replica", type=int, default=0, metavar="R", help="of a lattice file (0)"),
+           help="sample time of a histogram, a slice or a sweep"),
+    _takes("--axis", choices=("z", "y", "x"), help="axis of a kymograph, or across a slice"),
+    _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
     _POINT,
-    _writes(".png (the default), .svg or .pdf; a movie is .gif or .mp4"),
+    _writes("picture: .png (default), .svg or .pdf; movie: .gif or .mp4"),
     _OVERWRITE,
 )  # fmt: skip
 
@@ -90,19 +90,19 @@ def _of_petab() -> Iterable[Argument]:
     from tauslab.options.values.texts import count
 
     return (
-        _takes("problem", type=Path, metavar="PROBLEM.yaml", help="of PEtab, Version 1"),
+        _takes("problem", type=Path, metavar="PROBLEM.yaml", help="PEtab problem, Version 1"),
         _takes("--parameters", type=Path, metavar="FILE",
-               help="a row of values for each vector, .tsv or .csv (the nominal ones)"),
+               help="table with a row per vector, .tsv or .csv (the nominal values)"),
         _takes("--device", choices=("auto", "cpu", "cuda"), default="auto",
-               help="where it runs (auto)"),
-        _writes("the simulation table; of several vectors a row for each", metavar="FILE.tsv"),
+               help="device (auto)"),
+        _writes("simulation table; for several vectors, a row per vector", metavar="FILE.tsv"),
         _takes("--particles", type=count, metavar="N",
-               help="also the likelihood of the model by chance, by a filter of N particles"),
-        _takes("--seed", type=int, help="of these particles (one by chance)"),
+               help="also estimate the stochastic likelihood, with N particles"),
+        _takes("--seed", type=int, help="seed of --particles (drawn by default)"),
         _takes("--molecules", action="store_true",
-               help="particles: convert amounts to molecules"),
-        _takes("--amounts", type=float, metavar="N", help="particles: count N of each unit of the "
-               "model's amounts; 1 reads them as counts"),
+               help="with --particles: convert amounts to molecules"),
+        _takes("--amounts", type=float, metavar="N", help="with --particles: molecules per "
+               "unit of the model's amounts"),
         _OVERWRITE,
         _JSON,
     )  # fmt: skip
@@ -114,12 +114,12 @@ def _of_export() -> Iterable[Argument]:
     return (
         _RESULT,
         _SPECIES,
-        _takes("--what", choices=(*WHAT, *WHAT_OF_CELLS), help="the table of trajectories (if they "
-               "were recorded), mean and sd, last values, ..."),
-        _takes("--replica", type=int, default=0, metavar="R", help="which one (0)"),
+        _takes("--what", choices=(*WHAT, *WHAT_OF_CELLS), help="which table (the "
+               "first of these that was recorded)"),
+        _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
         _POINT,
-        _takes("--steps", metavar="A:B", help="time points of a network that is written"),
-        _writes(".csv, .tsv, - to print; of a lattice .vtkhdf (ParaView) or .npy (napari); .bif"),
+        _takes("--steps", metavar="A:B", help="time points of a Bayesian network"),
+        _writes(".csv, .tsv, - to print; .vtkhdf (ParaView) or .npy of a lattice; .bif"),
         _OVERWRITE,
     )  # fmt: skip
 
@@ -129,10 +129,10 @@ def _of_check() -> Iterable[Argument | Definition]:
     from tauslab.options.values.definition import on_command_line
 
     return (
-        _takes("model", type=Path, help="as for run and rdme; - for standard input"),
+        _takes("model", type=Path, help="a model file, as for run and rdme; - for standard input"),
         _takes("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)"),
         _takes("--set", action="append", default=[], metavar="NAME=VALUE",
-               help="of a lattice, as for rdme"),
+               help="value of a lattice model, as for rdme"),
         *on_command_line(MoleculesFlag),
         _JSON,
     )  # fmt: skip
@@ -144,9 +144,9 @@ def _of_slurm() -> Iterable[Argument | Definition]:
 
     return (
         *on_command_line(BatchJob),
-        _writes("instead of printing it", metavar="FILE"),
+        _writes("file to write (printed by default)", metavar="FILE"),
         _OVERWRITE,
-        _takes("command", nargs="*", metavar="-- run MODEL ...", help="what to run"),
+        _takes("command", nargs="*", metavar="-- run MODEL ...", help="the command to run"),
     )
 
 
@@ -156,7 +156,7 @@ def _of_bench() -> Iterable[Argument | Definition]:
     from tauslab.options.values.definition import on_command_line
 
     return (
-        _takes("--case", action="append", metavar="NAME", help="one or more cases (all)"),
+        _takes("--case", action="append", metavar="NAME", help="a case; may be repeated (all)"),
         *(one for one in on_command_line(NetworkKeywords) if one.flags == ("--device",)),
         *on_command_line(CPU),
         _takes("--scale", type=float, default=1.0, help="fraction of each case's trajectories"),
@@ -175,25 +175,25 @@ COMMANDS: Mapping[str, Command] = {
         model=".toml or .lm with a lattice, a model or result .h5",
     ),
     "dbn": Command(
-        "make a dynamic Bayesian network from an ODE ensemble", "commands.dbn:process_dbn",
+        "build a dynamic Bayesian network from an ODE ensemble", "commands.dbn:process_dbn",
         model=".xml, .ant, .net, .bngl, .toml, or a result (.h5)",
     ),
     "rare": Command(
-        "find the probability, or the rate, of reaching a target seldom reached",
+        "estimate probabilities and rates of rare events",
         "particles.rare:process_rare",
         model=".xml, .ant, .net, .bngl, .toml, .lm, - for standard input",
     ),
     "filter": Command(
-        "find the likelihood of a time course, and the states behind it",
+        "estimate the likelihood and the states of a time course",
         "particles.filter:process_filter",
         (_takes("table", type=Path, metavar="DATA.csv", help="columns, one of them time"),),
         model=".xml, .ant, .net, .bngl, .toml, - for standard input",
     ),
     "petab": Command(
-        "find the objective of a PEtab problem", "commands.petab:process_petab", _of_petab
+        "compute the objective of a PEtab problem", "commands.petab:process_petab", _of_petab
     ),
     "sensitivity": Command(
-        "find how means change with parameters, with errors",
+        "estimate derivatives of means by parameters",
         "particles.sensitivity:process_sensitivity",
         model=".xml, .ant, .net, .bngl, .toml, - for standard input",
     ),
@@ -202,35 +202,35 @@ COMMANDS: Mapping[str, Command] = {
         model=".xml, .ant, .toml, - for standard input",
     ),
     "info": Command(
-        "say what a result file holds", "commands.results:process_info", (_RESULT, _JSON)
+        "describe a result file", "commands.results:process_info", (_RESULT, _JSON)
     ),
     "plot": Command(
         "draw a result file", "commands.results:process_plot", _PICTURES
     ),
     "report": Command(
-        "write a page of HTML about a result, with pictures", "commands.results:process_report",
-        (_RESULT, _writes(".html; the file's stem + .html"), _OVERWRITE),
+        "write an HTML report of a result, with pictures", "commands.results:process_report",
+        (_RESULT, _writes("report (the file's name with .html)"), _OVERWRITE),
     ),
     "export": Command(
-        "write a result for other programs: tables, frames, networks",
+        "convert a result: tables, frames, networks",
         "commands.results:process_export", _of_export,
     ),
     "digest": Command(
-        "SHA-256 of a result, the same on every machine", "commands.results:process_digest",
+        "print a SHA-256 of a result, the same on every machine", "commands.results:process_digest",
         (_RESULT, _SPECIES, _JSON),
     ),
     "merge": Command(
-        "turn a result in parts into one file", "commands.results:process_merge",
+        "merge the parts of a result into one file", "commands.results:process_merge",
         (_RESULT, _takes("--compress", type=int, default=0, metavar="1-9",
                          help="gzip level (none)")),
     ),
     "check": Command(
-        "say what a model holds and which methods can run it", "commands.check:process_check",
+        "describe a model and list the methods that can run it", "commands.check:process_check",
         _of_check,
     ),
     "doctor": Command(
-        "say what this machine offers, and each rank's device", "commands.machine:process_doctor",
-        (_takes("--folder", type=Path, metavar="DIR", help="for results (this one)"), _JSON),
+        "report this machine's compilers, devices and MPI", "commands.machine:process_doctor",
+        (_takes("--folder", type=Path, metavar="DIR", help="folder for results (this one)"), _JSON),
     ),
     "bench": Command(
         "measure the speed of this machine on known models", "commands.machine:process_bench",
@@ -238,11 +238,11 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "slurm": Command("write a batch script for SLURM", "main:write_batch_script", _of_slurm),
     "completion": Command(
-        "print a script that completes commands", "main:print_completion",
-        (_takes("shell", choices=SHELLS, help="the shell that it is for"),),
+        "print a shell completion script", "main:print_completion",
+        (_takes("shell", choices=SHELLS, help="the shell"),),
     ),
     "help": Command(
-        "tell what there is, or the options of a command", "main:tell_help",
-        (_takes("about", nargs="?", metavar="COMMAND", help="one of the commands"),),
+        "list the commands, or the options of a command", "main:tell_help",
+        (_takes("about", nargs="?", metavar="COMMAND", help="a command"),),
     ),
 }  # fmt: skip

@@ -52,33 +52,36 @@ class DbnChoices:
     """Options that a build takes as they are."""
 
     samples: int = option(
-        DEFAULT_SAMPLES, "trajectories (1e5)", flag="--samples", group="sampling", metavar="N",
+        DEFAULT_SAMPLES, "number of trajectories (1e5)",
+        flag="--samples", group="sampling", metavar="N",
         stored=Stored(always=True, read=int), read=parse_samples,
         check=whole(1, MOST_TRAJECTORIES), doc="Number of trajectories.",
     )  # fmt: skip
     seed: int | None = option(
-        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
+        None, "64-bit seed; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
         doc="64 bits; drawn and stored by default.",
     )  # fmt: skip
     spacing: Spacing = option(
-        "equal", "of intervals (equal)", flag="--spacing", group="method", choices=SPACINGS,
+        "equal", "intervals of equal width (default) or at quantiles",
+        flag="--spacing", group="method", choices=SPACINGS,
         check=word(*SPACINGS),
         doc="Of intervals: ``equal`` widths, or ``quantile``: equally many samples of the pilot.",
     )  # fmt: skip
     resume: bool = option(
-        False, "go on with a stopped build", flag="--resume", group="output",
+        False, "continue a stopped build", flag="--resume", group="output",
         action="store_true", doc="Go on with a build that was stopped.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
     counting: Counts = option(
-        "auto", "on a GPU: in the blocks that integrate", flag="--counting", choices=COUNTINGS,
+        "auto", "on a GPU: count during the integration, or after it",
+        flag="--counting", choices=COUNTINGS,
         check=word(*COUNTINGS),
         doc="Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; "
         "``after``, kernels of their own; ``auto``. Changes no count.",
     )  # fmt: skip
     block: int | None = option(
-        None, "trajectories that a rank takes at once", flag="--block", type=int, metavar="N",
+        None, "trajectories per unit of work", flag="--block", type=int, metavar="N",
         check=whole(1, MOST_TRAJECTORIES), doc="Trajectories that a rank takes at once.",
     )  # fmt: skip
 
@@ -242,12 +245,12 @@ class DbnKeywords(Times, DbnChoices):
     """The keywords of `tauslab.dbn.build`."""
 
     unknown: Sequence[str] = option(
-        (), "parameters, or initial amounts of species", flag="--unknown", group="model",
+        (), "unknown parameters, or initial amounts of species", flag="--unknown", group="model",
         metavar="A,B", stored=Stored(apart=True),
         doc="Parameters, and species whose initial amounts are unknown.",
     )  # fmt: skip
     ranges: Mapping[str, tuple[float, float]] | None = option(
-        None, "where an unknown is drawn; what is cut into intervals", flag="--range",
+        None, "range of an unknown, or range of a variable to divide", flag="--range",
         group="model", action="append", metavar="NAME=LO:HI",
         read=parse_ranges,
         doc="Of unknowns, which are drawn uniformly; half to twice the model's value by default. "
@@ -258,7 +261,7 @@ class DbnKeywords(Times, DbnChoices):
         'Other distributions of unknowns, such as ``["k1=lognormal(0,0.3)"]``.'
     )
     set: Mapping[str, float] | None = option(
-        None, "value of a parameter or initial amount; @FILE: of many", flag="--set",
+        None, "value of a parameter or initial amount; @FILE: one per line", flag="--set",
         group="model", action="append", metavar="NAME=VALUE", read=assignments,
         doc="Values by name.",
     )  # fmt: skip
@@ -266,16 +269,17 @@ class DbnKeywords(Times, DbnChoices):
         None, doc="How the equations are integrated, `tauslab.ODE`; by ``dopri5`` by default.",
     )  # fmt: skip
     intervals: int | Mapping[str, int] = option(
-        DEFAULT_INTERVALS, "intervals of all nodes (5), or of one", flag="--intervals",
+        DEFAULT_INTERVALS, "number of intervals of all nodes (5), or of one", flag="--intervals",
         group="method", action="append", metavar="[NAME=]K",
         doc="Intervals of every node, or by name (5 for the others).",
     )  # fmt: skip
     edges: Mapping[str, Numbers] | None = option(
-        None, "intervals of a node", flag="--edges", group="method", action="append",
+        None, "edges of the intervals of a node", flag="--edges", group="method", action="append",
         metavar="NAME=a,b,c", read=parse_edges, doc="Increasing edges of intervals, by name.",
     )  # fmt: skip
     output: Name | Output | None = option(
-        None, "(MODEL's stem + .dbn.h5)", flag=("-o", "--output"), group="output", type=Path,
+        None, "result file (the name of MODEL with .dbn.h5)",
+        flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="File to write, or `tauslab.Output`.",
     )  # fmt: skip
     device: Device = device_option()

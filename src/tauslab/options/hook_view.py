@@ -34,11 +34,11 @@ class LatticeView:
 
     Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU; `particles` may be
     changed by hand. On several ranks every rank calls the hook and
-    sees its slab: all must call the same methods in the same order, and get the same answers, those
-    of the whole lattice.
+    sees its slab: all must call the same methods in the same order, and get the same answers about
+    the whole lattice.
 
     ``memory`` is what a hook notes for its next calls: names and JSON values, the same on all
-    ranks; stored in checkpoints, so that a resumed run goes on with it.
+    ranks; stored in checkpoints, so that a resumed run continues with it.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class LatticeView:
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Values of the model's parameters; in a sweep, those of this run's point."""
+        """Values of the model's parameters; in a sweep, of this run's point."""
         return self._lattice.parameters
 
     @property
@@ -140,7 +140,7 @@ class LatticeView:
     def add(self, species: str, positions: npt.ArrayLike) -> None:
         """Put a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits.
 
-        Positions are those of the whole lattice; each rank takes those in its slab.
+        Positions refer to the whole lattice; each rank uses the ones in its slab.
         """
         particle = self.number(species) + 1
         places, shape = self._positions(species, positions), self._lattice.shape

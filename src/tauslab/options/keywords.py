@@ -38,7 +38,7 @@ assert set(get_args(DeviceWord)) >= set(DEVICES)
 def device_option(*, python: bool = True) -> Device:
     """The device, an option of every job."""
     return option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
+        "auto", "auto: a GPU if there is one", flag="--device", group="cluster",
         choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
         python=python,
     )  # fmt: skip
@@ -47,8 +47,8 @@ def device_option(*, python: bool = True) -> Device:
 def sample_option(doc: str, *, follows: str = "") -> Any:
     """Distributions of what is drawn for each trajectory of equations."""
     return option(
-        (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
-        "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and deviation of the logarithm, "
+        (), "value drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
+        "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and sd of the logarithm, "
         "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
         action="append", metavar="NAME=FORM",
         stored=Stored(apart=True, read=drawn, follows=follows), doc=doc,
@@ -57,7 +57,7 @@ def sample_option(doc: str, *, follows: str = "") -> Any:
 
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
-    "sampled: the values that were drawn"
+    "sampled: the parameters that were sampled"
 )
 
 
@@ -65,7 +65,7 @@ _RECORD = (
 @dataclass(frozen=True, kw_only=True)
 class _Count:
     n: int | None = option(
-        None, "trajectories at each point (1000; 1 of ode where nothing is drawn)", flag="-n",
+        None, "trajectories per point (1000; 1 for ode without random values)", flag="-n",
         group="sampling", type=count, stored=Stored(apart=True),
         doc="Number of trajectories; with a sweep, at each of its points. By default 1000; 1 of "
         "``ode`` where all would be the same: nothing is drawn or given for each.",
@@ -83,11 +83,12 @@ class Times:
         doc="Last sample time; by default the model's own, where it has one.",
     )  # fmt: skip
     points: int | None = option(
-        None, "sample times from 0 to T (101)", flag="--points", group="sampling", type=count,
+        None, "number of sample times from 0 to T (101)",
+        flag="--points", group="sampling", type=count,
         metavar="K", doc="Number of sample times from 0 to `t_end`, both included (101).",
     )  # fmt: skip
     times: Values | None = option(
-        None, "sample times, one a line", flag="--times", group="sampling", type=Path,
+        None, "file of sample times, one per line", flag="--times", group="sampling", type=Path,
         metavar="FILE", read=read_times, unit="time of the model",
         doc="Sample times ``[time]``, or one, in place of `t_end` and `points`.",
     )  # fmt: skip
@@ -99,20 +100,21 @@ class CommonChoices:
     """Options that a job of an ensemble takes as they are; `tauslab.simulator` has them too."""
 
     max_steps: int = option(
-        MAX_STEPS, "events of a trajectory at most", flag="--max-steps", type=count, metavar="N",
+        MAX_STEPS, "maximum number of events per trajectory",
+        flag="--max-steps", type=count, metavar="N",
         stored=Stored(always=True), check=whole(1, MAX_STEPS),
         doc="Steps (events, and leaps) after which a trajectory is given up (status "
         "``step_limit``).",
     )  # fmt: skip
     common: bool = option(
-        False, "points share their random numbers: ssa with a stream for each reaction",
+        False, "use common random numbers at all points (ssa)",
         flag="--common", group="sampling", action="store_true", stored=Stored(),
         doc="Of ``ssa``: trajectories of the same number have the same random numbers at every "
         "point of a sweep, in every row of values and in every run with the seed, a stream for "
         "each reaction, so that differences of scenarios vary less: docs/sweeps.md.",
     )  # fmt: skip
     block: int | None = option(
-        None, "trajectories in a storage block", flag="--block", type=int, metavar="N",
+        None, "trajectories per storage block", flag="--block", type=int, metavar="N",
         check=whole(1, 2**31 - 1),
         doc="Trajectories in a storage block, the unit of writing and resuming.",
     )  # fmt: skip
@@ -134,16 +136,16 @@ class EnsembleChoices:
         0, "number of the first point (0)", flag="--first-point", group="sampling", type=count,
         metavar="N", stored=Stored(absent=0),
         check=unless_none(whole(0, MOST_POINTS - 1)),
-        doc="Number of the first point of a sweep: points 0 to 9 of a table of 100, and those from "
-        "10 on as a run with ``first_point=10``, are together those of one run.",
+        doc="Number of the first point of a sweep: a run of points 0 to 9 of a table of 100, and "
+        "one of the others with ``first_point=10``, have together the bits of one run.",
     )  # fmt: skip
     note: str = option(
-        "", "a remark that the file keeps", flag="--note", group="output", metavar="TEXT",
+        "", "remark to store in the file", flag="--note", group="output", metavar="TEXT",
         stored=Stored(decides=False), check=unless_none(line(1000)),
         doc="A remark, of one line, that the file keeps and ``tauslab info`` shows.",
     )  # fmt: skip
     seed: int | None = option(
-        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
+        None, "64-bit seed; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
         doc="64 bits: the same seed gives the same bits on any device and any number of ranks. "
         "Drawn and stored in the result by default.",
@@ -157,19 +159,20 @@ class EnsembleChoices:
         type=count, metavar="N",
         doc="Add so many trajectories, at each point, to the finished result in `output`, as one "
         "run with all of them would have given it. `n` is not used; times, species, points of a "
-        "sweep and options of the method that are not given are those of the file.",
+        "sweep and options of the method that are not given are taken from the file.",
     )  # fmt: skip
     append_to: int | None = option(
-        None, "as --append, until there are N in all", flag="--append-to", group="sampling",
+        None, "add trajectories until a finished file has N", flag="--append-to", group="sampling",
         type=count, metavar="N",
         doc="As `append`, but by the number that the file has in the end: where it has them, "
         "nothing is added, so that the same command may be given again.",
     )  # fmt: skip
     until: str | None = option(
-        None, "'mean(X) rel 0.01', 'P(X>300 at 10) ci 0.001'; at most -n", flag="--until",
+        None, "add trajectories, at most -n, until a precision is reached: 'mean(X) rel 0.01', "
+        "'P(X>300 at 10) ci 0.001'", flag="--until",
         group="sampling", metavar="WHAT",
         doc="Add trajectories until a 95 % confidence interval is narrow enough, `n` at most: "
-        '``"mean(X) rel 0.01"``, ``"P(X>300 at 10) ci 0.001"``, see docs/convergence.md.',
+        '``"mean(X) rel 0.01"``, ``"P(X>300 at 10) ci 0.001"``, see docs/run.md.',
     )  # fmt: skip
 
 
@@ -179,7 +182,7 @@ class _CommonKeywords:
     """The keywords that `tauslab.run` and `tauslab.simulator` share."""
 
     method: MethodWord | Method | None = option(
-        None, "ssa (default): exact; tau: leaping; auto: tau where it pays and errs little; ode",
+        None, "ssa: exact (default); tau: leaps; auto: leaps if fast and accurate; ode: equations",
         flag="--method", group="method", choices=METHODS,
         stored=Stored(apart=True),
         doc="How trajectories are made: ``ssa``, exact, is the default; ``tau``, tau-leaping with "
@@ -188,7 +191,7 @@ class _CommonKeywords:
         "`tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, `tauslab.ODE`.",
     )  # fmt: skip
     species: Sequence[str] | str | None = option(
-        None, "record these only", flag="--species", group="output", metavar="A,B",
+        None, "record only these", flag="--species", group="output", metavar="A,B",
         doc="Names to record; all by default.",
     )  # fmt: skip
     record: str | Sequence[str] | None = option(
@@ -219,20 +222,20 @@ class PointsKeywords:
     """Points at which other values hold."""
 
     sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = option(
-        None, "values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
+        None, "values of a grid: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
         flag="--sweep", group="model", action="append", metavar="NAME=FORM", read=parse_sweep,
         doc="Values of parameters and initial amounts by name; the points are all combinations, "
         "the first name the slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, "
         "``list:a,b,c``.",
     )  # fmt: skip
     design: tuple[str, int] | str | None = option(
-        None, "N points in the ranges: sobol:N, lhs:N", flag="--design", group="model",
+        None, "N points in the ranges of --sweep: sobol:N, lhs:N", flag="--design", group="model",
         metavar="KIND:N",
         doc='``("sobol", N)`` or ``("lhs", N)``: N points in the ranges that `sweep` gives, each '
         '``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``; which points, the seed decides.',
     )  # fmt: skip
     table: Table | None = option(
-        None, "a point per row, CSV or Parquet", flag="--table", group="model", type=Path,
+        None, "points, one per row, CSV or Parquet", flag="--table", group="model", type=Path,
         metavar="FILE",
         doc="Points one by one: a column of values for each name, or a CSV or Parquet file of "
         "them.",
@@ -247,13 +250,14 @@ class NetworkKeywords(
     """The keywords of `tauslab.run` for a network."""
 
     set: Mapping[str, Values] | None = option(
-        None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
+        None, "value of a parameter or initial amount; @FILE: one per line", flag="--set",
         group="model", action="append", metavar="NAME=VALUE", read=assignments,
         doc="Values of parameters and initial amounts (molecules) of species by name: a number "
         "for all trajectories, or an array ``[n]`` with one for each.",
     )  # fmt: skip
     output: Name | Output | None = option(
-        None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
+        None, "result file (the name of MODEL with .h5)",
+        flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
         "stays in memory, on every rank.",
     )  # fmt: skip
@@ -275,17 +279,18 @@ class MoleculesFlag:
     """`tauslab.in_molecules` and `tauslab.with_net_laws`, for the command line."""
 
     molecules: bool = option(
-        False, "of SBML whose amounts are moles: count molecules (others count them already)",
+        False, "convert SBML amounts in moles to molecules",
         flag="--molecules", group="model", action="store_true", python=False,
         in_python=lambda _: "ts.in_molecules(model)",
     )  # fmt: skip
     amounts: float | None = option(
-        None, "read amounts as counts, or as F counts a unit", flag="--amounts", group="model",
+        None, "read one unit of amount as one count, or as F counts",
+        flag="--amounts", group="model",
         type=counts_of_a_unit, metavar="counts|F", python=False,
         in_python=lambda v: f"ts.in_molecules(model, {1 if v == 'counts' else v or '...'})",
     )  # fmt: skip
     net_laws: bool = option(
-        False, "let reactions go backwards while their law is negative", flag="--net-laws",
+        False, "run reactions backwards while their rate is negative", flag="--net-laws",
         group="model", action="store_true", python=False,
         in_python=lambda _: "ts.with_net_laws(model)",
     )  # fmt: skip
@@ -297,11 +302,11 @@ class AnswerFlags:
     """Flags for what the command line prints at the end of a run."""
 
     json: bool = option(
-        False, "for programs: the summary as JSON, and nothing else", flag="--json",
+        False, "print only the summary, as JSON", flag="--json",
         group="output", action="store_true", python=False,
     )  # fmt: skip
     verbose: bool = option(
-        False, "say why each choice was made", flag="--verbose", group="output",
+        False, "explain automatic choices", flag="--verbose", group="output",
         action="store_true", python=False,
     )  # fmt: skip
 
@@ -312,7 +317,7 @@ class CrossCheckFlag:
     """A comparison that the command line alone makes."""
 
     cross_check: bool = option(
-        False, "compare with the master equation, where the model is small enough",
+        False, "compare a small model with the master equation",
         flag="--cross-check", group="output", action="store_true", python=False,
     )  # fmt: skip
 
@@ -323,6 +328,6 @@ class TimeLimitFlag:
     """A limit that the command line alone has."""
 
     max_time: str | None = option(
-        None, "stop after so long, for --resume", flag="--max-time", group="cluster",
+        None, "stop after this time; --resume continues", flag="--max-time", group="cluster",
         metavar="H:M:S", python=False,
     )  # fmt: skip

@@ -65,7 +65,7 @@ class LatticeChoices:
         doc="End of model time; by default the model's own.",
     )  # fmt: skip
     count_every: int | None = option(
-        None, "steps between counts (a 1000th)", flag="--count-every", group="sampling",
+        None, "steps between counts (1/1000 of the run)", flag="--count-every", group="sampling",
         type=count, metavar="N", stored=Stored(always=True), check=whole(1, MOST_STEPS),
         doc="Steps between counts (about a thousand counts by default).",
     )  # fmt: skip
@@ -81,13 +81,13 @@ class LatticeChoices:
         "several ranks.",
     )  # fmt: skip
     max_hop: float = option(
-        MAX_HOP, "hop probability at most (1/6)", flag="--max-hop", group="method", type=float,
+        MAX_HOP, "maximum hop probability (1/6)", flag="--max-hop", group="method", type=float,
         metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),
         doc="Largest hop probability to one side (1/6), below 1/2: a longer step is divided into "
         "passes.",
     )  # fmt: skip
     seed: int | None = option(
-        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
+        None, "64-bit seed; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
         doc="64 bits: the same seed gives the same bits on any device. Drawn and stored in the "
         "result by default.",
@@ -99,25 +99,25 @@ class LatticeChoices:
         "sizes suggest.",
     )  # fmt: skip
     engine: Engine = option(
-        "auto", "how the lattice is kept (by the model)", flag="--engine", choices=ENGINES,
+        "auto", "storage of the lattice (chosen by the model)", flag="--engine", choices=ENGINES,
         check=word(*ENGINES), group="method",
         doc="How the lattice is kept while it runs, which decides the bits of the result: "
         "``planes`` (numbers of particles in bit planes), ``slots``, or ``auto``: by the model.",
     )  # fmt: skip
     halo: Halo = option(
-        "auto", "how planes travel (auto)", flag="--halo", choices=HALOS,
+        "auto", "transport of edge planes between ranks (auto)", flag="--halo", choices=HALOS,
         check=word(*HALOS),
         doc="How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, "
         "``shared``, ``host``, ``mpi``. Changes no result.",
     )  # fmt: skip
     halo_depth: int = option(
-        0, "planes at a time (by size and transport)", flag="--halo-depth", type=count,
+        0, "planes per message (by size and transport)", flag="--halo-depth", type=count,
         metavar="K", check=whole(0, MOST_STEPS),
         doc="How many planes travel at a time (0: by size and transport). Changes no "
         "result.",
     )  # fmt: skip
     rebalance_every: float | None = option(
-        None, "seconds between new cuts; 0: never", flag="--rebalance-every", type=float,
+        None, "seconds between load balancing; 0: never", flag="--rebalance-every", type=float,
         metavar="S", unit="s", check=number(lambda s: s >= 0, "a number of 0 or more"),
         doc="Time between new cuts into slabs, made where their times "
         "differ; 0: never. By default with checkpoints.",
@@ -128,7 +128,8 @@ class LatticeChoices:
         doc="Time between checkpoints; frames are checkpoints too.",
     )  # fmt: skip
     checkpoint_steps: int = option(
-        0, "steps (none)", flag="--checkpoint-steps", group="output", type=count, metavar="N",
+        0, "steps between checkpoints (none)",
+        flag="--checkpoint-steps", group="output", type=count, metavar="N",
         check=whole(0, MOST_STEPS),
         doc="Steps between checkpoints; 0: none.",
     )  # fmt: skip
@@ -145,7 +146,7 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
     """The keywords of `tauslab.run` for a lattice."""
 
     set: Mapping[str, float] | None = option(
-        None, "value of a parameter, or number of particles of a species at the start",
+        None, "value of a parameter, or initial number of particles",
         flag="--set", group="model", action="append", metavar="NAME=VALUE", read=assignments,
         doc="Values of parameters, and numbers of particles of species at the start, by name.",
     )  # fmt: skip
@@ -156,13 +157,14 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
     )  # fmt: skip
     device: Device = device_option()
     output: Name | Output | None = option(
-        None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
+        None, "result file (the name of MODEL with .h5)",
+        flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
         "lies in a temporary file.",
     )  # fmt: skip
     stop: Callable[[], bool] | None = option(
         None, doc="Asked twice a second; True, on any rank, ends the run with a checkpoint and "
-        "`StoppedEarly`, and ``resume=True`` goes on; without `output` nothing is left.",
+        "`StoppedEarly`, and ``resume=True`` continues; without `output` nothing is left.",
     )  # fmt: skip
     comm: Any = comm_option()
 

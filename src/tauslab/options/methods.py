@@ -73,13 +73,13 @@ class _Pilot(_Checked):
     """Settings of exact simulation of large networks."""
 
     team: int = option(
-        0, "threads a trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
+        0, "GPU threads per trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=_check_team,
         doc="Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by "
         "device and number of trajectories. Changes no result.",
     )  # fmt: skip
     presimulation: int | None = option(
-        None, "events of a pilot", flag="--presimulation", metavar="N", type=count,
+        None, "events of the pilot simulation", flag="--presimulation", metavar="N", type=count,
         stored=Stored(absent=0, follows="selector"),
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=whole(0, 2**31 - 1),
         doc="Of large networks: events of the pilot that orders reactions and species by how "
@@ -94,17 +94,19 @@ class _Leaps(_Checked):
     """Settings of leaps."""
 
     epsilon: float = option(
-        DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
+        DEFAULT_EPSILON, "error control of leaps (0.03)",
+        flag="--epsilon", group="method", type=float,
         metavar="E", stored=Stored(always=True),
         elsewhere="is the error of leaps: use it with {tau} or auto",
         check=number(lambda epsilon: 0 < epsilon <= 1, "above 0, at most 1"),
         doc="Bound on the expected relative change of every propensity in a leap.",
     )  # fmt: skip
     post_leap_check: bool = option(
-        False, "shorten leaps that changed too much", flag="--post-leap-check", group="method",
+        False, "reject leaps that changed a species too much",
+        flag="--post-leap-check", group="method",
         action="store_true", stored=Stored(),
         elsewhere="has nothing to check with {method}: use it with tau or auto",
-        doc="Check every leap after it was made, and shorten those in which a species changed by "
+        doc="Check every leap after it was made, and shorten leaps in which a species changed by "
         "more than `epsilon` allows. More accurate, and slower.",
     )  # fmt: skip
 
@@ -126,16 +128,17 @@ class SSA(_Pilot):
 
     word: ClassVar[MethodWord] = "ssa"
     selector: Selector | None = option(
-        None, "how ssa finds the next reaction", flag="--selector", group="method",
+        None, "how ssa selects the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
-        doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is found; "
+        doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is selected; "
         "all draw from the same distribution. By default the network decides, or its pilot: see "
         "docs/large-networks.md.",
     )  # fmt: skip
 
     delay_queue: int = option(
-        DELAY_QUEUE, "delayed reactions that may wait (1024)", flag="--delay-queue", metavar="N",
+        DELAY_QUEUE, "maximum number of pending delayed reactions (1024)",
+        flag="--delay-queue", metavar="N",
         type=count, stored=Stored(), check=whole(1, MOST_DELAYED),
         elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
         doc="Delayed reactions, and changes that formulas look back at, that may wait in a "
@@ -199,7 +202,7 @@ class ODE:
 
     word: ClassVar[MethodWord] = "ode"
     solver: Solver | None = option(
-        None, "auto; rk4 where --substeps are given; of dbn dopri5", flag="--ode-solver",
+        None, "default: auto; rk4 with --substeps; dopri5 for dbn", flag="--ode-solver",
         group="method", choices=SOLVERS, stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``rk4``, with fixed steps; ``dopri5`` or ``rosenbrock`` (for stiff equations), whose "
         "steps adapt; ``auto``, one of the last two by a pilot that counts steps. By default "
@@ -211,18 +214,18 @@ class ODE:
         doc="Of ``rk4``: steps from sample to sample (10).",
     )  # fmt: skip
     rtol: float | None = option(
-        None, "relative error of a step (1e-6)", flag="--rtol", group="method", type=float,
+        None, "relative tolerance (1e-6)", flag="--rtol", group="method", type=float,
         metavar="E", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
         doc="Of the others: relative error of a variable in a step (1e-6).",
     )  # fmt: skip
     atol: float | None = option(
-        None, "absolute error of a step (1e-9)", flag="--atol", group="method", type=float,
+        None, "absolute tolerance (1e-9)", flag="--atol", group="method", type=float,
         metavar="E", stored=Stored(always=True, follows="solver"), unit="that of amounts",
         elsewhere=_OF_EQUATIONS,
         doc="Of the others: absolute error of a variable in a step (1e-9).",
     )  # fmt: skip
     precision: Precision | None = option(
-        None, "of ode: double or single", flag="--precision", group="method",
+        None, "precision of ode", flag="--precision", group="method",
         choices=sorted(PRECISIONS), stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``double`` (default) or ``single``.",
     )  # fmt: skip
@@ -233,13 +236,13 @@ class ODE:
         "Changes no result.",
     )  # fmt: skip
     warps: int | None = option(
-        None, "of layout warps (2)", flag="--ode-warps",
+        None, "warps per trajectory in layout warps (2)", flag="--ode-warps",
         elsewhere=_OF_EQUATIONS, type=int, metavar="C",
         doc="Of layout ``warps``: over how many the equations are spread (2). Changes no "
         "result.",
     )  # fmt: skip
     delay_history: int | None = option(
-        None, "steps kept where equations look back (4096)", flag="--delay-history", metavar="N",
+        None, "integration steps stored for delays (4096)", flag="--delay-history", metavar="N",
         type=count, stored=Stored(), elsewhere=_OF_EQUATIONS,
         doc="Of equations with delays: steps of a trajectory that are kept, 24 bytes each and 40 "
         "for each delayed variable; a delay that needs more ends the trajectory with status "

@@ -72,7 +72,7 @@ Device: TypeAlias = DeviceWord | CPU | GPU
 @declared
 @dataclass(frozen=True)
 class Dask:
-    """Workers of Dask, in place of the ranks of this launch; see docs/dask.md.
+    """Workers of Dask, in place of the ranks of this launch; see docs/clusters.md.
 
     Parameters
     ----------
@@ -85,18 +85,18 @@ class Dask:
     """
 
     scheduler: Any = option(
-        None, "of dask: local, slurm, an address or a .json file", flag="--scheduler",
+        None, "Dask scheduler: local, slurm, an address or a .json file", flag="--scheduler",
         group="cluster", metavar="WHERE",
         doc="``local`` (default) starts workers on this machine, ``slurm`` as SLURM jobs; or the "
         "address or file of a scheduler, or a `distributed.Client`.",
     )  # fmt: skip
     workers: int | str | None = option(
-        None, "of dask: how many to start, or fewest and most", flag="--workers",
+        None, "number of Dask workers, or minimum:maximum", flag="--workers",
         group="cluster", metavar="N|A:B",
         doc='Of ``local`` and ``slurm``: how many, or fewest and most, ``"1:16"``.',
     )  # fmt: skip
     sbatch: str = option(
-        "", "of slurm: for the jobs of Dask workers", flag="--sbatch", group="cluster",
+        "", "sbatch options for jobs of Dask workers", flag="--sbatch", group="cluster",
         metavar="OPTIONS", doc="Of ``slurm``: options for the workers' jobs, such as "
         '``"--partition=gpu --gpus=1"``.',
     )  # fmt: skip
@@ -155,13 +155,13 @@ class Output:
         doc="Of a network: level of gzip for the samples, 1 to 9; 0 for none.",
     )  # fmt: skip
     writer: Writer = option(
-        "auto", "how ranks write (auto)", flag="--writer", group="cluster", choices=WRITERS,
+        "auto", "how several ranks write (auto)", flag="--writer", group="cluster", choices=WRITERS,
         check=check_writer,
         doc="Of a network: how several ranks write: ``mpio`` (together), ``parts``, or ``auto``; "
         "see docs/clusters.md.",
     )  # fmt: skip
     mpi_hints: Mapping[str, str] | None = option(
-        None, "of mpio: for MPI-IO", flag="--mpi-hint", group="cluster", action="append",
+        None, "hint for MPI-IO", flag="--mpi-hint", group="cluster", action="append",
         metavar="NAME=VALUE",
         doc="Of ``mpio``: hints to MPI-IO by name; other writers take none.",
     )  # fmt: skip
@@ -236,19 +236,19 @@ class ExecutorFlags:
     """Flags of Dask that the command line spells in another way than Python."""
 
     executor: str = option(
-        "mpi", "the ranks of this launch, or Dask", flag="--executor", group="cluster",
+        "mpi", "MPI ranks (default) or Dask workers", flag="--executor", group="cluster",
         choices=EXECUTORS,
         in_python=lambda v: "executor=ts.Dask()" if v == "dask" else "executor=" + "None" * bool(v),
     )  # fmt: skip
     dask_tls_ca: Path | None = option(
-        None, "of dask: PEM file of the authority, for connections in TLS", flag="--dask-tls-ca",
+        None, "Dask with TLS: PEM file of the certificate authority", flag="--dask-tls-ca",
         group="cluster", type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
     )  # fmt: skip
     dask_tls_cert: Path | None = option(
-        None, "PEM file of the certificate that it has signed", flag="--dask-tls-cert",
+        None, "Dask with TLS: PEM file of the certificate", flag="--dask-tls-cert",
         group="cluster", type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
     )  # fmt: skip
     dask_tls_key: Path | None = option(
-        None, "PEM file of the certificate's key", flag="--dask-tls-key", group="cluster",
+        None, "Dask with TLS: PEM file of the private key", flag="--dask-tls-key", group="cluster",
         type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
     )  # fmt: skip

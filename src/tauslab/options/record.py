@@ -118,7 +118,7 @@ def _histogram(word: str) -> HistogramSpec:
 
 @dataclass(frozen=True)
 class SummarySpec:
-    """A summary as the user spells it; definitions in docs/summaries.md.
+    """A summary as the user spells it; definitions in docs/run.md.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from tauslab.model.expressions.host_math import evaluate
 
 INF, NAN = math.inf, math.nan
 
-# The bound per function in docs/portable-math.md, in units of the last place.
+# The bound per function in docs/developers/portable-math.md, in units of the last place.
 BOUNDS = {"exponential": 0.85, "log": 0.75, "exp": 0.75, "pow": 0.6, "sin": 0.75, "cos": 0.75,
           "tan": 0.9}  # fmt: skip
 OTHER_BOUND = 0.55

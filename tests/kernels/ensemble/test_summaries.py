@@ -1,4 +1,4 @@
-"""Summaries of known traces, on each device: what the definitions of docs/summaries.md give."""
+"""Summaries of known traces, on each device: what the definitions of docs/run.md give."""
 
 from __future__ import annotations
 

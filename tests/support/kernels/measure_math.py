@@ -231,7 +231,7 @@ def max_ulp(probe: Probe, domain: Domain, n: int, seed: int = 1) -> float:
 
 
 def print_errors(probe: Probe, n: int) -> None:
-    """The table of docs/portable-math.md."""
+    """The table of docs/developers/portable-math.md."""
     print(f"| function | arguments | max error, ulp ({n} arguments) |\n|---|---|---|")
     for domain in DOMAINS:
         print(f"| {domain.name} | {domain.text()} | {max_ulp(probe, domain, n):.3f} |", flush=True)

@@ -1,4 +1,4 @@
-"""The pages as a site: all are in its contents, and mkdocs finds nothing to complain of."""
+"""The pages as a site: its contents are all pages that are not excluded, and mkdocs builds it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,36 @@ import pytest
 import reference
 from places import ROOT
 
-CONTENTS = re.findall(r"(?m)^ *- (?:.*: )?([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text())
+CONFIGURATION = (ROOT / "mkdocs.yml").read_text()
+CONTENTS = re.findall(r"(?m)^ *- (?:.*: )?([\w/.-]+\.md)$", CONFIGURATION)
+EXCLUDED = re.findall(r"(?m)^  /([\w-]+)/", CONFIGURATION)
+LINK = re.compile(r"\]\(([^()\s#:]+)")
+
+
+def source(page):
+    """File of a page of the site."""
+    outside = page.removeprefix("repository/")
+    return ROOT / outside if outside != page else ROOT / "docs" / page
 
 
 def test_contents_are_all_pages():
-    pages = {path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")}
+    paths = (path.relative_to(ROOT / "docs") for path in ROOT.glob("docs/**/*.md"))
+    pages = {path.as_posix() for path in paths if path.parts[0] not in EXCLUDED}
     pages |= {f"reference/{name}" for name in reference.written()}
     inside = [page for page in CONTENTS if not page.startswith("repository/")]
     assert sorted(inside) == sorted(pages)
 
 
-def test_contents_outside_of_docs_are_there():
-    prefix = "repository/"
-    outside = [page.removeprefix(prefix) for page in CONTENTS if page.startswith(prefix)]
-    assert "README.md" in outside
-    assert [page for page in outside if not (ROOT / page).is_file()] == []
+def test_pages_link_to_pages_of_the_site_and_to_files():
+    written = [page for page in CONTENTS if not page.startswith("reference/")]
+    inside = {source(page).resolve() for page in CONTENTS}
+    leading_out = [
+        (page, link)
+        for page in written
+        for link in LINK.findall(source(page).read_text())
+        if link.endswith(".md") and (source(page).parent / link).resolve() not in inside
+    ]
+    assert leading_out == []
 
 
 def test_the_site_builds(tmp_path):
@@ -38,10 +53,11 @@ def test_the_site_builds(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     html = (tmp_path / "index.html").read_text()
-    assert 'href="repository/index.html"' in html
+    assert 'href="install.html"' in html
     assert (tmp_path / "repository" / "examples" / "telegraph.toml").is_file()
-    theory = (tmp_path / "theory" / "exact.html").read_text()
-    assert "<math " in theory
-    assert "arithmatex" not in theory, "a formula was left as it was"
+    assert not (tmp_path / "developers").exists()
+    formulas = (tmp_path / "concepts.html").read_text()
+    assert "<math " in formulas
+    assert "arithmatex" not in formulas, "a formula was left as it was"
     options = (tmp_path / "reference" / "command-line.html").read_text()
-    assert "<code>--method auto|ssa|tau|ode</code>" in options
+    assert "<code>--method ssa|tau|auto|ode</code>" in options

@@ -60,7 +60,7 @@ class DataKeywords:
     data: Any
     _: KW_ONLY
     observe: Observe | None = option(
-        None, "noise of a column: normal(sd), poisson(scale), ...; NAME: what it measures",
+        None, "noise of a column: normal(sd), poisson(scale), ...; NAME: the measured species",
         flag="--observe", group="model", action="append", metavar="COLUMN=[NAME:]NOISE",
         read=observations,
         doc='Needed: for each column what is measured and its noise: ``{"X": "normal(sd=10)"}``, '
@@ -98,12 +98,12 @@ class HiddenKeywords(DataKeywords):
     initial: Mapping[str, InitialCount] | None = initial_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(
-        None, "ssa (default): exact; tau: leaping", flag="--method", group="method",
+        None, "ssa: exact (default); tau: leaps", flag="--method", group="method",
         choices=("ssa", "tau"), doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
     checkpoint: Name | None = checkpoint_option(
         ", after a row of data or a step of a chain, and at the end. Where it is there already, "
-        "the call goes on from it, with the bits of one that was never ended; one of another call "
+        "the call continues from it, with the bits of an uninterrupted one; one of another call "
         "is refused."
     )
     checkpoint_every: float = checkpoint_every_option()
@@ -117,7 +117,7 @@ class FilterKeywords(HiddenKeywords):
 
     _: KW_ONLY
     n: int = option(
-        1000, "particles (1000)", flag="-n", group="sampling", type=count,
+        1000, "number of particles (1000)", flag="-n", group="sampling", type=count,
         check=whole(1, MOST_TRAJECTORIES), doc="Particles of a filter.",
     )  # fmt: skip
     seed: int | None = seed_option()
@@ -126,11 +126,11 @@ class FilterKeywords(HiddenKeywords):
         "several filters, for each filter.",
     )  # fmt: skip
     resample: str = option(
-        "systematic", "how particles are copied (systematic)", flag="--resample", group="method",
+        "systematic", "resampling scheme (systematic)", flag="--resample", group="method",
         choices=SCHEMES, doc="``systematic``, ``stratified`` or ``multinomial``.",
     )  # fmt: skip
     threshold: float = option(
-        DEFAULT_THRESHOLD, "part of n below which the effective number leads to copies (0.5)",
+        DEFAULT_THRESHOLD, "resample below this effective fraction of n (0.5)",
         flag="--threshold", group="method", type=float, metavar="PART",
         check=number(lambda x: 0 <= x <= 1, "from 0 to 1"),
         doc="Particles are copied where their effective number is below this part of n; 1 always "
@@ -175,7 +175,7 @@ class ChainKeywords(HiddenKeywords):
     )  # fmt: skip
     warm_up: int = option(
         500, type=count, check=whole(0, _MOST),
-        doc="Steps before those, in which the proposal adapts.",
+        doc="Steps before these, in which the proposal adapts.",
     )  # fmt: skip
     chains: int | None = option(
         None, type=count, check=whole(1, 10**6),

@@ -564,7 +564,7 @@ class Ensemble:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write particles, weights, values, time, seed and model to an HDF5 file.
 
-        An existing file is replaced when the new one is complete. `load` goes on with the same
+        An existing file is replaced when the new one is complete. `load` continues with the same
         bits as if nothing had been saved.
         """
         self.save_with(path, {})

@@ -33,11 +33,11 @@ class PopulationKeywords:
         doc="Needed: name of the event that divides a cell, after it has set what it sets.",
     )  # fmt: skip
     cells: int = option(
-        1000, "cells at the start (1000)", flag="--cells", group="sampling", type=count,
+        1000, "initial number of cells (1000)", flag="--cells", group="sampling", type=count,
         metavar="N", check=whole(1, _MOST_CELLS), doc="Cells at the start.",
     )  # fmt: skip
     follow: str = option(
-        "population", "both daughters, a tree of all, or one by chance (population)",
+        "population", "both daughters (default), the whole tree, or one daughter at random",
         flag="--follow", group="sampling", choices=FOLLOW,
         doc="``population``: both daughters; where there are more than twice as many cells as at "
         "the start, and after each time, `cells` of them are kept by chance, all alike, so that "
@@ -45,7 +45,7 @@ class PopulationKeywords:
         "up. ``lineage``: one daughter by chance, as in a mother machine.",
     )  # fmt: skip
     partition: Mapping[str, str] | None = option(
-        None, "how daughters share: binomial, even, copy, first, share", flag="--partition",
+        None, "partition of a species: binomial, even, copy, first, share", flag="--partition",
         group="model", action="append", metavar="NAME=HOW",
         read=by_name("partition", 'NAME=HOW, such as "X=even"', str),
         doc="By species. Of counts: ``binomial``, each molecule goes to the first daughter with "
@@ -55,13 +55,14 @@ class PopulationKeywords:
         "``share``, others are copied.",
     )  # fmt: skip
     fraction: float | str = option(
-        0.5, "part of the first daughter: a number, or uniform(LO,HI) (0.5)",
+        0.5, "fraction of the first daughter: a number, or uniform(LO,HI) (0.5)",
         flag="--fraction", group="model", metavar="PART",
         doc='Part of the first daughter: a number, or ``"uniform(LO,HI)"``, drawn at each '
         "division.",
     )  # fmt: skip
     most: int = option(
-        100_000, "cells of a tree at most (100000)", flag="--most", group="sampling", type=count,
+        100_000, "maximum number of cells of a tree (100000)",
+        flag="--most", group="sampling", type=count,
         metavar="N", check=whole(1, _MOST_CELLS), doc="Cells of a tree at most.",
     )  # fmt: skip
     parameters: Mapping[str, float | npt.ArrayLike] | None = option(
@@ -71,7 +72,7 @@ class PopulationKeywords:
     initial: Mapping[str, InitialCount] | None = initial_option()
     seed: int | None = seed_option()
     max_steps: int | None = option(
-        None, "events of a cell between two divisions at most", flag="--max-steps", type=count,
+        None, "maximum number of events between two divisions", flag="--max-steps", type=count,
         metavar="N", doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
     device: Device = device_option()

@@ -59,19 +59,20 @@ class RareKeywords:
     """Keywords of both methods."""
 
     target: str = option(
-        "", 'when it is reached: "X >= 100"', flag="--target", group="model", metavar="CONDITION",
+        "", 'condition, such as "X >= 100"', flag="--target", group="model", metavar="CONDITION",
         doc='A condition of counts, such as ``"X >= 100"``. It absorbs: a trajectory stops with '
         "the reaction that makes it true, whenever that is.",
     )  # fmt: skip
     coordinate: str | Callable[..., Any] | None = option(
-        None, "grows towards the target (what the target bounds)", flag="--coordinate",
+        None, "progress towards the target (the quantity it bounds)", flag="--coordinate",
         group="model", metavar="EXPRESSION",
         doc="How far a state is: an expression of species and parameters that grows towards the "
         "target, or a function of ``values`` (``values('X')`` is an array) that gives one number "
         "per state. By default what the target bounds; where it is that, it may also fall.",
     )  # fmt: skip
     t_end: float | None = option(
-        None, "reached by when; of --steady, time simulated", flag="--t-end", group="sampling",
+        None, "time limit to reach the target; simulated time of --steady",
+        flag="--t-end", group="sampling",
         type=float, metavar="T", unit="time of the model", check=_TIME,
         doc="The target counts if it is reached by this time; by default the model's own end. "
         "Of a steady rate, the time that is simulated.",
@@ -80,13 +81,13 @@ class RareKeywords:
         "Values of parameters and initial amounts by name."
     )
     rounds: int = option(
-        100, "times at which walkers are split, up to the end (100)", flag="--rounds",
+        100, "number of resampling times (100)", flag="--rounds",
         group="method", type=count, metavar="N", check=whole(1, _MOST_ROUNDS),
         doc="Times, equally far apart up to `t_end`, at which walkers are split and merged, or "
         "from which paths may branch.",
     )  # fmt: skip
     walkers: int | None = option(
-        None, f"in each bin ({DEFAULT_WALKERS}; of a lattice {DEFAULT_LATTICES}), or paths of a "
+        None, f"walkers per bin ({DEFAULT_WALKERS}; lattices {DEFAULT_LATTICES}), or paths of "
         f"splitting ({DEFAULT_PATHS})",
         flag="--walkers", group="method", type=count, metavar="N", check=whole(1, _MOST_WALKERS),
         doc=f"Walkers in each bin of a weighted ensemble ({DEFAULT_WALKERS}; {DEFAULT_LATTICES} "
@@ -94,22 +95,21 @@ class RareKeywords:
         f"multilevel splitting ({DEFAULT_PATHS}).",
     )  # fmt: skip
     runs: int = option(
-        20, "independent runs, which give the standard error (20)", flag="--runs",
+        20, "independent runs, for the standard error (20)", flag="--runs",
         group="sampling", type=count, metavar="N", check=whole(1, _MOST_RUNS),
         doc="Independent runs: the estimate is their mean, and its standard error comes from how "
         "they differ.",
     )  # fmt: skip
     seed: int | None = seed_option()
     max_steps: int = option(
-        MAX_STEPS, "events of a trajectory between two rounds at most", flag="--max-steps",
+        MAX_STEPS, "maximum number of events between two rounds", flag="--max-steps",
         type=count, metavar="N", check=whole(1, MAX_STEPS),
         doc="Events after which a trajectory is given up between two rounds, or from its branch "
         "on.",
     )  # fmt: skip
     device: Device = device_option()
     checkpoint: Name | None = checkpoint_option(
-        ", and at the end. The same call again goes on from there, with the same bits; it needs a "
-        "seed."
+        ", and at the end. The same call continues from it, with the same bits; it needs a seed."
     )
     checkpoint_every: float = checkpoint_every_option()
     output: Name | None = output_option(
@@ -132,25 +132,25 @@ class BinChoices:
         "with N bins. Adaptive by default where the target does not bound the coordinate.",
     )  # fmt: skip
     steady: bool = option(
-        False, "the steady rate: walkers in the target begin again", flag="--steady",
+        False, "estimate the steady-state rate: walkers in the target restart", flag="--steady",
         group="method", action="store_true",
         doc="Find the steady rate, 1 over the mean time to the target: what reaches it begins "
         "again at the start (Hill relation).",
     )  # fmt: skip
     look_every: int = option(
-        1, "of a lattice: steps between looks at the target (1)", flag="--look-every",
+        1, "steps of a lattice between checks of the target (1)", flag="--look-every",
         group="method", type=count, metavar="N", check=whole(1, 2**31 - 1),
         doc="Of a lattice: steps between two looks at the target. With more than one, what reaches "
         "it and leaves it in between is missed; the end of each round is one of them.",
     )  # fmt: skip
     extend: int = option(
-        8, "of --steady: how many times --t-end may be simulated, until the rate is steady (8)",
+        8, "simulate up to N times --t-end until the flux is stationary (8)",
         flag="--extend", group="method", type=count, metavar="N", check=whole(1, 1000),
         doc="Of a steady rate of a network: how many times `t_end`, and `rounds`, may be simulated "
         "where the flux into the target is not at rest; 1 for once. Lattices take once.",
     )  # fmt: skip
     discard: float = option(
-        0.5, "of --steady: first part of the time that is not used (0.5)", flag="--discard",
+        0.5, "fraction of the time to discard, with --steady (0.5)", flag="--discard",
         group="method", type=float, metavar="PART", check=_SHARE,
         doc="Of a steady rate: the part of the time, at first, in which it is not steady yet.",
     )  # fmt: skip
@@ -162,10 +162,10 @@ class KillChoices:
     """Keywords of multilevel splitting alone."""
 
     kill: float = option(
-        0.1, "of --method splitting: part of the paths given up at once (0.1)", flag="--kill",
+        0.1, "fraction of paths replaced per iteration of splitting (0.1)", flag="--kill",
         group="method", type=float, metavar="PART", check=_SHARE,
-        doc="The part of the paths that give way in an iteration, at least one path; those that "
-        "came equally far give way together.",
+        doc="Fraction of the paths that are replaced in an iteration, at least one path; paths "
+        "that came equally far are replaced together.",
     )  # fmt: skip
 
 

@@ -81,7 +81,7 @@ class DerivativeKeywords:
         "parameters that are numbers other than 0.",
     )  # fmt: skip
     outputs: Sequence[str] | str | None = option(
-        None, "of which means: names or expressions (all species that change)",
+        None, "species, observables or expressions (all species that change)",
         flag="--outputs", group="model", metavar="A,B", read=names,
         doc='Names of species and observables, or expressions of them such as ``"A * B"`` or '
         '``"X > 10"`` for a probability; by default all species that reactions change.',
@@ -92,7 +92,7 @@ class DerivativeKeywords:
         doc="One time or several ``[time]``, increasing; by default the model's own end.",
     )  # fmt: skip
     t: npt.ArrayLike | None = option(
-        None, "when: one time or several (the model's own end)", flag="--t", group="sampling",
+        None, "one time or several (the model's end time)", flag="--t", group="sampling",
         metavar="T1,T2", read=parse_times, doc="Another name of `times`.",
     )  # fmt: skip
     n: int = option(
@@ -103,18 +103,18 @@ class DerivativeKeywords:
         "parameters with ``likelihood-ratio``.",
     )  # fmt: skip
     step: float | Mapping[str, float] = option(
-        DEFAULT_STEP, "part of every value (0.02), or a step by name; again for more",
+        DEFAULT_STEP, "fraction of every value (0.02), or a step by name; may be repeated",
         flag="--step", group="method", action="append", metavar="PART|NAME=STEP", read=parse_steps,
         doc="Of differences: a part of each parameter's value; of initial amounts at least one "
-        "molecule. Or steps by name, in the parameter's unit; those not named take 2 %.",
+        "molecule. Or steps by name, in the parameter's unit; others take 2 %.",
     )  # fmt: skip
     seed: int | None = seed_option()
     set: Mapping[str, float] | None = set_option(
         "Values of parameters and initial amounts by name, one number each."
     )
     max_steps: int = option(
-        MAX_STEPS, "events of a trajectory at most", flag="--max-steps", type=count, metavar="N",
-        check=whole(1, MAX_STEPS),
+        MAX_STEPS, "maximum number of events per trajectory", flag="--max-steps", type=count,
+        metavar="N", check=whole(1, MAX_STEPS),
         doc="Events after which a trajectory, and its pair, are left out.",
     )  # fmt: skip
     device: Device = device_option()

@@ -47,7 +47,7 @@ class SensitivityResult(ArrayResult):
     low, high
         f64 ``[parameter]``: the two sides of each difference; both `values` where there is none.
     value, standard_error
-        f64 ``[parameter, time, output]``: the derivative, in units of the output over those of the
+        f64 ``[parameter, time, output]``: the derivative, in units of the output over units of the
         parameter, and the standard error of its chance, widened where few pairs differ, so that
         1.96 of it hold 95 %. NaN where all pairs give the same, but 0 where it is proved that they
         must. That of a difference lacks the bias of the step.

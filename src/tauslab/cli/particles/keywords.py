@@ -19,7 +19,7 @@ class JsonFlag:
     """Flag of every command whose answer is a few numbers."""
 
     json: bool = option(
-        False, "for programs: the result as JSON, and nothing else", flag="--json",
+        False, "print only the result, as JSON", flag="--json",
         group="output", action="store_true", python=False,
     )  # fmt: skip
 
@@ -53,6 +53,6 @@ class LookFlag:
     """When ``tauslab population`` looks at cells."""
 
     t: Sequence[float] | None = option(
-        None, "when to look at all cells (the model's own end)", flag="--t", group="sampling",
+        None, "times of snapshots (the model's end time)", flag="--t", group="sampling",
         metavar="T1,T2", read=parse_times, python=False,
     )  # fmt: skip

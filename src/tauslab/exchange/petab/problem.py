@@ -61,7 +61,7 @@ class Problem:
     nominal, lower, upper
         Nominal values and bounds ``[p]``, on their parameterScale.
     files
-        The file of the problem, and those that it names.
+        The file of the problem and the files that it names.
     """
 
     def __init__(self, tables: Tables, method: ODE, device: Any, comm: Comm = "world") -> None:
@@ -130,19 +130,19 @@ class Problem:
         molecules: bool = False,
         amounts: float | None = None,
     ) -> Any:
-        """Estimate the logarithm of the likelihood of the model by chance, not by equations.
+        """Estimate the log-likelihood of the stochastic model.
 
-        Measurements of one condition and one ``replicateId`` are of one course, a realisation of
-        the model; courses are independent. A particle filter (`tauslab.particle_filters`) finds the
-        likelihood of each. Its estimate of the likelihood, not of its logarithm, has no bias; its
-        error falls with `n`, and shows between seeds. All filters of a course run side by side.
+        Measurements of one condition and one ``replicateId`` belong to one realisation; all of them
+        are independent. A particle filter (`tauslab.particle_filters`) estimates the likelihood of
+        each without bias, but not its logarithm; the error falls with `n`, and different seeds show
+        it. All filters of a realisation run side by side.
 
         Parameters
         ----------
         vectors
             ``[p]`` or ``[n, p]``; the nominal vector by default.
         n
-            Particles for each vector and course.
+            Particles for each vector and realisation.
         seed
             Of all draws; by default one by chance.
         method

@@ -47,8 +47,8 @@ def obstacles(
     Raises
     ------
     ModelError
-        The fraction is not from 0 to 1, or cannot be packed: 100,000 spheres in a row found no
-        room.
+        The fraction is not from 0 to 1, or cannot be packed: 100,000 spheres in a row did
+        not fit.
     """
     if not 0 <= fraction <= 1:
         raise ModelError(f"obstacles: fraction {fraction:g}; it must be from 0 to 1")

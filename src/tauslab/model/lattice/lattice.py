@@ -268,7 +268,7 @@ class Lattice(LatticeData):
         equation
             Species with whole numbers before them; a side may be empty.
         rate
-            Rate constant, a number or an expression of parameters: no law of species, such as
+            Rate constant, a number or an expression of parameters: no rate law of species, such as
             Michaelis-Menten's, which is written as its steps.  First order: per second, nothing
             else is needed.
         unit
@@ -444,7 +444,7 @@ class Lattice(LatticeData):
         max_hop
             Largest probability of a hop in a step, as for a run.
         parameters
-            Values in place of those of the model, by name.
+            Values by name, instead of the model's.
 
         Raises
         ------

@@ -49,7 +49,7 @@ def random_network(
     dependents
         In place of `species`: how many reactions, itself included, read a species that a reaction
         changes, on average over reactions. The number of species is chosen for it; 8 to 16 are
-        those of Komarov & D'Souza, PLoS ONE 7:e46693 (2012), figure 7.
+        the values of Komarov & D'Souza, PLoS ONE 7:e46693 (2012), figure 7.
     rates
         Stochastic rate constants: ``"uniform"`` in [0, 1), or ``(low, high)`` for values whose
         logarithm is uniform.

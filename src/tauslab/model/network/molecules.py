@@ -22,7 +22,7 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     """Return the model with species that are numbers of molecules, so that ``ssa`` can run it.
 
     With f molecules in the file's unit of amount, a species of x units becomes one of x f
-    molecules: every law reads counts divided by f, and is multiplied by f, since it is units per
+    molecules: a rate law reads counts divided by f, and is multiplied by f, since it is units per
     time. f is the parameter ``molecules_per_unit``. Rules, such as observables, keep their unit, as
     do parameters that move. A network that counts molecules already is returned as it is.
 

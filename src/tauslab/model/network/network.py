@@ -326,7 +326,7 @@ class Network(NetworkData):
             Beside `law`: what ``ode`` takes in its place, the limit for many molecules; `rate` has
             its own.
         parameters
-            Parameters of this law alone; added to the network as ``<reaction>_<parameter>``.
+            Local parameters; added to the network as ``<reaction>_<parameter>``.
         name
             ``R1``, ``R2``, ... by position if not given.
         delay
@@ -467,9 +467,9 @@ class Network(NetworkData):
     def to_sbml(self, path: str | Path | None = None) -> str:
         """SBML Level 3 Version 2 of the model, which `tauslab.read` reads as the same network.
 
-        Species are amounts, laws are propensities as they stand. What SBML has no word for (the
-        limit of a law for ``ode``, rules that are not recorded) stands in annotations that other
-        programs ignore: of ``2 X ->`` with ``rate=k`` they integrate k x (x - 1) / 2.
+        Species are amounts, rate laws are propensities as written. What SBML cannot express (the
+        limit of a rate law for ``ode``, rules that are not recorded) stands in annotations, which
+        other programs ignore: of ``2 X ->`` with ``rate=k`` they integrate k x (x - 1) / 2.
 
         Parameters
         ----------
@@ -502,7 +502,7 @@ class Network(NetworkData):
         return text
 
     def validate(self) -> None:
-        """Check that every name is defined, rules run in no circle and no law is too deep.
+        """Check that every name is defined, rules have no cycle and no expression is too deep.
 
         Raises
         ------
@@ -614,7 +614,7 @@ class Network(NetworkData):
     def constant_species(self) -> list[str]:
         """Fixed species that nothing changes: neither events, nor equations, nor draws.
 
-        They are numbers in laws. Nothing counts their molecules, so they need not be whole.
+        They are real numbers in rate laws and need not be whole.
         """
         changed = {*self.rates, *self.drawn_amounts()}
         changed.update(*(event.assignments for event in self.events))
@@ -628,7 +628,7 @@ class Network(NetworkData):
         return drawn_values(trees, self.rule_expressions(), "initial amount")
 
     def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
-        """Value of every parameter, those given by expressions computed from the others.
+        """Value of every parameter; expressions are evaluated.
 
         Raises
         ------
@@ -671,7 +671,7 @@ class Network(NetworkData):
         overrides
             Other amounts of some species.
         negative
-            Allow negative ones: equations know them, counts do not, but for those that round to 0.
+            Allow negative amounts, which equations may have; counts must round to 0 or more.
 
         Raises
         ------

@@ -34,7 +34,8 @@ def comm_option() -> Any:
 def seed_option(*, python: bool = True) -> int | None:
     """The seed of a job that writes no result file by default, and so prints it."""
     return option(
-        None, "64 bits; drawn and printed by default", flag="--seed", group="sampling", type=int,
+        None, "64-bit seed; drawn and printed by default",
+        flag="--seed", group="sampling", type=int,
         metavar="S", check=whole(0, 2**64 - 1), doc="64 bits; drawn by default.", python=python,
     )  # fmt: skip
 
@@ -68,7 +69,7 @@ def output_option(doc: str = "", *, python: bool = True) -> Any:
 def checkpoint_option(doc: str) -> Any:
     """A file from which an analysis that was ended goes on."""
     return option(
-        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
+        None, "save progress and continue from it; needs --seed", flag="--checkpoint",
         group="output", type=Path, metavar="FILE",
         doc=f"An HDF5 file that is written every `checkpoint_every` seconds{doc}",
     )  # fmt: skip

@@ -131,7 +131,7 @@ class EnsembleData(Recorded):
 
         Returns
         -------
-        NaN where a trajectory has no such number (docs/summaries.md says when), or ended early, or
+        NaN where a trajectory has no such number (docs/run.md says when), or ended early, or
         where an unfinished sweep has not been yet.
 
         Raises

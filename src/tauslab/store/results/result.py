@@ -44,7 +44,7 @@ class Result(EnsembleData):
         """Modes of the distribution at sample time `t` (by default the last): one, two, ...
 
         From samples, or a recorded histogram. Noise makes no modes: with probability 1 - `alpha`
-        the distribution has at least as many as are returned (taut string, docs/summaries.md).
+        the distribution has at least as many as are returned (taut string, docs/run.md).
 
         Returns
         -------

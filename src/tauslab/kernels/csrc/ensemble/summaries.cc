@@ -3,7 +3,7 @@
 //
 // A quantity is a column of counts [rows, n_times, n_columns], or of real values where `counts` is
 // null. A sample that was not taken (a negative count) or is not finite makes a summary NaN,
-// unless the answer was found before it. Definitions and sources: docs/summaries.md.
+// unless the answer was found before it. Definitions and sources: docs/run.md.
 #include "math/basic.h"
 
 // What all these kernels are given; each reads what it needs of the last part.

@@ -1,4 +1,4 @@
-// Exponentials, powers, cube root and hyperbolic functions: see docs/portable-math.md.
+// Exponentials, powers, cube root and hyperbolic functions: see docs/developers/portable-math.md.
 //
 // exp(x) = 2^k exp(r) with |r| <= log(2) / 2 and r = x - k log(2), log(2) cut into three parts.
 #pragma once

@@ -1,4 +1,4 @@
-// Logarithms and what is made of them: see docs/portable-math.md for the errors.
+// Logarithms and what is made of them: see docs/developers/portable-math.md for the errors.
 //
 // x = 2^k m with m in [0.695, 1.391); the interval of m among 32 gives r close to 1/m, so that
 // y = 1 - m r is at most 1/64 and log(x) = k log(2) - log(r) + log(1 - y), with a short polynomial

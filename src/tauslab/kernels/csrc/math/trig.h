@@ -1,4 +1,4 @@
-// Sine, cosine, tangent and their inverses: see docs/portable-math.md.
+// Sine, cosine, tangent and their inverses: see docs/developers/portable-math.md.
 #pragma once
 
 #include "math/double_double.h"

@@ -1,6 +1,6 @@
 // Binomial numbers, for Poisson numbers of a part of an interval whose number is known: the same from
 // every compiler and on every device. What is exact and to which digit, the sources and the speed are
-// in docs/binomial.md.
+// in docs/developers/binomial.md.
 //
 // `bits(attempt)` is that of random/poisson.h.
 #pragma once
@@ -50,7 +50,7 @@ DEVICE double binomial_weight(double n, double k) {
 }
 
 // An attempt for n p >= 24 and p <= 1/2: transformed rejection with a squeeze (Hörmann 1993, BTRS).
-// The hat and the squeeze have constants of our own: docs/binomial.md.
+// The hat and the squeeze have constants of our own: docs/developers/binomial.md.
 DEVICE bool binomial_rejection(i64 n, double p, const Philox4 &words, i64 &number) {
     const double trials = (double)n, mean = trials * p;
     const double b = FMA(2.53, SQRT(mean * (1.0 - p)), 1.15);

@@ -1,5 +1,5 @@
 // Poisson numbers, for tau-leaping: the same from every compiler and on every device. What is exact
-// and to which digit, the sources and the speed are in docs/poisson.md.
+// and to which digit, the sources and the speed are in docs/developers/poisson.md.
 //
 // `bits(attempt)` gives the 128 random bits of attempt 0, 1, ...: a function of the attempt alone
 // and of what the caller captured, so that a draw has an address and not a history.

@@ -1,6 +1,6 @@
 // Poisson numbers decided in single precision, where that is certain: the same numbers as those of
 // random/poisson.h. A decision compares an estimate with a bound on its error; where the difference is less, it is
-// open, and double precision has to decide. docs/poisson.md tells how often.
+// open, and double precision has to decide. docs/developers/poisson.md tells how often.
 #pragma once
 
 #include "random/philox.h"

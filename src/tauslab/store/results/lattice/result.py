@@ -76,7 +76,7 @@ class LatticeResult(RecordedLattice):
 
     ``species`` are its names, ``times`` its sample times ``[sample]`` in seconds, ``n_replicas``
     how many runs it holds at each of ``n_points`` points, ``path`` the file. A ``with`` block
-    closes it at its end. Of a run that was stopped, or still goes on, it shows what there was when
+    closes it at its end. Of a stopped or running simulation it shows the state when
     it was opened.
 
     Of a sweep, ``points`` are the values ``[point]`` by name, and arrays of counts have the points

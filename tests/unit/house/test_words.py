@@ -1,0 +1,64 @@
+"""Words that a reader of pages and help texts would have to guess: none of them is used there."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+
+import pytest
+import reference
+from places import ROOT
+
+from tauslab.cli import main as cli
+
+# "law" is right of a rate, "course" of a time course, and both of names in code.
+WORDS = re.compile(
+    r"\b(?<!time )courses?\b"
+    r"|\b(?<!rate )(?<!kinetic )(?<!SBML )(?<!net-)laws?\b"
+    r"|\bmessengers?\b|\btell(?:s|ing)?\b|\btold\b|\bfound\b|\brooms?\b|\bthose\b|\bhere\b"
+    r"|\bwhat there is\b|\bwhat is called\b|\bby itself\b|\bgoes? on\b|\bhonoured\b",
+    re.IGNORECASE,
+)
+CODE = re.compile(r"(?ms)^```.*?^```|^    \S.*?$|`[^`\n]*`|\]\([^)\s]*\)|https?://\S+")
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "examples" / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "coming-from").glob("*.md"),
+    ]
+)
+
+
+def used(text: str) -> list[str]:
+    """Words of the list in a text, outside of code and addresses."""
+    return WORDS.findall(CODE.sub("", text))
+
+
+def test_words_of_the_reference():
+    assert {name: used(text) for name, text in reference.written().items() if used(text)} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_words_of_a_page(page):
+    assert used(page.read_text()) == []
+
+
+def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The parser of each command; argparse has no other way to ask."""
+    whole = cli._parser()
+    yield "tauslab", whole
+    for action in whole._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.items()
+
+
+@pytest.mark.parametrize(("name", "parser"), list(parsers()), ids=lambda one: str(one)[:20])
+def test_words_of_help(name, parser):
+    assert name
+    assert used(parser.format_help().replace("\n    ", "\n")) == []
+
+
+def test_a_word_is_seen():
+    assert used("The time course of a rate law; a course, as told. `law`") == ["course", "told"]
