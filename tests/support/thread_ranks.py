@@ -57,12 +57,17 @@ class SharedBackend(CpuBackend):
     """A CPU device whose memory other threads open, and whose launches can be recorded."""
 
     windows: dict = {}  # noqa: RUF012 - of all ranks together
+    compiling = threading.Lock()
 
     def __init__(self, options):
         super().__init__(options)
         self.recording = None
         self.recorded = 0
         self.memory_closed = False
+
+    def compile(self, source):
+        with self.compiling:  # one for all
+            return super().compile(source)
 
     def stream(self, *, urgent=False):
         del urgent

@@ -1,11 +1,25 @@
-"""Every CUDA kernel compiles without a GPU, stays in registers, and contracts nothing."""
+"""Every CUDA kernel compiles without a GPU, stays in registers, and contracts nothing.
+
+To optimise the longest takes NVRTC a minute: how many registers they take is seen with
+`-m validate`, and an ordinary run compiles them with little optimisation.
+"""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, SOME, check, compile_usage, require_nvrtc
+from cuda_usage import (
+    NEWEST,
+    OLDER,
+    OLDEST,
+    REGISTERS,
+    SOME,
+    check,
+    compile_quickly,
+    compile_usage,
+    require_nvrtc,
+)
 from event_models import crowd, every_distribution, everything, growing, looking_back, many, waiting
 from kernel_headers import lowered_events
 from places import TESTS
@@ -110,7 +124,7 @@ def scores_of(network: LoweredNetwork) -> str:
     ("entry", "network"),
     [
         ("events/ssa_events", everything),
-        ("leaping/tau_events", growing),
+        pytest.param("leaping/tau_events", growing, marks=pytest.mark.validate),
         pytest.param("events/ssa_events", every_distribution, marks=pytest.mark.validate),
         pytest.param("events/ssa_events", waiting, marks=pytest.mark.validate),
         pytest.param("events/ssa_events", looking_back, marks=pytest.mark.validate),
@@ -126,8 +140,9 @@ def test_events_compile_and_contract_nothing(entry, network, architecture):
     assert set(compile_usage(f"{entry}.cc", texts, architecture)) == {entry.split("/")[1]}
 
 
-@pytest.mark.parametrize("team", ordinary(TEAMS, 8))
-@pytest.mark.parametrize("selector", ordinary(SELECTORS[1:], "rssa"))
+@pytest.mark.validate
+@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize("selector", SELECTORS[1:])
 def test_events_compile_for_teams(selector, team, architecture):
     network = behind_counts(lowered_events(crowd(14)))
     header = header_of(network, tables_of(network, selector), team)
@@ -198,6 +213,7 @@ def test_narrow_numbers_and_fast_memory_compile(team, architecture):
     assert compile_usage("tables/ssa_table.cc", texts, architecture)["ssa_table"][-1] <= 80
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("name", TABLES)
 def test_leaps_from_tables_leave_room_for_two_blocks(name, architecture):
     # 64 registers, so that 1,024 threads hide each other's waits; choices of one warp spill.
@@ -265,15 +281,10 @@ def lattice_texts(
     return csrc_texts() | {"model.h": header}
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("slots", "species", "small"),
-    [
-        (16, 3, True),
-        pytest.param(8, 3, False, marks=pytest.mark.validate),
-        pytest.param(32, 300, True, marks=pytest.mark.validate),
-        pytest.param(32, 3, False, marks=pytest.mark.validate),
-        pytest.param(16, 300, False, marks=pytest.mark.validate),
-    ],
+    [(16, 3, True), (8, 3, False), (32, 300, True), (32, 3, False), (16, 300, False)],
 )
 def test_lattice_kernels_need_little_local_memory(slots, species, small, architecture):
     # The rare path of a reaction may keep some registers in local memory.
@@ -297,9 +308,8 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     check(usage, {"rdme_count", "rdme_filled_tiles"})
 
 
-@pytest.mark.parametrize(
-    ("slots", "species"), [(16, 3), pytest.param(16, 300, marks=pytest.mark.validate)]
-)
+@pytest.mark.validate
+@pytest.mark.parametrize(("slots", "species"), [(16, 3), (16, 300)])
 def test_lines_need_little_local_memory(slots, species, architecture):
     """24 warps of a block leave 80 registers; sites that do not fit go through local memory."""
     texts = lattice_texts(slots, species, small=True, lines=True)
@@ -311,7 +321,8 @@ def test_lines_need_little_local_memory(slots, species, architecture):
     assert stores <= 192
 
 
-@pytest.mark.parametrize(("slots", "words"), ordinary([(16, 4), (16, 2), (8, 2)], (16, 4)))
+@pytest.mark.validate
+@pytest.mark.parametrize(("slots", "words"), [(16, 4), (16, 2), (8, 2)])
 def test_sites_in_registers_need_little_local_memory(slots, words, architecture, monkeypatch):
     monkeypatch.setattr(ParticleStart, "crowding", 3.0 if words == 4 else 0.0)
     texts = lattice_texts(slots, 3, shape=(8, 64, 64))
@@ -337,7 +348,8 @@ def planes_texts(slots: int) -> dict[str, str]:
     return csrc_texts() | {"model.h": planes_header(lower_lattice(model))}
 
 
-@pytest.mark.parametrize("slots", ordinary([8, 16, 32], 16))
+@pytest.mark.validate
+@pytest.mark.parametrize("slots", [8, 16, 32])
 def test_planes_need_little_local_memory(slots, architecture):
     """4 blocks of 128 threads leave 128 registers."""
     texts = planes_texts(slots)
@@ -346,7 +358,10 @@ def test_planes_need_little_local_memory(slots, architecture):
         print(f"{name}: {registers} registers, {stack} bytes of local memory")
         assert registers <= 128
         assert max(stack, stores) <= 320
-    usage = compile_usage("lattice/planes/messages.cc", texts, architecture)
+
+
+def test_messages_between_planes_stay_in_registers(architecture):
+    usage = compile_usage("lattice/planes/messages.cc", planes_texts(16), architecture)
     check(usage, {"planes_pack", "planes_wait", "planes_unpack"})
 
 
@@ -383,16 +398,15 @@ def test_rows_of_particles_stay_in_registers(architecture):
     assert max(usage["divide_cells"][:3]) <= 64  # around calls of rare functions
 
 
+@pytest.mark.validate
 def test_portable_functions_stay_in_registers(architecture):
     texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
     kernels = {"probe", "probe_random", "probe_philox", "probe_draw", "probe_unit"}
     check(compile_usage(PROBE.name, texts, architecture), kernels)
 
 
-@pytest.mark.validate
-def test_the_oldest_device_takes_every_file():
-    """What is compiled above for the newest one, each file once."""
-    require_nvrtc(OLDEST)
+def every_file() -> list[tuple[str, str]]:
+    """Every kernel file of a GPU with a header, but those of equations."""
     small, large = lowered(model("schlogl")), lowered(model("toggle_switch"))
     tables = {name: tables_of(large, name).header() for name in ("pdm", "rssa")}
     tabled = behind_counts(lowered_events(everything()))
@@ -433,7 +447,29 @@ def test_the_oldest_device_takes_every_file():
     elsewhere = {file for file in files if file.startswith("ode/")}  # in test_ode_cuda_compile.py
     elsewhere |= {"ensemble/ssa_lanes.cc", "leaping/lanes/tau_lanes.cc"}  # of a CPU alone
     assert files - elsewhere == set(headers)
-    for file, header in (*headers.items(), *of_events.items()):
+    return [*headers.items(), *of_events.items()]
+
+
+def test_what_is_long_to_optimise_compiles(monkeypatch):
+    """Files of which no test above that is ordinary asks for the registers."""
+    long = ("events/ssa_flow", "lattice/count", "lattice/lines/", "lattice/planes/planes",
+            "lattice/r", "lattice/sparse/", "leaping/fine/", "leaping/tau_events",
+            "tables/")  # fmt: skip
+    for file, header in every_file():
+        if file.startswith(long):
+            compile_quickly(file, csrc_texts() | {"model.h": header})
+    compile_quickly(PROBE.name, csrc_texts() | {PROBE.name: PROBE.read_text()})
+    monkeypatch.setattr(ParticleStart, "crowding", 3.0)
+    texts = lattice_texts(16, 3, shape=(8, 64, 64))
+    assert "WORDS_IN_REGISTERS 4" in texts["model.h"]
+    compile_quickly("lattice/rdme.cc", texts)
+
+
+@pytest.mark.validate
+def test_the_oldest_device_takes_every_file():
+    """What is compiled above for the newest one, each file once."""
+    require_nvrtc(OLDEST)
+    for file, header in every_file():
         assert compile_usage(file, csrc_texts() | {"model.h": header}, OLDEST), file
 
 
