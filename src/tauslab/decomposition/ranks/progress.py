@@ -32,13 +32,14 @@ class _State:
         self.done, self.events, self.seconds = started_at, 0, 0.0
         self.running, self.reached = 0, 0.0  # events in launches that run, latest time of these
         self.expected, self.last_time = 0.0, 0.0  # events of the whole run, its last sample time
+        self.note = ""  # what else is shown after the rates
 
     def rates(self) -> str:
         """Units and events, if there are any, per second; a resumed run counts what it did."""
         if self.seconds <= 0:
             return "starting"
         if self.unit != "trajectories":
-            return f"{short_number(self._fresh() / self.seconds)} {self.unit}/s"
+            return f"{short_number(self._fresh() / self.seconds)} {self.unit}/s{self.note}"
         rate = f"{short_number(self._events() / self.seconds)} {self.work}/s"
         if self._fresh() or not self.running:
             return f"{short_number(self._fresh() / self.seconds)} {self.unit}/s, {rate}"
@@ -228,6 +229,10 @@ class Progress:
         self._state.seconds = self._clock() - self._began
         if self._display is not None:
             self._display.show(self._state)
+
+    def tell(self, note: str) -> None:
+        """Show `note` after the rates from now on."""
+        self._state.note = f", {note}"
 
     def expect(self, events: float, last_time: float) -> None:
         """Say how many events the run may have (0: not known), and its last sample time."""
