@@ -23,7 +23,8 @@ from scipy.linalg import expm
 import tauslab as ts
 from tauslab import dbn
 from tauslab.analysis.cme.compare import compare
-from tauslab.analysis.filters.chains import Chain, Walk
+from tauslab.analysis.filters.chains import Chain
+from tauslab.analysis.filters.walk import Walk
 from tauslab.cli.bench import schlogl
 from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width

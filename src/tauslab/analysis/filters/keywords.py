@@ -25,6 +25,7 @@ from tauslab.options.values.recurring import (
     checkpoint_option,
     comm_option,
     initial_option,
+    quiet_option,
     seed_option,
 )
 from tauslab.options.values.texts import add_once, count
@@ -171,16 +172,23 @@ class ChainKeywords(HiddenKeywords):
     _: KW_ONLY
     n: int = option(100, type=count, check=whole(1, _MOST), doc="Particles of a filter.")
     steps: int = option(
-        1000, type=count, check=whole(2, _MOST), doc="Steps of the chain that are kept."
+        1000, type=count, check=whole(2, _MOST),
+        doc="Steps of each chain that are kept; with `target_ess` at most.",
     )  # fmt: skip
     warm_up: int = option(
         500, type=count, check=whole(0, _MOST),
-        doc="Steps before these, in which the proposal adapts.",
+        doc="Steps before these, in which the proposal adapts to the positions of all chains.",
     )  # fmt: skip
-    chains: int | None = option(
-        None, type=count, check=whole(1, 10**6),
-        doc="How many; arrays of the result then have the chain first. By default one.",
+    chains: int = option(
+        8, type=count, check=whole(1, 10**6),
+        doc="How many walk side by side; all their filters are one launch a row of data.",
     )  # fmt: skip
+    target_ess: float | None = option(
+        None, type=float, check=number(lambda x: x > 0, "above 0"),
+        doc="Effective size of every parameter at which the chains end before all `steps` are "
+        "made, where R-hat is 1.05 at most; looked at every 25 steps.",
+    )  # fmt: skip
+    quiet: bool | None = quiet_option()
     seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of chain and filters.")
     start: Mapping[str, float | npt.ArrayLike] | None = option(
         None, doc="Values to begin with, one for all chains or ``[chain]``; by default the middle "

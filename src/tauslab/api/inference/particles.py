@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.exact_filter import ExactFilterKeywords, exactly_filtered
-from tauslab.analysis.filters.chains import Chain, Walk
+from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.filtering import FilterCheckpoint, ParticleFilters
 from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
 from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.result import FilterResult, FilterResults
+from tauslab.analysis.filters.walk import MOST_RHAT, Walk
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import FILTER_SEEDS, SCHEMES, words
@@ -23,8 +24,10 @@ from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.host import require_memory
+from tauslab.base.option_names import assigned, warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import lattice_values
@@ -38,6 +41,7 @@ from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.priors import Prior
 
 _CHAIN_BYTES = 1000  # of its generator and its proposal
+_TOLD_EVERY = 25  # steps between figures of how chains mix
 
 
 @checks_keywords
@@ -300,8 +304,8 @@ def pmmh(
     """Draw parameters given a time course: particle marginal Metropolis-Hastings.
 
     Andrieu, Doucet and Holenstein (2010). Exact for any n; with few particles it moves seldom.
-    Chains run side by side, all their filters in one launch; the first is the chain that runs
-    alone.
+    Chains run side by side, all their filters in one launch, and adapt one proposal together while
+    they warm up.
 
     Parameters
     ----------
@@ -316,7 +320,7 @@ def pmmh(
 
     Returns
     -------
-    A `Chain`.
+    A `Chain`, with arrays ``[chain, step]``. A warning says where `target_ess` was not reached.
 
     Raises
     ------
@@ -337,18 +341,18 @@ def pmmh(
     ...     {"k": "loguniform(0.1,10)"},
     ...     observe={"X": "normal(sd=2)"},
     ...     n=50,
-    ...     steps=100,
+    ...     steps=50,
     ...     warm_up=50,
     ...     device="cpu",
     ... )
     >>> chain["k"].shape
-    (100,)
+    (8, 50)
     """
     network = model_of(model, "ts.pmmh")
     parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
     given = chosen(ChainKeywords, {"data": data, "priors": priors, **options}, "pmmh")
     check_values(given)
-    steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains or 1
+    steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains
     start = {k: np.asarray(v, np.float64) for k, v in (given.start or {}).items()}
     proposal = None if given.proposal is None else np.asarray(given.proposal, np.float64)
     places = 2 * (steps + warm_up) * (8 * len(parsed) + 9)  # with likelihoods, and the result
@@ -366,7 +370,7 @@ def pmmh(
     )
     digest = b"" if given.checkpoint is None else digest_of(
         _text_of(network), rows.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
-        _said(given.initial), repr(given.method), *_named_numbers(parsed),
+        _said(given.initial), repr(given.method), *_named_numbers(parsed), "one proposal",
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
     file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
@@ -382,22 +386,44 @@ def pmmh(
         likelihood = _Likelihood(network, rows, particles, course, count, given.seed)
         walk = Walk(
             parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
-            start=start, proposal=proposal,
+            start=start, proposal=proposal, target_ess=given.target_ess,
         )  # fmt: skip
         if kept := file.take_up():
             particles.go_on_by(kept.text("solver"))
             walk.go_on(kept)
         else:
             walk.begin()
+        total, unit = steps + warm_up, "steps"
+        with Progress(
+            total, ranks.rank, quiet=given.quiet, description=network.name, unit=unit,
+            started_at=walk.step,
+        ) as bar:  # fmt: skip
 
-        def kept_now() -> dict[str, Any]:
-            return {**walk.kept(), "solver": np.bytes_(particles.solver)}
+            def after_step() -> None:
+                if not given.quiet:
+                    if walk.step % _TOLD_EVERY == 0:
+                        bar.tell("effective size {:.4g}, R-hat {:.3f}".format(*walk.mixed()))
+                    bar.update(walk.step, 0)
+                file.save(kept_now, last=walk.done)
 
-        walk.run(lambda: file.save(kept_now, last=walk.step == steps + warm_up))
-        values, logs, moved = walk.result()
-    if given.chains is None:
-        values, logs, moved = values[0], logs[0], moved[0]
-    return Chain(tuple(parsed), values, logs, moved)
+            def kept_now() -> dict[str, Any]:
+                return {**walk.kept(), "solver": np.bytes_(particles.solver)}
+
+            walk.run(after_step)
+        if given.target_ess is not None and walk.step == total:
+            _warn_of_target(walk, given.target_ess)
+        return Chain(tuple(parsed), *walk.result())
+
+
+def _warn_of_target(walk: Walk, target: float) -> None:
+    """Say where the chains came, if that is not the target."""
+    size, rhat = walk.mixed()
+    if not (size >= target and rhat <= MOST_RHAT):
+        warn(
+            f"the chains ended with an effective size of {size:.4g} and R-hat {rhat:.3f}, and "
+            f"{assigned('target_ess')}{target:g} with R-hat {MOST_RHAT} at most was asked for: "
+            "give more steps, or more particles where few steps move"
+        )
 
 
 class _Likelihood:

@@ -33,13 +33,14 @@ class _State:
         self.done, self.events, self.seconds = started_at, 0, 0.0
         self.running, self.reached = 0, 0.0  # events in launches that run, latest time of these
         self.expected, self.last_time = 0.0, 0.0  # events of the whole run, its last sample time
+        self.note = ""  # what else is shown after the rates
 
     def rates(self) -> str:
         """Units and events, if there are any, per second; a resumed run counts what it did."""
         if self.seconds <= 0:
             return "starting"
         if self.unit != "trajectories":
-            return f"{short_number(self._fresh() / self.seconds)} {self.unit}/s"
+            return f"{short_number(self._fresh() / self.seconds)} {self.unit}/s{self.note}"
         rate = f"{short_number(self._events() / self.seconds)} {self.work}/s"
         if self._fresh() or not self.running:
             return f"{short_number(self._fresh() / self.seconds)} {self.unit}/s, {rate}"
@@ -238,6 +239,10 @@ class Progress:
         """Say how many trajectories are done in all, and how many events this run has fired."""
         self._state.done, self._state.events, self._state.running = done, events, 0
         self._show()
+
+    def tell(self, note: str) -> None:
+        """Show `note` after the rates from now on."""
+        self._state.note = f", {note}"
 
     def expect(self, events: float, last_time: float) -> None:
         """Say how many events the run may have (0: not known), and its last sample time."""

