@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
@@ -26,9 +26,9 @@ from tauslab.options.values.definition import (
     option,
     taken,
 )
-from tauslab.options.values.texts import count
+from tauslab.options.values.texts import count, names
 
-MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
+MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode", "hybrid"]
 Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
@@ -38,6 +38,7 @@ METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for users who ask for them
 DEFAULT_EPSILON = 0.03
 _OF_EQUATIONS = "needs {ode}"
+_OF_HYBRIDS = "marks reactions of a hybrid: use {hybrid}"
 
 
 def _check_team(option: str, threads: object) -> None:
@@ -90,8 +91,8 @@ class _Pilot(_Checked):
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class _Leaps(_Checked):
-    """Settings of leaps."""
+class _Steps(_Checked):
+    """Settings of leaps, and of other steps whose length follows from rates."""
 
     epsilon: float = option(
         DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
@@ -100,6 +101,13 @@ class _Leaps(_Checked):
         check=number(lambda epsilon: 0 < epsilon <= 1, "above 0, at most 1"),
         doc="Bound on the expected relative change of every propensity in a leap.",
     )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _Leaps(_Steps):
+    """Settings of leaps."""
+
     post_leap_check: bool = option(
         False, "shorten leaps that changed too much", flag="--post-leap-check", group="method",
         action="store_true", stored=Stored(),
@@ -180,6 +188,67 @@ class Auto(_Leaps, _Pilot):
     """
 
     word: ClassVar[MethodWord] = "auto"
+
+
+Patterns: TypeAlias = str | Sequence[str]
+
+
+def _check_patterns(option: str, given: object) -> None:
+    """Refuse what is no name or pattern, or several of them."""
+    listed = names(given) if isinstance(given, str) else given
+    texts = isinstance(listed, Sequence) and all(isinstance(one, str) and one for one in listed)
+    if given != "" and not texts:
+        raise ConfigError(f"{opt(option)}: names of reactions are expected, not {given!r:.60}")
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class Partitioned(_Checked):
+    """Some reactions happen one by one, others flow as equations: see docs/hybrids.md.
+
+    The jumps are exact: their propensities are integrated while amounts move. A reaction that
+    changes amounts of equations by jumps adds whole numbers to them.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> ts.Partitioned(ode=["make_*", "decay"], jump="*").marks()
+    {'jump': ('*',), 'ode': ('make_*', 'decay')}
+    """
+
+    word: ClassVar[MethodWord] = "hybrid"
+    jump: Patterns = option(
+        "", "reactions that are events", flag="--jump", group="method", metavar="NAMES",
+        stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
+        doc="Reactions that happen one by one: names, with ``*`` for any letters; ``*`` alone "
+        "means all that no other pattern names.",
+    )  # fmt: skip
+    ode: Patterns = option(
+        "", "reactions that are equations", flag="--as-ode", group="method", metavar="NAMES",
+        stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
+        doc="Reactions that flow as equations of what they change, likewise.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the values, and make one text of patterns, as a file holds them."""
+        super().__post_init__()
+        for kind in ("jump", "ode"):
+            given = getattr(self, kind)
+            object.__setattr__(self, kind, given if isinstance(given, str) else ",".join(given))
+
+    def marks(self) -> dict[str, tuple[str, ...]]:
+        """Patterns by kind of reaction."""
+        given = {kind: str(getattr(self, kind)) for kind in ("jump", "ode")}
+        return {kind: names(text) for kind, text in given.items() if text}
 
 
 @declared
@@ -284,9 +353,9 @@ def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
     return OdeSettings(name, **own)
 
 
-Method: TypeAlias = SSA | TauLeaping | Auto | ODE
-M = TypeVar("M", bound=SSA | TauLeaping | Auto | ODE)
-METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE)
+Method: TypeAlias = SSA | TauLeaping | Auto | ODE | Partitioned
+M = TypeVar("M", bound=SSA | TauLeaping | Auto | ODE | Partitioned)
+METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE, Partitioned)
 
 
 def method_of(given: MethodWord | Method | None) -> Method:

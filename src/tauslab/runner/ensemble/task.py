@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
@@ -24,8 +24,10 @@ from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.network.lowering import (
     Constant,
+    Count,
     LoweredNetwork,
     Operation,
+    changed_by,
     has_dynamics,
     lower,
     operations_first,
@@ -39,12 +41,14 @@ from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.network import Feature, Network
+from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import with_pasts
 from tauslab.options.ensemble import FloatArray, Options
 from tauslab.options.methods import (
     SSA,
     Auto,
     Method,
+    Partitioned,
     TauLeaping,
     turned_into,
     with_choices,
@@ -272,6 +276,23 @@ class NetworkTask(Task):
         )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True)
+class HybridTask(NetworkTask):
+    """An ensemble of a network whose reactions are jumps or equations; amounts are real numbers."""
+
+    amounts = True
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        return tuple(name for name, _ in self.lowered.observables[: self.lowered.amounts])
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        return tuple(name for name, _ in self.lowered.observables[self.lowered.amounts :])
+
+
 def prepare(network: Network, options: Options, *, shares_kernel: bool = False) -> NetworkTask:
     """Check a model against the options and lower it.
 
@@ -298,7 +319,10 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
     amounts = network.initial_amounts(values)
     columns = _initial_columns(network, rows, values, n_rows) if rows else {}
     held = _held_fractions(network, amounts, columns)
-    reals = {name: amounts[name] for name in [*real_species(network), *held]}
+    partition = _partition(network, options.method)
+    flowing = None if partition is None else partition.names_of(network, "ode")
+    parts = sorted(changed_by(network, flowing or ()))
+    reals = {name: amounts[name] for name in [*real_species(network), *held, *parts]}
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
     for sentence in rounded_constants(network, values, reals):
         warn(sentence)
@@ -327,6 +351,7 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
         reals=reals,
         pasts=pasts,
         breaks=breaks.times,
+        flowing=flowing,
     )
     lowered = None
     if shares_kernel and not (rows or pasts) and _may_load_constants(options, network):
@@ -340,14 +365,41 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
+    lowered = lowered if partition is None else _with_amounts(lowered, network, recorded)
     constants = _constant_rows(lowered, varying, n_rows, each_of(options))
-    canonical, digest = identity(network, options, rows)
-    task = NetworkTask(
+    canonical, digest = identity(network, options, rows, limits=partition is not None)
+    task = (NetworkTask if partition is None else HybridTask)(
         network=network, options=options, lowered=lowered, initial=initial, constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=tuple(held),
         varying=varying,
     )  # fmt: skip
     return replace(task, record=checked_record(task))
+
+
+def _partition(network: Network, method: Method) -> Partition | None:
+    """Which reactions flow; None for a method by which all are events."""
+    if not isinstance(method, Partitioned):
+        return None
+    partition = partition_of(network, method.marks())
+    if unmarked := partition.names_of(network, "auto"):
+        raise ConfigError(
+            f"{opt('method', method.word)}: {some(unmarked)} of {network.name} have no mark: name "
+            f"what flows by {opt('ode')} and the others by {opt('jump', '*')}"
+        )
+    return partition
+
+
+def _with_amounts(
+    lowered: LoweredNetwork, network: Network, recorded: Collection[str] | None
+) -> LoweredNetwork:
+    """The network with its recorded species as observables, before all others."""
+    known = dict(lowered.observables)
+    chosen = [name for name in network.species if recorded is None or name in recorded]
+    number = {name: index for index, name in enumerate(lowered.species)}
+    amounts = tuple((name, known.pop(name, Count(number[name]))) for name in chosen)
+    return replace(
+        lowered, recorded=(), observables=(*amounts, *known.items()), amounts=len(amounts)
+    )
 
 
 def with_rates(task: NetworkTask, columns: Mapping[str, FloatArray]) -> NetworkTask:
