@@ -96,7 +96,8 @@ def examples(command: str) -> str | None:
 _CALLED: Mapping[str, str] = {
     "gpu": "cuda", "nvidia": "cuda", "gillespie": "ssa", "direct": "ssa", "exact": "ssa",
     "leap": "tau", "tau-leaping": "tau", "tauleaping": "tau", "deterministic": "ode",
-    "pdmp": "hybrid", "float": "single", "float32": "single", "float64": "double",
+    "pdmp": "hybrid", "langevin": "cle",
+    "float": "single", "float32": "single", "float64": "double",
 }  # fmt: skip
 
 # Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.

@@ -28,7 +28,7 @@ from tauslab.options.values.definition import (
 )
 from tauslab.options.values.texts import count, names
 
-MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode", "hybrid"]
+MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode", "hybrid", "cle"]
 Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
@@ -37,6 +37,8 @@ Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
 METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for users who ask for them
 DEFAULT_EPSILON = 0.03
+DEFAULT_MANY = 100.0
+MARKS = ("jump", "ode", "langevin")
 _OF_EQUATIONS = "needs {ode}"
 _OF_HYBRIDS = "marks reactions of a hybrid: use {hybrid}"
 
@@ -203,11 +205,33 @@ def _check_patterns(option: str, given: object) -> None:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class Partitioned(_Checked):
-    """Some reactions happen one by one, others flow as equations: see docs/hybrids.md.
+class Langevin(_Steps):
+    """The chemical Langevin equation: amounts with the noise of many molecules.
 
-    The jumps are exact: their propensities are integrated while amounts move. A reaction that
-    changes amounts of equations by jumps adds whole numbers to them.
+    Steps are of weak order 2, and no amount falls below zero: see docs/hybrids.md.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    word: ClassVar[MethodWord] = "cle"
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class Partitioned(_Steps):
+    """Each reaction is an event, an equation or a channel of Langevin's: see docs/hybrids.md.
+
+    A reaction without a mark is an event where molecules are few, and a channel where it is
+    expected to fire often among many; which changes while a trajectory runs. With marks of events
+    and equations alone nothing but the tolerance of the equations is approximate: propensities
+    are integrated while amounts move.
 
     Parameters
     ----------
@@ -232,6 +256,18 @@ class Partitioned(_Checked):
         doc="Reactions that happen one by one: names, with ``*`` for any letters; ``*`` alone "
         "means all that no other pattern names.",
     )  # fmt: skip
+    langevin: Patterns = option(
+        "", "reactions with Gaussian noise", flag="--langevin", group="method", metavar="NAMES",
+        stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
+        doc="Reactions that are channels of the chemical Langevin equation, likewise.",
+    )  # fmt: skip
+    many: float = option(
+        DEFAULT_MANY, "molecules from which on a reaction may flow (100)", flag="--many",
+        group="method", type=float, metavar="X", stored=Stored(), elsewhere=_OF_HYBRIDS,
+        check=number(lambda many: 10 <= many < 2**31, "10 or more, below 2^31"),
+        doc="Of reactions without a mark: how many molecules of each species that it changes a "
+        "reaction needs to be a channel; it is an event again below half of that.",
+    )  # fmt: skip
     ode: Patterns = option(
         "", "reactions that are equations", flag="--as-ode", group="method", metavar="NAMES",
         stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
@@ -241,13 +277,13 @@ class Partitioned(_Checked):
     def __post_init__(self) -> None:
         """Check the values, and make one text of patterns, as a file holds them."""
         super().__post_init__()
-        for kind in ("jump", "ode"):
+        for kind in MARKS:
             given = getattr(self, kind)
             object.__setattr__(self, kind, given if isinstance(given, str) else ",".join(given))
 
     def marks(self) -> dict[str, tuple[str, ...]]:
         """Patterns by kind of reaction."""
-        given = {kind: str(getattr(self, kind)) for kind in ("jump", "ode")}
+        given = {kind: str(getattr(self, kind)) for kind in MARKS}
         return {kind: names(text) for kind, text in given.items() if text}
 
 
@@ -353,9 +389,9 @@ def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
     return OdeSettings(name, **own)
 
 
-Method: TypeAlias = SSA | TauLeaping | Auto | ODE | Partitioned
-M = TypeVar("M", bound=SSA | TauLeaping | Auto | ODE | Partitioned)
-METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE, Partitioned)
+Method: TypeAlias = SSA | TauLeaping | Auto | ODE | Partitioned | Langevin
+M = TypeVar("M", bound=SSA | TauLeaping | Auto | ODE | Partitioned | Langevin)
+METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE, Partitioned, Langevin)
 
 
 def method_of(given: MethodWord | Method | None) -> Method:

@@ -30,10 +30,21 @@ class Partition:
         """Return whether reactions are jumps and equations alone, which are integrated exactly."""
         return not {"langevin", "auto"} & set(self.kinds)
 
-    def names_of(self, network: Network, kind: str) -> list[str]:
-        """Names of the reactions of a kind."""
+    def described(self) -> str:
+        """Say how many reactions are no events, by kind; empty if none is."""
+        told = {
+            "ode": "as equations",
+            "langevin": "as channels of the Langevin equation",
+            "auto": "as such channels among many molecules",
+        }
+        counted = {kind: self.kinds.count(kind) for kind in told}
+        parts = [f"{n} {told[kind]}" for kind, n in counted.items() if n]
+        return f"{' and '.join(parts)} of {len(self.kinds)} reactions" if parts else ""
+
+    def integrated(self, network: Network) -> list[str]:
+        """Names of the reactions that are equations beside exact events."""
         pairs = zip(network.reactions, self.kinds, strict=True)
-        return [reaction.name for reaction, own in pairs if own == kind]
+        return [reaction.name for reaction, kind in pairs if self.is_exact and kind == "ode"]
 
 
 def partition_of(network: Network, marks: Mapping[str, Sequence[str]]) -> Partition:

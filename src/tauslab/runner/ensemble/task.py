@@ -22,6 +22,7 @@ from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, Pilot, pilot_event
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
+from tauslab.kernels.leaping.langevin import Langevin as LangevinEngine
 from tauslab.kernels.network.lowering import (
     Constant,
     Count,
@@ -45,8 +46,10 @@ from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import with_pasts
 from tauslab.options.ensemble import FloatArray, Options
 from tauslab.options.methods import (
+    DEFAULT_MANY,
     SSA,
     Auto,
+    Langevin,
     Method,
     Partitioned,
     TauLeaping,
@@ -57,7 +60,7 @@ from tauslab.options.record import SAMPLED, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
-from tauslab.store.results.approximation import approximation
+from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 _MOST_PARAMETERS = 256  # which follow one another: their dependence takes quadratic time
@@ -278,8 +281,9 @@ class NetworkTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class HybridTask(NetworkTask):
-    """An ensemble of a network whose reactions are jumps or equations; amounts are real numbers."""
+    """An ensemble of a network whose reactions are of several kinds; species are real numbers."""
 
+    partition: Partition
     amounts = True
 
     @property
@@ -291,6 +295,34 @@ class HybridTask(NetworkTask):
     def observables(self) -> tuple[str, ...]:
         """Names of the recorded observables."""
         return tuple(name for name, _ in self.lowered.observables[self.lowered.amounts :])
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Attributes of the file on what is approximate, and on species that are not rounded."""
+        found = super().attributes
+        if kinds := self.partition.described():
+            with command_line():
+                found["approximate"] = approximation_of_kinds(kinds)
+        return found
+
+    def engine(
+        self,
+        backend: Backend,
+        pilot: Pilot | None = None,
+        devices: int = 0,
+        *,
+        goes_on: bool = False,
+    ) -> Engine:
+        """The compiled kernels: exact ones where reactions are events and equations alone."""
+        if self.partition.is_exact:
+            return super().engine(backend, pilot, devices, goes_on=goes_on)
+        method = self.options.method
+        assert isinstance(method, Partitioned | Langevin)
+        many = method.many if isinstance(method, Partitioned) else DEFAULT_MANY
+        return LangevinEngine(
+            backend, self.lowered, self.options.times.tolist(), self.partition.kinds,
+            method.epsilon, many,
+        )  # fmt: skip
 
 
 def prepare(network: Network, options: Options, *, shares_kernel: bool = False) -> NetworkTask:
@@ -320,7 +352,7 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
     columns = _initial_columns(network, rows, values, n_rows) if rows else {}
     held = _held_fractions(network, amounts, columns)
     partition = _partition(network, options.method)
-    flowing = None if partition is None else partition.names_of(network, "ode")
+    flowing = None if partition is None else partition.integrated(network)
     parts = sorted(changed_by(network, flowing or ()))
     reals = {name: amounts[name] for name in [*real_species(network), *held, *parts]}
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
@@ -368,7 +400,8 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
     lowered = lowered if partition is None else _with_amounts(lowered, network, recorded)
     constants = _constant_rows(lowered, varying, n_rows, each_of(options))
     canonical, digest = identity(network, options, rows, limits=partition is not None)
-    task = (NetworkTask if partition is None else HybridTask)(
+    kind = NetworkTask if partition is None else partial(HybridTask, partition=partition)
+    task = kind(
         network=network, options=options, lowered=lowered, initial=initial, constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=tuple(held),
         varying=varying,
@@ -377,15 +410,14 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
 
 
 def _partition(network: Network, method: Method) -> Partition | None:
-    """Which reactions flow; None for a method by which all are events."""
+    """How each reaction happens; None for a method by which all are events."""
+    if isinstance(method, Langevin):
+        return Partition(("langevin",) * len(network.reactions))
     if not isinstance(method, Partitioned):
         return None
     partition = partition_of(network, method.marks())
-    if unmarked := partition.names_of(network, "auto"):
-        raise ConfigError(
-            f"{opt('method', method.word)}: {some(unmarked)} of {network.name} have no mark: name "
-            f"what flows by {opt('ode')} and the others by {opt('jump', '*')}"
-        )
+    if not partition.is_exact:
+        require_support(network, "cle")
     return partition
 
 

@@ -21,8 +21,8 @@ from tauslab.store.checking.opening import (
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-METHODS = ("ssa", "tau", "ode", "hybrid")
-OF_AMOUNTS = ("ode", "hybrid")  # whose species are real numbers
+METHODS = ("ssa", "tau", "ode", "hybrid", "cle")
+OF_AMOUNTS = ("ode", "hybrid", "cle")  # whose species are real numbers
 STORAGES = ("plain", "parts", "virtual")
 _NEEDED = (
     "time", "status", "model/source", "model/canonical", "progress/blocks", "progress/block_size",

@@ -75,6 +75,8 @@ class Recorded(RunResult):
         Leaps err by more than sampling does, however many trajectories there are. (The error of
         differential equations is that of their tolerances, see docs/ode.md.)
         """
+        if self.method in ("hybrid", "cle"):
+            return str(self.attributes.get("approximate", ""))
         if self.method != "tau":
             return ""
         text = approximation(float(self.attributes["epsilon"]))

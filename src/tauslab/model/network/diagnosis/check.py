@@ -37,6 +37,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
          "net law", "delay", "delayed reaction")
     ),
     "hybrid": frozenset(("timed event", "state event", "rate rule", "time", "draw", "net law")),
+    "cle": frozenset(("net law",)),
 }  # fmt: skip
 
 TOLD = ("ssa", "tau", "ode")  # of which a report speaks: the others are made of them
