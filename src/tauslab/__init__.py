@@ -62,6 +62,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.options.methods import ODE as ODE
     from tauslab.options.methods import SSA as SSA
     from tauslab.options.methods import Auto as Auto
+    from tauslab.options.methods import Langevin as Langevin
+    from tauslab.options.methods import Partitioned as Partitioned
     from tauslab.options.methods import TauLeaping as TauLeaping
     from tauslab.options.places import CPU as CPU
     from tauslab.options.places import GPU as GPU
@@ -91,7 +93,7 @@ _HOMES = {  # public names by module
     "api.any_result": "AnyResult",
     "analysis.cme.result": "CmeResult",
     "options.hook_view": "LatticeView",
-    "options.methods": "Auto ODE SSA TauLeaping",
+    "options.methods": "Auto Langevin ODE Partitioned SSA TauLeaping",
     "options.places": "CPU Dask GPU Output",
     "analysis.filters.chains": "Chain",
     "analysis.particles.ensemble": "Ensemble",

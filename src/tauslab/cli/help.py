@@ -96,6 +96,7 @@ def examples(command: str) -> str | None:
 _CALLED: Mapping[str, str] = {
     "gpu": "cuda", "nvidia": "cuda", "gillespie": "ssa", "direct": "ssa", "exact": "ssa",
     "leap": "tau", "tau-leaping": "tau", "tauleaping": "tau", "deterministic": "ode",
+    "pdmp": "hybrid", "langevin": "cle",
     "float": "single", "float32": "single", "float64": "double",
 }  # fmt: skip
 

@@ -71,7 +71,7 @@ def layout_of_result(result: Result) -> Layout:
         statistics=record.statistics,
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + _drawn(attributes, record),
-        amounts=result.method == "ode",
+        amounts=result.continuous,
         format_version=int(attributes["format_version"]),
         block=int(attributes["block"]),
         attributes={k: v for k, v in attributes.items() if k not in _OF_A_FILE},

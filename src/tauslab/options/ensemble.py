@@ -17,7 +17,7 @@ from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.options.dask import DaskOptions
 from tauslab.options.keywords import CommonChoices, EnsembleChoices
-from tauslab.options.methods import ODE, SSA, Method, given_in
+from tauslab.options.methods import ODE, SSA, Langevin, Method, Partitioned, given_in
 from tauslab.options.places import check_compress, check_threads, check_writer
 from tauslab.options.record import Record
 from tauslab.options.sampling import Sampling
@@ -157,10 +157,11 @@ class Options(CommonChoices, EnsembleChoices):
             )
         check_compress("compress", self.compress)
         within("first", self.first, 0, MOST_TRAJECTORIES - self.n)
-        if isinstance(self.method, ODE) and (self.grows or self.until is not None):
+        amounts = isinstance(self.method, ODE | Partitioned | Langevin)
+        if amounts and (self.grows or self.until is not None):
             raise ConfigError(
                 f"{opt('append')} and {opt('until')} need {opt('method', 'ssa')}, "
-                "tau or auto, not ode"
+                f"tau or auto, not {self.method.word}"
             )
         if isinstance(self.method, ODE) and self.first:
             raise ConfigError(f"{opt('first')} needs {opt('method', 'ssa')}, tau or auto, not ode")

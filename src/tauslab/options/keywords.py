@@ -182,13 +182,15 @@ class _CommonKeywords:
     """The keywords that `tauslab.run` and `tauslab.simulator` share."""
 
     method: MethodWord | Method | None = option(
-        None, "ssa: exact (default); tau: leaps; auto: leaps if fast and accurate; ode: equations",
+        None, "ssa: exact (default); tau: leaps; auto: leaps if fast; ode; hybrid; cle: Langevin",
         flag="--method", group="method", choices=METHODS,
         stored=Stored(apart=True),
         doc="How trajectories are made: ``ssa``, exact, is the default; ``tau``, tau-leaping with "
         "step control; ``auto`` leaps only where that clearly pays and where a pilot finds its "
-        "error small; ``ode``, ordinary differential equations. Or the settings of one: "
-        "`tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, `tauslab.ODE`.",
+        "error small; ``ode``, ordinary differential equations; ``hybrid``, some "
+        "reactions as events and others as equations; ``cle``, the chemical Langevin equation. "
+        "Or the settings of one: `tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, "
+        "`tauslab.ODE`, `tauslab.Partitioned`, `tauslab.Langevin`.",
     )  # fmt: skip
     species: Sequence[str] | str | None = option(
         None, "record only these", flag="--species", group="output", metavar="A,B",

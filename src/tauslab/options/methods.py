@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
@@ -26,9 +26,9 @@ from tauslab.options.values.definition import (
     option,
     taken,
 )
-from tauslab.options.values.texts import count
+from tauslab.options.values.texts import count, names
 
-MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
+MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode", "hybrid", "cle"]
 Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
@@ -37,7 +37,10 @@ Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
 METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for users who ask for them
 DEFAULT_EPSILON = 0.03
+DEFAULT_MANY = 100.0
+MARKS = ("jump", "ode", "langevin")
 _OF_EQUATIONS = "needs {ode}"
+_OF_HYBRIDS = "marks reactions of a hybrid: use {hybrid}"
 
 
 def _check_team(option: str, threads: object) -> None:
@@ -90,8 +93,8 @@ class _Pilot(_Checked):
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class _Leaps(_Checked):
-    """Settings of leaps."""
+class _Steps(_Checked):
+    """Settings of leaps, and of other steps whose length follows from rates."""
 
     epsilon: float = option(
         DEFAULT_EPSILON, "error control of leaps (0.03)",
@@ -101,6 +104,13 @@ class _Leaps(_Checked):
         check=number(lambda epsilon: 0 < epsilon <= 1, "above 0, at most 1"),
         doc="Bound on the expected relative change of every propensity in a leap.",
     )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _Leaps(_Steps):
+    """Settings of leaps."""
+
     post_leap_check: bool = option(
         False, "reject leaps that changed a species too much",
         flag="--post-leap-check", group="method",
@@ -183,6 +193,101 @@ class Auto(_Leaps, _Pilot):
     """
 
     word: ClassVar[MethodWord] = "auto"
+
+
+Patterns: TypeAlias = str | Sequence[str]
+
+
+def _check_patterns(option: str, given: object) -> None:
+    """Refuse what is no name or pattern, or several of them."""
+    listed = names(given) if isinstance(given, str) else given
+    texts = isinstance(listed, Sequence) and all(isinstance(one, str) and one for one in listed)
+    if given != "" and not texts:
+        raise ConfigError(f"{opt(option)}: names of reactions are expected, not {given!r:.60}")
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class Langevin(_Steps):
+    """The chemical Langevin equation: amounts with the noise of many molecules.
+
+    Steps are of weak order 2, and no amount falls below zero: see docs/hybrids.md.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    word: ClassVar[MethodWord] = "cle"
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class Partitioned(_Steps):
+    """Each reaction is an event, an equation or a channel of Langevin's: see docs/hybrids.md.
+
+    A reaction without a mark is an event where molecules are few, and a channel where it is
+    expected to fire often among many; which changes while a trajectory runs. With marks of events
+    and equations alone nothing but the tolerance of the equations is approximate: propensities
+    are integrated while amounts move.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> ts.Partitioned(ode=["make_*", "decay"], jump="*").marks()
+    {'jump': ('*',), 'ode': ('make_*', 'decay')}
+    """
+
+    word: ClassVar[MethodWord] = "hybrid"
+    jump: Patterns = option(
+        "", "reactions that are events", flag="--jump", group="method", metavar="NAMES",
+        stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
+        doc="Reactions that happen one by one: names, with ``*`` for any letters; ``*`` alone "
+        "means all that no other pattern names.",
+    )  # fmt: skip
+    langevin: Patterns = option(
+        "", "reactions with Gaussian noise", flag="--langevin", group="method", metavar="NAMES",
+        stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
+        doc="Reactions that are channels of the chemical Langevin equation, likewise.",
+    )  # fmt: skip
+    many: float = option(
+        DEFAULT_MANY, "molecules from which on a reaction may flow (100)", flag="--many",
+        group="method", type=float, metavar="X", stored=Stored(), elsewhere=_OF_HYBRIDS,
+        check=number(lambda many: 10 <= many < 2**31, "10 or more, below 2^31"),
+        doc="Of reactions without a mark: how many molecules of each species that it changes a "
+        "reaction needs to be a channel; it is an event again below half of that.",
+    )  # fmt: skip
+    ode: Patterns = option(
+        "", "reactions that are equations", flag="--as-ode", group="method", metavar="NAMES",
+        stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
+        doc="Reactions that flow as equations of what they change, likewise.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the values, and make one text of patterns, as a file holds them."""
+        super().__post_init__()
+        for kind in MARKS:
+            given = getattr(self, kind)
+            object.__setattr__(self, kind, given if isinstance(given, str) else ",".join(given))
+
+    def marks(self) -> dict[str, tuple[str, ...]]:
+        """Patterns by kind of reaction."""
+        given = {kind: str(getattr(self, kind)) for kind in MARKS}
+        return {kind: names(text) for kind, text in given.items() if text}
 
 
 @declared
@@ -287,9 +392,9 @@ def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
     return OdeSettings(name, **own)
 
 
-Method: TypeAlias = SSA | TauLeaping | Auto | ODE
-M = TypeVar("M", bound=SSA | TauLeaping | Auto | ODE)
-METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE)
+Method: TypeAlias = SSA | TauLeaping | Auto | ODE | Partitioned | Langevin
+M = TypeVar("M", bound=SSA | TauLeaping | Auto | ODE | Partitioned | Langevin)
+METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE, Partitioned, Langevin)
 
 
 def method_of(given: MethodWord | Method | None) -> Method:

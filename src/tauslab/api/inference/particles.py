@@ -400,7 +400,7 @@ def pmmh(
         ) as bar:  # fmt: skip
 
             def after_step() -> None:
-                if not given.quiet:
+                if given.quiet is not True:
                     if walk.step % _TOLD_EVERY == 0:
                         bar.tell("effective size {:.4g}, R-hat {:.3f}".format(*walk.mixed()))
                     bar.update(walk.step, 0)

@@ -37,7 +37,7 @@ from tauslab.options.keywords import (
     NetworkKeywords,
     TimeLimitFlag,
 )
-from tauslab.options.methods import METHOD_CLASSES, ODE, SSA, TauLeaping
+from tauslab.options.methods import METHOD_CLASSES, ODE, SSA, Langevin, Partitioned, TauLeaping
 from tauslab.options.places import CPU, Dask, ExecutorFlags, Output
 from tauslab.runner.ensemble.from_file import taken_from_result
 from tauslab.runner.ensemble.request import ensemble_options
@@ -46,8 +46,8 @@ from tauslab.store.results.validity import warning_of
 
 # Of whose options the arguments are made.
 OPTIONS = (
-    NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, CPU, ExecutorFlags, Dask, Output,
-    AnswerFlags, CrossCheckFlag, TimeLimitFlag,
+    NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, Partitioned, Langevin, CPU, ExecutorFlags,
+    Dask, Output, AnswerFlags, CrossCheckFlag, TimeLimitFlag,
 )  # fmt: skip
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")

@@ -95,5 +95,6 @@ class NetworkEngine(Engine):
             "kept": launch.kept,
             "keep": buffers.keep,
             "kept_words": int(states[0].shape[1]) if states else 0,
+            "final_amounts": buffers.final_amounts,
             "halt": launch.halt,
         }

@@ -81,6 +81,7 @@ def _sizes(network: LoweredNetwork) -> str:
         f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
         f"constexpr int N_RECORDED = {len(network.recorded)};\n"
         f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
+        f"constexpr int N_AMOUNTS = {network.amounts};  // of the observables, which are species\n"
         f"TABLE bool IS_REAL[{max(1, len(network.species))}] = {{{flags}}};\n"
     )
 
@@ -136,9 +137,13 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
         statements, value = writer.read(law)
         lines += f"    {{\n{statements}    d[{k}] = {value};\n    }}\n"
     listed = ", ".join(str(number) for number, _ in flows) or "0"
+    bounded = network.dynamics.bounded
+    flags = ", ".join(str(int(number in bounded)) for number, _ in flows) or "0"
     return (
         f"constexpr int N_FLOW = {len(flows)};\n"
         f"TABLE int FLOW[{max(1, len(flows))}] = {{{listed}}};\n"
+        f"constexpr bool HAS_BOUNDED = {str(bool(bounded)).lower()};\n"
+        f"TABLE bool IS_BOUNDED[{max(1, len(flows))}] = {{{flags}}};\n"
         "DEVICE_SHARED void flow_rates([[maybe_unused]] const double *x,\n"
         "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
         f"{lines}}}\n"

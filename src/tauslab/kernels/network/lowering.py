@@ -150,7 +150,7 @@ class Dynamics:
     says whether anything changes between events: a flow, or a rate that depends on the time.
     `drawn` are initial values that draw random numbers, or use such, each after those it uses, and
     those of hidden species, which hold what others were (see `tauslab.model.network.past`); `jumps`
-    say what comes to these after an event.
+    say what comes to these after an event. `bounded` are flows of amounts, never below 0.
     """
 
     events: tuple[LoweredEvent, ...]
@@ -160,6 +160,7 @@ class Dynamics:
     moves: bool = False
     drawn: tuple[tuple[int, Law], ...] = ()
     jumps: tuple[Jump, ...] = ()
+    bounded: frozenset[int] = frozenset()
 
     def watched(self) -> set[int]:
         """Numbers of species on which triggers or the times of switches depend."""
@@ -174,7 +175,8 @@ class LoweredNetwork:
     `constants` are expressions of varying names alone; `recorded` lists species numbers in the
     order of output; `observables` are recorded rules. `shared` are long rules, each one object in
     all laws that use it, those that another uses before it. `dynamics` is None where reactions
-    alone change the state, and the time enters no law.
+    alone change the state, and the time enters no law. The first `amounts` of the observables are
+    species, in a network whose species are all recorded as real numbers.
     """
 
     species: tuple[str, ...]
@@ -184,6 +186,7 @@ class LoweredNetwork:
     observables: tuple[tuple[str, Law], ...]
     shared: tuple[Operation, ...] = ()
     dynamics: Dynamics | None = None
+    amounts: int = 0
 
     @cached_property
     def columns(self) -> Mapping[str, int]:
@@ -240,7 +243,7 @@ class LoweredNetwork:
         return table
 
 
-def lower(
+def lower(  # noqa: PLR0913 - what a run decides of a network
     network: Network,
     *,
     parameters: Mapping[str, float],
@@ -250,6 +253,7 @@ def lower(
     reals: Mapping[str, float] | None = None,
     pasts: Sequence[Past] = (),
     breaks: Sequence[float] = (),
+    flowing: Collection[str] | None = None,
 ) -> LoweredNetwork:
     """Lower `network` with these parameter values and rounded initial counts.
 
@@ -268,13 +272,16 @@ def lower(
         What the hidden species of `network` hold, behind its own.
     breaks
         Times at which steps end, where laws of the time do what steps may pass over.
+    flowing
+        Reactions that are equations of what they change, which is among `reals`; all others change
+        counts one by one. None where no method has such parts.
 
     Raises
     ------
     ModelError
         A law needs something that is not known.
     """
-    lowering = _NetworkLowering(network, parameters, counts, varying, reals or {}, pasts)
+    lowering = _NetworkLowering(network, parameters, counts, varying, reals or {}, pasts, flowing)
     lowering.switches.changes += [Number(t) for t in breaks]
     return lowering.run(recorded)
 
@@ -288,8 +295,10 @@ class _NetworkLowering:
         varying: Collection[str],
         reals: Mapping[str, float],
         pasts: Sequence[Past],
+        flowing: Collection[str] | None,
     ) -> None:
         self.network = network
+        self.flowing = set(flowing or ())
         self.pasts = pasts
         self.number = {name: i for i, name in enumerate(network.species)}
         self.reacting = {name for name, s in network.species.items() if not s.fixed}
@@ -297,8 +306,10 @@ class _NetworkLowering:
         self.rules = network.rule_expressions()
         self.reals = dict(reals)
         self.drawn = network.drawn_amounts()
-        self.is_dynamic = has_dynamics(network) or bool(pasts)
-        self.switches = Switches(lambda change: not symbols(change) & network.rates.keys())
+        self.is_dynamic = has_dynamics(network) or bool(pasts) or flowing is not None
+        self.parts = changed_by(network, self.flowing)  # amounts that jumps may change too
+        moved = {*network.rates, *self.parts}
+        self.switches = Switches(lambda change: not symbols(change) & moved)
         if self.is_dynamic:
             self.moving.update(*(event.assignments for event in network.events), ("time",))
             self.moving.update(network.rates, self.drawn)
@@ -329,7 +340,8 @@ class _NetworkLowering:
         chosen = names if recorded is None else [n for n in names if n in set(recorded)]
         hidden = {past.name for past in self.pasts}
         chosen = [n for n in chosen if n not in self.reals and n not in hidden]
-        reactions = tuple(self.reaction(r) for r in self.network.reactions)
+        jumping = (r for r in self.network.reactions if r.name not in self.flowing)
+        reactions = tuple(self.reaction(r) for r in jumping)
         observables: tuple[tuple[str, Law], ...] = tuple(
             (name, self.real(name)) for name in self.reals
         )
@@ -362,6 +374,8 @@ class _NetworkLowering:
         for name, tree in self.network.rates.items():
             with _naming(f"rate rule for {name}"):
                 flows.append((self.number[name], self.law(substitute(tree, self.rules))))
+        parts = self.rates_of_reactions()
+        flows += [(self.number[name], self.law(tree)) for name, tree in parts.items()]
         switches: list[Law] = []
         while len(switches) < len(self.switches.changes):
             switches.append(self.law(self.switches.changes[len(switches)]))
@@ -379,8 +393,22 @@ class _NetworkLowering:
             if past.species in assigned
         )
         return Dynamics(
-            tuple(events), tuple(switches), reals, tuple(flows), moves, tuple(drawn), jumps
-        )
+            tuple(events), tuple(switches), reals, tuple(flows), moves, tuple(drawn), jumps,
+            frozenset(self.number[name] for name in parts),
+        )  # fmt: skip
+
+    def rates_of_reactions(self) -> dict[str, Expression]:
+        """Equations of amounts by the reactions that flow."""
+        rates: dict[str, Expression] = {}
+        for reaction in self.network.reactions:
+            if reaction.name not in self.flowing:
+                continue
+            law = substitute(reaction.law if reaction.limit is None else reaction.limit, self.rules)
+            for name, by in reaction.net_change().items():
+                if name in self.reacting:
+                    part = call("mul", float(by), law)
+                    rates[name] = call("add", rates[name], part) if name in rates else part
+        return rates
 
     def event(self, event: Event) -> LoweredEvent:
         event = event.mapped(lambda tree: substitute(tree, self.rules))
@@ -435,7 +463,8 @@ class _NetworkLowering:
         needs = tuple(
             (self.number[name], count)
             for name, count in reaction.reactants.items()
-            if change.get(self.number[name], 0) < 0 and falls.get(self.number[name], 0) < count
+            if falls.get(self.number[name], 0) < count
+            and (change.get(self.number[name], 0) < 0 or (count > 1 and name in self.parts))
         )
         moves = tuple(sorted(change.items()))
         ends = tuple(self.completions(reaction, change))
@@ -531,6 +560,12 @@ class _NetworkLowering:
             tree = substitute(self.network.rules[name].expression, self.short)
             self.shared[name] = self.law(tree)
         return self.shared[name]
+
+
+def changed_by(network: Network, reactions: Collection[str]) -> set[str]:
+    """Species that some reactions change, by their names."""
+    changed = {n for r in network.reactions if r.name in reactions for n in r.net_change()}
+    return {n for n in changed if not network.species[n].fixed} - network.rates.keys()
 
 
 def has_dynamics(network: Network) -> bool:

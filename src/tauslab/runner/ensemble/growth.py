@@ -151,9 +151,10 @@ def _base(path: Path, options: Options, network: Network) -> _Base:
             raise ConfigError(
                 f"{opt('append')}: {path} is unfinished; {opt('resume')} completes it"
             )
-        if result.method == "ode":
+        if result.continuous:
             raise ConfigError(
-                f"{opt('append')}: {path} was made by ode; it adds to runs of ssa and tau"
+                f"{opt('append')}: {path} was made by {result.method}; it adds to runs of ssa and "
+                "tau"
             )
         for name in result.species + result.observables:
             if name not in {**network.species, **network.rules}:

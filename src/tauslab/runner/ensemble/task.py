@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
@@ -22,11 +22,14 @@ from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, Pilot, pilot_event
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
+from tauslab.kernels.leaping.langevin import Langevin as LangevinEngine
 from tauslab.kernels.network.counters import counting, with_counters
 from tauslab.kernels.network.lowering import (
     Constant,
+    Count,
     LoweredNetwork,
     Operation,
+    changed_by,
     has_dynamics,
     lower,
     operations_first,
@@ -40,12 +43,16 @@ from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.network import Feature, Network
+from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import with_pasts
 from tauslab.options.ensemble import FloatArray, Options
 from tauslab.options.methods import (
+    DEFAULT_MANY,
     SSA,
     Auto,
+    Langevin,
     Method,
+    Partitioned,
     TauLeaping,
     turned_into,
     with_choices,
@@ -54,7 +61,7 @@ from tauslab.options.record import SAMPLED, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
-from tauslab.store.results.approximation import approximation
+from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 _MOST_PARAMETERS = 256  # which follow one another: their dependence takes quadratic time
@@ -273,6 +280,52 @@ class NetworkTask(Task):
         )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True)
+class HybridTask(NetworkTask):
+    """An ensemble of a network whose reactions are of several kinds; species are real numbers."""
+
+    partition: Partition
+    amounts = True
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        return tuple(name for name, _ in self.lowered.observables[: self.lowered.amounts])
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        return tuple(name for name, _ in self.lowered.observables[self.lowered.amounts :])
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Attributes of the file on what is approximate, and on species that are not rounded."""
+        found = super().attributes
+        if kinds := self.partition.described():
+            with command_line():
+                found["approximate"] = approximation_of_kinds(kinds)
+        return found
+
+    def engine(
+        self,
+        backend: Backend,
+        pilot: Pilot | None = None,
+        devices: int = 0,
+        *,
+        goes_on: bool = False,
+    ) -> Engine:
+        """The compiled kernels: exact ones where reactions are events and equations alone."""
+        if self.partition.is_exact:
+            return super().engine(backend, pilot, devices, goes_on=goes_on)
+        method = self.options.method
+        assert isinstance(method, Partitioned | Langevin)
+        many = method.many if isinstance(method, Partitioned) else DEFAULT_MANY
+        return LangevinEngine(
+            backend, self.lowered, self.options.times.tolist(), self.partition.kinds,
+            method.epsilon, many,
+        )  # fmt: skip
+
+
 def prepare(
     network: Network,
     options: Options,
@@ -307,22 +360,19 @@ def prepare(
     amounts = network.initial_amounts(values)
     columns = _initial_columns(network, rows, values, n_rows) if rows else {}
     held = _held_fractions(network, amounts, columns)
-    reals = {name: amounts[name] for name in [*real_species(network), *held]}
+    partition = _partition(network, options.method)
+    flowing = None if partition is None else partition.integrated(network)
+    parts = sorted(changed_by(network, flowing or ()))
+    reals = {name: amounts[name] for name in [*real_species(network), *held, *parts]}
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
     for sentence in rounded_constants(network, values, reals):
         warn(sentence)
     counts = round_counts(amounts, _compartments(network, values), warn)
     _refuse_negative(counts)
     _warn_of_net_laws(network)
-    initial = np.array([list(counts.values())], np.int32)
-    varying = {**rows, **columns}
     whole = {n: _rounded(n, column) for n, column in columns.items() if n not in reals}
-    if whole:
-        initial = np.repeat(initial, n_rows, axis=0)
-    for index, name in enumerate(counts):
-        if name in whole:
-            initial[:, index] = whole[name]
-            varying[name] = whole[name].astype(np.float64)
+    initial = _initial_rows(counts, whole, n_rows)
+    varying = {**rows, **columns, **{n: column.astype(np.float64) for n, column in whole.items()}}
     recorded = recorded_names(network, options)
     forward = with_counters(forward, counted)
     # Pasts take their first counts from what they hold, and counters begin with 0.
@@ -337,6 +387,7 @@ def prepare(
         reals=reals,
         pasts=pasts,
         breaks=breaks.times,
+        flowing=flowing,
     )
     lowered = None
     if shares_kernel and not (rows or pasts) and _may_load_constants(options, network):
@@ -351,14 +402,54 @@ def prepare(
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
+    lowered = lowered if partition is None else _with_amounts(lowered, network, recorded)
     constants = _constant_rows(lowered, varying, n_rows, each_of(options))
-    canonical, digest = identity(network, options, rows)
-    task = NetworkTask(
+    canonical, digest = identity(network, options, rows, limits=partition is not None)
+    kind = NetworkTask if partition is None else partial(HybridTask, partition=partition)
+    task = kind(
         network=network, options=options, lowered=lowered, initial=initial, constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=tuple(held),
         varying=varying,
     )  # fmt: skip
     return replace(task, record=checked_record(task))
+
+
+def _initial_rows(
+    counts: Mapping[str, int], columns: Mapping[str, npt.NDArray[np.int32]], n_rows: int
+) -> npt.NDArray[np.int32]:
+    """Initial counts ``[row, species]``: a row for all, or a row per value where some vary."""
+    initial = np.array([list(counts.values())], np.int32)
+    if columns:
+        initial = np.repeat(initial, n_rows, axis=0)
+    for index, name in enumerate(counts):
+        if name in columns:
+            initial[:, index] = columns[name]
+    return initial
+
+
+def _partition(network: Network, method: Method) -> Partition | None:
+    """How each reaction happens; None for a method by which all are events."""
+    if isinstance(method, Langevin):
+        return Partition(("langevin",) * len(network.reactions))
+    if not isinstance(method, Partitioned):
+        return None
+    partition = partition_of(network, method.marks())
+    if not partition.is_exact:
+        require_support(network, "cle")
+    return partition
+
+
+def _with_amounts(
+    lowered: LoweredNetwork, network: Network, recorded: Collection[str] | None
+) -> LoweredNetwork:
+    """The network with its recorded species as observables, before all others."""
+    known = dict(lowered.observables)
+    chosen = [name for name in network.species if recorded is None or name in recorded]
+    number = {name: index for index, name in enumerate(lowered.species)}
+    amounts = tuple((name, known.pop(name, Count(number[name]))) for name in chosen)
+    return replace(
+        lowered, recorded=(), observables=(*amounts, *known.items()), amounts=len(amounts)
+    )
 
 
 def with_rates(task: NetworkTask, columns: Mapping[str, FloatArray]) -> NetworkTask:

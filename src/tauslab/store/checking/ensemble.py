@@ -21,7 +21,8 @@ from tauslab.store.checking.opening import (
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-METHODS = ("ssa", "tau", "ode")
+METHODS = ("ssa", "tau", "ode", "hybrid", "cle")
+OF_AMOUNTS = ("ode", "hybrid", "cle")  # whose species are real numbers
 STORAGES = ("plain", "parts", "virtual")
 _NEEDED = (
     "time", "status", "model/source", "model/canonical", "progress/blocks", "progress/block_size",
@@ -145,7 +146,7 @@ def _wrong_rows(
     sizes: Mapping[str, int],
 ) -> Iterator[str]:
     before = (*lead, attributes["n"])
-    real = attributes["method"] == "ode"
+    real = attributes["method"] in OF_AMOUNTS
     shapes = row_shapes(names, sizes, real=real)
     for name, (dtype, inner) in shapes.items():
         dataset = file[name]

@@ -11,6 +11,14 @@ SD_TOLERANCE = 0.03  # relative, of standard deviations
 OF_SAMPLING = "the confidence interval is that of sampling alone and does not hold the leaps' error"
 
 
+def approximation_of_kinds(kinds: str) -> str:
+    """Describe the error of a run with reactions of such `kinds`, which are no events."""
+    return (
+        f"made with {kinds}, whose error more trajectories do not lessen: docs/hybrids.md; "
+        f"{opt('method', 'ssa')} is exact"
+    )
+
+
 def approximation(epsilon: float) -> str:
     """Describe the error of a run of tau-leaping with this `epsilon`."""
     return (

@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.text import plain
+from tauslab.store.checking.ensemble import OF_AMOUNTS
 from tauslab.store.format.layout import Layout
 from tauslab.store.results import columns
 from tauslab.store.results.approximation import OF_SAMPLING, approximation
@@ -74,6 +75,8 @@ class Recorded(RunResult):
         Leaps err by more than sampling does, however many trajectories there are. (The error of
         differential equations is that of their tolerances, see docs/ode.md.)
         """
+        if self.method in ("hybrid", "cle"):
+            return str(self.attributes.get("approximate", ""))
         if self.method != "tau":
             return ""
         text = approximation(float(self.attributes["epsilon"]))
@@ -82,8 +85,8 @@ class Recorded(RunResult):
 
     @property
     def continuous(self) -> bool:
-        """Return whether species are real amounts, of differential equations, not counts."""
-        return self.method == "ode"
+        """Return whether species are real amounts, of equations or hybrids, not counts."""
+        return self.method in OF_AMOUNTS
 
     @property
     def amount_unit(self) -> str:

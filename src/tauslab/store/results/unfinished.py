@@ -15,6 +15,7 @@ from tauslab.base.errors import InputFileError, OutputError
 from tauslab.base.files.seals import SealedFile
 from tauslab.base.option_names import opt, warn
 from tauslab.options.record import HistogramSpec
+from tauslab.store.checking.ensemble import OF_AMOUNTS
 from tauslab.store.checking.opening import ended_by_signals
 from tauslab.store.format.layout import BoolArray, Layout
 from tauslab.store.format.statistics import statistics_contents
@@ -48,7 +49,7 @@ def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
         block=int(attributes["block"]),
         sweep={name: file[f"sweep/{name}"][()] for name in swept} or None,
         group=int(attributes.get("group", 0)),
-        amounts=attributes["method"] == "ode",
+        amounts=attributes["method"] in OF_AMOUNTS,
         format_version=int(attributes["format_version"]),
     )
 

@@ -117,7 +117,7 @@ def _hint(end: str, result: Recorded) -> str:
         return (
             f"a delay goes further back than the steps that are kept: raise {opt('delay_history')}"
         )
-    if result.continuous:
+    if result.method == "ode":
         return _hint_of_equations(end, result)
     if end == "overflow":
         return (

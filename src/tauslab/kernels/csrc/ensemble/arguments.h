@@ -26,6 +26,7 @@ struct EnsembleArguments {
         *kept;     // [rows, kept_words], see events/kept.h: states to go on from; null: from time 0
     double *keep;  // the same of states that are reached; null: none. May be `kept`
     i64 kept_words;
+    double *final_amounts;  // [rows, N_AMOUNTS]: of networks whose species are real numbers
     i64 halt;  // the quantity that halts a trajectory with events when it is not 0; -1: none
 };
 

@@ -53,6 +53,8 @@ DEVICE_SHARED double try_step(Flow &flow, const double *x, const double *c, doub
         error = tl_abs(h * error);
         double allowed = HAZARD_ERROR;
         if (i < N_FLOW) {
+            // An amount that falls below 0 by more than its error needs a shorter step.
+            if (HAS_BOUNDED && IS_BOUNDED[i] && flow.y[FLOW[i]] < -FLOW_ABSOLUTE) return infinity();
             const double before = tl_abs(x[FLOW[i]]), after = tl_abs(flow.y[FLOW[i]]);
             allowed = FMA(FLOW_RELATIVE, tl_max(before, after), FLOW_ABSOLUTE);
         } else {
@@ -174,6 +176,8 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
     const FlowStep again = {false, false, false, false}, failed = {false, false, false, true};
     flow_at(x, c, a, flow.d[0]);
     if (!(flow.d[0][N_FLOW] >= 0 && flow.d[0][N_FLOW] < infinity())) return failed;
+    for (int i = 0; HAS_BOUNDED && i < N_FLOW; ++i)  // a law that goes on where nothing is left
+        if (IS_BOUNDED[i] && x[FLOW[i]] <= 0 && flow.d[0][i] < 0) return failed;
     const double limit = stop < sample ? stop : sample;
     if (!(step > 0)) step = 0.01 * (limit - t);
     const bool last = !(step < 0.999999 * (limit - t));
@@ -206,7 +210,10 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
         const double shorter = step_to_change(flow, queue, x, c, inputs, t, h, a);
         if (shorter < h) h = shorter, jumps = ends = false;
     }
-    for (int i = 0; i < N_FLOW; ++i) x[FLOW[i]] = flow.y[FLOW[i]];
+    for (int i = 0; i < N_FLOW; ++i) {
+        const bool below = HAS_BOUNDED && IS_BOUNDED[i] && flow.y[FLOW[i]] < 0;
+        x[FLOW[i]] = below ? 0.0 : flow.y[FLOW[i]];
+    }
     left -= flow.integral;
     t = ends ? limit : t + h;
     x[N_SPECIES] = t;

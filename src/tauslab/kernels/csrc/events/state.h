@@ -36,6 +36,16 @@ DEVICE int reaction_at(double target, const double *cumulative) {
     return reaction;
 }
 
+// The last state of a network whose species are recorded as real numbers: the first of the observables.
+DEVICE void record_final_amounts(const EnsembleArguments &launch, i64 row, bool complete,
+                                 const double *x, const double *c) {
+    if (N_AMOUNTS == 0 || !launch.final_amounts) return;
+    double values[N_OBSERVABLES + 1];
+    record_observables(x, c, values);
+    for (i64 i = 0; i < N_AMOUNTS; ++i)
+        launch.final_amounts[row * N_AMOUNTS + i] = complete ? values[i] : not_a_number();
+}
+
 // Constants and the state at time 0.
 DEVICE void load_start(const EnsembleArguments &launch, const Place &place, double *x, double *c) {
     for (int i = 0; i < N_CONSTANTS; ++i)

@@ -42,6 +42,7 @@ struct EventTrajectory {
             const bool valid = ended <= ABSORBED || ended == HALTED;
             if (!valid) record_missing(out, row, k);
             record_end(out, row, ended, valid, x);
+            record_final_amounts(launch, row, valid, x, c);
             keep(launch, row, ended <= ABSORBED ? launch.times[launch.n_times - 1] : t, x, queue);
             keep_completions(launch, row, delayed);
         }

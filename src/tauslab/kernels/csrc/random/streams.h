@@ -41,6 +41,8 @@ enum Stream : u32 {
     // Shares of daughters when a cell divides: draw `attempt` of species s has the number 64 s + attempt,
     // and the trajectory is the number of the division.
     STREAM_DIVISION = 32,
+    // Of networks with channels of the chemical Langevin equation: waiting times, choices and noise.
+    STREAM_LANGEVIN = 40,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };
 

@@ -36,8 +36,11 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change",
          "net law", "delay", "delayed reaction")
     ),
+    "hybrid": frozenset(("timed event", "state event", "rate rule", "time", "draw", "net law")),
+    "cle": frozenset(("net law",)),
 }  # fmt: skip
 
+TOLD = ("ssa", "tau", "ode")  # of which a report speaks: the others are made of them
 _MOST_REACTIONS = 12  # that are listed
 # How amounts in another unit can be counted, and what else helps.
 _HINTS = {
@@ -133,7 +136,7 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
     for method in methods or ():
         if method not in SUPPORTED:
             raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
-    return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
+    return [name for name in methods or TOLD if feature.kind not in SUPPORTED[name]]
 
 
 def _refusing_in(
@@ -141,7 +144,7 @@ def _refusing_in(
 ) -> list[str]:
     """Return methods that refuse a feature; `unkept` is why ``ssa`` cannot keep the past."""
     found = refusing(feature, methods)
-    looks = feature.kind == "delay" and "ssa" in (methods or SUPPORTED)
+    looks = feature.kind == "delay" and "ssa" in (methods or TOLD)
     return ["ssa", *found] if looks and unkept is not None else found
 
 
@@ -287,7 +290,7 @@ def check_facts(network: Network) -> dict[str, object]:
 
 def _methods(network: Network) -> list[str]:
     """Methods that can run a network as it stands."""
-    known = [method for method in SUPPORTED if _can_run(network, method)]
+    known = [method for method in TOLD if _can_run(network, method)]
     try:
         network.initial_amounts(negative=True)
     except ModelError:  # `report` says it: no run begins
