@@ -142,7 +142,7 @@ def only_linear(network: LoweredNetwork) -> str | None:
     if network.dynamics is None:
         return None
     if network.dynamics.moves:
-        return "rate rules, and laws that depend on the time otherwise than by comparisons"
+        return "rate rules, and rates that depend on the time other than by comparisons"
     return None
 
 

@@ -151,7 +151,7 @@ def _judged(task: NetworkTask, backend: Backend, leaped: Counted) -> MethodChoic
     by = f"a pilot of {n} trajectories by leaps" + (f" and {few} exact ones" if few else "")
     if found.refused:
         return MethodChoice("ssa", f"by leaps {found.refused}, as {by} shows")
-    told = f"{leaped.text()}; {by} found no mean off by {100 * MEAN_TOLERANCE:g} %"
+    told = f"{leaped.text()}; {by} shows no mean off by {100 * MEAN_TOLERANCE:g} %"
     return MethodChoice("tau", f"{told} and no standard deviation by {100 * SD_TOLERANCE:g} %")
 
 
