@@ -13,7 +13,7 @@ from places import ROOT
 
 CONFIGURATION = (ROOT / "mkdocs.yml").read_text()
 CONTENTS = re.findall(r"(?m)^ *- (?:.*: )?([\w/.-]+\.md)$", CONFIGURATION)
-EXCLUDED = re.findall(r"(?m)^  /([\w-]+)/", CONFIGURATION)
+EXCLUDED = re.findall(r"(?m)^  /([\w-]+(?:\.md)?)(?:/.*)?$", CONFIGURATION)
 LINK = re.compile(r"\]\(([^()\s#:]+)")
 
 
