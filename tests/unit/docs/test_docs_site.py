@@ -31,6 +31,13 @@ def test_contents_are_all_pages():
     assert sorted(inside) == sorted(pages)
 
 
+def test_the_site_stays_readable():
+    made = {f"reference/{name}": text for name, text in reference.written().items()}
+    texts = [made[page] if page in made else source(page).read_text() for page in CONTENTS]
+    bare = (re.sub(r"\]\([^)\s]*\)", "]", text).split() for text in texts)
+    assert sum(bool(re.search(r"\w", word)) for words in bare for word in words) < 60_000
+
+
 def test_pages_link_to_pages_of_the_site_and_to_files():
     written = [page for page in CONTENTS if not page.startswith("reference/")]
     inside = {source(page).resolve() for page in CONTENTS}
