@@ -1,8 +1,7 @@
 # %% [markdown]
 # # A run on a cluster
 #
-# What a cluster needs is a batch script, and a file that survives a time limit. Both work here without a cluster. Commands are shown as a shell would take
-# them; `run` below only passes them on.
+# A cluster needs a batch script and a file that survives a time limit. Both work without a cluster. Commands are shown as in a shell; `run` passes them on.
 
 # %%
 import shlex
@@ -42,14 +41,14 @@ script = run(
 print("\n".join(line for line in script.splitlines() if line.startswith(("#SBATCH", '"${launch'))))
 
 # %% [markdown]
-# The same run, small, on this machine. Its digest will be the same on those 32 GPUs.
+# The same run, small, on this machine. Its digest is the same on 32 GPUs.
 
 # %%
 small = run("tauslab run gene.toml -n 2000 --seed 1 -o gene.h5 --quiet")
 print(run("tauslab digest gene.h5").splitlines()[-1])
 
 # %% [markdown]
-# `--append` adds trajectories later, as if they had been there from the start.
+# `--append` adds trajectories later, as if they had been requested from the start.
 
 # %%
 more = run("tauslab run gene.toml --append 1000 -o gene.h5 --quiet")
@@ -59,4 +58,4 @@ print(grown == at_once)
 assert grown == at_once
 
 # %% [markdown]
-# A run that its time limit ended goes on with `--resume`, on any number of ranks: [clusters](../clusters.md), [SLURM](../clusters.md#slurm).
+# `--resume` completes a run that its time limit ended, on any number of ranks: [clusters](../clusters.md).

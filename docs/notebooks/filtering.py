@@ -1,8 +1,8 @@
 # %% [markdown]
-# # Filtering: a time course, and the rates behind it
+# # Filtering: rates from a noisy time course
 #
-# Predators and prey, measured eight times with noise. A particle filter gives the likelihood of the course and the states behind it;
-# particle marginal Metropolis-Hastings (PMMH) draws the rates. The same as a script: [filter_lotka_volterra.py](../../examples/filter_lotka_volterra.py).
+# Predators and prey, measured eight times with noise. A particle filter estimates the likelihood of the time course and the states; particle marginal Metropolis-Hastings (PMMH)
+# samples the rates. The same as a script: [filter_lotka_volterra.py](../../examples/filter_lotka_volterra.py).
 
 # %%
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ net.add_reaction("X + Y -> 2 Y", rate=0.005)
 net.add_reaction("Y ->", rate="death")
 
 # %% [markdown]
-# The course is that of one trajectory, with normal noise of 10 on both counts; one measurement of the predators is missing.
+# The data come from one trajectory, with normal noise of standard deviation 10 on both counts; one measurement of the predators is missing.
 
 # %%
 times = np.arange(1.0, 9.0)
@@ -38,7 +38,7 @@ print("Y at t = 5, not measured: {:.0f} ± {:.0f}, true {}".format(*state))
 assert abs(state[0] - state[2]) < 4 * state[1]
 
 # %% [markdown]
-# The estimate of a likelihood varies, the less the more particles there are; its mean is exact. Fifty filters of three sizes, each fifty in one call:
+# The estimate of the likelihood is unbiased, and varies less with more particles. Fifty filters of three sizes, each fifty in one call:
 
 # %%
 for n in (50, 200, 800):
@@ -54,8 +54,7 @@ figure = found.plot()
 plt.show()
 
 # %% [markdown]
-# PMMH moves through the rates by random steps, accepts by the ratio of estimated likelihoods, and keeps the estimate of where it is. Its posterior
-# is the exact one, whatever the number of particles: chains with 60 and with 180 agree.
+# PMMH moves through the rates by a random walk and accepts by the ratio of estimated likelihoods. Its posterior is exact for any number of particles: chains with 60 and with 180 agree.
 
 # %%
 prior = {"birth": "loguniform(0.3,3)", "death": "loguniform(0.2,2)"}
@@ -82,4 +81,4 @@ axes.set(xlabel="birth", ylabel="density of draws")
 legend = axes.legend()
 
 # %% [markdown]
-# More: [particles and filters](../particles.md); ensemble samplers with many filters at once: [inference_emcee.py](../../examples/inference_emcee.py).
+# More: [inference](../inference.md); ensemble samplers with many filters at once: [inference_emcee.py](../../examples/inference_emcee.py).

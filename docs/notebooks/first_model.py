@@ -1,7 +1,7 @@
 # %% [markdown]
 # # First model: a gene that switches
 #
-# A gene is on or off. While it is on it makes messengers. How many there are differs from cell to cell, and the mean says little.
+# A gene is on or off. While it is on, it is transcribed. The number of mRNA molecules differs from cell to cell, so the mean alone is misleading.
 
 # %%
 import tauslab as ts
@@ -16,14 +16,14 @@ net.add_reaction("On -> On + M", rate=4.0)
 net.add_reaction("M ->", rate=0.5)
 
 # %% [markdown]
-# `rate` is a stochastic constant: the propensity of `On -> On + M` is 4 times the number of genes that are on. 10,000 trajectories, exact:
+# `rate` is a stochastic rate constant: the propensity of `On -> On + M` is 4 times the number of active genes. 10,000 exact trajectories:
 
 # %%
 result = ts.run(net, n=10_000, t_end=60, points=121, seed=1)
 print(f"mean {result.mean('M')[-1]:.3f}, standard deviation {result.std('M')[-1]:.3f}")
 
 # %% [markdown]
-# The mean is known: a fifth of the time on, times 4 / 0.5. The variance is too (Peccoud and Ycart, 1995), which is a check of the run.
+# The mean is known: the gene is on a fifth of the time, times 4 / 0.5. The variance is known too (Peccoud and Ycart, 1995), which checks the run.
 
 # %%
 on, off, make, decay = 0.05, 0.2, 4.0, 0.5
@@ -34,10 +34,10 @@ print(f"exact mean {mean:.3f}, standard deviation {variance**0.5:.3f}")
 assert abs(result.mean("M")[-1] - mean) < 5 * error, "five standard errors: once in two million"
 
 # %% [markdown]
-# A picture of the distribution at the end. Two cells of three have nothing; the others have up to fifteen.
+# The distribution at the end. Two of three cells have no mRNA; the others have up to fifteen molecules.
 
 # %%
 figure = result.plot("M", kind="histogram", t=60)
 
 # %% [markdown]
-# The same seed gives the same numbers on every machine. `result.to_pandas()`, `result.to_xarray()` and `tauslab export` take them elsewhere.
+# The same seed gives the same numbers on every machine. `result.to_pandas()`, `result.to_xarray()` and `tauslab export` convert them.

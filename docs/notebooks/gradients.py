@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Gradients: sensitivities, and a fit
 #
-# How do the mean and the noise of a protein change with its rates? Pairs of trajectories that share most of their events tell it with few runs; the same
-# derivatives descend to the rates of given data.
+# How do the mean and the noise of a protein change with its rates? Pairs of trajectories that share most of their events answer this with few runs; the same derivatives fit rates to data.
 
 # %%
 import matplotlib.pyplot as plt
@@ -28,8 +27,7 @@ figure = found.plot()
 plt.show()
 
 # %% [markdown]
-# The mean of P at the end is close to k_m k_p / (g_m g_p) = 100, so that its elasticities are 1, -1, 1 and -1; the last two need longer. The gain
-# against differences of independent trajectories:
+# The mean of P at the end is close to k_m k_p / (g_m g_p) = 100, so its elasticities approach 1, -1, 1 and -1; the last two need longer. Variance reduction compared with independent trajectories:
 
 # %%
 print("elasticities of P:", np.round(found.elasticity[:, -1, 0], 2))
@@ -38,10 +36,10 @@ M, P = 5.0, 100 * (1 - (np.exp(-0.2 * 20) - 0.2 * np.exp(-20)) / 0.8)
 print(f"mean of P {found.mean[-1, 0]:.2f}, exact {P:.2f}")
 
 # %% [markdown]
-# A fit. Data: mean and variance of P in the steady state, made with k_p = 4 and g_p = 0.2. `ts.expectation` is the mean of outputs as a function of
-# parameters; `with_jacobian` gives its derivatives too. Adam descends the squared errors of the logarithms of mean and variance, with 1,000 new pairs each step; the variance, which is
-# known less well, counts a third.
-# With PyTorch the function takes a tensor, and `loss.backward()` finds the same gradient.
+# A fit. Data: mean and variance of P at steady state, with k_p = 4 and g_p = 0.2. `ts.expectation` is the mean of outputs as a function of parameters; `with_jacobian` adds derivatives. Adam minimises the
+# squared errors of the logarithms of mean and variance, with 1,000 new pairs per step; the variance, which is less certain, has a weight of one third.
+#
+# With PyTorch the function takes a tensor, and `loss.backward()` computes the same gradient.
 
 # %%
 target_mean, target_variance = 100.0, 100.0 * (1 + 4.0 / (1.0 + 0.2))

@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Cells that grow and divide
 #
-# The model of one cell: a volume that grows, a protein made in proportion to it, and an event that divides the cell. `ts.population` follows both daughters,
-# their daughters, and so on.
+# The model of one cell: a volume that grows, a protein made in proportion to it, and an event that divides the cell. `ts.population` follows all descendants.
 
 # %%
 import matplotlib.pyplot as plt
@@ -20,8 +19,7 @@ cell.add_event("divide", trigger="V - V0 >= 1", assignments={"V0": "V"})
 cell.add_rule("concentration", "protein / V")
 
 # %% [markdown]
-# This cell is an adder: it divides when its volume has grown by 1 since birth. Daughters are not equal: the first gets 40 to 60 % of the volume, and
-# each protein goes with the volume, by chance. Whatever the volumes at the start, births come to a volume of 1.
+# This cell is an adder: it divides when its volume has grown by 1 since birth. Daughters are unequal: the first gets 40 to 60 % of the volume, and each protein molecule goes with the volume at random. Volumes at birth converge to 1 on average.
 
 # %%
 times = np.arange(1.0, 13.0)
@@ -45,7 +43,7 @@ figure = found.plot(["protein", "V", "concentration"])
 plt.show()
 
 # %% [markdown]
-# A volume at birth is that of the mother times the part, and volumes added do not depend on the volume at birth. That is what an adder is:
+# The volume at birth is a fraction of the mother's, and the added volume does not depend on the volume at birth, as for an adder:
 
 # %%
 late = found.divisions.generation >= 4
@@ -59,7 +57,7 @@ axes.set(xlabel="volume", ylabel="density of births")
 legend = axes.legend()
 
 # %% [markdown]
-# The whole population holds more young cells than the line of one mother machine, for each division makes two of them.
+# The whole population contains more young cells than the lineage in a mother machine, because each division makes two.
 
 # %%
 line = ts.population(

@@ -1,8 +1,7 @@
 # %% [markdown]
-# # Inference: which rates made the data
+# # Inference by rejection
 #
-# `ts.simulator` maps parameters to summaries, a batch at a time. Any likelihood-free method can use it. Here the simplest one, rejection, finds two rates of
-# birth and death from twenty measured cells.
+# `ts.simulator` maps parameters to summaries, a batch at a time, for any simulation-based method. The simplest one, rejection, estimates two rates of birth and death from twenty measured cells.
 
 # %%
 import matplotlib.pyplot as plt
@@ -18,7 +17,7 @@ net.add_reaction("-> X", rate="birth")
 net.add_reaction("X ->", rate="death")
 
 # %% [markdown]
-# The "data": counts at two times, made with birth 20 and death 0.5.
+# The "data": counts at two times, with birth 20 and death 0.5.
 
 # %%
 truth = {"birth": 20.0, "death": 0.5}
@@ -59,4 +58,4 @@ axes.set(xlabel="birth", ylabel="death")
 legend = axes.legend()
 
 # %% [markdown]
-# Birth and death lie on a line: their ratio, the mean, is known best. Better samplers: [inference](../inference.md).
+# The ratio of birth and death, the mean, is determined best. Better samplers: [inference](../inference.md).

@@ -1,8 +1,7 @@
 # %% [markdown]
 # # A large BioNetGen model
 #
-# The EGF receptor with its adaptors: 356 species and 3,749 reactions, which BioNetGen made of a few rules. Such a network is read from tables, so it is ready
-# in a second.
+# The EGF receptor with its adaptors: 356 species and 3,749 reactions, generated from rules by BioNetGen. Such a network runs from tables, so it is ready within a second.
 
 # %%
 import os
@@ -25,7 +24,7 @@ assert (result.status <= 1).all(), "every trajectory reached its end"
 assert time.perf_counter() > began
 
 # %% [markdown]
-# Observables are sums over species, recorded beside them.
+# Observables are sums over species, recorded with them.
 
 # %%
 figure, axes = plt.subplots(figsize=(6, 4))
@@ -35,4 +34,4 @@ axes.set(xlabel="time (s)", ylabel="molecules, mean of 16", ylim=(0, None))
 legend = axes.legend()
 
 # %% [markdown]
-# How the next reaction is found is chosen by the network and a pilot: `tauslab check egfr_net.net` says what, [large networks](../large-networks.md) why.
+# The selector is chosen by the network and a pilot: `tauslab check egfr_net.net` names it, and [large networks](../large-networks.md) explains it.

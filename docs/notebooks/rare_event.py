@@ -1,8 +1,7 @@
 # %% [markdown]
-# # A rare event, and brute force beside it
+# # A rare event, compared with brute force
 #
-# The enzymatic futile cycle of Kuwahara and Mura (2008): how likely is it that S5 falls from 50 to 25 by t = 100? The exact probability is
-# 1.738e-7, by finite state projection; plain trajectories would show it once in six million.
+# The enzymatic futile cycle of Kuwahara and Mura (2008): what is the probability that S5 falls from 50 to 25 by t = 100? Finite state projection gives 1.738e-7; plain simulation would show it once in six million trajectories.
 
 # %%
 import matplotlib.pyplot as plt
@@ -20,7 +19,7 @@ for equation, rate in (
     net.add_reaction(equation, rate=rate)
 
 # %% [markdown]
-# Brute force first: 20,000 plain trajectories, and the share that has come down to each level at some time. Below 32 there are none.
+# Brute force: 20,000 plain trajectories, and the fraction that has reached each level. None falls below 32.
 
 # %%
 plain = ts.run(net, n=20_000, t_end=100, record="summary:minimum:S5", seed=1)
@@ -30,7 +29,7 @@ shares = np.array([(lowest <= level).mean() for level in levels])
 print("lowest level of 20,000 trajectories:", int(lowest.min()))
 
 # %% [markdown]
-# The weighted ensemble finds all levels. Walkers carry weights that sum to 1; each bin of the way keeps a hundred of them.
+# The weighted ensemble reaches all levels. The weights of the walkers sum to 1, and each bin keeps a hundred of them.
 
 # %%
 found = ts.weighted_ensemble(net, target="S5 <= 25", t_end=100, seed=1)
@@ -45,7 +44,7 @@ figure = found.plot()
 plt.show()
 
 # %% [markdown]
-# Where both can look, they agree. Adaptive multilevel splitting needs no bins.
+# Where both have data, they agree. Adaptive multilevel splitting needs no bins.
 
 # %%
 near = ts.weighted_ensemble(net, target="S5 <= 36", t_end=100, seed=2, runs=10, walkers=40)
@@ -67,4 +66,4 @@ axes.set(xlabel="level of S5", ylabel="probability of having come down to it")
 legend = axes.legend()
 
 # %% [markdown]
-# More: [rare events](../rare-events.md), steady rates, lattices; searches that go on after an end.
+# More: [rare events](../rare-events.md), with steady rates, lattices and checkpoints.

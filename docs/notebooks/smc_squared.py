@@ -1,9 +1,8 @@
 # %% [markdown]
 # # SMC²: a posterior that follows the data
 #
-# A gene makes RNA, seen eight times with noise. SMC² (Chopin, Jacob and Papaspiliopoulos, J. R. Stat. Soc. B 75, 397, 2013) carries a cloud of parameter
-# sets through the rows: each set has a particle filter of its own, whose likelihood so far is its weight. `ts.particle_filters` runs all filters in one
-# call; the sampler is a few lines of NumPy. The exact posterior, by `ts.exact_filter` on a grid, stands beside it.
+# A gene makes RNA, measured eight times with noise. SMC² (Chopin, Jacob and Papaspiliopoulos, J. R. Stat. Soc. B 75, 397, 2013) carries a cloud of parameter sets through the rows of data: each set has a particle filter,
+# whose likelihood is its weight. `ts.particle_filters` runs all filters in one call; the sampler is a few lines of NumPy. `ts.exact_filter` on a grid gives the exact posterior.
 
 # %%
 from itertools import count
@@ -27,8 +26,7 @@ data = {"time": times, "RNA": true + rng.normal(0, 2, len(times))}
 observe = {"RNA": "normal(sd=2)"}
 
 # %% [markdown]
-# The prior is uniform in the logarithms of both rates. On a grid of it the exact filter gives the likelihood of every row without chance, and so the
-# posterior and the evidence (the mean likelihood over the prior) after every row.
+# The prior is uniform in the logarithms of both rates. On a grid, the exact filter gives the likelihood after every row, and so the posterior and the evidence (the mean likelihood over the prior).
 
 # %%
 names, low, high = ("birth", "decay"), np.log([2.0, 0.1]), np.log([20.0, 1.5])
@@ -45,9 +43,8 @@ exact_law = np.exp(exact - exact_evidence) / len(grid)
 print("log of the evidence after each row:", exact_evidence.round(2))
 
 # %% [markdown]
-# A filter has a term for each row; the cloud takes in one row at a time. Where few sets carry most of the weight, sets are copied by weight, and each makes
-# steps of PMMH: another set is proposed by the spread of the cloud, a new filter is run, and the likelihoods of the rows *so far* decide. What a new filter
-# says of later rows waits until those come. It has no part in the decision, so that the law is that of filters that are run row by row.
+# A filter has a term for each row, and the cloud takes one row at a time. If few sets carry most of the weight, sets are resampled, and each makes PMMH steps: a new set is proposed by the spread of the cloud, a new filter is run, and the likelihoods of the rows *so far* decide.
+# Terms of later rows are not used before their turn, so the algorithm equals one that runs filters row by row.
 
 # %%
 seeds = count(1)
@@ -133,5 +130,4 @@ for ax, row in zip(axes, (0, 2, 7), strict=True):
 label = axes[0].set_ylabel("decay")
 
 # %% [markdown]
-# Points are 400 draws of the cloud, lines the exact posterior, the cross what made the data. More sets make the cloud finer; more particles let more of it
-# move, but change no law. [Filtering](filtering.md) has the same by chains (`ts.pmmh`).
+# Points are 400 samples of the cloud, lines the exact posterior, the cross the true rates. More sets refine the cloud; more particles let more of it move, without changing the posterior. The notebook `filtering` solves such a problem by chains (`ts.pmmh`).

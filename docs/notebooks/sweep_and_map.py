@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A sweep, and a map of it
 #
-# Schlögl's model has two states that it seldom leaves. Which one a trajectory finds depends on a rate and on where it starts. One job runs all points.
+# Schlögl's model has two states that it rarely leaves. A rate and the initial amount determine which one a trajectory reaches. One job runs all points.
 
 # %%
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ net.add_reaction("-> X", rate="inflow")
 net.add_reaction("X ->", rate=3.5)
 
 # %% [markdown]
-# Twelve inflows times eight initial amounts, 60 trajectories at each point; only the last state is kept.
+# Twelve inflows times eight initial amounts, 60 trajectories at each point; only the last state is stored.
 
 # %%
 inflows, starts = np.linspace(150, 250, 12), np.linspace(50, 400, 8)
@@ -37,7 +37,7 @@ axes.set(xlabel="X at t = 0 (molecules)", ylabel="inflow (molecules per unit of 
 colours = figure.colorbar(drawn, label="share with X > 300 at t = 10")
 
 # %% [markdown]
-# More inflow, or a higher start, ends more often in the upper state.
+# More inflow, or a larger initial amount, leads to the upper state more often.
 
 # %%
 assert high[-1].mean() > high[0].mean()

@@ -1,16 +1,17 @@
-"""Notebooks of docs/notebooks: runs the percent scripts and writes pages with what they print and draw.
+"""Notebooks of docs/notebooks: runs the percent scripts and writes them as .ipynb, with outputs.
 
-A notebook is a Python file with cells, as jupytext has them (``# %%``, ``# %% [markdown]``), so it
-opens in Jupyter and in editors. ``python scripts/docs/notebooks.py`` runs all of them and writes a
-page NAME.md and pictures beside each.
+A source is a Python file with cells, as jupytext has them (``# %%``, ``# %% [markdown]``).
+``python scripts/docs/notebooks.py`` runs all of them and writes NAME.ipynb beside each.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import base64
 import contextlib
 import io
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -96,23 +97,47 @@ def _png(figure: Any) -> bytes:
     return data.getvalue()
 
 
-def page(name: str, found: list[Cell]) -> tuple[str, dict[str, bytes]]:
-    """The Markdown of an executed notebook, and its pictures by name."""
-    parts: list[str] = []
-    pictures: dict[str, bytes] = {}
-    for cell in found:
-        if cell.markdown:
-            parts.append(cell.source)
-            continue
-        parts.append(f"```py\n{cell.source}\n```")
-        if cell.printed.strip():
-            parts.append(f"```text\n{cell.printed.rstrip()}\n```")
-        for data in cell.pictures:
-            picture = f"{name}-{len(pictures) + 1}.png"
-            pictures[picture] = data
-            parts.append(f"![{name}, drawn by the cell above]({picture})")
-    parts.append(f"[The notebook]({name}.py)")
-    return "\n\n".join(parts) + "\n", pictures
+def notebook(found: list[Cell]) -> str:
+    """The JSON (nbformat 4.5) of an executed notebook."""
+    counted, made = 0, []
+    for k, cell in enumerate(found):
+        entry: dict[str, Any] = {
+            "cell_type": "markdown" if cell.markdown else "code",
+            "id": f"cell-{k}",
+            "metadata": {},
+            "source": cell.source.splitlines(keepends=True),
+        }
+        if not cell.markdown:
+            counted += 1
+            entry |= {"execution_count": counted, "outputs": list(_outputs(cell))}
+        made.append(entry)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    whole = {
+        "cells": made,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def _outputs(cell: Cell) -> Iterator[dict[str, Any]]:
+    if cell.printed.strip():
+        lines = cell.printed.splitlines(keepends=True)
+        yield {"name": "stdout", "output_type": "stream", "text": lines}
+    for picture in cell.pictures:
+        data = {"image/png": base64.b64encode(picture).decode()}
+        yield {"data": data, "metadata": {}, "output_type": "display_data"}
+
+
+def without_pictures(text: str) -> list[dict[str, Any]]:
+    """The cells of a notebook; pictures, which depend on the version of matplotlib, are empty."""
+    cells: list[dict[str, Any]] = json.loads(text)["cells"]
+    for cell in cells:
+        for output in cell.get("outputs", ()):
+            if "data" in output:
+                output["data"] = {"image/png": ""}
+    return cells
 
 
 def main() -> None:
@@ -121,10 +146,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="without .py; all by default")
     os.environ["TAUSLAB_ROOT"] = str(ROOT)
     for name in parser.parse_args().names or sorted(path.stem for path in FOLDER.glob("*.py")):
-        text, pictures = page(name, executed(FOLDER / f"{name}.py"))
-        (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")
-        for picture, data in pictures.items():
-            (FOLDER / picture).write_bytes(data)
+        text = notebook(executed(FOLDER / f"{name}.py"))
+        (FOLDER / f"{name}.ipynb").write_text(text, encoding="utf-8")
         print(name)
 
 

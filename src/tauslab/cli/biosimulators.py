@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where it runs (auto)"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors alone")
-    parser.add_argument("-d", "--debug", action="store_true", help="changes nothing here")
+    parser.add_argument("-d", "--debug", action="store_true", help="has no effect")
     parser.add_argument("-v", "--version", action="version", version=f"tauslab {__version__}")
     given = parser.parse_args(argv)
 

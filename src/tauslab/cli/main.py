@@ -109,7 +109,7 @@ def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:
     collector leaves them out, for it would go through them again and again.
     """
     if not words:
-        raise ConfigError(f"give a command: {', '.join(COMMANDS)}; tauslab --help tells more")
+        raise ConfigError(f"give a command: {', '.join(COMMANDS)}; see tauslab --help")
     if alone:
         gc.disable()
     try:

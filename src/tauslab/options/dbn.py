@@ -60,17 +60,18 @@ class DbnChoices:
     seed: int | None = option(
         None, "64-bit seed; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
-        doc="64 bits; drawn and stored by default.",
+        doc="64-bit seed; drawn and stored by default.",
     )  # fmt: skip
     spacing: Spacing = option(
         "equal", "intervals of equal width (default) or at quantiles",
         flag="--spacing", group="method", choices=SPACINGS,
         check=word(*SPACINGS),
-        doc="Of intervals: ``equal`` widths, or ``quantile``: equally many samples of the pilot.",
+        doc="Intervals of ``equal`` width, or at ``quantile`` positions of the pilot.",
     )  # fmt: skip
     resume: bool = option(
         False, "continue a stopped build", flag="--resume", group="output",
-        action="store_true", doc="Go on with a build that was stopped.",
+        action="store_true",
+        doc="Continue a stopped build.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
     counting: Counts = option(
@@ -82,7 +83,8 @@ class DbnChoices:
     )  # fmt: skip
     block: int | None = option(
         None, "trajectories per unit of work", flag="--block", type=int, metavar="N",
-        check=whole(1, MOST_TRAJECTORIES), doc="Trajectories that a rank takes at once.",
+        check=whole(1, MOST_TRAJECTORIES),
+        doc="Trajectories per unit of work.",
     )  # fmt: skip
 
 
@@ -266,12 +268,13 @@ class DbnKeywords(Times, DbnChoices):
         doc="Values by name.",
     )  # fmt: skip
     method: ODE | None = option(
-        None, doc="How the equations are integrated, `tauslab.ODE`; by ``dopri5`` by default.",
+        None,
+        doc="Settings of the integration, `tauslab.ODE`; by default ``dopri5``.",
     )  # fmt: skip
     intervals: int | Mapping[str, int] = option(
         DEFAULT_INTERVALS, "number of intervals of all nodes (5), or of one", flag="--intervals",
         group="method", action="append", metavar="[NAME=]K",
-        doc="Intervals of every node, or by name (5 for the others).",
+        doc="Number of intervals of every node, or by name (5).",
     )  # fmt: skip
     edges: Mapping[str, Numbers] | None = option(
         None, "edges of the intervals of a node", flag="--edges", group="method", action="append",

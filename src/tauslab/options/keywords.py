@@ -67,8 +67,8 @@ class _Count:
     n: int | None = option(
         None, "trajectories per point (1000; 1 for ode without random values)", flag="-n",
         group="sampling", type=count, stored=Stored(apart=True),
-        doc="Number of trajectories; with a sweep, at each of its points. By default 1000; 1 of "
-        "``ode`` where all would be the same: nothing is drawn or given for each.",
+        doc="Number of trajectories; with a sweep, at each point. By default 1000; 1 for ``ode`` "
+        "without random values.",
     )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ class Times:
     t_end: float | None = option(
         None, "last sample time, in model units", flag="--t-end", group="sampling", type=float,
         metavar="T", unit="time of the model",
-        doc="Last sample time; by default the model's own, where it has one.",
+        doc="Last sample time; by default the model's end time.",
     )  # fmt: skip
     points: int | None = option(
         None, "number of sample times from 0 to T (101)",
@@ -90,7 +90,7 @@ class Times:
     times: Values | None = option(
         None, "file of sample times, one per line", flag="--times", group="sampling", type=Path,
         metavar="FILE", read=read_times, unit="time of the model",
-        doc="Sample times ``[time]``, or one, in place of `t_end` and `points`.",
+        doc="Sample times ``[time]``, or one; instead of `t_end` and `points`.",
     )  # fmt: skip
 
 
@@ -103,20 +103,20 @@ class CommonChoices:
         MAX_STEPS, "maximum number of events per trajectory",
         flag="--max-steps", type=count, metavar="N",
         stored=Stored(always=True), check=whole(1, MAX_STEPS),
-        doc="Steps (events, and leaps) after which a trajectory is given up (status "
-        "``step_limit``).",
+        doc="Maximum number of events and leaps of a trajectory; beyond, its status is "
+        "``step_limit``.",
     )  # fmt: skip
     common: bool = option(
         False, "use common random numbers at all points (ssa)",
         flag="--common", group="sampling", action="store_true", stored=Stored(),
-        doc="Of ``ssa``: trajectories of the same number have the same random numbers at every "
-        "point of a sweep, in every row of values and in every run with the seed, a stream for "
-        "each reaction, so that differences of scenarios vary less: docs/sweeps.md.",
+        doc="With ``ssa``: use common random numbers at all points, in all rows of values and in "
+        "all runs with the same seed, with a stream for each reaction, so that differences "
+        "have less variance (docs/sweeps.md).",
     )  # fmt: skip
     block: int | None = option(
         None, "trajectories per storage block", flag="--block", type=int, metavar="N",
         check=whole(1, 2**31 - 1),
-        doc="Trajectories in a storage block, the unit of writing and resuming.",
+        doc="Trajectories per storage block, the unit of writing and resuming.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
 
@@ -129,50 +129,51 @@ class EnsembleChoices:
     first: int = option(
         0, "number of the first trajectory (0)", flag="--first", group="sampling", type=count,
         metavar="N", stored=Stored(name="before", absent=0),
-        doc="Number of the first trajectory at each point: 10 trajectories from 90 on are the last "
-        "ones of a run of 100. It makes some of them again, or divides a run between jobs.",
+        doc="Number of the first trajectory at each point: ``n=10, first=90`` repeats the last "
+        "ten of a run of 100. Use it to repeat some trajectories or to divide a run among "
+        "jobs.",
     )  # fmt: skip
     first_point: int = option(
         0, "number of the first point (0)", flag="--first-point", group="sampling", type=count,
         metavar="N", stored=Stored(absent=0),
         check=unless_none(whole(0, MOST_POINTS - 1)),
-        doc="Number of the first point of a sweep: a run of points 0 to 9 of a table of 100, and "
-        "one of the others with ``first_point=10``, have together the bits of one run.",
+        doc="Number of the first point of a sweep, so that runs of parts of a table have the bits "
+        "of one run of all.",
     )  # fmt: skip
     note: str = option(
         "", "remark to store in the file", flag="--note", group="output", metavar="TEXT",
         stored=Stored(decides=False), check=unless_none(line(1000)),
-        doc="A remark, of one line, that the file keeps and ``tauslab info`` shows.",
+        doc="A remark of one line, stored in the file and shown by ``tauslab info``.",
     )  # fmt: skip
     seed: int | None = option(
         None, "64-bit seed; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
-        doc="64 bits: the same seed gives the same bits on any device and any number of ranks. "
-        "Drawn and stored in the result by default.",
+        doc="64-bit seed: the same seed gives the same bits on any device and any number of "
+        "ranks. By default drawn and stored in the result.",
     )  # fmt: skip
     resume: bool = option(
         False, "complete an unfinished file", flag="--resume", group="output",
-        action="store_true", doc="Complete a file that a run left unfinished.",
+        action="store_true",
+        doc="Complete an unfinished file.",
     )  # fmt: skip
     append: int | None = option(
         None, "add N trajectories to a finished file", flag="--append", group="sampling",
         type=count, metavar="N",
-        doc="Add so many trajectories, at each point, to the finished result in `output`, as one "
-        "run with all of them would have given it. `n` is not used; times, species, points of a "
-        "sweep and options of the method that are not given are taken from the file.",
+        doc="Add this many trajectories, at each point, to the finished result in `output`, with "
+        "the bits of one larger run. `n` is not used; other settings are taken from the file.",
     )  # fmt: skip
     append_to: int | None = option(
         None, "add trajectories until a finished file has N", flag="--append-to", group="sampling",
         type=count, metavar="N",
-        doc="As `append`, but by the number that the file has in the end: where it has them, "
-        "nothing is added, so that the same command may be given again.",
+        doc="As `append`, but until the file has this many trajectories, so that the call may be "
+        "repeated.",
     )  # fmt: skip
     until: str | None = option(
         None, "add trajectories, at most -n, until a precision is reached: 'mean(X) rel 0.01', "
         "'P(X>300 at 10) ci 0.001'", flag="--until",
         group="sampling", metavar="WHAT",
-        doc="Add trajectories until a 95 % confidence interval is narrow enough, `n` at most: "
-        '``"mean(X) rel 0.01"``, ``"P(X>300 at 10) ci 0.001"``, see docs/run.md.',
+        doc="Add trajectories, at most `n`, until a 95 % confidence interval is narrow enough: "
+        '``"mean(X) rel 0.01"``, ``"P(X>300 at 10) ci 0.001"`` (docs/run.md).',
     )  # fmt: skip
 
 
@@ -185,24 +186,22 @@ class _CommonKeywords:
         None, "ssa: exact (default); tau: leaps; auto: leaps if fast; ode; hybrid; cle: Langevin",
         flag="--method", group="method", choices=METHODS,
         stored=Stored(apart=True),
-        doc="How trajectories are made: ``ssa``, exact, is the default; ``tau``, tau-leaping with "
-        "step control; ``auto`` leaps only where that clearly pays and where a pilot finds its "
-        "error small; ``ode``, ordinary differential equations; ``hybrid``, some "
-        "reactions as events and others as equations; ``cle``, the chemical Langevin equation. "
-        "Or the settings of one: `tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, "
-        "`tauslab.ODE`, `tauslab.Partitioned`, `tauslab.Langevin`.",
+        doc="``ssa``: exact, the default; ``tau``: tau-leaping; ``auto``: leaps if they are "
+        "faster and accurate; ``ode``: rate equations; ``hybrid``: some reactions as events, others "
+        "as equations; ``cle``: the chemical Langevin equation. Or the settings of one: "
+        "`tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, `tauslab.ODE`, `tauslab.Partitioned`, "
+        "`tauslab.Langevin`.",
     )  # fmt: skip
     species: Sequence[str] | str | None = option(
         None, "record only these", flag="--species", group="output", metavar="A,B",
-        doc="Names to record; all by default.",
+        doc="Names to record; by default all.",
     )  # fmt: skip
     record: str | Sequence[str] | None = option(
         None, f"any of {_RECORD}", flag="--record", group="output", metavar="WHAT",
         stored=Stored(apart=True),
         doc="Any of ``trajectories``, ``statistics``, ``final``, "
-        "``histogram:SPECIES:LO:HI:BINS`` and ``summary:KIND:SPECIES[:...]`` (a number per "
-        "trajectory, such as ``summary:first-passage:X:100``), of ``ode`` also ``sampled``, what "
-        "`sample` drew; as a list or separated by commas. By default trajectories while they stay "
+        "``histogram:SPECIES:LO:HI:BINS``, ``summary:KIND:SPECIES[:...]`` and, with ``ode``, "
+        "``sampled``; as a list or separated by commas. By default trajectories if they stay "
         "below 1 GiB, else statistics and final.",
     )  # fmt: skip
     sample: Sequence[str] | str = sample_option(
@@ -212,8 +211,7 @@ class _CommonKeywords:
     device: Device = device_option()
     executor: Dask | None = option(
         None, group="cluster",
-        doc="None: the ranks of this launch, or this process alone; `tauslab.Dask`: workers of "
-        "Dask.",
+        doc="None: the MPI ranks or this process; `tauslab.Dask`: Dask workers.",
     )  # fmt: skip
     comm: Any = comm_option()
 
@@ -227,20 +225,19 @@ class PointsKeywords:
         None, "values of a grid: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
         flag="--sweep", group="model", action="append", metavar="NAME=FORM", read=parse_sweep,
         doc="Values of parameters and initial amounts by name; the points are all combinations, "
-        "the first name the slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, "
+        "and the first name varies slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, "
         "``list:a,b,c``.",
     )  # fmt: skip
     design: tuple[str, int] | str | None = option(
         None, "N points in the ranges of --sweep: sobol:N, lhs:N", flag="--design", group="model",
         metavar="KIND:N",
-        doc='``("sobol", N)`` or ``("lhs", N)``: N points in the ranges that `sweep` gives, each '
-        '``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``; which points, the seed decides.',
+        doc='``("sobol", N)`` or ``("lhs", N)``: N points, chosen by the seed, in the ranges of '
+        '`sweep`: ``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``.',
     )  # fmt: skip
     table: Table | None = option(
         None, "points, one per row, CSV or Parquet", flag="--table", group="model", type=Path,
         metavar="FILE",
-        doc="Points one by one: a column of values for each name, or a CSV or Parquet file of "
-        "them.",
+        doc="Points: a column of values for each name, or a CSV or Parquet file.",
     )  # fmt: skip
 
 
@@ -254,14 +251,14 @@ class NetworkKeywords(
     set: Mapping[str, Values] | None = option(
         None, "value of a parameter or initial amount; @FILE: one per line", flag="--set",
         group="model", action="append", metavar="NAME=VALUE", read=assignments,
-        doc="Values of parameters and initial amounts (molecules) of species by name: a number "
-        "for all trajectories, or an array ``[n]`` with one for each.",
+        doc="Values of parameters and initial amounts (molecules) by name: a number, or an array "
+        "``[n]`` with one for each trajectory.",
     )  # fmt: skip
     output: Name | Output | None = option(
         None, "result file (the name of MODEL with .h5)",
         flag=("-o", "--output"), group="output", type=Path,
-        metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
-        "stays in memory, on every rank.",
+        metavar="OUT.h5",
+        doc="Result file (HDF5), or `tauslab.Output`; by default the result stays in memory.",
     )  # fmt: skip
 
 
@@ -271,7 +268,8 @@ class SimulatorKeywords(_CommonKeywords, CommonChoices, Times):
     """The keywords of `tauslab.simulator`."""
 
     seed: int | None = option(
-        0, doc="Where the seeds of the calls come from, 64 bits; None draws one.",
+        0,
+        doc="Seed from which the seeds of the calls are made; None draws one.",
     )  # fmt: skip
 
 

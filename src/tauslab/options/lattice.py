@@ -62,70 +62,66 @@ class LatticeChoices:
         None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
         unit="s", stored=Stored(apart=True),
         check=number(lambda t: math.isfinite(t) and t > 0, "a finite number above 0"),
-        doc="End of model time; by default the model's own.",
+        doc="End time; by default the model's end time.",
     )  # fmt: skip
     count_every: int | None = option(
         None, "steps between counts (1/1000 of the run)", flag="--count-every", group="sampling",
         type=count, metavar="N", stored=Stored(always=True), check=whole(1, MOST_STEPS),
-        doc="Steps between counts (about a thousand counts by default).",
+        doc="Steps between counts (by default about 1000 counts per run).",
     )  # fmt: skip
     frame_every: int = option(
         0, "steps between frames (none)", flag="--frame-every", group="sampling", type=count,
         metavar="N", stored=Stored(always=True), check=whole(0, MOST_STEPS),
-        doc="Steps between frames, which hold every particle (none by default).",
+        doc="Steps between frames, which store every particle (none by default).",
     )  # fmt: skip
     replicas: int = option(
         1, "independent runs (1)", flag="--replicas", group="sampling", type=count, metavar="R",
         stored=Stored(always=True), check=whole(1, MOST_REPLICAS),
-        doc="Independent runs: as many at a time as gain speed on a device, and side by side on "
-        "several ranks.",
+        doc="Number of independent runs.",
     )  # fmt: skip
     max_hop: float = option(
         MAX_HOP, "maximum hop probability (1/6)", flag="--max-hop", group="method", type=float,
         metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),
-        doc="Largest hop probability to one side (1/6), below 1/2: a longer step is divided into "
+        doc="Maximum hop probability to one side (1/6), below 1/2: longer steps are divided into "
         "passes.",
     )  # fmt: skip
     seed: int | None = option(
         None, "64-bit seed; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
-        doc="64 bits: the same seed gives the same bits on any device. Drawn and stored in the "
-        "result by default.",
+        doc="64-bit seed: the same seed gives the same bits on any device. By default drawn and "
+        "stored in the result.",
     )  # fmt: skip
     slabs: int | None = option(
         None, "ranks that share each lattice", flag="--slabs", group="cluster", type=count,
         metavar="N", check=whole(1, MOST_STEPS),
-        doc="Ranks that share each lattice, a slab of planes each; by default as the "
-        "sizes suggest.",
+        doc="Ranks that share each lattice; by default chosen by size.",
     )  # fmt: skip
     engine: Engine = option(
         "auto", "storage of the lattice (chosen by the model)", flag="--engine", choices=ENGINES,
         check=word(*ENGINES), group="method",
-        doc="How the lattice is kept while it runs, which decides the bits of the result: "
-        "``planes`` (numbers of particles in bit planes), ``slots``, or ``auto``: by the model.",
+        doc="Storage of the lattice, which determines the bits: ``planes`` (bit planes of "
+        "counts), ``slots``, or ``auto`` (docs/rdme.md).",
     )  # fmt: skip
     halo: Halo = option(
         "auto", "transport of edge planes between ranks (auto)", flag="--halo", choices=HALOS,
         check=word(*HALOS),
-        doc="How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, "
+        doc="Transport of edge planes between ranks: ``auto``, ``self`` (one rank), ``peer``, "
         "``shared``, ``host``, ``mpi``. Changes no result.",
     )  # fmt: skip
     halo_depth: int = option(
         0, "planes per message (by size and transport)", flag="--halo-depth", type=count,
         metavar="K", check=whole(0, MOST_STEPS),
-        doc="How many planes travel at a time (0: by size and transport). Changes no "
-        "result.",
+        doc="Planes per message; 0 chooses by size and transport. Changes no result.",
     )  # fmt: skip
     rebalance_every: float | None = option(
         None, "seconds between load balancing; 0: never", flag="--rebalance-every", type=float,
         metavar="S", unit="s", check=number(lambda s: s >= 0, "a number of 0 or more"),
-        doc="Time between new cuts into slabs, made where their times "
-        "differ; 0: never. By default with checkpoints.",
+        doc="Time between load balancing, 0: never. By default with checkpoints.",
     )  # fmt: skip
     checkpoint_every: float = option(
         10.0, "minutes between checkpoints (10)", flag="--checkpoint-every", group="output",
         type=float, metavar="M", unit="minutes", check=number(lambda m: m > 0, "above 0"),
-        doc="Time between checkpoints; frames are checkpoints too.",
+        doc="Time between checkpoints; frames serve as checkpoints too.",
     )  # fmt: skip
     checkpoint_steps: int = option(
         0, "steps between checkpoints (none)",
@@ -135,7 +131,8 @@ class LatticeChoices:
     )  # fmt: skip
     resume: bool = option(
         False, "complete an unfinished file", flag="--resume", group="output",
-        action="store_true", doc="Complete a file that a run left unfinished.",
+        action="store_true",
+        doc="Complete an unfinished file.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
 
@@ -148,26 +145,27 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
     set: Mapping[str, float] | None = option(
         None, "value of a parameter, or initial number of particles",
         flag="--set", group="model", action="append", metavar="NAME=VALUE", read=assignments,
-        doc="Values of parameters, and numbers of particles of species at the start, by name.",
+        doc="Values of parameters and initial numbers of particles by name.",
     )  # fmt: skip
     hooks: Sequence[tuple[int, Hook]] = option(
-        (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` after "
-        "every so many steps, first at the end of the first interval, and at t = 0 only with "
-        "`at_start`; on every rank.",
+        (),
+        doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` after every "
+        "so many steps on every rank, and at t = 0 only with `at_start`.",
     )  # fmt: skip
     at_start: bool = option(
-        False, doc="Whether hooks are called at t = 0 too, after its sample and its frame.",
+        False, doc="Call hooks at t = 0 too, after its sample and its frame.",
     )  # fmt: skip
     device: Device = device_option()
     output: Name | Output | None = option(
         None, "result file (the name of MODEL with .h5)",
         flag=("-o", "--output"), group="output", type=Path,
-        metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
-        "lies in a temporary file.",
+        metavar="OUT.h5",
+        doc="Result file (HDF5), or `tauslab.Output`; by default a temporary file.",
     )  # fmt: skip
     stop: Callable[[], bool] | None = option(
-        None, doc="Asked twice a second; True, on any rank, ends the run with a checkpoint and "
-        "`StoppedEarly`, and ``resume=True`` continues; without `output` nothing is left.",
+        None,
+        doc="Called twice a second; True on any rank ends the run with a checkpoint and "
+        "`StoppedEarly`, and ``resume=True`` continues; without `output` nothing is kept.",
     )  # fmt: skip
     comm: Any = comm_option()
 

@@ -78,16 +78,15 @@ class _Pilot(_Checked):
     team: int = option(
         0, "GPU threads per trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=_check_team,
-        doc="Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by "
-        "device and number of trajectories. Changes no result.",
+        doc="Large networks: GPU threads per trajectory, 1, 8, 32 or 128; 0 chooses "
+        "automatically. Changes no result.",
     )  # fmt: skip
     presimulation: int | None = option(
         None, "events of the pilot simulation", flag="--presimulation", metavar="N", type=count,
         stored=Stored(absent=0, follows="selector"),
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=whole(0, 2**31 - 1),
-        doc="Of large networks: events of the pilot that orders reactions and species by how "
-        "often they fire and change, and may choose the selector; 0 for none. By default by "
-        "network and number of trajectories.",
+        doc="Large networks: events of the pilot simulation that orders reactions and may choose "
+        "the selector; 0 for none. By default chosen automatically.",
     )  # fmt: skip
 
 
@@ -116,8 +115,8 @@ class _Leaps(_Steps):
         flag="--post-leap-check", group="method",
         action="store_true", stored=Stored(),
         elsewhere="has nothing to check with {method}: use it with tau or auto",
-        doc="Check every leap after it was made, and shorten leaps in which a species changed by "
-        "more than `epsilon` allows. More accurate, and slower.",
+        doc="Reject leaps in which a species changed by more than `epsilon` allows, and retry "
+        "shorter ones: more accurate and slower.",
     )  # fmt: skip
 
 
@@ -141,9 +140,9 @@ class SSA(_Pilot):
         None, "how ssa selects the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
-        doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is selected; "
-        "all draw from the same distribution. By default the network decides, or its pilot: see "
-        "docs/large-networks.md.",
+        doc="``linear``, ``tree``, ``pdm`` or ``rssa``: how the next reaction is selected. All "
+        "sample the same distribution. By default chosen automatically "
+        "(docs/large-networks.md).",
     )  # fmt: skip
 
     delay_queue: int = option(
@@ -151,9 +150,8 @@ class SSA(_Pilot):
         flag="--delay-queue", metavar="N",
         type=count, stored=Stored(), check=whole(1, MOST_DELAYED),
         elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
-        doc="Delayed reactions, and changes that formulas look back at, that may wait in a "
-        "trajectory, 16 bytes each; one more ends it with status ``delay_queue``. A model without "
-        "delays has no queue.",
+        doc="Maximum number of pending delayed reactions and changes for delays in formulas, 16 "
+        "bytes each; one more ends a trajectory with status ``delay_queue``.",
     )  # fmt: skip
 
 
@@ -309,25 +307,25 @@ class ODE:
     solver: Solver | None = option(
         None, "default: auto; rk4 with --substeps; dopri5 for dbn", flag="--ode-solver",
         group="method", choices=SOLVERS, stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
-        doc="``rk4``, with fixed steps; ``dopri5`` or ``rosenbrock`` (for stiff equations), whose "
-        "steps adapt; ``auto``, one of the last two by a pilot that counts steps. By default "
-        "``rk4`` where `substeps` are given, else ``auto``, and ``dopri5`` for `tauslab.dbn`.",
+        doc="``rk4``: fixed steps; ``dopri5``: adaptive; ``rosenbrock``: adaptive, for stiff "
+        "equations; ``auto``: one of the last two, chosen by a pilot. By default ``rk4`` with "
+        "`substeps`, else ``auto``; ``dopri5`` for `tauslab.dbn`.",
     )  # fmt: skip
     substeps: int | None = option(
         None, "rk4 steps between samples", flag="--substeps", group="method", type=int,
         metavar="R", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
-        doc="Of ``rk4``: steps from sample to sample (10).",
+        doc="``rk4``: steps between samples (10).",
     )  # fmt: skip
     rtol: float | None = option(
         None, "relative tolerance (1e-6)", flag="--rtol", group="method", type=float,
         metavar="E", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
-        doc="Of the others: relative error of a variable in a step (1e-6).",
+        doc="Adaptive solvers: relative tolerance (1e-6).",
     )  # fmt: skip
     atol: float | None = option(
         None, "absolute tolerance (1e-9)", flag="--atol", group="method", type=float,
         metavar="E", stored=Stored(always=True, follows="solver"), unit="that of amounts",
         elsewhere=_OF_EQUATIONS,
-        doc="Of the others: absolute error of a variable in a step (1e-9).",
+        doc="Adaptive solvers: absolute tolerance (1e-9).",
     )  # fmt: skip
     precision: Precision | None = option(
         None, "precision of ode", flag="--precision", group="method",
@@ -337,21 +335,19 @@ class ODE:
     layout: Layout | None = option(
         None, "how rk4 uses a GPU (auto)", flag="--ode-layout",
         elsewhere=_OF_EQUATIONS, choices=LAYOUTS,
-        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. "
-        "Changes no result.",
+        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. Changes no "
+        "result.",
     )  # fmt: skip
     warps: int | None = option(
         None, "warps per trajectory in layout warps (2)", flag="--ode-warps",
         elsewhere=_OF_EQUATIONS, type=int, metavar="C",
-        doc="Of layout ``warps``: over how many the equations are spread (2). Changes no "
-        "result.",
+        doc="Layout ``warps``: warps per trajectory (2). Changes no result.",
     )  # fmt: skip
     delay_history: int | None = option(
         None, "integration steps stored for delays (4096)", flag="--delay-history", metavar="N",
         type=count, stored=Stored(), elsewhere=_OF_EQUATIONS,
-        doc="Of equations with delays: steps of a trajectory that are kept, 24 bytes each and 40 "
-        "for each delayed variable; a delay that needs more ends the trajectory with status "
-        "``delay_history``.",
+        doc="Equations with delays: integration steps that are stored, 24 bytes each and 40 per "
+        "delayed variable; a longer delay ends a trajectory with status ``delay_history``.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

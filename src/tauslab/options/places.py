@@ -41,7 +41,7 @@ class CPU:
     threads: int = option(
         0, "CPU threads per rank", flag="--threads", group="cluster", type=int, metavar="N",
         check=check_threads,
-        doc="CPU threads per rank; 0 for all that the rank may use.",
+        doc="CPU threads per rank; 0 for all available.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class GPU:
     word: ClassVar[DeviceWord] = "cuda"
     share: bool = option(
         False, "let ranks share a GPU", flag="--share-gpu", group="cluster", action="store_true",
-        doc="Of a lattice: let ranks share a GPU; ranks that run a network always may.",
+        doc="Lattices: let several ranks use one GPU. Ranks that run a network always may.",
     )  # fmt: skip
 
 
@@ -93,16 +93,16 @@ class Dask:
     workers: int | str | None = option(
         None, "number of Dask workers, or minimum:maximum", flag="--workers",
         group="cluster", metavar="N|A:B",
-        doc='Of ``local`` and ``slurm``: how many, or fewest and most, ``"1:16"``.',
+        doc='``local`` and ``slurm``: number of workers, or minimum and maximum, ``"1:16"``.',
     )  # fmt: skip
     sbatch: str = option(
         "", "sbatch options for jobs of Dask workers", flag="--sbatch", group="cluster",
-        metavar="OPTIONS", doc="Of ``slurm``: options for the workers' jobs, such as "
-        '``"--partition=gpu --gpus=1"``.',
+        metavar="OPTIONS",
+        doc='``slurm``: options of jobs of workers, such as ``"--partition=gpu --gpus=1"``.',
     )  # fmt: skip
     tls: Sequence[Name] | None = option(
-        None, doc="Files of the certificate authority, of a certificate and of its key, for "
-        "messages in TLS.",
+        None,
+        doc="PEM files of the certificate authority, the certificate and its key, for TLS.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -123,7 +123,8 @@ class OverwriteFlag:
 
     overwrite: bool = option(
         False, "replace an existing file", flag="--overwrite", group="output",
-        action="store_true", doc="Replace a file that is there.",
+        action="store_true",
+        doc="Replace an existing file.",
     )  # fmt: skip
 
 
@@ -147,23 +148,24 @@ class Output:
     path: Name
     overwrite: bool = option(
         False, "replace an existing file", flag="--overwrite", group="output",
-        action="store_true", doc="Replace a file that is there.",
+        action="store_true",
+        doc="Replace an existing file.",
     )  # fmt: skip
     compress: int = option(
         0, "gzip level (none)", flag="--compress", group="output", type=int, metavar="1-9",
         check=check_compress,
-        doc="Of a network: level of gzip for the samples, 1 to 9; 0 for none.",
+        doc="Networks: gzip level of the samples, 1 to 9; 0 for none.",
     )  # fmt: skip
     writer: Writer = option(
         "auto", "how several ranks write (auto)", flag="--writer", group="cluster", choices=WRITERS,
         check=check_writer,
-        doc="Of a network: how several ranks write: ``mpio`` (together), ``parts``, or ``auto``; "
-        "see docs/clusters.md.",
+        doc="Networks: how several ranks write: ``mpio`` (one file together), ``parts``, or "
+        "``auto`` (docs/clusters.md).",
     )  # fmt: skip
     mpi_hints: Mapping[str, str] | None = option(
         None, "hint for MPI-IO", flag="--mpi-hint", group="cluster", action="append",
         metavar="NAME=VALUE",
-        doc="Of ``mpio``: hints to MPI-IO by name; other writers take none.",
+        doc="``mpio``: hints to MPI-IO by name.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

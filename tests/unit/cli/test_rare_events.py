@@ -176,7 +176,7 @@ def test_a_signal_is_answered_by_a_last_checkpoint(tmp_path, monkeypatch, capsys
     with monkeypatch.context() as patch:
         patch.setattr(StateCheckpoint, "save", asked)
         assert main(command) == 75
-    assert "the same command goes on from what is in c.h5" in capsys.readouterr().err
+    assert "the same command continues from c.h5" in capsys.readouterr().err
     assert len(looked) == 2
     assert not (tmp_path / "a.h5").exists()
     assert main(command) == 0

@@ -43,7 +43,7 @@ ONLY_READ = (
     "ras_camp_pka", "egfr_net", "model.bngl", "bench",
 )  # fmt: skip
 # Fragments that speak of ranks or workers.
-NOT_RUN = ("docs/developers/halo.md",)
+NOT_RUN = ("docs/halo.md",)
 
 
 @pytest.fixture

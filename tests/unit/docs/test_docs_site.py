@@ -13,7 +13,7 @@ from places import ROOT
 
 CONFIGURATION = (ROOT / "mkdocs.yml").read_text()
 CONTENTS = re.findall(r"(?m)^ *- (?:.*: )?([\w/.-]+\.md)$", CONFIGURATION)
-EXCLUDED = re.findall(r"(?m)^  /([\w-]+)/", CONFIGURATION)
+EXCLUDED = re.findall(r"(?m)^  /([\w-]+(?:\.md)?)(?:/.*)?$", CONFIGURATION)
 LINK = re.compile(r"\]\(([^()\s#:]+)")
 
 
@@ -29,6 +29,13 @@ def test_contents_are_all_pages():
     pages |= {f"reference/{name}" for name in reference.written()}
     inside = [page for page in CONTENTS if not page.startswith("repository/")]
     assert sorted(inside) == sorted(pages)
+
+
+def test_the_site_stays_readable():
+    made = {f"reference/{name}": text for name, text in reference.written().items()}
+    texts = [made[page] if page in made else source(page).read_text() for page in CONTENTS]
+    bare = (re.sub(r"\]\([^)\s]*\)", "]", text).split() for text in texts)
+    assert sum(bool(re.search(r"\w", word)) for words in bare for word in words) < 60_000
 
 
 def test_pages_link_to_pages_of_the_site_and_to_files():

@@ -25,7 +25,7 @@ PAGES = sorted(
     [
         ROOT / "README.md",
         ROOT / "examples" / "README.md",
-        *(ROOT / "docs").glob("*.md"),
+        *(page for page in (ROOT / "docs").glob("*.md") if page.name != "halo.md"),
         *(ROOT / "docs" / "coming-from").glob("*.md"),
     ]
 )

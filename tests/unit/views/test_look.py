@@ -281,7 +281,7 @@ def spans(axes):
     return [line for line in lines if [0, 1] in line]
 
 
-@pytest.mark.filterwarnings("ignore:.*tell something of the derivative")
+@pytest.mark.filterwarnings("ignore:.*determine the derivative")
 def test_bars_of_derivatives_begin_at_a_line_of_zero():
     given = {"n": 20, "seed": 1, "device": "cpu"}
     axes = ts.sensitivity(births(), times=1.0, **given).plot().axes[0]

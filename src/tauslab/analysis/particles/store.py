@@ -230,7 +230,7 @@ class StateCheckpoint:
         if kept.take("digest", np.uint8, None).tobytes() != self._digest.tobytes():
             raise ConfigError(
                 f"{self.path} was begun with another model, other data or other options: give "
-                f"those again, or another {opt('checkpoint')}"
+                f"the same again, or another {opt('checkpoint')}"
             )
         return kept
 
@@ -253,7 +253,7 @@ class StateCheckpoint:
         self._write({**kept(), "digest": self._digest})
         if stops:
             stopped = StoppedEarly(
-                "stopped on request", f"the same command goes on from what is in {self.path}"
+                "stopped on request", f"the same command continues from {self.path}"
             )
             stopped.raised_by = self._comm.size
             raise stopped

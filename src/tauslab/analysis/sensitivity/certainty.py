@@ -170,7 +170,7 @@ def warn_of_few(found: SensitivityResult, unit: str) -> None:
         advice += f" or {opt('step')}"
     for where, what, ends in (
         (unknown, "all {n} {unit} give the same of", "its error is not known"),
-        (few, "about {number:.2g} of {n} {unit} tell something of", "its error is uncertain"),
+        (few, "about {number:.2g} of {n} {unit} determine", "its error is uncertain"),
     ):
         if where.any():
             p, time, o = (int(index[0]) for index in np.nonzero(where))

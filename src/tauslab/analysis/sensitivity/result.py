@@ -218,7 +218,7 @@ class SensitivityResult(ArrayResult):
         if error == 0:
             return line + ", exact"
         if self.n > 1 and math.isnan(error):
-            return line + ", no two differ: a larger n or step may tell"
+            return line + ", no two differ: use a larger n or step"
         known = math.isfinite(elasticity) and self.values[p] != 0
         return line + (f", elasticity {elasticity:.4g}" if known else "")
 

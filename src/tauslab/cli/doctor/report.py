@@ -251,7 +251,7 @@ def _mpi_lines(facts: Facts) -> list[str]:
     threads = f", threads {facts['threads']}" if facts["threads"] else ", not started"
     ranks = f"{facts['ranks']} rank{'s' if facts['ranks'] > 1 else ''}"
     if "flavour" in facts:
-        aware = {True: "CUDA-aware", False: "not CUDA-aware", None: "CUDA-awareness not told"}
+        aware = {True: "CUDA-aware", False: "not CUDA-aware", None: "CUDA-awareness unknown"}
         threads += f", {aware[facts['cuda_aware']]}"
     return [f"{ranks}, mpi4py {facts['mpi4py']} over {facts['library']}{threads}"]
 

@@ -1,8 +1,8 @@
 """Depth of a halo: few messages against planes that are computed twice.
 
 With a depth of d a message of d planes serves d steps, and in each step d - 1 planes more are
-computed than with a depth of 1. `docs/developers/halo.md` says where the formula comes from and
-how it was checked; no choice of it changes a result.
+computed than with a depth of 1. `docs/halo.md` says where the formula comes from and how it was
+checked; no choice of it changes a result.
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class _Reader:
         if len(subtasks) != 1:
             raise self._refused(task, f"it has {len(subtasks)} subtasks; one is supported")
         if not task.getResetModel():
-            raise self._refused(task, "resetModel is false; each repeat starts anew here")
+            raise self._refused(task, "resetModel is false; each repeat starts anew")
         ranges: dict[str, tuple[float, ...]] = {}
         functional: dict[str, tuple[str, dict[str, float]]] = {}
         for one in _each(task.getListOfRanges()):

@@ -123,7 +123,7 @@ class _MicrobesReader:
         stored = whole(self.diffusion, "particlesPerSite")
         slots = next((n for n in SLOTS if n >= stored), None)
         if slots is None:
-            raise ModelError(f"particlesPerSite is {stored}; a site holds up to {SLOTS[-1]} here")
+            raise ModelError(f"particlesPerSite is {stored}; a site holds at most {SLOTS[-1]}")
         if slots != stored:
             self.notes.append(f"particlesPerSite is {stored}; {slots} slots are used")
         self.sizes = tuple(sizes)

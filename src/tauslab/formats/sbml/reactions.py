@@ -121,7 +121,7 @@ def add_reactions(
             if found is None and split.reverse is not None:
                 as_written.append(name)
             elif found is None and _subtracts(law):
-                refuse("reversible", where, "its law does not split into forward minus reverse")
+                refuse("reversible", where, "its rate law is no difference of two positive parts")
             elif split.reverse is None:
                 one_way.append(name)
         if split.forward is not None:
@@ -136,11 +136,11 @@ def add_reactions(
             network.reactions.append(Reaction(back, products, reactants, split.reverse))
     if one_way:
         network.notes.append(
-            f"marked reversible, but the law is kept as one rate forward: {shorten(one_way)}"
+            f"marked reversible, but the rate law is kept as one forward rate: {shorten(one_way)}"
         )
     if as_written:
         network.notes.append(
-            "reversible laws are split as they are written; a part that becomes negative ends the "
+            "reversible rate laws are split as written; a part that becomes negative ends the "
             f"trajectory with status nan: {shorten(as_written)}"
         )
 

@@ -334,7 +334,7 @@ class _SbmlReader:
         if given is not None and "time" in symbols(self._math.read(given.getMath(), where)):
             what = f"its math uses 'rateOf' of {name}, whose initial assignment follows the time"
             self._refuse("function", where, what)
-        self._refuse("time", where, "it tells the rate of change before time 0")
+        self._refuse("time", where, "it depends on the rate of change before time 0")
         return call("if", call("ge", Symbol("time"), 0.0), tree, 0.0)
 
     def _refuse_circle(self, where: str, name: str) -> Expression:

@@ -30,7 +30,7 @@ SELECTORS = ("linear", "tree", "pdm", "rssa")
 # Part of the method: changing it changes results.
 LARGEST_UNROLLED = 64
 # With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
-# see docs/large-networks.md.
+# see docs/developers/selectors.md.
 MOST_DEPENDENTS_OF_A_TREE = 16.0
 LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
 # The same of networks with events, whose text is shorter; up to it they use `linear` by default.
@@ -142,7 +142,7 @@ def only_linear(network: LoweredNetwork) -> str | None:
     if network.dynamics is None:
         return None
     if network.dynamics.moves:
-        return "rate rules, and laws that depend on the time otherwise than by comparisons"
+        return "rate rules, and rates that depend on the time other than by comparisons"
     return None
 
 

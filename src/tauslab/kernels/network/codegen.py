@@ -251,7 +251,7 @@ class LawWriter:
         self._parts += len(order)
         if self._parts > _MOST_PARTS:
             raise ModelError(
-                f"laws that share parts are more than {_MOST_PARTS} operations together, "
+                f"rate laws that share parts are more than {_MOST_PARTS} operations together, "
                 "which is the limit"
             )
         uses = Counter(id(part) for node in order for part in self._arguments(node))

@@ -82,7 +82,7 @@ def obstacles(
         elif failed == HOPELESS:
             raise ModelError(
                 f"obstacles: spheres of {radius:g} m fill {done} of {wanted} sites, and "
-                f"{HOPELESS} tries found no room for another; allow overlap or a smaller fraction"
+                f"{HOPELESS} tries placed no other sphere; allow overlap or a smaller fraction"
             )
     return covered
 

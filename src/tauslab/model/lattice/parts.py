@@ -157,8 +157,8 @@ def require_parameters(
             raise ModelError(
                 f"{where}: {name!r} is a species, and on a lattice this is an expression of "
                 "parameters alone: a reaction's rate is a constant, which is multiplied by the "
-                "numbers of its reactants in a site. Write a law such as Michaelis-Menten's as its "
-                f"steps, E + S <-> ES and ES -> E + P; parameters: {listed}"
+                "numbers of its reactants in a site. Write a rate law such as Michaelis-Menten's "
+                f"as its steps, E + S <-> ES and ES -> E + P; parameters: {listed}"
             )
     raise ModelError(f"{where}: {unknown[0]!r} is not a parameter; parameters: {listed}")
 

@@ -55,7 +55,7 @@ def _check_order(reactants: Mapping[str, int]) -> None:
     if order > MOST_MOLECULES:
         raise ModelError(
             f"{order} molecules react at once; with a rate constant it may be {MOST_MOLECULES} "
-            "at most: write a law instead"
+            "at most: give law= instead"
         )
 
 

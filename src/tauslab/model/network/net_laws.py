@@ -49,7 +49,7 @@ def with_net_laws(network: Network) -> Network:
         while back in known:
             back += "_"
         reactions += _both(reaction, back)
-        message = "it goes forwards while its law is positive, and backwards while it is negative"
+        message = "it runs forwards while its rate is positive, and backwards while it is negative"
         features.append(Feature(KIND, f"reaction {reaction.name}", message))
     result = replace(network, features=features)
     result.reactions = reactions

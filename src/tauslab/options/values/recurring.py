@@ -25,9 +25,8 @@ def comm_option() -> Any:
     """The ranks that make a call together."""
     return option(
         "world", group="cluster",
-        doc="Under ``mpirun``, the ranks that make this call together, all of them and with the "
-        'same arguments: ``"world"``, all of the launch; ``"self"``, this rank alone; or a '
-        "communicator of mpi4py.",
+        doc='Ranks that make this call together, all with the same arguments: ``"world"``, all '
+        'ranks of the launch; ``"self"``, this rank alone; or a communicator of mpi4py.',
     )  # fmt: skip
 
 
@@ -36,7 +35,8 @@ def seed_option(*, python: bool = True) -> int | None:
     return option(
         None, "64-bit seed; drawn and printed by default",
         flag="--seed", group="sampling", type=int,
-        metavar="S", check=whole(0, 2**64 - 1), doc="64 bits; drawn by default.", python=python,
+        metavar="S", check=whole(0, 2**64 - 1),
+        doc="64-bit seed; drawn by default.", python=python,
     )  # fmt: skip
 
 

@@ -194,8 +194,8 @@ def _translated(workers: Workers, error: Exception) -> Exception:
         )
     if isinstance(error, KilledWorker):
         return ExecutorError(
-            f"several Dask workers of {workers.where} died with the same blocks: their logs tell "
-            "why, for example for want of memory"
+            f"several Dask workers of {workers.where} died with the same blocks: see their "
+            "logs for the reason, for example lack of memory"
         )
     if isinstance(error, ModuleNotFoundError):
         return ExecutorError(f"a Dask worker of {workers.where} cannot run tauslab: {error}")

@@ -382,7 +382,7 @@ def _why_not(tests: Convergence) -> str:
         return f"the half width is {width:.3g}"
     if tests.sums.informative > 0:
         return (
-            f"only about {tests.sums.informative:.2g} of them tell something of the spread, and "
+            f"only about {tests.sums.informative:.2g} of them determine the spread, and "
             f"{FEWEST_INFORMATIVE} are needed for an interval"
         )
     if tests.sums.groups < 2 <= tests.done // FIRST_GROUP:

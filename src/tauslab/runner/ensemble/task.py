@@ -714,8 +714,8 @@ def _warn_of_net_laws(network: Network) -> None:
     both = [f.element for f in network.features if f.kind == "net law"]
     if both:
         warn(
-            f"laws that may be negative ({opt('net_laws')}): these go backwards then, so that "
-            "means follow the laws, and noise is the least that they allow: "
+            f"rates that may be negative ({opt('net_laws')}): these reactions then run backwards; "
+            "means follow the rate laws, and the noise is the least that they allow: "
             f"{some(dict.fromkeys(both))}",
         )
 

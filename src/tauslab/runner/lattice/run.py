@@ -120,13 +120,13 @@ def _engine(options: LatticeOptions) -> Engine:
     if found == "auto" and options.hooks:
         raise ConfigError(
             f"{options.output} was begun without hooks, which put lattices into slots: "
-            f"{opt('resume')} goes on as it began"
+            f"{opt('resume')} continues as it began"
         )
     if found is None or found == asked:
         return asked
     if asked != "auto":
         raise ConfigError(
-            f"{options.output} was begun in {found}: {opt('resume')} goes on as it began"
+            f"{options.output} was begun in {found}: {opt('resume')} continues as it began"
         )
     chosen: Engine = found
     return chosen

@@ -135,7 +135,7 @@ def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> d
         saved = attributes["format"] == _PARTICLES
         raise kind(
             f"{path} is no result but a checkpoint: repeat the call that wrote it with "
-            f"{opt('checkpoint', path)}, and it goes on"
+            f"{opt('checkpoint', path)}, and it continues"
             f"{'; what Ensemble.save wrote Ensemble.load reads' if saved else ''}"
         )
     require_format(path, attributes, "a result", kind)

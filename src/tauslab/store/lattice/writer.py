@@ -132,14 +132,14 @@ class LatticeWriter:
             if any(checked.attributes.get(n) != wanted_attributes.get(n) for n in SWEEP_NAMES):
                 raise InputFileError(
                     f"{self.path} was begun with other points of a sweep, or with none: "
-                    f"{opt('resume')} goes on with the same"
+                    f"{opt('resume')} continues with the same"
                 )
             for name in sorted(names - MAY_DIFFER):
                 stored, wanted = checked.attributes.get(name), wanted_attributes.get(name)
                 if stored != wanted:
                     raise InputFileError(
                         f"{self.path} was begun with {name} = {stored}, not {wanted}: "
-                        f"{opt('resume')} goes on with the same model and options only"
+                        f"{opt('resume')} continues with the same model and options only"
                     )
             if complete:
                 checked.require_samples()

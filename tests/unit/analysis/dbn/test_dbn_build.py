@@ -266,7 +266,7 @@ def test_plots(model, tmp_path):
     assert (tmp_path / "x.png").stat().st_size > 5000
     over_time, bars = figure.axes
     labels = [line.get_label() for line in over_time.lines]
-    assert labels == ["mean of samples", "factored frontier", "nominal course"]
+    assert labels == ["mean of samples", "factored frontier", "nominal solution"]
     np.testing.assert_array_equal(over_time.lines[2].get_ydata(), network.nominal[:, 0])
     assert [patch.get_height() for patch in bars.patches] == network.marginal("b")[0].tolist()
     with pytest.raises(ConfigError, match="'C' is not a node"):

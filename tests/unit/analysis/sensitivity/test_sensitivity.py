@@ -19,7 +19,7 @@ from tauslab.kernels.backends.cpu import CpuBackend
 
 # Numbers of pairs are small here; `test_few_pairs_...` are about what is said of them.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*give the same of the derivative", "ignore:.*tell something of the derivative"
+    "ignore:.*give the same of the derivative", "ignore:.*determine the derivative"
 )
 DIFFERENCES = ("coupled", "common")
 METHODS = (*DIFFERENCES, "likelihood-ratio")
@@ -412,7 +412,7 @@ def test_few_pairs_that_differ_are_told_and_no_error_is_0(method):
     net.add_species("Y")
     net.add_reaction("-> Y", rate="q")
     few = {"n": 20 if method == "likelihood-ratio" else 100}
-    with pytest.warns(UserWarning, match="tell something of the derivative of Y by q"):
+    with pytest.warns(UserWarning, match="determine the derivative of Y by q"):
         found = ts.sensitivity(net, ["q"], ["Y"], **few, **common)
     assert 0 < found.informative[0, 1, 0] < 8
 

@@ -304,7 +304,7 @@ def test_marked_reversible_without_a_reverse_part(tmp_path: Path, law: str) -> N
     require_support(network, "ssa")
     assert [r.name for r in network.reactions] == ["R"]
     assert network.notes == [
-        "marked reversible, but the law is kept as one rate forward: R",
+        "marked reversible, but the rate law is kept as one forward rate: R",
     ]
 
 
@@ -334,7 +334,7 @@ def test_a_difference_is_taken_as_it_is_written(
     require_support(network, "ssa")
     assert propensities(network) == pytest.approx({"R": forward, "R_reverse": reverse})
     (note,) = network.notes
-    assert note.startswith("reversible laws are split as they are written; a part that becomes")
+    assert note.startswith("reversible rate laws are split as written; a part that becomes")
     assert note.endswith(": R")
 
 

@@ -81,9 +81,9 @@ def test_classical_models(
     require_support(network, "ssa")
     assert (len(network.species), len(network.reactions)) == counts
     assert network.t_end == t_end
-    laws = [line for line in report(network) if line.startswith("general laws")]
+    laws = [line for line in report(network) if line.startswith("general rate laws")]
     assert laws == ([] if not general else [laws[0]])
-    assert not general or laws[0].startswith(f"general laws ({general})")
+    assert not general or laws[0].startswith(f"general rate laws ({general})")
     assert all(value >= 0 for value in propensities(network).values())
 
 

@@ -141,7 +141,7 @@ def test_spheres_do_not_share_sites_unless_they_may(monkeypatch):
     monkeypatch.setattr("tauslab.model.geometry.obstacles.HOPELESS", 500)
     grid = Grid((12, 12, 12), 1.0)
     inside = np.ones(grid.shape, bool)
-    with pytest.raises(ModelError, match="500 tries found no room"):
+    with pytest.raises(ModelError, match="500 tries placed no other sphere"):
         geometry.obstacles(Grid((3, 3, 3), 1.0), np.ones((3, 3, 3), bool), 1.2, 0.9, seed=1)
     packed = geometry.obstacles(grid, inside, 2.2, 0.7, seed=1, overlap=True)
     assert packed.sum() == round(0.7 * 12**3)

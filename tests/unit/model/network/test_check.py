@@ -133,7 +133,7 @@ def test_report() -> None:
     assert report(network) == [
         "model demo: 3 species, 3 reactions, 1 parameter, 1 rule",
         "mass action: 1 of order 1, 1 of order 2",
-        "general laws (1): eat",
+        "general rate laws (1): eat",
         "reactions:",
         "  bind:  2 X -> Y   rate k",
         "  decay: Y -> Sink  rate 0.1",

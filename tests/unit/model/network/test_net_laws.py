@@ -21,7 +21,7 @@ def exchange(law: str = "k*(A - B)") -> ts.Network:
     return net
 
 
-@pytest.mark.filterwarnings("ignore:laws that may be negative")
+@pytest.mark.filterwarnings("ignore:rates that may be negative")
 @pytest.mark.parametrize("method", ["ssa", "tau"])
 def test_the_mean_follows_the_law_and_noise_is_the_least(method: str) -> None:
     """Of a linear law it does so exactly; false alarms once in 4,000 runs (3.7 deviations)."""
@@ -72,7 +72,7 @@ def test_refusals_name_the_option() -> None:
         ts.run(net, n=2, t_end=1, seed=1, device="cpu")
 
 
-@pytest.mark.filterwarnings("always:laws that may be negative")
+@pytest.mark.filterwarnings("always:rates that may be negative")
 def test_the_command_line_says_so_and_results_keep_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,7 +80,7 @@ def test_the_command_line_says_so_and_results_keep_it(
     exchange().write(model)
     run = ["run", model, "-n", "5", "--t-end", "3", "--seed", "1", "--device", "cpu"]
     assert main([*run, "--net-laws", "-o", first]) == 0
-    assert "laws that may be negative (--net-laws)" in capsys.readouterr().err
+    assert "rates that may be negative (--net-laws)" in capsys.readouterr().err
     assert main(["run", first, "-o", again]) == 0
     with ts.open(first) as one, ts.open(again) as two:
         assert np.array_equal(one.mean("A"), two.mean("A"))

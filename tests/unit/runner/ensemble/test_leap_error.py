@@ -97,7 +97,7 @@ def test_trajectories_that_end_early_refuse_leaps():
 def test_right_leaps_that_pay_are_taken():
     found = chosen(births())
     assert found.method == "tau"
-    assert "found no mean off by 1 % and no standard deviation by 3 %" in found.reason
+    assert "shows no mean off by 1 % and no standard deviation by 3 %" in found.reason
 
 
 def test_a_run_too_short_for_such_a_pilot_is_exact(monkeypatch):

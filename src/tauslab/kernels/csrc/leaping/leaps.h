@@ -40,7 +40,7 @@ DEVICE Real law_order(Real count, Real now, Real with_one_more) {
 // How much a species may change in a leap, as a fraction of its count divided by its order g: its expected
 // change, one standard deviation, and its loss without its gain. The limit of the loss keeps leaps stable
 // where gain and loss nearly cancel. `noise` and `loss` may be larger than `drift`: leaps of second order
-// reproduce noise and balance to a higher order than a drift. docs/tau-leaping.md has the errors of other
+// reproduce noise and balance to a higher order than a drift. docs/developers/leaps.md has the errors of other
 // choices.
 struct Tolerance {
     double drift, noise, loss;

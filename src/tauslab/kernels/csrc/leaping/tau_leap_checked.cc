@@ -1,6 +1,6 @@
 // Tau-leaping that checks a leap after it was made (Anderson 2008; leaping/known_firings.h has the paper's
 // symbols). A leap in which a propensity may have changed too much is undone and halved. The firings that it
-// has shown are kept for the next attempt. docs/tau-leaping.md has the condition and says why this has no bias.
+// has shown are kept for the next attempt. docs/developers/leaps.md has the condition and says why this has no bias.
 //
 // Every half of an attempt at a leap has a number, as in leaping/tau_leap.cc. A channel's binomial number has
 // an address of its own (random/binomial.h). Exact firings and waiting times take their bits one after the

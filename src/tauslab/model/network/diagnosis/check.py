@@ -60,13 +60,13 @@ _PLURAL = {
     "rate of change": "rates of change in formulas (rateOf)",
     "delay": "delays",
     "delayed reaction": "delays of reactions",
-    "time": "laws that depend on time",
+    "time": "rates that depend on time",
     "function": "functions outside the known ones",
     "draw": "random numbers in formulas",
     "mole": "amounts in mole",
     "mass": "amounts in units of mass",
     "scaled unit": "units of more or less than one molecule",
-    "reversible": "reversible laws that do not split",
+    "reversible": "reversible rate laws that do not split",
     "fast reaction": "fast reactions",
     "stoichiometry": "stoichiometries that are not whole constants",
     "conversion factor": "conversion factors",
@@ -82,7 +82,7 @@ _PLURAL = {
 def _hint_of(kind: str) -> str:
     """Return the options that help a model with a feature of that kind; empty if none does."""
     ways = {
-        "net_laws": f"{opt('net_laws')} lets them go backwards while their law is negative",
+        "net_laws": f"{opt('net_laws')} runs them backwards while their rate is negative",
         "molecules": f"{opt('molecules')} converts them",
         "amounts": f"{opt('amounts', 'counts')} reads them as counts",
     }
@@ -339,7 +339,7 @@ def _report_laws(network: Network) -> list[str]:
         lines.append(f"mass action: {parts}")
     general = [reaction.name for reaction, form in forms if form is None]
     if general:
-        lines.append(f"general laws ({len(general)}): {shortened(general)}")
+        lines.append(f"general rate laws ({len(general)}): {shortened(general)}")
     return lines
 
 

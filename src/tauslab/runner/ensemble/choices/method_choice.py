@@ -76,7 +76,7 @@ class MethodChoice:
 def leap_cost(reactions: int) -> float:
     """Cost of a leap, in exact events of the same network.
 
-    Measured on a CPU core and an H200 (`docs/tau-leaping.md`): 20 events and 2 for each reaction,
+    Measured on a CPU core and an H200 (docs/developers/leaps.md): 20 events and 2 a reaction,
     whichever device is slower; an event of the table kernel costs as much as three of others. From
     tables a leap takes less for each reaction, and an event more the larger the network is.
     """
@@ -151,7 +151,7 @@ def _judged(task: NetworkTask, backend: Backend, leaped: Counted) -> MethodChoic
     by = f"a pilot of {n} trajectories by leaps" + (f" and {few} exact ones" if few else "")
     if found.refused:
         return MethodChoice("ssa", f"by leaps {found.refused}, as {by} shows")
-    told = f"{leaped.text()}; {by} found no mean off by {100 * MEAN_TOLERANCE:g} %"
+    told = f"{leaped.text()}; {by} shows no mean off by {100 * MEAN_TOLERANCE:g} %"
     return MethodChoice("tau", f"{told} and no standard deviation by {100 * SD_TOLERANCE:g} %")
 
 
