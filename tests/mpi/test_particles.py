@@ -18,7 +18,7 @@ found = ts.particle_filter(
     net, data, observe={"X": "poisson"}, n=101, seed=1, device="cpu",
     parameters={"k": np.linspace(1, 9, 101)}, threshold=1.0,
 )
-few = ts.Ensemble(net, 2, seed=3, device="cpu", parameters={"k": [2, 50]})
+few = ts.Ensemble(net, 2, seed=3, device="cpu", parameters={"k": [2, 50]}, count_reactions=True)
 few.advance(1.0)
 pulse = ts.Network("pulse")  # a state with executions that wait, and a quantity that moves
 pulse.add_species("X", 4)
@@ -27,14 +27,17 @@ pulse.add_rate("V", "0.4 * V")
 pulse.add_reaction("-> X", law="6 * V")
 pulse.add_reaction("X ->", rate=0.5)
 pulse.add_event("high", trigger="X > 12", delay=0.7, assignments={"V": "V / 2"})
-moved = ts.Ensemble(pulse, 53, seed=4, device="cpu", parameters={"V": np.linspace(0.5, 2, 53)})
-states = b""
+moved = ts.Ensemble(
+    pulse, 53, seed=4, device="cpu", parameters={"V": np.linspace(0.5, 2, 53)}, count_reactions=True
+)
+states = few.fired().tobytes()
 for step in range(4):
     moved.advance(0.8 * (step + 1))
     moved.weigh(-0.2 * moved.values("X"))
     moved.resample(method="multinomial")
     moved.take(np.roll(np.arange(moved.n), 17)[: 53 - 4 * step])  # to all ranks, and fewer
     states += moved.counts.tobytes() + moved.values("V").tobytes()
+    states += moved.fired().tobytes() if step % 2 else b""
     assert len(moved.device_counts) == moved.own.stop - moved.own.start
 moved.set(X=np.arange(moved.n))
 moved.advance(5.0)
@@ -69,6 +72,7 @@ for step in range(3):
     lattices.resample(lattices.values("B"), "multinomial")
     lattices.take(np.roll(np.arange(lattices.n), 3)[: 8 - 2 * step])
     states += lattices.counts.tobytes() + lattices.profile("A", "y").tobytes()
+    states += lattices.fired().tobytes() if step % 2 else b""
 states += ts.particle_filter(
     cube, {"time": [0.001, 0.002], "A": [300, 280]}, observe={"A": "normal(9)"}, n=5, seed=1,
     device="cpu", threshold=1.0,

@@ -41,5 +41,7 @@ def meddling(view):
     """What a hook sets and notes outlives a stop."""
     view.memory["calls"] = view.memory.get("calls", 0) + 1
     view.set_rate("bind", 200.0 * view.memory["calls"], "gel")
+    view.memory["fired"] = [*view.memory.get("fired", []), *view.fired().tolist()]
+    view.place({"B": 2}, "gel")
     view.add("A", [(1, 2, 3)] * view.memory["calls"])
     view.paint("gel", where=np.indices((4, 6, 7))[2] < 3 + view.memory["calls"])

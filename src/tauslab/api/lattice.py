@@ -58,6 +58,7 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
         set=dict(given.set or {}),
         sweep=points_of(given.sweep, given.table, given.design),
         hooks=tuple(given.hooks) if isinstance(given.hooks, Iterable) else (given.hooks,),
+        at_start=given.at_start,
         share_gpu=isinstance(given.device, GPU) and given.device.share,
         **device_settings(given.device),
         **file_settings(given.output),

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
+from tauslab.kernels.lattice.changing import drawn_places, first_of
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.state import WAITING, Samples, Slab
 from tauslab.model.lattice.parts import as_positions
@@ -29,8 +31,9 @@ _LOOKED_AT = 1 << 22  # slots at a time
 class LatticeView:
     """The lattice between two steps.
 
-    A hook with an interval of n steps is called after steps n, 2 n, ..., up to the run's last; not
-    at t = 0, where the model's own particles, rates and site types hold.
+    A hook with an interval of n steps is called after steps n, 2 n, ..., up to the run's last; at
+    t = 0 only with ``at_start=True``, else the model's own particles, rates and site types hold up
+    to step n.
 
     Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU; `particles` may be
     changed by hand. On several ranks every rank calls the hook and
@@ -42,27 +45,34 @@ class LatticeView:
 
     Parameters
     ----------
-    count, total
-        Count the whole lattice; the sum of a number over the ranks that share it.
+    count, total, gather
+        Count the whole lattice; the sum of an array over the ranks that share it; what each of them
+        gives, in their order.
     share_sites
         Sends the neighbours' ranks the site types that changed.
     memory
         Of `LatticeView.memory`.
+    looked
+        Firings ``[reaction]`` at the last call of `fired`, which changes them.
     """
 
     def __init__(
         self,
         engine: LatticeEngine,
         count: Callable[[], Samples],
-        total: Callable[[int], int],
+        total: Callable[[IntArray], IntArray],
+        gather: Callable[..., list[tuple[Array, ...]]],
         share_sites: Callable[[], None],
         memory: MutableMapping[str, Any],
+        looked: IntArray,
     ) -> None:
         self._engine, self._count, self._total = engine, count, total
-        self._share_sites = share_sites
+        self._gather, self._share_sites, self._looked = gather, share_sites, looked
         self._lattice = engine.lattice
         self.memory = memory
         self._given = False  # particles, which may be changed by hand
+        self._marks = False  # whether particles were changed
+        self._counted: Samples | None = None
 
     @property
     def step(self) -> int:
@@ -125,75 +135,236 @@ class LatticeView:
 
     def number(self, species: str) -> int:
         """Number of a species; `particles` holds it plus 1."""
-        if species not in self._lattice.species:
+        number = self._lattice.numbers.get(species)
+        if number is None:
             raise ConfigError(
                 f"{species!r} is not a species of {self._lattice.name}; "
                 f"it has {', '.join(self._lattice.species)}"
             )
-        return self._lattice.species.index(species)
+        return number
+
+    # ---------------------------------------------------------------- looking
 
     def count(self, species: str, site_type: str | None = None) -> int:
         """Count the particles of a species on the whole lattice; waiting ones count too."""
-        by_type = self._count().by_type[0, :, self.number(species)]
+        by_type = self._samples().by_type[0, :, self.number(species)]
         return int(by_type.sum() if site_type is None else by_type[self._type(site_type)])
 
-    def add(self, species: str, positions: npt.ArrayLike) -> None:
+    def counts(self, by: Literal["site_type"] | None = None) -> IntArray:
+        """Count all species on the whole lattice; waiting particles count too.
+
+        Returns
+        -------
+        int64 ``[species]``, or by site type ``[site type, species]``.
+        """
+        if by not in (None, "site_type"):
+            raise ConfigError(f"counts(by={by!r}): by is 'site_type', or left out")
+        samples = self._samples()
+        found: IntArray = (samples.counts if by is None else samples.by_type)[0]
+        return found.copy()
+
+    def fired(self) -> IntArray:
+        """How often each reaction fired on the whole lattice since the last call of any hook.
+
+        Or since the start of the run; a resumed run goes on.
+
+        Returns
+        -------
+        int64 ``[reaction]``, as `reaction_names`.
+        """
+        now = self._samples().fired[0]
+        found = now - self._looked
+        self._looked[...] = now
+        return np.asarray(found)
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the columns of `counts`."""
+        return self._lattice.species
+
+    @property
+    def reaction_names(self) -> tuple[str, ...]:
+        """Names of the columns of `fired`."""
+        return tuple(self._lattice.reaction_numbers)
+
+    def _samples(self) -> Samples:
+        """Counts of the whole lattice, made once between two changes."""
+        if self._counted is None or self._given:
+            if self._given:
+                self._engine.wait_for_arrays()
+            self._counted = self._count()
+        return self._counted
+
+    # ---------------------------------------------------------------- changing
+
+    def add(
+        self, species: str | Mapping[str, npt.ArrayLike], positions: npt.ArrayLike = ()
+    ) -> None:
         """Put a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits.
 
-        Positions are those of the whole lattice; each rank takes those in its slab.
+        Positions are those of the whole lattice; each rank takes those in its slab. Of several
+        species give a mapping of names to positions, which come in its order.
         """
-        particle = self.number(species) + 1
-        places, shape = self._positions(species, positions), self._lattice.shape
-        slab = self.slab
-        places = places[(places[:, 0] >= slab.begin) & (places[:, 0] < slab.end)]
-        sites, numbers = np.unique(np.ravel_multi_index(tuple(places.T), shape), return_counts=True)
-        if len(sites):
-            self._put(sites, numbers, particle)
-        self.changed()
+        given = {species: positions} if isinstance(species, str) else species
+        kinds = [self.number(name) + 1 for name in given]
+        places = [self._positions(name, where) for name, where in given.items()]
+        shape = self._lattice.shape
+        if places:
+            sites = np.ravel_multi_index(tuple(np.concatenate(places).T), shape)
+            self._put(sites, np.repeat(kinds, [len(one) for one in places]))
 
-    def remove(self, species: str, where: Any = None) -> int:
-        """Take out all particles of a species, or only at the sites of a mask.
+    def place(self, numbers: Mapping[str, int], site_type: str | None = None) -> None:
+        """Put so many particles of each species at random sites, of a type or of all.
+
+        All these sites are alike, whatever stands there; at a full one a particle waits. Draws are
+        those of the seed, the replica, the step and the call.
+        """
+        kinds = np.array([self.number(name) + 1 for name in numbers], np.int64)
+        counts = [_number(f"place({name!r})", count) for name, count in numbers.items()]
+        if site_type is not None:
+            self._type(site_type)
+        own, before, total = self._sites_of(site_type)
+        if not total:
+            raise ConfigError(f"place: no site is of type {site_type!r}")
+        call = self._call()
+        drawn = drawn_places(
+            sum(counts), total, seed=self._engine.seed, step=self._engine.step, call=call,
+            replica=self.replica,
+        )  # fmt: skip
+        here = (drawn >= before) & (drawn < before + len(own))
+        first = self.slab.begin * self._lattice.shape[1] * self._lattice.shape[2]
+        self._put(own[drawn[here] - before] + first, np.repeat(kinds, counts)[here])
+
+    @overload
+    def remove(self, species: str, where: Any = None) -> int: ...
+    @overload
+    def remove(
+        self, species: list[str] | tuple[str, ...] | Mapping[str, int], where: Any = None
+    ) -> dict[str, int]: ...
+    def remove(
+        self, species: str | list[str] | tuple[str, ...] | Mapping[str, int], where: Any = None
+    ) -> int | dict[str, int]:
+        """Take out all particles of some species, only at the sites of a mask, or so many.
 
         Parameters
         ----------
+        species
+            A name, or several; or a mapping of names to numbers of particles, which are drawn at
+            random from all that have a slot. Where fewer do, all of them go.
         where
-            Booleans ``[z, y, x]`` of the slab or of the whole lattice, on the device or NumPy.
+            Booleans ``[z, y, x]`` of the slab or of the whole lattice, on the device or NumPy; not
+            with numbers.
 
         Returns
         -------
-        How many, on the whole lattice; particles that wait for a slot stay.
+        How many, on the whole lattice, by name if several were asked for; particles that wait for a
+        slot stay.
         """
-        particle = self.number(species) + 1
-        removed, where = 0, self._mask(where)
-        lattice = self._cells
-        for z in range(lattice.shape[0]):
-            plane = lattice[z]
-            gone = self._chosen(plane == particle, where, z)
-            n = int(gone.sum())
-            if n:
-                plane[gone] = 0
-                order = (plane == 0).argsort(axis=-1, kind="stable")
-                lattice[z] = _take_along(plane, order)
-                removed += n
-        self.changed()
-        return self._total(removed)
+        if isinstance(species, Mapping):
+            if where is not None:
+                raise ConfigError("remove: a mask goes with all particles, not with numbers")
+            return self._remove_some(species)
+        names = [species] if isinstance(species, str) else list(species)
+        found = self._become(dict.fromkeys(names), where)
+        return found[species] if isinstance(species, str) else found
 
-    def relabel(self, old: str, new: str, where: Any = None) -> int:
+    @overload
+    def relabel(self, old: str, new: str, where: Any = None) -> int: ...
+    @overload
+    def relabel(
+        self, old: Mapping[str, str], new: None = None, where: Any = None
+    ) -> dict[str, int]: ...
+    def relabel(
+        self, old: str | Mapping[str, str], new: str | None = None, where: Any = None
+    ) -> int | dict[str, int]:
         """Turn particles of a species into another, all or at sites of a mask, as for `remove`.
 
+        A mapping of old names to new ones turns all at once: ``{"A": "B", "B": "A"}`` swaps.
+
         Returns
         -------
-        How many, on the whole lattice; particles that wait for a slot stay what they are.
+        How many, on the whole lattice, by old name of a mapping; particles that wait for a slot
+        stay what they are.
         """
-        before, after = self.number(old) + 1, self.number(new) + 1
-        changed, where = 0, self._mask(where)
-        lattice = self._cells
-        for z in range(lattice.shape[0]):
-            chosen = self._chosen(lattice[z] == before, where, z)
-            changed += int(chosen.sum())
-            lattice[z][chosen] = after
+        if isinstance(old, str):
+            if new is None:
+                raise ConfigError(f"relabel({old!r}): what it becomes is missing")
+            return self._become({old: new}, where)[old]
+        return self._become(old, where)
+
+    def _become(self, names: Mapping[str, str | None], where: Any) -> dict[str, int]:
+        """Turn particles into others, or none, in one pass; how many, by old name."""
+        table = np.arange(len(self._lattice.species) + 1)
+        before = [self.number(name) for name in names]
+        after = [0 if new is None else self.number(new) + 1 for new in names.values()]
+        table[np.array(before, np.int64) + 1] = after
+        mask = self._mask(where)
+        changed = self._engine.changing.become(self._cells, table, mask)
         self.changed()
-        return self._total(changed)
+        found = self._total(changed)[before].tolist()
+        return dict(zip(names, found, strict=True))
+
+    def _remove_some(self, numbers: Mapping[str, int]) -> dict[str, int]:
+        """Take out so many particles of each species, drawn at random."""
+        engine, shape = self._engine, self._lattice.shape
+        wanted = np.zeros(len(self._lattice.species) + 1, np.int64)
+        for name, count in numbers.items():
+            wanted[self.number(name) + 1] = _number(f"remove({name!r})", count)
+        first = self.slab.begin * shape[1] * shape[2]
+        own = engine.changing.candidates(
+            self._cells, wanted > 0, each=max(1, self._cells.size), first=first, seed=engine.seed,
+            step=engine.step, call=self._call(), replica=self.replica,
+        )  # fmt: skip
+        mine = first_of(own, wanted)
+        chosen = self._chosen_of_all(mine, wanted, first)
+        engine.changing.take(self._cells, chosen)
+        self.changed()
+        gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
+        total = self._total(gone)
+        return {name: int(total[self.number(name) + 1]) for name in numbers}
+
+    def _chosen_of_all(self, own: Array, numbers: IntArray, first: int) -> Array:
+        """Those of this rank's candidates that are among the first of all ranks."""
+        ranks = self._gather(own["particle"], own["key"], own["site"] + np.uint64(first))
+        if len(ranks) == 1:
+            return own
+        pool = np.zeros(sum(len(one[0]) for one in ranks), own.dtype)
+        for place, name in enumerate(("particle", "key", "site")):
+            pool[name] = np.concatenate([one[place] for one in ranks])
+        best = first_of(pool, numbers)
+        last = {int(one["particle"]): (int(one["key"]), int(one["site"])) for one in best}
+        inside = [
+            (int(one["key"]), int(one["site"]) + first) <= last[int(one["particle"])] for one in own
+        ]
+        found: Array = own[np.array(inside, bool)]
+        return found
+
+    def _sites_of(self, site_type: str | None) -> tuple[IntArray, int, int]:
+        """The slab's own sites of a type, how many come before them on others, and all."""
+        kept = self._engine.places
+        if site_type not in kept:
+            sites = self.sites
+            shape = self._lattice.shape
+            slab, section = self.slab, shape[1] * shape[2]
+            own = np.arange((slab.end - slab.begin) * section)
+            if site_type is not None and sites is not None:
+                self._engine.wait_for_arrays()
+                types = self._engine.host(sites).reshape(-1)
+                own = np.flatnonzero(types == self._type(site_type))
+            planes = np.zeros(shape[0], np.int64)
+            planes[slab.begin : slab.end] = np.bincount(
+                own // section, minlength=slab.end - slab.begin
+            )
+            planes = self._total(planes)
+            kept[site_type] = (own, int(planes[: slab.begin].sum()), int(planes.sum()))
+        return kept[site_type]
+
+    def _call(self) -> int:
+        """Number of this call among those of the step that draw."""
+        engine = self._engine
+        step, calls = engine.calls
+        engine.calls = (engine.step, calls + 1 if step == engine.step else 1)
+        return engine.calls[1]
 
     def paint(self, site_type: str, where: Any = None) -> int:
         """Give all sites, or the sites of a mask as for `remove`, a site type; particles stay.
@@ -207,10 +378,12 @@ class LatticeView:
             return 0
         where = sites == sites if where is None else where  # noqa: PLR0124 - all true
         self._engine.synchronize()
-        changed = self._total(int((where & (sites != number)).sum()))
+        changed = self._sum(int((where & (sites != number)).sum()))
         sites[where] = number
         if changed:
             self._share_sites()
+            self._engine.places.clear()
+            self._counted = None
         return changed
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
@@ -223,24 +396,38 @@ class LatticeView:
         ConfigError
             There is no such reaction or site type, or the constant is negative or not finite.
         """
-        names = [r.name for r in self._lattice.reactions]
-        if reaction not in names:
-            raise ConfigError(f"{reaction!r} is not a reaction; there are {', '.join(names)}")
-        if not (np.isfinite(rate) and rate >= 0):
-            raise ConfigError(f"set_rate({reaction!r}, {rate:g}): it must be finite, 0 or more")
-        index = names.index(reaction)
-        rates = self._engine.rates[index].copy()
-        rates[slice(None) if site_type is None else self._type(site_type)] = rate
-        before = self._lattice.splitting_with(self._engine.rates).error
-        self._engine.set_rate(index, rates)
-        found = self._lattice.splitting_with(self._engine.rates)
-        warning = self._lattice.splitting_warning(found)
-        if warning is not None and found.error > before:
+        self.set_rates({reaction: rate}, site_type)
+
+    def set_rates(self, rates: Mapping[str, float], site_type: str | None = None) -> None:
+        """Give reactions other stochastic constants per site (1/s), as `set_rate` does for one.
+
+        Raises
+        ------
+        ConfigError
+            As of `set_rate`: then none is changed.
+        """
+        known, engine = self._lattice.reaction_numbers, self._engine
+        for name in rates:
+            if name not in known:
+                raise ConfigError(f"{name!r} is not a reaction; there are {', '.join(known)}")
+        values = np.array(list(rates.values()), np.float64)
+        good = np.isfinite(values) & (values >= 0)
+        if not good.all():
+            name = list(rates)[int(good.argmin())]
+            raise ConfigError(f"set_rate({name!r}, {rates[name]:g}): it must be finite, 0 or more")
+        which = np.array([known[name] for name in rates], np.int64)
+        columns = slice(None) if site_type is None else self._type(site_type)
+        if not len(which):
+            return
+        table = engine.rates[which]
+        table[:, columns] = values[:, None] if site_type is None else values
+        warning = engine.set_rates(which, table)
+        if warning is not None:
             warn(warning)
 
     def changed(self) -> None:
         """Say that particles were changed by hand, which the end of a hook's call does too."""
-        self._engine.mark_all()
+        self._marks, self._counted = True, None
 
     def finish(self) -> None:
         """End a hook's call: check what it changed by hand, and what it noted.
@@ -253,8 +440,8 @@ class LatticeView:
             A slot holds no species or is filled behind an empty one; or a note cannot be stored.
         """
         self._require_particles()
-        if self._given:
-            self.changed()
+        if self._given or self._marks:
+            self._engine.mark_all()
         for name, value in list(self.memory.items()):
             text = _as_json(value) if isinstance(name, str) else None
             if text is None:
@@ -273,7 +460,7 @@ class LatticeView:
             part = cells[z : z + planes]
             wrong += int((part > species).sum())
             holes += int(((part[..., 1:] > 0) & (part[..., :-1] == 0)).sum())
-        wrong, holes = self._total(wrong), self._total(holes)
+        wrong, holes = self._total(np.array([wrong, holes])).tolist()
         if wrong or holes:
             what = f"{wrong} hold no species" if wrong else f"{holes} come after an empty one"
             raise ConfigError(
@@ -318,32 +505,25 @@ class LatticeView:
             )
         if isinstance(where, np.ndarray):
             return self._engine.backend.upload(where)
-        return where
+        return where if where.flags.c_contiguous else where.copy()
 
-    @staticmethod
-    def _chosen(cells: Any, where: Any, z: int) -> Any:
-        return cells if where is None else cells & where[z][..., None]
+    def _sum(self, value: int) -> int:
+        """Sum of a number over the ranks."""
+        return int(self._total(np.array([value]))[0])
 
-    def _put(
-        self, sites: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], particle: int
-    ) -> None:
-        """Put particles into free slots of sites of the slab, and the others on their lists."""
-        engine, upload = self._engine, self._engine.backend.upload
-        z, y, x = np.unravel_index(sites, self._lattice.shape)
-        at = tuple(upload(np.asarray(i, np.int64)) for i in (z - self.slab.begin, y, x))
-        found = self._cells[at]
-        engine.wait_for_arrays()
-        rows = engine.host(found)
-        filled = (rows > 0).sum(axis=1)
-        room = np.minimum(numbers, rows.shape[1] - filled)
-        slot = np.arange(rows.shape[1])
-        rows[(slot >= filled[:, None]) & (slot < (filled + room)[:, None])] = particle
-        self._cells[at] = upload(rows)
-        left = numbers - room
+    def _put(self, sites: IntArray, particles: IntArray) -> None:
+        """Put particles at sites of the whole lattice, in order: into slots, or on their lists."""
+        section = self._lattice.shape[1] * self._lattice.shape[2]
+        begin, end = self.slab.begin * section, self.slab.end * section
+        here = np.flatnonzero((sites >= begin) & (sites < end))
+        order = here[np.argsort(sites[here], kind="stable")]
+        sites, particles = sites[order], particles[order]
+        left = self._engine.changing.put(self._cells, sites - begin, particles)
         if left.any():
-            self._wait(np.repeat(sites, left), particle)
+            self._wait(sites[left], particles[left])
+        self.changed()
 
-    def _wait(self, sites: npt.NDArray[np.int64], particle: int) -> None:
+    def _wait(self, sites: IntArray, particles: IntArray) -> None:
         engine = self._engine
         waiting = engine.waiting()
         fresh = np.zeros(len(sites), WAITING)
@@ -358,7 +538,7 @@ class LatticeView:
             raise ConfigError(
                 f"add: more than {_LAST_ORDER - _HOOK_ORDER + 1} particles would wait at a site"
             )
-        fresh["site"], fresh["particle"] = sites, particle
+        fresh["site"], fresh["particle"] = sites, particles
         fresh["age"] = last << np.uint64(16) | order.astype(np.uint64)
         engine.replace_waiting(np.concatenate([waiting, fresh]), len(sites))
 
@@ -370,10 +550,8 @@ def _as_json(value: object) -> str | None:
         return None
 
 
-def _take_along(plane: Any, order: Any) -> Any:
-    y, x = np.indices(plane.shape[:2])
-    if not isinstance(plane, np.ndarray):
-        import cupy
-
-        y, x = cupy.asarray(y), cupy.asarray(x)
-    return plane[y[..., None], x[..., None], order]
+def _number(what: str, value: object) -> int:
+    """A number of particles, 0 or more."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise ConfigError(f"{what}: {value!r:.80} is no number of particles, 0 or more")

@@ -151,8 +151,11 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
     )  # fmt: skip
     hooks: Sequence[tuple[int, Hook]] = option(
         (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` after "
-        "every so many steps, first at the end of the first interval and not at t = 0; on every "
-        "rank.",
+        "every so many steps, first at the end of the first interval, and at t = 0 only with "
+        "`at_start`; on every rank.",
+    )  # fmt: skip
+    at_start: bool = option(
+        False, doc="Whether hooks are called at t = 0 too, after its sample and its frame.",
     )  # fmt: skip
     device: Device = device_option()
     output: Name | Output | None = option(
@@ -175,6 +178,8 @@ class LatticeOptions(LatticeChoices):
     ----------
     hooks
         Functions and the number of steps before each of their calls.
+    at_start
+        Whether they are called at t = 0 too.
     share_gpu
         Whether two ranks may use the same GPU.
     sweep
@@ -189,6 +194,7 @@ class LatticeOptions(LatticeChoices):
     set: Mapping[str, float] = field(default_factory=dict)
     sweep: Sweep | Design | None = None
     hooks: Sequence[tuple[int, Hook]] = ()
+    at_start: bool = False
     share_gpu: bool = False
     device: str = "auto"
     threads: int = 0
@@ -451,7 +457,7 @@ def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:
         if every is not None and every > steps:
             warn(f"{name}: {assigned(field_name)}{every}: {run}, so {what} made at t = 0 alone")
     for every, hook in options.hooks:
-        if every > steps:
+        if every > steps and not options.at_start:
             called = getattr(hook, "__name__", "the function")
             warn(f"{name}: hooks=[({every}, {called})]: {run}, so {called} is never called")
 

@@ -81,6 +81,11 @@ def changing(view):
     z, y, _ = np.indices(SHAPE)
     view.paint("gel", where=z + y == 5 + view.memory["calls"])
     view.set_rate("bind", 100.0 * view.memory["calls"], "gel")
+    view.memory["fired"] = view.memory.get("fired", 0) + int(view.fired().sum())
+    taken = view.remove({"A": 30 + view.memory["fired"] % 5, "B": 2})
+    view.relabel({"A": "C", "C": "A"}, where=own)
+    view.place({"A": taken["A"] + int(view.counts()[1]) % 3, "C": 40}, "gel")
+    view.add({"C": [(5, 0, 0)] * 4 + [(0, 1, 1)], "A": [(5, 0, 0), (7, 1, 2)]})
 
 
 def killed(view):

@@ -86,6 +86,10 @@ class Ensemble:
         amounts, and their steps go on from advance to advance. Not of lattices.
     max_steps
         Steps of a particle in one advance at most; not of lattices.
+    count_reactions
+        Names of reactions whose firings `fired` counts, or True for all. No bit of a trajectory
+        depends on it, but of ``tau`` where counted reactions change the same counts as others: a
+        warning says so. Of lattices all are counted; not of ``ode``.
     comm
         As of `tauslab.run`.
 
@@ -95,6 +99,8 @@ class Ensemble:
         Time of all particles.
     round
         Advances so far.
+    reaction_names
+        Names of the columns of `fired`.
     seed, species, n, status
         As given or drawn; names of the columns of `counts`; number of particles; u8 ``[n]``, how
         each particle is: 0 and 1 go on, others have ended (2 overflow, 3 step_limit, 4 nan,
@@ -133,6 +139,7 @@ class Ensemble:
         initial: Mapping[str, InitialCount] | None = None,
         method: MethodWord | Method | None = None,
         max_steps: int | None = None,
+        count_reactions: bool | Sequence[str] = False,
         comm: Comm = "world",
     ) -> None:
         if not isinstance(model, Network | Lattice):
@@ -141,7 +148,7 @@ class Ensemble:
         self._model = model
         self._comm = ranks_of(
             comm, "ts.Ensemble", model=model, n=n, seed=seed, parameters=parameters,
-            initial=initial, method=method, max_steps=max_steps,
+            initial=initial, method=method, max_steps=max_steps, count_reactions=count_reactions,
         )  # fmt: skip
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
         self._require_names(rows, "parameters")
@@ -158,6 +165,7 @@ class Ensemble:
         if isinstance(model, Network):
             warn_of_steps(model)
         self._initial = initial_distributions(initial, model)
+        self._counted = self._counted_reactions(given=count_reactions)
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._rows: dict[str, Any] = {}
         self._origin = Origin(repeats=seed is not None)
@@ -180,7 +188,27 @@ class Ensemble:
         require_method(options)
         if isinstance(options.method, ODE):
             return OdeMotion(model, options, rows, self._backend, self._comm)
-        return NetworkMotion(model, options, rows, self._backend, self._comm, self._initial)
+        return NetworkMotion(
+            model, options, rows, self._backend, self._comm, self._initial, self._counted
+        )
+
+    def _counted_reactions(self, *, given: bool | Sequence[str]) -> tuple[str, ...]:
+        """Names of reactions whose firings are counted."""
+        names = {reaction.name: None for reaction in self._model.reactions}
+        if given is False and isinstance(self._model, Network):
+            return ()
+        if isinstance(self._options.method, ODE):
+            raise ConfigError("count_reactions is for ssa, tau and lattices: in ode nothing fires")
+        if isinstance(given, bool):
+            return tuple(names)
+        chosen = (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
+        for name in chosen:
+            if name not in names:
+                raise ConfigError(
+                    f"count_reactions: {name!r} is not a reaction of {self._model.name}; it has "
+                    f"{some(names)}{meant(name, names).replace(':', ';', 1)}"
+                )
+        return chosen
 
     # ---------------------------------------------------------------- looking
 
@@ -211,6 +239,43 @@ class Ensemble:
         counts = self.joined(self._motion.own_counts())
         counts[~self.alive] = self._motion.missing
         return counts
+
+    @property
+    def reaction_names(self) -> tuple[str, ...]:
+        """Names of the columns of `fired`: reactions in the order of `count_reactions`.
+
+        All in the order of the model by default.
+        """
+        return self._counted
+
+    def fired(self) -> IntArray:
+        """How often each reaction fired since the last call, or since the start.
+
+        A copy of a particle has what its ancestor had. In one advance a reaction of a network fires
+        2,147,483,647 times at most: then the particle overflows. A delayed reaction counts when it
+        begins.
+
+        Returns
+        -------
+        int64 ``[particle, reaction]``, as `reaction_names`; -1 where a particle has ended.
+
+        Raises
+        ------
+        ConfigError
+            The ensemble does not count.
+        """
+        if not self._counted and len(self._model.reactions):
+            raise ConfigError(
+                "firings are not counted: make the ensemble with count_reactions=True, or with the "
+                "names of reactions"
+            )
+        found: IntArray = self.joined(self._motion.own_fired())
+        names = self._motion.reaction_names
+        if self._counted != names:
+            places = {name: place for place, name in enumerate(names)}
+            found = found[:, [places[name] for name in self._counted]]
+        found[~self.alive] = -1
+        return found
 
     @property
     def device_counts(self) -> Any:
@@ -582,7 +647,7 @@ class Ensemble:
             log_weights=self._logs, rows=self._values(), initial=self._initial, time=self.time,
             round=self.round, resamplings=self._resampled, seed=self.seed,
             method=self._options.method.word, settings=given_in(self._options.method),
-            max_steps=self._options.max_steps,
+            max_steps=self._options.max_steps, counted=self._counted,
         )  # fmt: skip
 
     @classmethod
@@ -603,7 +668,7 @@ class Ensemble:
             how = {"method": method, "max_steps": stored.max_steps}
         made = cls(
             model, len(stored.status), seed=stored.seed, device=device, parameters=stored.rows,
-            initial=stored.initial, comm=comm, **how,
+            initial=stored.initial, comm=comm, count_reactions=stored.counted or False, **how,
         )  # fmt: skip
         made.go_on(path, stored)
         return made

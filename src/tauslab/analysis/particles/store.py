@@ -42,7 +42,7 @@ class StoredParticles:
 
     `state` holds arrays as `Motion.stored` gives them; `settings` are options of the method that
     have not their defaults, by field. `initial` holds probabilities ``[count]`` of initial counts
-    by species.
+    by species; `counted` are the reactions whose firings are counted.
     """
 
     state: State
@@ -57,6 +57,7 @@ class StoredParticles:
     method: str
     settings: Mapping[str, Any]
     max_steps: int
+    counted: tuple[str, ...] = ()
 
 
 def _file(path: Path) -> StateFile:
@@ -77,6 +78,8 @@ def write_stored(
     """
     attributes: dict[str, Any] = {name: getattr(stored, name) for name in ("time", "method")}
     attributes["settings"] = json.dumps(dict(stored.settings), sort_keys=True)
+    if stored.counted:
+        attributes["counted"] = json.dumps(stored.counted)
     for name in ("round", "resamplings", "seed", "max_steps"):
         attributes[name] = np.uint64(getattr(stored, name))
     arrays: dict[str, npt.ArrayLike] = {
@@ -120,6 +123,7 @@ def read_stored(path: Path) -> tuple[Network | Lattice, StoredParticles, State]:
         resamplings=found.whole("resamplings"), seed=found.whole("seed", 0, _MOST),
         method=method, settings=_settings(found, settings),
         max_steps=found.whole("max_steps", 1),
+        counted=_counted(found, found.attributes.get("counted", "[]")),
     )  # fmt: skip
     return _model(path, found), stored, found.below("more")
 
@@ -148,6 +152,17 @@ def _settings(found: State, text: str) -> Mapping[str, Any]:
     if not isinstance(settings, dict):
         raise found.damaged("its settings are not those of a method")
     return settings
+
+
+def _counted(found: State, text: object) -> tuple[str, ...]:
+    """Names of reactions that are counted."""
+    try:
+        names = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise found.damaged("its counted reactions are no names")
+    return tuple(names)
 
 
 def digest_of(*parts: object) -> bytes:

@@ -14,7 +14,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, Int32Array, Uint32Array, UintArray
+from tauslab.base.arrays import FloatArray, Int32Array, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.lattice.lowering import LatticeReaction, LoweredLattice
 
@@ -222,30 +222,6 @@ def pass_length(lattice: LoweredLattice) -> float:
 def chances(lattice: LoweredLattice, rates: FloatArray) -> FloatArray:
     """Rates ``[reaction, site type]`` times the length of a pass."""
     return np.ascontiguousarray(rates * pass_length(lattice))
-
-
-def bounds(lattice: LoweredLattice, chance: FloatArray) -> Uint32Array:
-    """Upper bounds ``[site type, particle, 2]`` of what a particle adds to x 2^32 of its site.
-
-    Particle 0 has what happens without reactants. Column 0 is first order, column 1 half the
-    fastest pair, once for every other particle; that of particle 0 is the largest number of all
-    other particles. See ``is_beyond_bound`` in csrc/lattice/site/react.h.
-    """
-    n_types, n_species = len(lattice.site_types), len(lattice.species)
-    largest = np.zeros((n_types, n_species + 1, 2))
-    pairs: dict[tuple[int, ...], FloatArray] = {}
-    for reaction, row in zip(lattice.reactions, chance, strict=True):
-        kinds = tuple(sorted(reaction.reactants))
-        if len(kinds) == 2:
-            pairs[kinds] = pairs.get(kinds, np.zeros(n_types)) + row
-        else:
-            largest[:, kinds[0] + 1 if kinds else 0, 0] += row
-    for kinds, row in pairs.items():
-        for kind in kinds:
-            np.maximum(largest[:, kind + 1, 1], row / 2, out=largest[:, kind + 1, 1])
-    largest[:, 0, 1] = largest[:, 1:].max(axis=(1, 2))
-    scaled = np.where(largest > 0, np.ceil(largest * 2.0**32) + 2, 0.0)
-    return np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
 
 
 def hop_thresholds(lattice: LoweredLattice) -> UintArray:

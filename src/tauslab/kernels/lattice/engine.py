@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from tauslab.base.arrays import Array, DeviceArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
+from tauslab.kernels.lattice.changing import Changing
 from tauslab.kernels.lattice.codegen import may_be_sparse
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.memory import LatticeMemory
@@ -65,6 +67,13 @@ class LatticeEngine(LatticeMemory):
     follows
         Whether the plan, where it is not asked for, is made again with the lattice's
         particles as they change.
+
+    Attributes
+    ----------
+    places
+        By site type what `tauslab.options.hook_view.LatticeView` knows of its sites.
+    calls
+        A step, and how many calls between it and the next have drawn random numbers.
     """
 
     def __init__(  # noqa: PLR0913
@@ -93,6 +102,8 @@ class LatticeEngine(LatticeMemory):
         self._density: float | None = lattice.start.density  # of the state, if it is known
         self._closest = lattice.start.crowding  # as of `LoweredLattice.crowding`, of the state
         self.filling = filling_of(lattice.start.density)
+        self.places: dict[str | None, tuple[IntArray, int, int]] = {}
+        self.calls = 0, 0
         plan = plan_of(backend, lattice, self._share, self._wishes, self.filling)
         super().__init__(
             backend, lattice, plan, slab, seed=seed, replica=replica, capacity=capacity
@@ -114,6 +125,12 @@ class LatticeEngine(LatticeMemory):
         wishes = replace(self._wishes, lines=False)
         self.plan = plan_of(self.backend, self.lattice, self._share, wishes, self.filling)
         self.steps = steps_of(self, self.plan)
+
+    @cached_property
+    def changing(self) -> Changing:
+        """Kernels that change particles between steps."""
+        threads = self.plan.tile.threads
+        return Changing(self.backend, self.lattice, self.plan.header, threads, self.stream)
 
     @property
     def in_planes(self) -> PlaneSteps:

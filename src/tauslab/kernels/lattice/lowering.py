@@ -8,15 +8,17 @@ is q = D tau / h^2 with the tau of a part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.model.lattice.diagnosis.time_step import (
     Splitting,
     choose_time_step,
+    error_slopes,
     splitting_of,
     splitting_warning,
 )
@@ -106,6 +108,16 @@ class LoweredLattice:
         named = {"site_type": self.site_types, "species": self.species, "reaction": self.reactions}
         return {axis: len(names) for axis, names in named.items()}
 
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Numbers of species by name."""
+        return {name: number for number, name in enumerate(self.species)}
+
+    @cached_property
+    def reaction_numbers(self) -> Mapping[str, int]:
+        """Numbers of reactions by name."""
+        return {reaction.name: number for number, reaction in enumerate(self.reactions)}
+
     @property
     def crowding(self) -> float:
         """Particles a site where they stand closest, by which kernels are chosen."""
@@ -116,16 +128,25 @@ class LoweredLattice:
         """Type of a stored particle: uint8 up to 255 species, uint16 above."""
         return self.start.dtype
 
-    def splitting_with(self, rates: FloatArray) -> Splitting:
-        """Cost of turns of hops and reactions, with rates ``[reaction, site type]``."""
+    def splitting_with(self, rates: FloatArray, numbers: Iterable[int] | None = None) -> Splitting:
+        """Cost of turns of hops and reactions, with rates ``[reaction, site type]``.
+
+        Of the reactions `numbers`, or of all.
+        """
+        reactants = [reaction.reactants for reaction in self.reactions]
+        seconds = self.step / self.diffusion_substeps
         return splitting_of(
-            self.hop,
-            [reaction.reactants for reaction in self.reactions],
-            rates,
-            self.step / self.diffusion_substeps,
-            self.shape,
-            self.site_map.per_plane.sum(axis=0)[: len(self.site_types)],
+            self.hop, reactants, rates, seconds, self.shape, self._sites_of, numbers
         )
+
+    def splitting_slopes(self, kinds: Sequence[int]) -> FloatArray:
+        """Bound of that cost, over the rate of all reactions of such reactants, ``[site type]``."""
+        seconds = self.step / self.diffusion_substeps
+        return error_slopes(self.hop, kinds, seconds, self.shape, self._sites_of)
+
+    @cached_property
+    def _sites_of(self) -> IntArray:
+        return np.asarray(self.site_map.per_plane.sum(axis=0)[: len(self.site_types)])
 
     def splitting_warning(self, found: Splitting | None = None) -> str | None:
         """A sentence where that is much, with the model's rates or as `found`; else None."""

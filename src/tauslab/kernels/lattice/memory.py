@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, DeviceArray
+from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, Stream
 from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
@@ -103,6 +103,11 @@ class LatticeMemory:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
         self.synchronize()
         self.tables.set_rate(reaction, rates)
+
+    def set_rates(self, reactions: IntArray, rates: FloatArray) -> str | None:
+        """Give reactions other constants ``[reaction, site type]``: see `LatticeTables`."""
+        self.synchronize()
+        return self.tables.set_rates(reactions, rates)
 
     @property
     def rates(self) -> Array:

@@ -16,9 +16,10 @@ import numpy as np
 from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
-from tauslab.kernels.lattice.codegen import bounds, chances
+from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.rates import RateBounds
 from tauslab.kernels.lattice.state import (
     FULL,
     SINCE_START,
@@ -158,7 +159,11 @@ class LatticeReplicas:
         if rates is None or not len(rates):
             return
         chance = np.stack([chances(self.lattice, each) for each in rates])
-        bound = np.stack([bounds(self.lattice, each) for each in chance])
+        bounds = RateBounds(self.lattice)
+        bound = np.empty((len(chance), *bounds.table.shape), np.uint32)
+        for row, each in enumerate(chance):
+            bounds.update(each)
+            bound[row] = bounds.table
         upload = self.backend.upload
         self._rates = (upload(np.ascontiguousarray(chance)), upload(np.ascontiguousarray(bound)))
         self._host_rates = rates

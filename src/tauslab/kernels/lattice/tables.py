@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.codegen import (
     ReactionTables,
     Tile,
-    bounds,
     chances,
     ghost_tables,
     hop_thresholds,
+    pass_length,
 )
 from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.rates import RateBounds, RateJudge
 from tauslab.kernels.lattice.state import Slab
 
 
@@ -58,12 +59,17 @@ class LatticeTables:
         self.rates = np.array([r.rates for r in lattice.reactions], np.float64).reshape(
             len(lattice.reactions), len(lattice.site_types)
         )
-        self._use_rates()
+        self._births = [j for j, r in enumerate(lattice.reactions) if not r.reactants]
+        self._limits = RateBounds(lattice)
+        self._judge = RateJudge(lattice, self._limits.groups)
+        self._chance = chances(lattice, self.rates)
+        self._use_rates(None)
+        self._use_tiles()
 
     def cut(self, tile: Tile, *, closed: bool) -> None:
         """Tell what is true of tiles for others."""
         self._tile, self._closed = tile, self._closed_types(among=closed)
-        self._use_rates()
+        self._use_tiles()
 
     def _closed_types(self, *, among: bool) -> Array:
         """Types that no particle can hop into, where steps go through lists of tiles."""
@@ -86,14 +92,29 @@ class LatticeTables:
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site."""
-        self.rates[reaction] = rates
-        self._use_rates()
+        self.set_rates(np.array([reaction]), np.asarray(rates)[None])
+
+    def set_rates(self, reactions: IntArray, rates: FloatArray) -> str | None:
+        """Give reactions other stochastic constants ``[reaction, site type]`` per site.
+
+        Returns
+        -------
+        A sentence where turns of hops and reactions cost more than with all rates before.
+        """
+        born = self._born()
+        self.rates[reactions] = rates
+        self._chance[reactions] = chances(self._lattice, self.rates[reactions])
+        groups = self._use_rates(reactions)
+        if (self._born() != born).any():
+            self._use_tiles()
+        totals = self._limits.sums[groups] / pass_length(self._lattice)
+        return self._judge.sentence(self.rates, reactions, groups, totals)
 
     def set_types(self, types: Array) -> None:
         """Give all stored planes other site types ``[plane, y, x]``; not where there is one."""
         self._sites = np.ascontiguousarray(types, np.uint8)
         self.types = self._backend.upload(self._sites)
-        self._use_rates()
+        self._use_tiles()
 
     @property
     def of_model(self) -> bool:
@@ -108,10 +129,18 @@ class LatticeTables:
         parts += [planes(z % nz, z % nz + 1) for z in range(slab.end, slab.end + slab.above)]
         return np.ascontiguousarray(np.concatenate(parts))
 
-    def _use_rates(self) -> None:
-        chance = chances(self._lattice, self.rates)
-        self._chances = self._backend.upload(chance if chance.size else np.zeros(1))
-        self._bounds = self._backend.upload(bounds(self._lattice, chance))
+    def _use_rates(self, reactions: IntArray | None) -> IntArray:
+        """Upload rates, of which those of some reactions are new; the groups of these."""
+        groups = self._limits.update(self._chance, reactions)
+        self._chances = self._backend.upload(self._chance if self._chance.size else np.zeros(1))
+        self._bounds = self._backend.upload(self._limits.table)
+        return groups
+
+    def _born(self) -> BoolArray:
+        """Site types in which particles come from nowhere."""
+        return np.asarray((self.rates[self._births] > 0).any(axis=0))
+
+    def _use_tiles(self) -> None:
         always = self._always()
         self._always_active = None if always is None else self._backend.upload(always)
 
@@ -123,9 +152,7 @@ class LatticeTables:
         lattice, slab, tile = self._lattice, self._slab, self._tile
         nz, ny, nx = lattice.shape
         held = [kind == "held" for kind in lattice.boundary]
-        made = np.zeros(len(lattice.site_types), bool)
-        for reaction, rates in zip(lattice.reactions, self.rates, strict=True):
-            made |= (rates > 0) & (not reaction.reactants)
+        made = self._born()
         if not any(held) and not made.any() and not self._closed.any():
             return None
         flags = np.zeros((slab.planes, -(-ny // tile.y), -(-nx // tile.x)), np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
@@ -22,6 +22,7 @@ from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, Pilot, pilot_event
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
+from tauslab.kernels.network.counters import counting, with_counters
 from tauslab.kernels.network.lowering import (
     Constant,
     LoweredNetwork,
@@ -272,7 +273,13 @@ class NetworkTask(Task):
         )  # fmt: skip
 
 
-def prepare(network: Network, options: Options, *, shares_kernel: bool = False) -> NetworkTask:
+def prepare(
+    network: Network,
+    options: Options,
+    *,
+    shares_kernel: bool = False,
+    counted: Sequence[str] = (),
+) -> NetworkTask:
     """Check a model against the options and lower it.
 
     Parameters
@@ -280,6 +287,8 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
     shares_kernel
         Whether parameters that options set may become constants, so that runs with other values
         have the same kernel. No bit depends on it.
+    counted
+        Reactions whose firings are counted, each in a column behind those of the species.
 
     Raises
     ------
@@ -315,8 +324,9 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
             initial[:, index] = whole[name]
             varying[name] = whole[name].astype(np.float64)
     recorded = recorded_names(network, options)
-    if pasts:  # which take their first counts from what they hold
-        initial = np.pad(initial, ((0, 0), (0, len(pasts))))
+    forward = with_counters(forward, counted)
+    # Pasts take their first counts from what they hold, and counters begin with 0.
+    initial = np.pad(initial, ((0, 0), (0, len(pasts) + len(counted))))
     breaks = breaks_of(network, options, values, {*varying, *rows})
     lowered_with = partial(
         lower,
@@ -334,6 +344,7 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
         lowered = _unless_written_out(lowered_with(varying=own.keys()))
         varying, n_rows = (varying, n_rows) if lowered is None else (own, 1)
     lowered = lowered or lowered_with(varying=varying.keys())
+    lowered = counting(lowered, counted)
     if lowered.dynamics is not None and options.common:
         raise ModelError(f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it")
     _refuse_idle_queue(network, options, lowered)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import IntArray
 from tauslab.decomposition.halo.depth import WAYS, choose_depth, slab_planes
 from tauslab.decomposition.halo.links import slowest_transport
 from tauslab.decomposition.planes_run import PlanesSlab
@@ -142,13 +143,19 @@ class Group:
 
     def begin(
         self, run: int, read: Callable[[int, int], tuple[LatticeState, HookState]] | None
-    ) -> Mapping[str, Any]:
-        """Start a run, or go on with what `read` gives for some planes; what hooks noted."""
+    ) -> tuple[Mapping[str, Any], IntArray]:
+        """Start a run, or go on with what `read` gives for some planes.
+
+        Returns
+        -------
+        What hooks noted, and the firings at their last look.
+        """
         if run != self._prepared:
             self._make(run)
             self._placed = False
         placed, self._prepared, self._placed = self._placed, -1, False
         memory: Mapping[str, Any] = {}
+        looked = np.zeros(len(self.task.lattice.reactions), np.int64)
         if read is None:
             if not placed:
                 self.engine.load_start()
@@ -162,9 +169,9 @@ class Group:
             self.engine.load(state)
             self._set_rates(hooks.rates)
             self._set_sites(hooks.sites)
-            memory = hooks.memory
+            memory, looked = hooks.memory, hooks.looked
         self._cut_by_costs()
-        return memory
+        return memory, looked
 
     def _make(self, run: int) -> None:
         if self._takes_over(run):
@@ -248,7 +255,9 @@ class Group:
         sites = self.hooked.host(self.hooked.types)
         return sites if whole else sites[self._own]
 
-    def piece(self, number: int, place: int, memory: Mapping[str, Any]) -> Callable[[], Piece]:
+    def piece(
+        self, number: int, place: int, memory: Mapping[str, Any], looked: IntArray
+    ) -> Callable[[], Piece]:
         """The rank's planes of a frame or checkpoint, as `LatticeEngine.save_later` gives them."""
         engine = self.engine
         slab, run = engine.slab, self.run
@@ -256,7 +265,7 @@ class Group:
         state = engine.save_later(place)
         counted: dict[str, Any] = {name: int(getattr(totals, name)[0]) for name in SINCE_START}
         sites = self._host_sites() if self._sites_changed else None
-        hooks = HookState(engine.rates.copy(), memory, sites)
+        hooks = HookState(engine.rates.copy(), looked, memory, sites)
 
         def get() -> Piece:
             own = replace(state(), fired=totals.fired[0], **counted)
@@ -284,9 +293,13 @@ class Group:
         total = self.comm.sum_uint64(own.rows().astype(np.uint64))
         return Samples.of_rows(total, self.engine.lattice.sizes)
 
-    def sum(self, value: int) -> int:
-        """Sum of a count over all slabs."""
-        return int(sum(self.comm.allgather(int(value))))
+    def sum(self, values: IntArray) -> IntArray:
+        """Sums of counts over all slabs."""
+        return np.asarray(sum(self.comm.allgather(values))) if self.comm.size > 1 else values
+
+    def gather(self, *own: Array) -> list[tuple[Array, ...]]:
+        """Arrays of all slabs, in their order."""
+        return self.comm.allgather(own)
 
     def profile(self) -> dict[str, Any]:
         """Columns of `/profile` of this rank."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import IntArray
 from tauslab.base.errors import StoppedEarly
 from tauslab.decomposition.ranks.mpi import Counter
 from tauslab.decomposition.ranks.progress import Progress
@@ -83,6 +84,7 @@ class ReplicaRuns:
         self._saved_at = self._balanced_at = time.monotonic()
         self._saved: dict[int, int] = {}  # engine's steps of the last checkpoint, by run
         self._memory: dict[str, Any] = {}  # of hooks
+        self._looked: IntArray = np.zeros(0, np.int64)  # firings, at their last look
         self._mine = range(self._group.index, self._task.runs, self._group.grid.replicas)
         self._made, self.seconds = Fraction(0), 0.0  # steps of the model, and what they took
         self.judge = Judge(groups[0].task.lattice)
@@ -156,7 +158,8 @@ class ReplicaRuns:
         for group, run, state in zip(self._running, runs, begun, strict=True):
             self._begin(group, run, state)
         task, done = self._task, self._group.engine.step
-        if begun[0] is not None and not begun[0].hooked and done:
+        hooked = begun[0] is not None and begun[0].hooked
+        if not hooked and (done or task.options.at_start):
             self._call_hooks(done)
         while done < task.steps * task.passes:
             plan = self._agreed(done)
@@ -175,13 +178,16 @@ class ReplicaRuns:
 
     def _begin(self, group: Group, run: int, begun: Begun | None) -> None:
         if begun is None:
-            self._memory = dict(group.begin(run, None))
+            self._take_up(*group.begin(run, None))
             self._samples(group, 0, group.count())
             if self._is_due(0, self._task.options.frame_every):
                 self._write(group, 0)
         else:
-            self._memory = dict(group.begin(run, lambda a, b: self._writer.read_begun(begun, a, b)))
+            self._take_up(*group.begin(run, lambda a, b: self._writer.read_begun(begun, a, b)))
             self._saved[run] = begun.step  # the next checkpoint removes those before this one
+
+    def _take_up(self, memory: Mapping[str, Any], looked: IntArray) -> None:
+        self._memory, self._looked = dict(memory), looked.copy()
 
     # ---------------------------------------------------------------- decisions
 
@@ -322,7 +328,7 @@ class ReplicaRuns:
 
     def _write(self, group: Group, number: int) -> None:
         memory = copy.deepcopy(self._memory)
-        piece = group.piece(number, self._writer.make_room(), memory)
+        piece = group.piece(number, self._writer.make_room(), memory, self._looked.copy())
         self._writer.write_piece(piece)
         self._saved_at = time.monotonic()
 
@@ -331,7 +337,10 @@ class ReplicaRuns:
         for every, hook in self._task.options.hooks:
             if self._is_due(done, every):
                 engine = group.hooked
-                view = LatticeView(engine, group.count, group.sum, group.share_sites, self._memory)
+                view = LatticeView(
+                    engine, group.count, group.sum, group.gather, group.share_sites, self._memory,
+                    self._looked,
+                )  # fmt: skip
                 hook(view)
                 view.finish()
                 engine.wait_for_arrays()

@@ -53,11 +53,12 @@ class DamagedPartError(InputFileError):
 class HookState:
     """Changes by hooks: stochastic constants ``[reaction, site type]``, and what they noted.
 
-    `sites` are the site types ``[plane, y, x]`` of the same planes as the particles; None where no
-    hook changed any.
+    `looked` are the firings ``[reaction]`` at the last look at them. `sites` are the site types
+    ``[plane, y, x]`` of the same planes as the particles; None where no hook changed any.
     """
 
     rates: Array
+    looked: Array
     memory: Mapping[str, Any] = field(default_factory=dict)
     sites: Array | None = None
 
@@ -221,7 +222,7 @@ def write_part(
         for name in ("site", "age", "particle"):
             file[f"waiting/{name}"] = state.waiting[name]
         file["fired"] = state.fired
-        file["rates"] = piece.hooks.rates
+        file["rates"], file["looked"] = piece.hooks.rates, piece.hooks.looked
         put_text(file, "memory", json.dumps(piece.hooks.memory))
         if piece.hooks.sites is not None:
             file.create_dataset(
@@ -279,7 +280,10 @@ def read_planes(
         )  # fmt: skip
         own = slice(begin - int(attributes["begin"]), end - int(attributes["begin"]))
         sites = None if opened.sites is None else opened.sites[own]
-        return state, HookState(file["rates"][...], json.loads(file["memory"][()]), sites)
+        # Parts of earlier versions lack it: no hook could look.
+        looked = file["looked"][...] if "looked" in file else np.zeros_like(state.fired)
+        memory = json.loads(file["memory"][()])
+        return state, HookState(file["rates"][...], looked, memory, sites)
 
     return _reading(path, identity, read)
 

@@ -46,7 +46,8 @@ def piece(state, number, begin, end, memory=None):
         state.particles[begin:end], state.waiting[(plane >= begin) & (plane < end)], state.step,
         state.fired, state.spills, state.truncated,
     )  # fmt: skip
-    return Piece(0, number, begin, end, own, HookState(np.array([[2.5]]), memory or {}))
+    hooks = HookState(np.array([[2.5]]), np.array([7]), memory or {})
+    return Piece(0, number, begin, end, own, hooks)
 
 
 def some_state(step, seed):

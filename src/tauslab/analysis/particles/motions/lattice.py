@@ -61,6 +61,7 @@ class LatticeMotion(Motion):
     ) -> None:
         super().__init__(n, backend, comm)
         self._model = model
+        self._reaction_names = tuple(reaction.name for reaction in model.reactions)
         self._step: float | None = None  # seconds; of the first values that were given
         self._done = 0  # steps of the model
         self._starts: list[LoweredLattice] = []  # with the values `_given`, of which each has one
@@ -68,6 +69,7 @@ class LatticeMotion(Motion):
         self._known: dict[tuple[tuple[str, float], ...], LoweredLattice] = {}
         self._replicas: LatticeReplicas | None = None
         self._by_type: IntArray = np.zeros(0, np.int64)
+        self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
         self._told_of_splitting = False
         self.prepare(rows, n)
         self._judge = Judge(self.lattice)
@@ -115,6 +117,16 @@ class LatticeMotion(Motion):
         """Counts by site type ``[particle of this rank, observable]``."""
         size = (len(self._by_type), len(self.observables))
         return self._by_type.reshape(len(self._by_type), -1)[:, : size[1]].astype(np.float64)
+
+    @property
+    def reaction_names(self) -> tuple[str, ...]:
+        """All reactions."""
+        return self._reaction_names
+
+    def own_fired(self) -> IntArray:
+        """Firings int64 ``[particle of this rank, reaction]`` since the last call."""
+        before, self._looked = self._looked, self._lattices.rest.fired.copy()
+        return self._looked - before
 
     def own_profile(self, species: str, axis: str) -> IntArray:
         """Particles int64 ``[particle of this rank, plane]`` of a species along z, y or x."""
@@ -218,6 +230,7 @@ class LatticeMotion(Motion):
         self._done = 0
         self._lattices.begin(starts, seed)
         self._by_type = self._lattices.count()
+        self._looked = self._lattices.rest.fired.copy()
 
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
         """As of `Motion`."""
@@ -271,25 +284,26 @@ class LatticeMotion(Motion):
         self._rows.require_room(len(ancestors), lattices.bytes_each, self._model.name)
         order, wanted = self.shares.route(ancestors)
         particles = self._rows.moved(self.shares, lattices.particles, order, wanted)
-        rest, by_type = self._moved_rest(order, wanted)
+        rest, by_type, looked = self._moved_rest(order, wanted)
         self.shares = Shares(len(ancestors), self._comm)
         self._which = self._which[ancestors]
         lattices.put(particles, rest)
-        self._by_type = by_type
+        self._by_type, self._looked = by_type, looked
         self._use(lattices.lattice, len(ancestors))
 
-    def _moved_rest(self, order: IntArray, wanted: Any) -> tuple[Rest, IntArray]:
+    def _moved_rest(self, order: IntArray, wanted: Any) -> tuple[Rest, IntArray, IntArray]:
         """The rest of the state of lattices, after a move as of `DeviceRows.moved`."""
-        held, by_type = self._lattices.rest, self._by_type
+        held, own = self._lattices.rest, (self._by_type, self._looked)
         if self._comm.size == 1:
-            return held.take(order), by_type[order]
+            return held.take(order), own[0][order], own[1][order]
         rank = self._comm.rank
-        out = {to: (held.take(rows), by_type[rows]) for to, rows in enumerate(wanted)}
+        out = {to: (held.take(rows), *(one[rows] for one in own)) for to, rows in enumerate(wanted)}
         mine = out[rank]
         sent = self._comm.allgather({to: part for to, part in out.items() if to != rank})
         parts = [mine, *(each[rank] for by, each in enumerate(sent) if by != rank)]
-        pool = Rest.joined([rest for rest, _ in parts])
-        return pool.take(order), np.concatenate([counts for _, counts in parts])[order]
+        pool = Rest.joined([part[0] for part in parts]).take(order)
+        by_type, looked = (np.concatenate([part[i] for part in parts])[order] for i in (1, 2))
+        return pool, by_type, looked
 
     def _require_numbers(self, first: int) -> None:
         if first + self.n > MOST_REPLICAS:
@@ -310,6 +324,7 @@ class LatticeMotion(Motion):
             "particles": joined(lattices.host(lattices.cells)),
             "counts_by_type": joined(self._by_type),
             **{name: joined(getattr(rest, name)) for name in COUNTED},
+            "looked": joined(self._looked),
             "waiting/lengths": joined(lengths),
             "done": np.array(self._done),
             "step": np.array(self._step),
@@ -336,6 +351,9 @@ class LatticeMotion(Motion):
             self._backend.upload(cells.reshape(own.stop - own.start, lattices.words)),
             Rest(self._waiting_of(state)[own], fired[own], *others),
         )
+        # Files of earlier versions lack it: nobody looked.
+        looked = state.take("looked", np.int64, *fired.shape) if "looked" in state else 0 * fired
+        self._looked = np.ascontiguousarray(looked[own])
         self._by_type = state.take("counts_by_type", np.int64, n, *self._by_type.shape[1:])[own]
         self._done = state.whole("done")
 

@@ -61,6 +61,15 @@ class Motion(ABC):
         """Names of what is computed from a state."""
 
     @property
+    def reaction_names(self) -> tuple[str, ...]:
+        """Names of the columns of firings; none where they are not counted."""
+        return ()
+
+    def own_fired(self) -> IntArray:
+        """Firings int64 ``[particle of this rank, reaction]`` since the last call."""
+        raise NotImplementedError
+
+    @property
     def draws(self) -> bool:
         """Return whether initial amounts are drawn, by a round to time 0."""
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, 
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
@@ -33,6 +33,9 @@ from tauslab.kernels.events.tables import (
     queue_words,
     queues_fit,
 )
+from tauslab.kernels.leaping.choice import leaper_of
+from tauslab.kernels.network.counters import apart
+from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE, SSA, TauLeaping
@@ -51,6 +54,10 @@ class NetworkMotion(Motion):
     ----------
     drawn
         Species whose initial counts the ensemble draws, in place of the model.
+    counted
+        Reactions whose firings are counted: columns of the device's counts behind those of species
+        (`tauslab.kernels.network.counters`). After each launch they are added to 64-bit numbers,
+        and begin again with 0.
     """
 
     def __init__(
@@ -61,8 +68,10 @@ class NetworkMotion(Motion):
         backend: Backend,
         comm: Communicator,
         drawn: Collection[str] = (),
+        counted: Sequence[str] = (),
     ) -> None:
         self._network, self._options, self._drawn = network, options, drawn
+        self._counted = tuple(counted)
         self._unchanged = frozenset(network.constant_species())
         self._behind_amounts = behind_amounts(network)
         self.in_kernels = behind_exponents(network)
@@ -73,13 +82,20 @@ class NetworkMotion(Motion):
         self.task: NetworkTask
         self.prepare(rows, options.n)
         self._require_room(options.n)
+        self._tell_of_apart()
         self.counts: Any = backend.upload(self._first_counts())
         self.kept: Any = None  # before the first launch counts alone are known
+        self._fired: Any = self._none_fired()
 
     @property
     def species(self) -> tuple[str, ...]:
         """Names of the columns of counts."""
-        return self.task.species
+        return self.task.species[: len(self.task.species) - len(self._counted)]
+
+    @property
+    def reaction_names(self) -> tuple[str, ...]:
+        """Reactions whose firings are counted."""
+        return self._counted
 
     @property
     def observables(self) -> tuple[str, ...]:
@@ -156,7 +172,7 @@ class NetworkMotion(Motion):
     def _prepare_all(self, given: Given) -> None:
         """Make the task anew, and kernels where they change."""
         before = self.task if hasattr(self, "task") else None
-        found = prepare(self._network, given.options(self._options))
+        found = prepare(self._network, given.options(self._options), counted=self._counted)
         found = replace(found, options=given.of_all(found.options))
         self.task = _without_draws(found, self._drawn)
         if before is not None and _kernel_parts(before.lowered) != _kernel_parts(self.task.lowered):
@@ -171,7 +187,7 @@ class NetworkMotion(Motion):
         if not names or held_alike(before, self.task, names):
             return
         own = self.shares.own
-        counts = counts_anew(before, self.task, names, self.own_counts(), own)
+        counts = counts_anew(before, self.task, names, self._rows.host(self.counts), own)
         self.counts = self._backend.upload(counts)
         if self.kept is not None:
             kept = self._rows.host(self.kept)
@@ -192,6 +208,7 @@ class NetworkMotion(Motion):
         """Put all particles at the start."""
         self.kept = None
         self.counts = self._backend.upload(self._first_counts())
+        self._fired = self._none_fired()
 
     def holds(self, name: str) -> bool:
         """Return whether reactions or events change a species of this name."""
@@ -219,17 +236,54 @@ class NetworkMotion(Motion):
 
     def device_counts(self) -> Any:
         """Counts int32 ``[particle of this rank, species]`` on the device."""
-        return self.counts
+        return self.counts[:, : len(self.species)] if self._counted else self.counts
+
+    def own_fired(self) -> IntArray:
+        """Firings int64 ``[particle of this rank, reaction]`` since the last call."""
+        found = self._rows.host(self._fired)
+        self._fired = self._none_fired()
+        return found
+
+    def _none_fired(self) -> Any:
+        own = self.shares.own
+        return self._backend.upload(np.zeros((own.stop - own.start, len(self._counted)), np.int64))
+
+    def _harvest(self) -> None:
+        """Add what counters have to `_fired`, and let them begin with 0, where states have them."""
+        if not self._counted or not len(self._fired):
+            return
+        counters = self.counts[:, len(self.species) :]
+        self._fired += counters
+        counters[...] = 0
+        if self.kept is not None:  # there they are species behind all others
+            last = self.task.initial.shape[1]
+            self.kept[:, last - len(self._counted) : last] = 0
+        self._backend.upload(np.zeros(1))  # waits for array operations
+
+    def _tell_of_apart(self) -> None:
+        """Warn where leaps draw other numbers with counters than without."""
+        leaps = isinstance(self._options.method, TauLeaping)
+        if leaps and leaper_of(self.task.lowered) == "unrolled":
+            found = apart(self.task.lowered, self._counted)
+            if found:
+                warn(
+                    f"{some(dict.fromkeys(found))} change the same as other reactions, and tau "
+                    "draws one number for those together: where they are counted each has its own, "
+                    "so that the same seed gives other bits than without count_reactions, of the "
+                    "same distribution"
+                )
 
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         self._require_room(len(ancestors))
-        sources = [self.counts] if self.kept is None else [self.counts, self.kept]
+        sources = [self.counts, self._fired] if self._counted else [self.counts]
+        sources += [] if self.kept is None else [self.kept]
         moved = self._rows.taken(self.shares, sources, ancestors)
         self.shares = Shares(len(ancestors), self._comm)
         self.counts = moved[0]
+        self._fired = moved[1] if self._counted else self._none_fired()
         if self.kept is not None:
-            self.kept = moved[1]
+            self.kept = moved[-1]
 
     def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
         """Replace counts, and quantities that hold any number, by name: one upload for all.
@@ -244,7 +298,7 @@ class NetworkMotion(Motion):
         reals = {} if self.kept is None else self.reals
         moved = {name: column for name, column in columns.items() if name in reals}
         whole = {name: column for name, column in columns.items() if name not in reals}
-        own, counts = self.shares.own, self.own_counts()
+        own, counts = self.shares.own, self._rows.host(self.counts)
         if whole:
             values = self._counts_of(whole)
             counts[:, [self.task.lowered.columns[name] for name in whole]] = own_rows(values, own)
@@ -273,6 +327,8 @@ class NetworkMotion(Motion):
     def stored(self) -> dict[str, Array]:
         """Counts of all particles, and what events keep of them."""
         found = {"counts": self.shares.joined(self.own_counts())}
+        if self._counted:
+            found["fired"] = self.shares.joined(self._rows.host(self._fired))
         if self.kept is not None:
             found["kept"] = self.shares.joined(self._rows.host(self.kept))
         return found
@@ -281,7 +337,11 @@ class NetworkMotion(Motion):
         """Go on from what `stored` gave."""
         own = self.shares.own
         counts = state.take("counts", np.int32, self.n, len(self.species))
-        self.counts = self._backend.upload(np.ascontiguousarray(counts[own]))
+        none = ((0, 0), (0, len(self._counted)))
+        self.counts = self._backend.upload(np.ascontiguousarray(np.pad(counts[own], none)))
+        if self._counted:
+            fired = state.take("fired", np.int64, self.n, len(self._counted))
+            self._fired = self._backend.upload(np.ascontiguousarray(fired[own]))
         self.kept = None
         if "kept" in state:
             kept = state.take("kept", np.float64, self.n, self.words, nan=True)
@@ -327,7 +387,7 @@ class NetworkMotion(Motion):
 
     def own_counts(self) -> Int32Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
-        return self._rows.host(self.counts)
+        return np.ascontiguousarray(self._rows.host(self.counts)[:, : len(self.species)])
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
@@ -343,6 +403,7 @@ class NetworkMotion(Motion):
         if rows:
             self._start(end if moves else end - start, seed, buffers, first, halt)
         self.counts, self.kept = counts, keep
+        self._harvest()
         return buffers.status
 
     def _start(
@@ -382,7 +443,7 @@ class NetworkMotion(Motion):
 
     def _require_room(self, n: int) -> None:
         # Counts before and after, and copied ones; whole states before and after.
-        each = 12 * len(self.task.species) + 16 * self.words
+        each = 12 * len(self.task.species) + 16 * self.words + 16 * len(self._counted)
         self._rows.require_room(n, each, self._network.name)
 
 

@@ -18,7 +18,7 @@ a site that does not move, or with a plane where the type has as many sites as a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -200,6 +200,7 @@ def splitting_of(
     seconds: float,
     shape: Sequence[int],
     sites_of: IntArray,
+    numbers: Iterable[int] | None = None,
 ) -> Splitting:
     """The largest error by turns, of all reactions and site types.
 
@@ -217,6 +218,8 @@ def splitting_of(
         Sites along z, y and x.
     sites_of
         Sites of each type.
+    numbers
+        Reactions that are looked at; all by default.
     """
     largest = Splitting(hop=float(hop.max(initial=0.0)), seconds=seconds)
     together: dict[
@@ -224,7 +227,8 @@ def splitting_of(
     ] = {}  # reactions that the same particles choose from
     for kinds, row in zip(map(tuple, reactants), rates, strict=True):
         together[kinds] = together.get(kinds, np.zeros(len(row))) + row
-    for number, kinds in enumerate(map(tuple, reactants)):
+    for number in range(len(reactants)) if numbers is None else numbers:
+        kinds = tuple(reactants[number])
         for site_type in np.flatnonzero(rates[number]).tolist():
             total = together[kinds]
             if len(kinds) == 1 and not _differs(hop[..., kinds[0]], total, site_type):
@@ -236,6 +240,29 @@ def splitting_of(
                 if error > largest.error:
                     largest = replace(largest, error=error, reaction=number, site_type=site_type)
     return largest
+
+
+def error_slopes(
+    hop: FloatArray,
+    kinds: Sequence[int],
+    seconds: float,
+    shape: Sequence[int],
+    sites_of: IntArray,
+) -> FloatArray:
+    """What the error of such reactions is at most, over their rates together, ``[site type]``.
+
+    Parameters as of `splitting_of`; `kinds` are the reactants. In `pair_error` what is lost is
+    between 0 and 1/2, and so the error below x (|walked - exact| / sites + 1/2).
+    """
+    found = np.zeros(len(hop))
+    for site_type in range(len(hop)):
+        fastest = sorted(float(hop[site_type, :, one].max()) for one in kinds)
+        fast, slow = [*reversed(fastest), 0.0, 0.0][:2]
+        for sides in _walks(hop, kinds, site_type, shape, sites_of) if fast > 0 else ():
+            walked, exact = _hitting_sums(fast, slow, sides)
+            slope = seconds * (abs(walked - exact) / math.prod(sides) + 0.5)
+            found[site_type] = max(found[site_type], slope)
+    return found
 
 
 def _differs(hop: FloatArray, rates: FloatArray, site_type: int) -> bool:

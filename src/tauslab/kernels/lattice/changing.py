@@ -1,0 +1,180 @@
+"""Changes of particles between two steps: many species, or many sites, in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.model.lattice.placement import random_words
+
+_ENTRIES = ("rdme_become", "rdme_list", "rdme_take", "rdme_put")
+_ROOM = 1 << 14  # candidates that are listed at once, at first
+_PUT = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/change.cc
+# `Candidate` of csrc/lattice/change.cc.
+CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
+
+
+class Changing:
+    """Kernels that change the particles of sites ``[site, slot]``: species + 1, first slots first.
+
+    Sites are those of a slab, or of lattices of `each` sites one behind the other.
+
+    Parameters
+    ----------
+    header
+        The generated headers of the lattice's kernels.
+    threads
+        Of a block.
+    stream
+        On which changes follow each other, and the steps.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        lattice: LoweredLattice,
+        header: Mapping[str, str],
+        threads: int,
+        stream: Stream,
+    ) -> None:
+        self._backend, self._stream, self._threads = backend, stream, threads
+        self._kinds, self._slots = len(lattice.species) + 1, lattice.slots
+        self._program: Program = backend.compile(
+            KernelSource("lattice/change.cc", _ENTRIES, header)
+        )
+        self._most = self._program.resident_blocks("rdme_become", threads)
+        self._changed: Any = backend.empty((max(1, self._kinds - 1),), np.uint64)
+        self._room = 0
+        self._candidates: Any = None
+
+    def become(self, sites: DeviceArray, table: IntArray, where: DeviceArray | None) -> IntArray:
+        """Turn particles into others in one pass; in a site they keep their order.
+
+        Parameters
+        ----------
+        table
+            What each particle becomes, ``[species + 1]``; 0: it is taken out.
+        where
+            Booleans of the sites.
+
+        Returns
+        -------
+        Particles that became others, int64 ``[species]``.
+        """
+        backend, n = self._backend, self._sites(sites)
+        backend.clear(self._changed, self._stream)
+        arguments = self._program.arguments(
+            "rdme_become", sites=sites, where=None if where is None else where.view(np.uint8),
+            n_sites=n, becomes=backend.upload(table.astype(np.uint32)), changed=self._changed,
+        )  # fmt: skip
+        grid = LaunchGrid(max(1, min(-(-n // self._threads), self._most)), self._threads)
+        self._program.launch_blocks("rdme_become", grid, arguments, self._stream)
+        return self._host(self._changed).astype(np.int64)
+
+    def candidates(
+        self, sites: DeviceArray, wanted: BoolArray, *, each: int, first: int,
+        seed: int, step: int, call: int, replica: int,
+    ) -> Array:  # fmt: skip
+        """Particles of some species, each with a key that is drawn for its place.
+
+        Parameters
+        ----------
+        wanted
+            ``[species + 1]``.
+        each, first
+            Sites of a lattice, and the number of the first of `sites` in it.
+        seed, step, call, replica
+            Of the draws: those of a call of a step; the replica is that of the first lattice.
+
+        Returns
+        -------
+        `CANDIDATE` ``[particle]``, in any order.
+        """
+        backend, wants = self._backend, self._backend.upload(wanted.astype(np.uint8))
+        found = max(self._room, _ROOM)
+        while True:
+            if found > self._room or self._candidates is None:
+                self._room = 1 << (found - 1).bit_length()
+                self._candidates = backend.empty((self._room, 3), np.uint64)
+            count = backend.upload(np.zeros(1, np.uint64))
+            self._launch(
+                "rdme_list", self._sites(sites), sites=sites, n_sites=self._sites(sites), each=each,
+                first_site=first, wanted=wants, seed=seed, step=step, call=call, replica=replica,
+                candidates=self._candidates, count=count, room=self._room,
+            )  # fmt: skip
+            found = int(self._host(count)[0])
+            if found <= self._room:
+                break
+        if not found:
+            return np.zeros(0, CANDIDATE)
+        words = np.ascontiguousarray(self._host(self._candidates[:found]))
+        return words.view(CANDIDATE).reshape(-1)
+
+    def take(self, sites: DeviceArray, chosen: Array) -> None:
+        """Take out candidates that were listed since the last change."""
+        if not len(chosen):
+            return
+        at, which = np.unique(chosen["site"].astype(np.int64), return_inverse=True)
+        slots = np.zeros(len(at), np.uint32)
+        np.bitwise_or.at(slots, which, np.uint32(1) << chosen["slot"])
+        upload = self._backend.upload
+        self._launch(
+            "rdme_take", len(at), sites=sites, at=upload(at), slots=upload(slots), count=len(at)
+        )
+
+    def put(self, sites: DeviceArray, places: IntArray, particles: IntArray) -> BoolArray:
+        """Put particles at `places`, which ascend, into free slots in the order given.
+
+        Returns
+        -------
+        Which found none, bool ``[particle]``.
+        """
+        if not len(places):
+            return np.zeros(0, bool)
+        at, begins, numbers = np.unique(places, return_index=True, return_counts=True)
+        upload, room = self._backend.upload, self._backend.empty((len(at),), np.int32)
+        self._launch(
+            "rdme_put", len(at), sites=sites, at=upload(at.astype(np.int64)),
+            begins=upload(np.append(begins, len(places)).astype(np.int64)),
+            particles=upload(particles.astype(np.uint32)), count=len(at), room=room,
+        )  # fmt: skip
+        found = self._host(room)
+        order = np.arange(len(places)) - np.repeat(begins, numbers)
+        return np.asarray(order >= np.repeat(found, numbers))
+
+    def _sites(self, sites: DeviceArray) -> int:
+        return int(sites.size) // self._slots
+
+    def _launch(self, entry: str, items: int, **values: Any) -> None:
+        """Launch a kernel, and keep its buffers until it has run."""
+        arguments = self._program.arguments(entry, **values)
+        self._program.launch(entry, items, arguments, self._stream)
+        self._stream.record().wait()
+
+    def _host(self, buffer: DeviceArray) -> Array:
+        mirror = self._backend.mirror(buffer)
+        self._backend.download(buffer, mirror, len(buffer), self._stream)
+        self._stream.record().wait()
+        return mirror.copy()
+
+
+def drawn_places(
+    count: int, among: int, *, seed: int, step: int, call: int, replica: int
+) -> IntArray:
+    """Numbers int64 ``[count]`` of sites of `among`, for particles that are put at random."""
+    words = random_words(seed, _PUT, replica, call, step).random_raw(count)
+    return np.asarray(words % np.uint64(among), np.int64).reshape(count)
+
+
+def first_of(candidates: Array, numbers: IntArray) -> Array:
+    """Candidates with the smallest keys of each species, ``numbers[particle]`` of them."""
+    order = np.lexsort((candidates["site"], candidates["key"], candidates["particle"]))
+    ordered = candidates[order]
+    kind = ordered["particle"].astype(np.int64)
+    begins = np.searchsorted(kind, np.arange(len(numbers)))
+    return ordered[np.arange(len(kind)) - begins[kind] < numbers[kind]]

@@ -1,0 +1,125 @@
+"""Rates of a lattice that change while it runs: what kernels are given for them, only where new."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tauslab.base.arrays import FloatArray, IntArray, Uint32Array
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.model.lattice.diagnosis.time_step import MOST_ERROR
+
+
+class RateBounds:
+    """Upper bounds ``[site type, particle, 2]`` of what a particle adds to x 2^32 of its site.
+
+    Particle 0 has what happens without reactants. Column 0 is first order, column 1 half the
+    fastest pair, once for every other particle; that of particle 0 is the largest number of all
+    other particles. See ``is_beyond_bound`` in csrc/lattice/site/react.h.
+
+    Reactions of the same reactants are a group, whose chances are added in their order.
+
+    Attributes
+    ----------
+    groups
+        Reactants of each group, and `group_of` that of each reaction.
+    sums
+        Chances ``[group, site type]`` in a pass.
+    table
+        The bounds.
+    """
+
+    def __init__(self, lattice: LoweredLattice) -> None:
+        numbers: dict[tuple[int, ...], int] = {}
+        found = [
+            numbers.setdefault(tuple(sorted(reaction.reactants)), len(numbers))
+            for reaction in lattice.reactions
+        ]
+        self.groups, self.group_of = list(numbers), np.array(found, np.int64)
+        self._members = np.argsort(self.group_of, kind="stable")
+        self._sizes = np.bincount(self.group_of, minlength=len(self.groups))
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        self._pair = np.array([len(kinds) == 2 for kinds in self.groups], bool)
+        # Where a group counts: its own column, or those of both particles of a pair.
+        ends = [(kinds[0], kinds[-1]) if kinds else (-1, -1) for kinds in self.groups]
+        self._ends = np.array(ends, np.int64).reshape(-1, 2) + 1
+        pairs = np.flatnonzero(self._pair)
+        particle, group = self._ends[pairs].T.reshape(-1), np.tile(pairs, 2)
+        order = np.argsort(particle, kind="stable")
+        self._pairs = group[order]
+        n_types, n_particles = len(lattice.site_types), len(lattice.species) + 1
+        self._first = np.searchsorted(particle[order], np.arange(n_particles + 1))
+        self.sums = np.zeros((len(self.groups), n_types))
+        self._largest = np.zeros((n_types, n_particles, 2))
+        self.table: Uint32Array = np.zeros(self._largest.shape, np.uint32)
+
+    def update(self, chance: FloatArray, reactions: IntArray | None = None) -> IntArray:
+        """Take chances ``[reaction, site type]``, of which those of some reactions are new.
+
+        Returns
+        -------
+        The groups of these reactions.
+        """
+        groups = np.arange(len(self.groups))
+        if reactions is not None:
+            groups = np.unique(self.group_of[reactions])
+        self._add(groups, chance)
+        alone, together = groups[~self._pair[groups]], groups[self._pair[groups]]
+        self._largest[:, self._ends[alone, 0], 0] = self.sums[alone].T
+        particles = np.unique(self._ends[together])
+        if len(particles):
+            self._largest[:, particles, 1] = self._fastest_pairs(particles).T
+        self._largest[:, 0, 1] = self._largest[:, 1:].max(axis=(1, 2), initial=0.0)
+        changed = np.unique(np.concatenate([[0], self._ends[groups].reshape(-1)]).astype(np.int64))
+        largest = self._largest[:, changed]
+        scaled = np.where(largest > 0, np.ceil(largest * 2.0**32) + 2, 0.0)
+        self.table[:, changed] = np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
+        return groups
+
+    def _add(self, groups: IntArray, chance: FloatArray) -> None:
+        """Sums of some groups, one member after the other: the bits of a loop over reactions."""
+        sums = np.zeros((len(groups), chance.shape[1]))
+        sizes, starts = self._sizes[groups], self._starts[groups]
+        for place in range(int(sizes.max(initial=0))):
+            has = sizes > place
+            sums[has] += chance[self._members[starts[has] + place]]
+        self.sums[groups] = sums
+
+    def _fastest_pairs(self, particles: IntArray) -> FloatArray:
+        """Half the fastest pair of some particles, which have one, ``[particle, site type]``."""
+        begin, end = self._first[particles], self._first[particles + 1]
+        sizes = end - begin
+        starts = np.cumsum(sizes) - sizes
+        among = np.arange(int(sizes.sum())) + np.repeat(begin - starts, sizes)
+        return np.asarray(np.maximum.reduceat(self.sums[self._pairs[among]] / 2, starts, axis=0))
+
+
+class RateJudge:
+    """Says when rates that are set let turns of hops and reactions cost more than before."""
+
+    def __init__(self, lattice: LoweredLattice, groups: list[tuple[int, ...]]) -> None:
+        self._lattice, self._groups = lattice, groups
+        self._slopes = np.full((len(groups), len(lattice.site_types)), np.nan)
+        self._told = max(MOST_ERROR, lattice.splitting.error)
+
+    def sentence(
+        self, rates: FloatArray, reactions: IntArray, groups: IntArray, totals: FloatArray
+    ) -> str | None:
+        """A sentence where the error is larger than any before; else None.
+
+        Parameters
+        ----------
+        rates
+            ``[reaction, site type]``, of which those of `reactions` are new.
+        groups, totals
+            Their groups, and the rates of all reactions of these, ``[group, site type]``.
+        """
+        for group in groups[np.isnan(self._slopes[groups, 0])].tolist():
+            self._slopes[group] = self._lattice.splitting_slopes(self._groups[group])
+        bound = (totals * self._slopes[groups]).max(initial=0.0) * (1 + 1e-9)
+        if bound <= self._told:
+            return None
+        found = self._lattice.splitting_with(rates, reactions.tolist())
+        if found.error <= self._told:
+            return None
+        self._told = found.error
+        return self._lattice.splitting_warning(found)
