@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from tauslab.analysis.hybrids.links import matching
 from tauslab.analysis.particles.ensemble import Ensemble
+from tauslab.analysis.particles.motions.lattice import region_names
 from tauslab.analysis.particles.store import StoredParticles
 from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
@@ -26,7 +28,6 @@ from tauslab.options.methods import ODE, method_of
 from tauslab.store.state import State
 
 Change: TypeAlias = Callable[[float, float, Mapping[str, FloatArray]], Mapping[str, Any]]
-_MOST_FIRED = 2**30  # of counters that are counts, before they are put to 0
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,7 @@ class PartModel:
         """Values of its parameters."""
         if isinstance(self.model, Network):
             return self.model.parameter_values()
-        if isinstance(self.model, Lattice):
-            return {name: evaluate(tree, {}) for name, tree in self.model.parameters.items()}
-        return {}
+        return self.model.parameter_values() if isinstance(self.model, Lattice) else {}
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -77,7 +76,7 @@ class PartModel:
         if isinstance(self.model, Network):
             return (*self.model.species, *self.model.rules)
         if isinstance(self.model, Lattice):
-            return tuple(self.model.species)
+            return (*self.model.species, *region_names(self.model))
         return tuple(self.options.get("values", {}))
 
     def whole(self, name: str) -> bool:
@@ -89,6 +88,8 @@ class PartModel:
         """Return whether a quantity is a state that others may change too."""
         if isinstance(self.model, Network):
             return name in self.model.species and not self.model.species[name].fixed
+        if isinstance(self.model, Lattice):
+            return name in self.model.species
         return name in self.quantities
 
     def require(self, name: str, what: str) -> None:
@@ -114,13 +115,13 @@ class PartModel:
         model = self.model
         if not isinstance(model, Lattice):
             raise ConfigError(f"{self.name}.volume({inside}): {self.name} is no lattice")
-        types = list(model.site_types)
+        types = model.type_names
         chosen = matching(inside or "*", types)
         if not chosen:
             raise ConfigError(f"{self.name} has no site type {inside!r}; it has {', '.join(types)}")
-        counts = np.bincount(np.asarray(model.sites).reshape(-1), minlength=len(types))
-        sites = sum(int(counts[types.index(one)]) for one in chosen)
-        return sites * float(model.spacing) ** 3 * 1e3
+        sites = model.sites.planes(0, model.shape[0])
+        among = np.isin(sites, [types.index(one) for one in chosen])
+        return int(among.sum()) * model.site_volume * 1e3
 
 
 class Part(ABC):
@@ -236,8 +237,8 @@ class Watch:
 class EnsemblePart(Part):
     """Particles of a network, moved by ``ssa``, ``tau`` or ``ode``, or lattices.
 
-    Integrals and counters are quantities of the network itself: the integral of x has the rate x,
-    and a counted reaction makes one more of its counter.
+    Of equations integrals and counters are quantities of the network itself: the integral of x has
+    the rate x, and a counted reaction makes one more of its counter.
     """
 
     def __init__(
@@ -247,10 +248,14 @@ class EnsemblePart(Part):
         model = made.model
         assert isinstance(model, Network | Lattice)
         self._integrals = watch.integrals if made.real else ()
-        self._counters: tuple[str, ...] = ()
+        self._reactions = watch.reactions
         if isinstance(model, Network):
             model = self._watched(model, watch)
+        else:
+            model = _with_rates(model, watch.rates)
         options = dict(made.options)
+        if isinstance(model, Network) and watch.reactions and not made.real:
+            options["count_reactions"] = watch.reactions
         parameters = dict(options.pop("parameters", None) or {})
         known = {**made.parameters, **rates_of(made, watch.rates)}
         for name in watch.driven:  # a column from the start, so that one kernel serves all
@@ -258,7 +263,7 @@ class EnsemblePart(Part):
         self.particles = Ensemble(
             model, n, seed=seed, device=device, parameters=parameters, comm=comm, **options
         )
-        self._counted = np.zeros((n, len(self._counters)))
+        self._counted = np.zeros((n, len(self._reactions)))
 
     def _watched(self, network: Network, watch: Watch) -> Network:
         """A copy of the network with what links need beside it."""
@@ -271,7 +276,7 @@ class EnsemblePart(Part):
             place = [one.name for one in own.reactions].index(reaction)
             own.parameters[parameter] = Number(rate_constant(own, own.reactions[place]))
             own.reactions[place] = _with_rate(own, own.reactions[place], parameter)
-        counters = {name: f"fired__{name}" for name in watch.reactions}
+        counters = {name: f"fired__{name}" for name in watch.reactions if self.made.real}
         for name in counters.values():
             own.add_species(name)
         own.reactions = [
@@ -280,7 +285,6 @@ class EnsemblePart(Part):
             else one
             for one in own.reactions
         ]
-        self._counters = tuple(counters.values())
         for name in self._integrals:
             own.add_species(f"integral__{name}")
             own.add_rate(f"integral__{name}", name)
@@ -306,15 +310,13 @@ class EnsemblePart(Part):
 
     def fired(self) -> FloatArray:
         """As of `Part`."""
-        if not self._counters:
-            return np.zeros((self.n, 0))
-        now = np.nan_to_num(self.values(self._counters))
-        found = np.maximum(now - self._counted, 0.0)
-        self._counted = now
-        if now.max() > _MOST_FIRED and not self.made.real:
-            self.put({name: np.zeros(self.n) for name in self._counters})
-            self._counted = np.zeros_like(now)
-        return found
+        if not self.made.real:
+            names = self.particles.reaction_names
+            found = self.particles.fired()[:, [names.index(one) for one in self._reactions]]
+            return np.maximum(found, 0).astype(np.float64)
+        now = np.nan_to_num(self.values([f"fired__{name}" for name in self._reactions]))
+        before, self._counted = self._counted, now
+        return np.maximum(now - before, 0.0)
 
     def integrals(self, names: Sequence[str]) -> FloatArray | None:
         """As of `Part`."""
@@ -343,10 +345,10 @@ class EnsemblePart(Part):
             rows={k: rows[k] if rows[k].ndim else float(rows[k]) for k in rows},
             initial=now.initial, time=state.real("time", 0.0), round=state.whole("round"),
             resamplings=state.whole("resamplings"), seed=now.seed, method=now.method,
-            settings=now.settings, max_steps=now.max_steps,
+            settings=now.settings, max_steps=now.max_steps, counted=now.counted,
         )  # fmt: skip
         self.particles.go_on(state.path, kept)
-        self._counted = state.take("counted", np.float64, self.n, len(self._counters))
+        self._counted = state.take("counted", np.float64, self.n, len(self._reactions))
 
     def close(self) -> None:
         """As of `Part`."""
@@ -360,11 +362,15 @@ def parameter_of_rate(reaction: str) -> str:
 
 def rates_of(made: PartModel, rates: Mapping[str, str]) -> dict[str, float]:
     """Rate constants of the model by the parameters that hold them."""
-    network = made.model
-    if not isinstance(network, Network) or not rates:
-        return {}
-    by_name = {one.name: one for one in network.reactions}
-    return {to: rate_constant(network, by_name[name]) for name, to in rates.items()}
+    model = made.model
+    if isinstance(model, Network):
+        own = {one.name: one for one in model.reactions}
+        return {to: rate_constant(model, own[name]) for name, to in rates.items()}
+    if isinstance(model, Lattice):
+        constants = {one.name: one.rate for one in model.reactions}
+        values = model.parameter_values()
+        return {to: evaluate(constants[name], values) for name, to in rates.items()}
+    return {}
 
 
 def rate_constant(network: Network, reaction: Reaction) -> float:
@@ -399,6 +405,20 @@ def _with_rate(network: Network, reaction: Reaction, parameter: str) -> Reaction
             law = call("div", law, float(math.factorial(order)))
             limit = call("div", limit, float(math.factorial(order)))
     return replace(reaction, law=law, limit=None if reaction.limit is None else limit)
+
+
+def _with_rates(lattice: Lattice, rates: Mapping[str, str]) -> Lattice:
+    """A copy of a lattice with parameters in place of rates of some reactions."""
+    own = copy(lattice)
+    own.parameters = dict(lattice.parameters)
+    values = lattice.parameter_values()
+    own.reactions = []
+    for one in lattice.reactions:
+        if one.name in rates:
+            own.parameters[rates[one.name]] = Number(evaluate(one.rate, values))
+        rate = Symbol(rates[one.name]) if one.name in rates else one.rate
+        own.reactions.append(replace(one, rate=rate))
+    return own
 
 
 def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, comm: Any) -> Part:
