@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -343,6 +344,12 @@ class Hybrid:
     def check(self) -> list[str]:
         """Each link in words: units, and its interval times the fastest rate of what it reads."""
         return links_of(self, self.intervals(), self.tick)
+
+    def first_cells(self, n: int) -> Hybrid:
+        """A copy whose values of each cell are those of the first n."""
+        made = copy(self)
+        made.parts = {name: part.first_cells(n) for name, part in self.parts.items()}
+        return made
 
     def __repr__(self) -> str:
         """One line."""

@@ -29,6 +29,8 @@ from tauslab.store.state import State
 
 Change: TypeAlias = Callable[[float, float, Mapping[str, FloatArray]], Mapping[str, Any]]
 
+_OF_CELLS = "parameters", "values"  # options whose values may differ between cells
+
 
 @dataclass(frozen=True)
 class PartModel:
@@ -78,6 +80,21 @@ class PartModel:
         if isinstance(self.model, Lattice):
             return (*self.model.species, *region_names(self.model))
         return tuple(self.options.get("values", {}))
+
+    @property
+    def of_cells(self) -> bool:
+        """Return whether cells have values of their own."""
+        given = (self.options.get(name, {}).values() for name in _OF_CELLS)
+        return any(np.ndim(value) for values in given for value in values)
+
+    def first_cells(self, n: int) -> PartModel:
+        """The part with the values of the first n cells."""
+        cut = {
+            name: {k: np.asarray(v)[:n] if np.ndim(v) else v for k, v in self.options[name].items()}
+            for name in _OF_CELLS
+            if name in self.options
+        }
+        return replace(self, options={**self.options, **cut})
 
     def whole(self, name: str) -> bool:
         """Return whether a quantity is a count."""
@@ -430,4 +447,6 @@ def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, co
 
 def _each(value: Any, n: int) -> FloatArray:
     """One value for all cells, or one of each, as ``[cell]``."""
+    if np.shape(value) not in ((), (n,)):
+        raise ConfigError(f"give one value or one per cell ({n}), not shape {np.shape(value)}")
     return np.broadcast_to(np.asarray(value, np.float64), (n,)).copy()

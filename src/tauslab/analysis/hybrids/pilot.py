@@ -9,6 +9,7 @@ import numpy as np
 from tauslab.analysis.hybrids.driver import HybridRun
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.result import Pilot
+from tauslab.model.lattice.lattice import Lattice
 
 _CELLS, _MOST_OUTPUTS = 32, 512
 
@@ -22,19 +23,32 @@ def pilot_of(hybrid: Hybrid, intervals: int, n: int, t_end: float, **how: Any) -
     names = outputs_of(hybrid)
     if not intervals or not names:
         return Pilot()
-    found = []
+    by_chance = not all(made.real for made in hybrid.parts.values())
+    cells = _cells(hybrid, n, by_chance=by_chance)
+    first, found = hybrid.first_cells(cells), []
     for halvings in (0, 1):
-        run = HybridRun(hybrid, n=min(n, _CELLS), t_end=end, halvings=halvings, **how)
+        run = HybridRun(first, n=cells, t_end=end, halvings=halvings, **how)
         try:
             run.run()
             found.append(np.stack([run.last(*name.split(".", 1)) for name in names]))
         finally:
             run.close()
-    cells = found[0].shape[1]
+    alive = np.isfinite(found[0]).all(axis=0) & np.isfinite(found[1]).all(axis=0)
+    ends = [one[:, alive] for one in found]
     error = np.zeros(len(names))
-    if cells > 1:
-        error = np.sqrt(sum(np.nanvar(one, axis=1, ddof=1) for one in found) / cells)
-    return Pilot(tuple(names), found[0].mean(axis=1), found[1].mean(axis=1), error)
+    if by_chance and alive.sum() < 2:
+        error[:] = np.nan
+    elif by_chance:
+        error = np.sqrt(sum(one.var(axis=1, ddof=1) for one in ends) / alive.sum())
+    if not alive.any():
+        return Pilot()
+    return Pilot(tuple(names), ends[0].mean(axis=1), ends[1].mean(axis=1), error)
+
+
+def _cells(hybrid: Hybrid, n: int, *, by_chance: bool) -> int:
+    """Cells of the pilot: of chance enough to know an error, but as many lattices as are run."""
+    each = any(made.of_cells or isinstance(made.model, Lattice) for made in hybrid.parts.values())
+    return min(n, _CELLS) if each or not by_chance else _CELLS
 
 
 def outputs_of(hybrid: Hybrid) -> list[str]:

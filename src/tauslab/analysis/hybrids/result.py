@@ -38,7 +38,8 @@ class Pilot:
     mean, halved
         f64 ``[name]``: means over cells at the end of the pilot, as run and with half the interval.
     error
-        f64 ``[name]``: standard error of their difference.
+        f64 ``[name]``: standard error of their difference; NaN where one cell draws, and 0 where
+        nothing is drawn.
     """
 
     names: tuple[str, ...] = ()

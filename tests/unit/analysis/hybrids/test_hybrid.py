@@ -397,6 +397,37 @@ def test_a_pilot_warns_of_a_long_interval():
     assert (result.pilot.error == 0).all()
 
 
+@pytest.mark.gpu
+def test_devices_have_the_same_bits():
+    cell = chain(0.25)
+    cell.add_part("third", network("third", {"D": 0}, [("-> D", "k")], k=0.0), every=0.5)
+    cell.drive("third.k", "0.1 * second.C")
+    cell.bill("second.fired(r*)", {"third.D": 0.01})
+    found = {run(cell, 2.0, n=100, device=device).digest() for device in ("cpu", "cuda")}
+    assert len(found) == 1
+
+
+def test_cells_with_values_of_their_own():
+    cell = ts.Hybrid("own", tick=0.5)
+    rates = np.linspace(0, 1, 40)
+    grows = network("grows", {"X": 50}, [("X -> 2 X", "k")], k=0.0)
+    cell.add_part("grows", grows, parameters={"k": np.append(rates, 20.0)}, max_steps=20_000)
+    cell.add_part("sees", lambda t, dt, v: {"sum": v["X"] * dt}, values={"sum": 0, "X": 0})
+    cell.drive("sees.X", "grows.X")
+    result = run(cell, 3.0, n=41, pilot=1)
+    values = result.values("grows.X")
+    assert np.isnan(values[-1, -1])  # it takes too many steps
+    assert np.isnan(result.values("sees.sum")[-1, -1])
+    assert np.isfinite(values[:-1]).all()
+    assert np.isfinite(result.mean("sees.sum")).all()
+    assert values[0, -1] == 50
+    assert len(result.pilot.names) == 3
+    with pytest.raises(
+        ts.ConfigError, match=r"one value or one per trajectory \(3\)|per cell \(3\)"
+    ):
+        run(cell, 3.0, n=3)
+
+
 TOML = """
 [hybrid]
 name = "cell"
