@@ -15,6 +15,7 @@ import measure_large as large
 import measure_lattices as lattices
 import measure_networks as networks
 import measure_ranks as ranks
+import measure_verbs as verbs
 from machine import COMMANDS, ROOT, Answer, Machine, command
 from measure_large import Work
 from measure_networks import Run
@@ -83,7 +84,7 @@ GROUPS = {
     "systems": Group(), "layouts": Group(CUDA), "other lattices": Group(), "placing": Group(),
     "output": Group(), "side by side": Group(), "ranks": Group(), "ensembles": Group(),
     "writing": Group(), "closing": Group(), "particles": Group(), "slabs": Group(),
-    "planes": Group(CUDA), "halo": Group(), "messages": Group(),
+    "planes": Group(CUDA), "halo": Group(), "messages": Group(), "verbs": Group(BOTH),
 }  # fmt: skip
 ON_CORE = {
     "schlogl": (10.0, 1000, "Schlögl", 430), "vilar_oscillator": (50.0, 1000, "Vilar", 300),
@@ -407,6 +408,20 @@ def over_ranks() -> Iterator[Case]:
                    "ms", done)  # fmt: skip
 
 
+def of_verbs() -> Iterator[Case]:
+    """What programs call between two steps."""
+    for size, n in ((1000, 1), (1000, 64)):
+        done = of(verbs.of_ensembles, size=size, n=n)
+        about = f"{n} particles of a chain of {size} species, all names"
+        yield Case(f"ensemble-{size}-{n}", "verbs", about, "ms", done)
+    for species in (300, 5000):
+        about = f"64 x 64 x 128 sites, {species} species"
+        done = of(verbs.of_hooks, species=species)
+        yield Case(f"hook-{species}", "verbs", f"hook of {about}", "ms", done, 0.3)
+        done = of(verbs.of_lattices, species=species)
+        yield Case(f"lattice-{species}", "verbs", f"ensemble of a lattice of {about}", "ms", done)
+
+
 def _on(group: str, n: int, unit: str, what: str, *words: str, more: bool = False) -> Case:
     work: Callable[..., Answer] = lambda machine: ranks.launched(machine, n, what, *words)  # noqa: E731
     about = f"{', '.join(words)}, {n} ranks"
@@ -415,6 +430,7 @@ def _on(group: str, n: int, unit: str, what: str, *words: str, more: bool = Fals
 
 CASES = {
     case.name: case
-    for part in (goals, starts, ensembles, on_cores, large_networks, systems, of_lattices, on_ranks, over_ranks)
+    for part in (goals, starts, ensembles, on_cores, large_networks, systems, of_lattices, on_ranks, over_ranks,
+                 of_verbs)
     for case in part()
 }  # fmt: skip

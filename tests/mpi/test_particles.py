@@ -69,6 +69,7 @@ cube.place("A", count=650)  # of 720 places: some wait
 lattices = ts.Ensemble(cube, 8, seed=4, device="cpu", parameters={"k": np.linspace(1, 99, 8)})
 for step in range(3):
     lattices.advance(0.001 * (step + 1))
+    lattices.set(A=lattices.values("A") + 20 * step - 9)
     lattices.resample(lattices.values("B"), "multinomial")
     lattices.take(np.roll(np.arange(lattices.n), 3)[: 8 - 2 * step])
     states += lattices.counts.tobytes() + lattices.profile("A", "y").tobytes()

@@ -20,11 +20,9 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
 from tauslab.kernels.lattice.changing import drawn_places, first_of
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.state import WAITING, Samples, Slab
+from tauslab.kernels.lattice.state import Samples, Slab, waiting_anew
 from tauslab.model.lattice.parts import as_positions
 
-_HOOK_ORDER = 0xF000  # in an age: after all passes of a step
-_LAST_ORDER = 0xFFFF
 _LOOKED_AT = 1 << 22  # slots at a time
 
 
@@ -526,20 +524,7 @@ class LatticeView:
     def _wait(self, sites: IntArray, particles: IntArray) -> None:
         engine = self._engine
         waiting = engine.waiting()
-        fresh = np.zeros(len(sites), WAITING)
-        same = np.concatenate([[0], np.cumsum(sites[1:] != sites[:-1])])
-        # Hooks act between steps: older than what comes later, younger than what waits already.
-        last = np.uint64(max(engine.step, 1) - 1)
-        by_hooks = waiting["age"] >= (last << np.uint64(16) | np.uint64(_HOOK_ORDER))
-        before = np.sort(waiting["site"][by_hooks]).astype(np.int64)
-        waits = np.searchsorted(before, sites, "right") - np.searchsorted(before, sites, "left")
-        order = _HOOK_ORDER + waits + np.arange(len(sites)) - np.searchsorted(same, same)
-        if order.max() > _LAST_ORDER:
-            raise ConfigError(
-                f"add: more than {_LAST_ORDER - _HOOK_ORDER + 1} particles would wait at a site"
-            )
-        fresh["site"], fresh["particle"] = sites, particles
-        fresh["age"] = last << np.uint64(16) | order.astype(np.uint64)
+        fresh = waiting_anew(waiting, sites, particles, engine.step)
         engine.replace_waiting(np.concatenate([waiting, fresh]), len(sites))
 
 

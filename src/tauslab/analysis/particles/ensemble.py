@@ -562,7 +562,8 @@ class Ensemble:
 
         By keyword, or in a mapping by name. All counts of a call are one upload. The first value
         of a parameter may compile kernels; later ones do not.
-        Counts of lattices cannot be given: they do not say in which sites particles are.
+        Particles of lattices come to random sites, all alike, of types where they can hop, or else
+        are at the start or react, where a full site lets them wait; or go, drawn at random.
         Events whose triggers the new values turn true come at once.
 
         Raises

@@ -164,17 +164,23 @@ class Changing:
 
 
 def drawn_places(
-    count: int, among: int, *, seed: int, step: int, call: int, replica: int
+    count: int, among: int | IntArray, *, seed: int, step: int, call: int, replica: int
 ) -> IntArray:
-    """Numbers int64 ``[count]`` of sites of `among`, for particles that are put at random."""
+    """Numbers int64 ``[count]`` below `among`, one or ``[count]``, for particles put at random."""
     words = random_words(seed, _PUT, replica, call, step).random_raw(count)
-    return np.asarray(words % np.uint64(among), np.int64).reshape(count)
+    return np.asarray(words % np.asarray(among, np.uint64), np.int64).reshape(count)
 
 
-def first_of(candidates: Array, numbers: IntArray) -> Array:
-    """Candidates with the smallest keys of each species, ``numbers[particle]`` of them."""
-    order = np.lexsort((candidates["site"], candidates["key"], candidates["particle"]))
-    ordered = candidates[order]
-    kind = ordered["particle"].astype(np.int64)
-    begins = np.searchsorted(kind, np.arange(len(numbers)))
-    return ordered[np.arange(len(kind)) - begins[kind] < numbers[kind]]
+def first_of(candidates: Array, numbers: IntArray, each: int | None = None) -> Array:
+    """Candidates with the smallest keys of each species, ``numbers[lattice, particle]`` of them.
+
+    Their sites are those of lattices of `each` sites, by default of one.
+    """
+    kind = candidates["particle"].astype(np.int64)
+    if each is not None:
+        kind += candidates["site"].astype(np.int64) // each * numbers.shape[-1]
+    order = np.lexsort((candidates["site"], candidates["key"], kind))
+    kind, flat = kind[order], numbers.reshape(-1)
+    begins = np.searchsorted(kind, np.arange(flat.size))
+    found: Array = candidates[order[np.arange(len(kind)) - begins[kind] < flat[kind]]]
+    return found

@@ -16,6 +16,7 @@ import numpy as np
 from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
+from tauslab.kernels.lattice.changing import drawn_places, first_of
 from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice
@@ -32,6 +33,7 @@ from tauslab.kernels.lattice.state import (
     counted_columns,
     first_entries,
     in_order,
+    waiting_anew,
 )
 
 COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
@@ -100,6 +102,7 @@ class LatticeReplicas:
         self.particles: Any = backend.empty((0, self.words), np.uint32)
         self.rest = self._none(0)
         self._rates: tuple[Any, Any] | None = None
+        self._own_rates = self._engine.rates.copy()
         self._room: dict[str, Any] = {}
         self._capacity = 0
 
@@ -152,6 +155,60 @@ class LatticeReplicas:
             self._gather.start(self.particles, ancestors, target, self._engine.stream)
             self._engine.synchronize()
         return target
+
+    def take_out(self, numbers: IntArray, *, seed: int, step: int, call: int, first: int) -> Array:
+        """Take out ``numbers[lattice, species + 1]`` particles, drawn at random.
+
+        First those with a slot; where these are too few, some that wait.
+
+        Parameters
+        ----------
+        seed, step, call
+            Of the draws.
+        first
+            Number of the first lattice.
+
+        Returns
+        -------
+        Lattice, site and species + 1 of each, int64 ``[3, particle]``.
+        """
+        if not numbers.any():
+            return np.zeros((3, 0), np.int64)
+        changing, at = self._engine.changing, {"seed": seed, "step": step, "call": call}
+        wanted = np.asarray(numbers.any(axis=0))
+        listed = changing.candidates(
+            self.cells, wanted, each=self.sites, first=0, replica=first, **at
+        )
+        chosen = first_of(listed, numbers, self.sites)
+        changing.take(self.cells, chosen)
+        rows, sites = np.divmod(chosen["site"].astype(np.int64), self.sites)
+        gone = [np.stack([rows, sites, chosen["particle"].astype(np.int64)])]
+        left = numbers.copy()
+        np.subtract.at(left, (gone[0][0], gone[0][2]), 1)
+        for row, kind in np.argwhere(left > 0).tolist():
+            waiting = self.rest.waiting[row]
+            of_kind = np.flatnonzero(waiting["particle"] == kind)
+            draws = drawn_places(len(of_kind), 1 << 62, replica=first + row, **at)
+            out = of_kind[np.argsort(draws, kind="stable")[: left[row, kind]]]
+            places = waiting["site"][out].astype(np.int64)
+            gone.append(np.stack([np.full_like(places, row), places, np.full_like(places, kind)]))
+            self.rest.waiting[row] = np.delete(waiting, out)
+        return np.concatenate(gone, axis=1)
+
+    def put_in(self, rows: IntArray, sites: IntArray, particles: IntArray) -> None:
+        """Put particles at sites of lattices: into slots, or on the lists of those that wait."""
+        at = rows * self.sites + sites
+        order = np.argsort(at, kind="stable")
+        at, particles = at[order], particles[order]
+        left = self._engine.changing.put(self.cells, at, particles)
+        at, particles = at[left], particles[left]
+        for row in np.unique(at // self.sites).tolist():
+            here = at // self.sites == row
+            waiting, step = self.rest.waiting[row], int(self.rest.steps[row])
+            fresh = waiting_anew(waiting, at[here] % self.sites, particles[here], step)
+            both = np.concatenate([waiting, fresh])
+            self.rest.waiting[row] = in_order(both, 0, self.sites)
+            self.rest.spills[row] += len(fresh)
 
     def use_rates(self, rates: FloatArray | None) -> None:
         """Give each lattice stochastic constants ``[lattice, reaction, site type]``, or none."""
@@ -242,9 +299,10 @@ class LatticeReplicas:
     ) -> IntArray:
         engine = self._engine
         engine.seed, engine.replica = seed, int(number)
-        if self._rates is not None:
-            for reaction, rates in enumerate(self._host_rates[row]):
-                engine.set_rate(reaction, rates)
+        wanted = self._own_rates if self._rates is None else self._host_rates[row]
+        others = np.flatnonzero((wanted != engine.rates).any(axis=1))
+        if len(others):
+            engine.set_rates(others, wanted[others])
         shape = engine.particles.shape
         particles = self.cells[row].reshape(shape)
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)

@@ -13,10 +13,13 @@ from typing import Self
 import numpy as np
 
 from tauslab.base.arrays import Array, IntArray
+from tauslab.base.errors import ConfigError
 from tauslab.kernels.fields import Field
 
 # Words of `work`: WorkWord of csrc/lattice/site/lattice.h.
 WORK, WAITING_0, FULL, MESSAGE_FULL = 14, 0, 3, 6
+_HOOK_ORDER = 0xF000  # in an age: after all passes of a step
+_LAST_ORDER = 0xFFFF
 # Those that count on through a run, by their names in `LatticeState`.
 SINCE_START = {"spills": 2, "truncated": 13}
 
@@ -126,6 +129,39 @@ class LatticeState:
 
 # `Waiting` in csrc/lattice/site/lattice.h.
 WAITING = np.dtype([("site", "<u8"), ("age", "<u8"), ("particle", "<u4"), ("next", "<i4")])
+
+
+def waiting_anew(waiting: Array, sites: IntArray, particles: IntArray, step: int) -> Array:
+    """Entries of particles that are put at full sites, which ascend, between two steps.
+
+    Parameters
+    ----------
+    waiting
+        Particles that wait already.
+    step
+        Steps of the engine that are done.
+
+    Raises
+    ------
+    ConfigError
+        More would wait at a site than there are numbers for.
+    """
+    fresh = np.zeros(len(sites), WAITING)
+    same = np.concatenate([[0], np.cumsum(sites[1:] != sites[:-1])])
+    # They come between steps: older than what comes later, younger than what waits already.
+    last = np.uint64(max(step, 1) - 1)
+    of_hooks = waiting["age"] >= (last << np.uint64(16) | np.uint64(_HOOK_ORDER))
+    before = np.sort(waiting["site"][of_hooks]).astype(np.int64)
+    waits = np.searchsorted(before, sites, "right") - np.searchsorted(before, sites, "left")
+    order = _HOOK_ORDER + waits + np.arange(len(sites)) - np.searchsorted(same, same)
+    if order.max() > _LAST_ORDER:
+        raise ConfigError(
+            f"add: more than {_LAST_ORDER - _HOOK_ORDER + 1} particles would wait at a site"
+        )
+    fresh["site"], fresh["particle"] = sites, particles
+    fresh["age"] = last << np.uint64(16) | order.astype(np.uint64)
+    fresh["next"] = -1
+    return fresh
 
 
 def chained(entries: Array, tiles: Array) -> tuple[Array, Array]:

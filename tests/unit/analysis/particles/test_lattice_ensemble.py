@@ -140,8 +140,8 @@ def test_verbs(tmp_path):
             assert (e.counts == f.counts).all()
             assert (e.profile("C", "x") == f.profile("C", "x")).all()
             assert (e.n, f.n) == (4, 4)
-        with pytest.raises(ts.ConfigError, match="in which sites"):
-            e.set(A=3)
+        with pytest.raises(ts.ConfigError, match="A: counts must be whole numbers"):
+            e.set(A=-3)
         with pytest.raises(ts.ConfigError, match="no parameter or species"):
             e.set(q=3)
     with particles(pairs(), 5, initial={"A": "uniform(0,50)"}, parameters={"B": range(5)}) as e:

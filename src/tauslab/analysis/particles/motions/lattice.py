@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.motion import Motion
+from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.changing import drawn_places
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
 from tauslab.kernels.lattice.state import WAITING
@@ -71,6 +72,9 @@ class LatticeMotion(Motion):
         self._by_type: IntArray = np.zeros(0, np.int64)
         self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
         self._told_of_splitting = False
+        self._seed, self._first, self._puts = 0, 0, 0  # of draws of `put`, whose calls are numbered
+        self._places: dict[bytes, IntArray] = {}
+        self._types: Array | None = None  # of all sites
         self.prepare(rows, n)
         self._judge = Judge(self.lattice)
 
@@ -204,13 +208,13 @@ class LatticeMotion(Motion):
             each = math.prod(base.shape) * base.slots * np.dtype(base.particle_type).itemsize
             # Before and after they are copied; and what moves, of one at least.
             self._rows.require_room(n, 2 * each, self._model.name, _MOVED * each)
-        if held is None or not _same(held.lattice, base):
+        if held is None or not _serves(held.lattice, base):
             made = LatticeReplicas(self._backend, base)
             if held is not None:
                 made.put(held.particles, held.rest)
             self._replicas = made
         shape = (len(base.reactions), len(base.site_types))
-        if len(self._starts) == 1:
+        if len(self._starts) == 1 and _same_rates(self.lattice, base):
             self._lattices.use_rates(None)
             return
         rates = [
@@ -227,7 +231,8 @@ class LatticeMotion(Motion):
         self._require_numbers(first)
         own = self.shares.own
         starts = [(self._starts[self._which[i]], first + i) for i in range(own.start, own.stop)]
-        self._done = 0
+        self._done, self._puts = 0, 0
+        self._seed, self._first = seed, first
         self._lattices.begin(starts, seed)
         self._by_type = self._lattices.count()
         self._looked = self._lattices.rest.fired.copy()
@@ -249,13 +254,70 @@ class LatticeMotion(Motion):
         """Return whether a name is a species, whose number is part of the state."""
         return name in self._model.species and name not in self._model.parameters
 
-    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
-        """Refuse counts: they do not say where particles are."""
-        if columns:
-            raise ConfigError(
-                f"{next(iter(columns))}: a count does not say in which sites particles are; counts "
-                "of lattices are given at the start, by parameters= or initial="
-            )
+    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
+        """Give numbers of particles, which come to random sites, or go, drawn at random.
+
+        Raises
+        ------
+        ConfigError
+            A number that is negative or not whole.
+        """
+        if not columns:
+            return
+        own, lattices = self.shares.own, self._lattices
+        values = beside(columns, self.n)
+        good = (values >= 0) & (values <= 2**31 - 1) & (values == np.rint(values))
+        require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
+        kinds = np.array([lattices.lattice.numbers[name] for name in columns], np.int64)
+        rows = own_rows(values, own).astype(np.int64)
+        more = rows - self._by_type.sum(axis=1)[:, kinds]
+        self._puts += 1
+        fewer = np.zeros((len(more), len(self.species) + 1), np.int64)
+        fewer[:, kinds + 1] = np.maximum(-more, 0)
+        first = self._first + own.start
+        gone = lattices.take_out(fewer, seed=self._seed, step=self._puts, call=1, first=first)
+        self._add_counts(gone[0], gone[1], gone[2], -1)
+        self._put_in(np.maximum(more, 0), kinds, first)
+
+    def _add_counts(self, rows: IntArray, sites: IntArray, particles: IntArray, by: int) -> None:
+        """Count particles that came or went."""
+        lattice = self.lattice
+        if self._types is None:
+            self._types = lattice.sites(0, lattice.shape[0]).reshape(-1)
+        np.add.at(self._by_type, (rows, self._types[sites], particles - 1), by)
+
+    def _put_in(self, numbers: IntArray, kinds: IntArray, first: int) -> None:
+        """Put ``numbers[particle of this rank, kind]`` at random sites where they may be."""
+        places = [self._places_of(kind) for kind in kinds.tolist()]
+        sizes = np.array([len(one) for one in places], np.int64)
+        for row in np.flatnonzero(numbers.any(axis=1)).tolist():
+            kind = np.repeat(np.arange(len(kinds)), numbers[row])
+            drawn = drawn_places(
+                len(kind), sizes[kind], seed=self._seed, step=self._puts, call=2,
+                replica=first + row,
+            )  # fmt: skip
+            ends = np.cumsum(numbers[row])
+            parts = zip(places, np.split(drawn, ends[:-1]), strict=True)
+            sites = np.concatenate([where[part] for where, part in parts])
+            rows = np.full(len(sites), row)
+            self._lattices.put_in(rows, sites, kinds[kind] + 1)
+            self._add_counts(rows, sites, kinds[kind] + 1, 1)
+
+    def _places_of(self, kind: int) -> IntArray:
+        """Sites where a species may be: where it hops, or is at the start, or reacts; or all."""
+        lattice = self.lattice
+        among = np.asarray((lattice.hop[:, :, kind] > 0).any(axis=0))
+        if not among.any():
+            among[[one.site_type for one in lattice.start.placed if one.species == kind]] = True
+        if not among.any():
+            acts = [r.rates for r in lattice.reactions if kind in (*r.reactants, *r.products)]
+            among |= (np.array(acts).reshape(-1, len(among)) > 0).any(axis=0)
+        key = among.tobytes()
+        if key not in self._places:
+            types = np.asarray(lattice.sites(0, lattice.shape[0])).reshape(-1)
+            found = np.flatnonzero(among[types])
+            self._places[key] = found if len(found) else np.arange(len(types))
+        return self._places[key]
 
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
         """Move all lattices by whole steps; all go on."""
@@ -325,6 +387,7 @@ class LatticeMotion(Motion):
             "counts_by_type": joined(self._by_type),
             **{name: joined(getattr(rest, name)) for name in COUNTED},
             "looked": joined(self._looked),
+            "puts": np.array(self._puts),
             "waiting/lengths": joined(lengths),
             "done": np.array(self._done),
             "step": np.array(self._step),
@@ -356,6 +419,7 @@ class LatticeMotion(Motion):
         self._looked = np.ascontiguousarray(looked[own])
         self._by_type = state.take("counts_by_type", np.int64, n, *self._by_type.shape[1:])[own]
         self._done = state.whole("done")
+        self._puts = state.whole("puts") if "puts" in state else 0
 
     def _waiting_of(self, state: State) -> list[Array]:
         """Particles that wait in each lattice, of a file."""
@@ -398,9 +462,19 @@ def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:
     )
 
 
-def _same(one: LoweredLattice, other: LoweredLattice) -> bool:
-    """Return whether two models have the same kernels and tables, but for rates of each lattice."""
-    rates = all(
+def _serves(held: LoweredLattice, other: LoweredLattice) -> bool:
+    """Return whether kernels and tables of a model serve another, with rates of each lattice.
+
+    What happens in the other may happen in it, so that no tile is passed over.
+    """
+    happens = all(
+        ((b.rates > 0) <= (a.rates > 0)).all()
+        for a, b in zip(held.reactions, other.reactions, strict=True)
+    )
+    return happens and held.reaction_substeps == other.reaction_substeps and _same_hops(held, other)
+
+
+def _same_rates(one: LoweredLattice, other: LoweredLattice) -> bool:
+    return all(
         (a.rates == b.rates).all() for a, b in zip(one.reactions, other.reactions, strict=True)
     )
-    return rates and one.reaction_substeps == other.reaction_substeps and _same_hops(one, other)
