@@ -219,6 +219,58 @@ def test_binding_split_over_parts():
     assert min(stats.chi2.sf(ratio, n - 1), stats.chi2.cdf(ratio, n - 1)) > RARELY
 
 
+def cube_and_loose(k=0.02):
+    """A + B -> C on a small lattice, C -> A + B in a network; 30 of each in all."""
+    cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=1e-6, boundary="periodic", step=0.005)
+    for name, count in {"A": 18, "B": 18, "C": 12}.items():
+        cube.add_species(name)
+        cube.add_diffusion(name, 3e-11)
+        cube.place(name, count=count)
+    cube.add_reaction("A + B -> C", rate=k, volume="lattice", name="bind")
+    loose = network("loose", {"A": 0, "B": 0, "C": 0}, [("C -> A + B", 0.5)])
+    cell = ts.Hybrid("cube", tick=0.1)
+    cell.add_part("space", cube, sample=2.0)
+    cell.add_part("loose", loose, sample=2.0)
+    cell.share("space.{s}", "loose.{s}", for_each={"s": ["A", "B", "C"]})
+    return cell
+
+
+def test_binding_on_a_lattice():
+    c = np.arange(31)
+    weights = np.append(1.0, np.cumprod(0.02 * (31.0 - c[1:]) ** 2 / (0.5 * c[1:])))
+    law = weights / weights.sum()
+    mean = (c * law).sum()
+    variance = (c**2 * law).sum() - mean**2
+    n = 150
+    cell = cube_and_loose()
+    spent = network("spent", {"E": 1e6}, (), {"E": "0"})
+    cell.add_part("spent", spent, method="ode", sample=2.0)
+    cell.bill("space.fired(bind)", {"spent.E": 2})
+    result = run(cell, 4.0, n=n)
+    values = result.values("space.C")
+    assert (values + result.values("space.A") == 30).all()
+    assert abs(values[:, -1].mean() - mean) < stats.norm.isf(RARELY / 2) * np.sqrt(variance / n)
+    ratio = (n - 1) * values[:, -1].var(ddof=1) / variance
+    assert min(stats.chi2.sf(ratio, n - 1), stats.chi2.cdf(ratio, n - 1)) > RARELY
+    assert (result.paid("spent.E")[:, -1] >= 2 * np.abs(values[:, -1] - 12)).all()
+
+
+def test_rates_of_a_lattice_follow():
+    cell = ts.Hybrid("rates", tick=0.1)
+    cube = ts.Lattice("cube", shape=(2, 2, 2), spacing=1e-6, step=0.01)
+    cube.add_species("A")
+    cube.add_diffusion("A", 1e-13)
+    cube.place("A", count=100)
+    cube.add_reaction("A ->", rate=1.0, name="decay")
+    cell.add_part("space", cube)
+    cell.add_part("clock", lambda t, dt, v: {"x": dt}, values={"x": 0.0})
+    cell.set_rate("space.decay", "k * clock.x")
+    left = run(cell, 1.0, n=20).values("space.A")[:, -1].sum()
+    kept = np.exp(-0.5)  # the integral of the mean of x
+    assert abs(left - 2000 * kept) < 4 * np.sqrt(2000 * kept * (1 - kept)) + 0.01 * 2000 * kept
+    assert cell.parts["space"].volume("*") == pytest.approx(8e-15)
+
+
 def test_bills_are_exact_and_never_invent_a_unit():
     cell = ts.Hybrid("bills")
     births = network("births", {"M": 0}, [("-> M", 2.0)])
