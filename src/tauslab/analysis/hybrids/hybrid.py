@@ -40,8 +40,9 @@ from tauslab.options.methods import Method, MethodWord, method_of
 class Hybrid:
     """Parts of a model that step together, each by its own method: what whole cells need.
 
-    A part is a network by ``ssa``, ``tau`` or ``ode``, or a function. Parts exchange quantities by
-    links, at times that are whole multiples of a tick. A hybrid is a model: `tauslab.run` runs it.
+    A part is a network by ``ssa``, ``tau`` or ``ode``, a lattice, or a function. Parts exchange
+    quantities by links, at times that are whole multiples of a tick. A hybrid is a model:
+    `tauslab.run` runs it.
 
     Parameters
     ----------
@@ -120,10 +121,10 @@ class Hybrid:
         name
             Letters, digits and underscores: ``name.quantity`` stands for a quantity of it.
         model
-            A network, or its file; or a function ``f(t, dt, values) -> changes`` of arrays
-            ``[cell]`` by name, which depends on its arguments alone.
+            A network or a lattice, or its file; or a function ``f(t, dt, values) -> changes`` of
+            arrays ``[cell]`` by name, which depends on its arguments alone.
         method
-            ``ssa``, ``tau`` or ``ode``, or their settings.
+            ``ssa``, ``tau`` or ``ode``, or their settings; not of lattices.
         every
             Time between exchanges; the tick by default. Without links it has no effect.
         sample
@@ -149,8 +150,8 @@ class Hybrid:
         if not isinstance(model, Network | Lattice):
             if not callable(model) or any(value is not None for value in options.values()):
                 raise ConfigError(
-                    f"part {name} takes a network, or a function without method=, parameters= and "
-                    "max_steps="
+                    f"part {name} takes a network, a lattice, or a function without method=, "
+                    "parameters= and max_steps="
                 )
             options = {"values": dict(values or {})}
         elif values is not None:

@@ -52,7 +52,7 @@ def _add_part(hybrid: Hybrid, table: Mapping[str, Any], folder: Path) -> None:
         given["method"] = method_with(given.get("method", "ssa"), settings)
     model = given.pop("model", None)
     if not isinstance(model, str):
-        raise ModelError("model = is the file of a network")
+        raise ModelError("model = is the file of a network or a lattice")
     hybrid.add_part(given.pop("name"), folder / model, **given)
 
 
