@@ -76,7 +76,8 @@ class PartModel:
     def quantities(self) -> tuple[str, ...]:
         """Names of what changes, or is computed of it."""
         if isinstance(self.model, Network):
-            return (*self.model.species, *self.model.rules)
+            rules = (name for name, rule in self.model.rules.items() if rule.recorded)
+            return (*self.model.species, *rules)
         if isinstance(self.model, Lattice):
             return (*self.model.species, *region_names(self.model))
         return tuple(self.options.get("values", {}))

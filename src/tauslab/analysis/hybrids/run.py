@@ -77,8 +77,9 @@ def _result(
         "seed": seed, "splitting": given.splitting, "device": given.device, "comm": comm,
     }  # fmt: skip
     file = StateCheckpoint(
-        beside, given.checkpoint_every, _digest(hybrid, given, seed), comm, *_KIND
-    )
+        beside, given.checkpoint_every, _digest(hybrid, given, seed), comm, *_KIND,
+        how=f"{opt('resume')} goes on from what is in {{path}}",
+    )  # fmt: skip
     if beside is not None and not given.resume:
         on_root(comm, lambda: beside.unlink(missing_ok=True))
     kept = file.take_up()
