@@ -295,6 +295,8 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
         assert registers <= 128
     usage = compile_usage("lattice/count.cc", texts, architecture)
     check(usage, {"rdme_count", "rdme_filled_tiles"})
+    usage = compile_usage("lattice/change.cc", texts, architecture)
+    check(usage, {"rdme_become", "rdme_list", "rdme_take", "rdme_put"})
 
 
 @pytest.mark.parametrize(
@@ -412,6 +414,7 @@ def test_the_oldest_device_takes_every_file():
         "events/divide.cc": "",
         "events/ssa_events.cc": events_header(lowered_events(everything())),
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
+        "lattice/change.cc": lattice,
         "lattice/count.cc": lattice,
         "lattice/halo.cc": lattice,
         "lattice/lines/steps.cc": lattice,
