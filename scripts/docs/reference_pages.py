@@ -81,7 +81,7 @@ PAGES = (
         "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
         "stands for float64, `IntArray` for int64, `UintArray` for uint64, `Array` for any type; "
         "shapes are given as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
-        "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult` or a `PopulationResult`. The [command line](command-line.md) has the same options.",
+        "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult`, a `PopulationResult` or a `HybridResult`. The [command line](command-line.md) has the same options.",
         (
             *_entries(ts.read),
             Entry(ts.run, "tauslab.run", "tauslab.run", parameters=False),
@@ -136,6 +136,15 @@ PAGES = (
             *_entries(ts.pmmh, ts.population),
             _class(ts.PopulationResult),
             _class(ts.Chain),
+        ),
+    ),
+    Page(
+        "hybrids",
+        "Hybrids",
+        "Parts by several methods that step together; [hybrids.md](../hybrids.md) shows how.",
+        (
+            *_entries(ts.Hybrid),
+            _class(ts.HybridResult),
         ),
     ),
     Page(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.analysis.filters.chains import Chain as Chain
     from tauslab.analysis.filters.result import FilterResult as FilterResult
     from tauslab.analysis.filters.result import FilterResults as FilterResults
+    from tauslab.analysis.hybrids.hybrid import Hybrid as Hybrid
+    from tauslab.analysis.hybrids.result import HybridResult as HybridResult
     from tauslab.analysis.particles.ensemble import Ensemble as Ensemble
     from tauslab.analysis.populations.result import PopulationResult as PopulationResult
     from tauslab.analysis.rare.estimate import RareResult as RareResult
@@ -96,6 +98,8 @@ _HOMES = {  # public names by module
     "options.methods": "Auto Langevin ODE Partitioned SSA TauLeaping",
     "options.places": "CPU Dask GPU Output",
     "analysis.filters.chains": "Chain",
+    "analysis.hybrids.hybrid": "Hybrid",
+    "analysis.hybrids.result": "HybridResult",
     "analysis.particles.ensemble": "Ensemble",
     "analysis.filters.result": "FilterResult FilterResults",
     "analysis.populations.result": "PopulationResult",

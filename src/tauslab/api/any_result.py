@@ -8,6 +8,7 @@ from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.result import FilterResult, FilterResults
+from tauslab.analysis.hybrids.result import HybridResult
 from tauslab.analysis.populations.result import PopulationResult
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.sensitivity.result import SensitivityResult
@@ -24,5 +25,6 @@ AnyResult: TypeAlias = (
     | Chain
     | SensitivityResult
     | PopulationResult
+    | HybridResult
     | CmeResult
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauslab.api.model_reading import read_together
+from tauslab.api.model_reading import read_any
 from tauslab.api.typed import chosen, runs, takes
 from tauslab.base.errors import ConfigError, NoValidTrajectory
 from tauslab.base.option_names import warn
@@ -16,12 +16,15 @@ from tauslab.decomposition.ranks.all_ranks import ranks, ranks_for, ranks_of
 from tauslab.formats import read as readers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import PYTHON_COMMAND, Options
+from tauslab.options.hybrid import HybridKeywords
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.lattice import LatticeKeywords
 from tauslab.options.places import device_settings, executor_settings, output_settings
 from tauslab.store.targets import require_no_input
 
 if TYPE_CHECKING:
+    from tauslab.analysis.hybrids.hybrid import Hybrid
+    from tauslab.analysis.hybrids.result import HybridResult
     from tauslab.api.any_result import AnyResult
     from tauslab.model.lattice.lattice import Lattice
     from tauslab.model.model import Model
@@ -60,7 +63,8 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     -------
     A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
     it is one that ``tauslab dbn`` made; else what wrote the file: a `RareResult`, `FilterResult`,
-    `FilterResults`, `Chain`, `SensitivityResult`, `PopulationResult` or `CmeResult`.
+    `FilterResults`, `Chain`, `SensitivityResult`, `PopulationResult`, `HybridResult` or
+    `CmeResult`.
 
     Raises
     ------
@@ -80,23 +84,25 @@ def _path(given: object, wanted: str) -> Path:
     return Path(given)
 
 
-@runs(NetworkKeywords, LatticeKeywords)
+@runs(NetworkKeywords, LatticeKeywords, HybridKeywords)
 def run(
-    model: Network | Lattice | str | os.PathLike[str], **options: Any
-) -> Result | LatticeResult:
-    """Run a network or a lattice, or a model file; under ``mpirun`` on all ranks together.
+    model: Network | Lattice | Hybrid | str | os.PathLike[str], **options: Any
+) -> Result | LatticeResult | HybridResult:
+    """Run a network, a lattice or a hybrid, or its file; under ``mpirun`` on all ranks together.
 
-    A network and a lattice have keywords of their own.
+    A network, a lattice and a hybrid have keywords of their own.
 
     Parameters
     ----------
     model
-        A `Network` or `Lattice`, or the path of a file that `tauslab.read` reads.
+        A `Network`, `Lattice` or `Hybrid`, or the path of a file that `tauslab.read` reads, or of
+        a hybrid in TOML.
     {options}
 
     Returns
     -------
-    A `Result` of a network; a `LatticeResult` of a lattice, also where its file is given.
+    A `Result` of a network; a `LatticeResult` of a lattice, a `HybridResult` of a hybrid, also
+    where its file is given.
 
     Raises
     ------
@@ -122,7 +128,7 @@ def run(
     comm = ranks_of(options.get("comm", "world"), "ts.run", model=model, **options)
     options["comm"] = comm
     if isinstance(model, str | os.PathLike):
-        model = read_together(comm, Path(model))
+        model = read_any(comm, Path(model))
     if isinstance(model, Network):
         from tauslab.store.results.validity import text_of_early_ends
 
@@ -130,14 +136,21 @@ def run(
         if comm.rank == 0 and (told := text_of_early_ends(result)):
             warn(told)
         return result
-    from tauslab.api.lattice import run_on_lattice
     from tauslab.model.lattice.lattice import Lattice
 
-    if not isinstance(model, Lattice):
+    if isinstance(model, Lattice):
+        from tauslab.api.lattice import run_on_lattice
+
+        return run_on_lattice(model, **options)
+    from tauslab.analysis.hybrids.hybrid import Hybrid
+    from tauslab.analysis.hybrids.run import run_hybrid
+
+    if not isinstance(model, Hybrid):
         raise ConfigError(
-            f"run takes a Network, a Lattice or the path of a model, not {type(model).__name__}"
+            f"run takes a Network, a Lattice, a Hybrid or the path of a model, not "
+            f"{type(model).__name__}"
         )
-    return run_on_lattice(model, **options)
+    return run_hybrid(model, chosen(HybridKeywords, options, "run for a hybrid"), comm)
 
 
 @takes(NetworkKeywords)

@@ -11,9 +11,11 @@ from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.formats import read as readers
+from tauslab.formats.read import is_hybrid_file
 from tauslab.model.network.network import Network
 
 if TYPE_CHECKING:
+    from tauslab.analysis.hybrids.hybrid import Hybrid
     from tauslab.model.lattice.lattice import Lattice
 
 
@@ -33,6 +35,15 @@ def read_together(comm: Communicator, path: str | Path) -> Network | Lattice:
     from tauslab.formats.bionetgen import generate as bionetgen
 
     return bionetgen.network_of(on_root(comm, lambda: bionetgen.generate(path)), path)
+
+
+def read_any(comm: Communicator, path: Path) -> Network | Lattice | Hybrid:
+    """Read a model as `read_together`, or a hybrid in TOML."""
+    if path.suffix.lower() == ".toml" and is_hybrid_file(path):
+        from tauslab.analysis.hybrids.reading import read_hybrid  # other models do without
+
+        return read_hybrid(path)
+    return read_together(comm, path)
 
 
 def read_telling(path: str | Path, tell: Callable[[str], object]) -> Network:

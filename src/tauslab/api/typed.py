@@ -15,6 +15,8 @@ from tauslab.options.values.definition import definitions, with_options
 from tauslab.options.values.texts import count
 
 if TYPE_CHECKING:
+    from tauslab.analysis.hybrids.hybrid import Hybrid
+    from tauslab.analysis.hybrids.result import HybridResult
     from tauslab.model.lattice.lattice import Lattice
     from tauslab.model.network.network import Network
     from tauslab.options.keywords import Numbers, Table
@@ -27,15 +29,16 @@ M_contra = TypeVar("M_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 P = ParamSpec("P")
 Q = ParamSpec("Q")
+H = ParamSpec("H")
 
 _SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
 
 
-class RunFunction(Protocol[P, Q]):
+class RunFunction(Protocol[P, Q, H]):
     """The type of `tauslab.run`: the keywords depend on the kind of model.
 
-    A file may hold either.  Keywords that only one kind has say which result comes; with keywords
-    that both have, a type checker knows no more than that it is one of two.
+    A file may hold any.  Keywords that only one kind has say which result comes; with keywords
+    that several have, a type checker knows no more than that it is one of them.
     """
 
     @overload
@@ -43,6 +46,9 @@ class RunFunction(Protocol[P, Q]):
 
     @overload
     def __call__(self, model: Lattice, *args: Q.args, **options: Q.kwargs) -> LatticeResult: ...
+
+    @overload
+    def __call__(self, model: Hybrid, *args: H.args, **options: H.kwargs) -> HybridResult: ...
 
     @overload
     def __call__(
@@ -60,13 +66,16 @@ class RunFunction(Protocol[P, Q]):
         resume: bool = ...,
         quiet: bool | None = ...,
         comm: Any = ...,
-    ) -> Result | LatticeResult: ...
+    ) -> Result | LatticeResult | HybridResult: ...
 
     @overload
     def __call__(self, model: Name, *args: P.args, **options: P.kwargs) -> Result: ...
 
     @overload
     def __call__(self, model: Name, *args: Q.args, **options: Q.kwargs) -> LatticeResult: ...
+
+    @overload
+    def __call__(self, model: Name, *args: H.args, **options: H.kwargs) -> HybridResult: ...
 
 
 class OfModel(Protocol[M_contra, P, R_co]):
@@ -98,10 +107,10 @@ def chosen(
 
 
 def runs(
-    network: Callable[P, object], lattice: Callable[Q, object]
-) -> Callable[[Callable[..., Any]], RunFunction[P, Q]]:
-    """Type a function as `RunFunction`, with the keywords of `network`, then of `lattice`."""
-    return lambda function: _documented(function, network, lattice)
+    network: Callable[P, object], lattice: Callable[Q, object], hybrid: Callable[H, object]
+) -> Callable[[Callable[..., Any]], RunFunction[P, Q, H]]:
+    """Type a function as `RunFunction`, with the keywords of `network`, `lattice`, `hybrid`."""
+    return lambda function: _documented(function, network, lattice, hybrid)
 
 
 def takes(

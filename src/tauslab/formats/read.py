@@ -6,6 +6,7 @@ The reader of a format is imported when a file of that format is read.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,14 @@ def read(path: str | Path) -> Network | Lattice:
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from None
     return model
+
+
+def is_hybrid_file(path: Path) -> bool:
+    """Return whether TOML is of a hybrid: it has tables ``[[parts]]``."""
+    try:
+        return re.search(r"(?m)^\s*\[\[\s*parts\s*\]\]", path.read_text("utf-8")) is not None
+    except (OSError, UnicodeDecodeError):
+        return False  # the reader says what is wrong
 
 
 def read_network(path: str | Path) -> Network:

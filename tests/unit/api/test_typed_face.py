@@ -43,7 +43,8 @@ reveal_type(ts.simulator(net, ["k"], times=[1.0]))
 reveal_type(ts.sensitivity(net, ["k"], t=1.0))
 reveal_type(dbn.build(net, samples=10, method=ts.ODE(substeps=10)))
 """
-REVEALED = ["Result", "Result", "Result | LatticeResult", "LatticeResult", "LatticeResult",
+REVEALED = ["Result", "Result", "Result | LatticeResult | HybridResult",
+            "LatticeResult", "LatticeResult",
             "Network | Lattice",
             " | ".join(one.__name__ for one in get_args(ts.AnyResult)),
             "Simulator", "SensitivityResult", "DynamicNetwork | None"]  # fmt: skip

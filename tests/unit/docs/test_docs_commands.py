@@ -69,6 +69,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "data.csv").write_text("time,X\n1,50\n2,\n3,41\n")
     (tmp_path / "cell.toml").write_text(blocks("docs/lattice-toml.md", "toml")[0])
     (tmp_path / "dividing.toml").write_text(blocks("docs/populations.md", "toml")[0])
+    for name, text in zip(("genes", "metabolism"), blocks("docs/hybrids.md", "toml"), strict=False):
+        (tmp_path / f"{name}.toml").write_text(text)
     return tmp_path
 
 

@@ -24,7 +24,7 @@ KEYWORDS = {
     for word in ts.__all__
     if callable(function := getattr(ts, word)) and not isinstance(function, type)
     for name in inspect.signature(function).parameters
-} | {"method"}  # of ts.Ensemble.resample
+} | {"method", "over"}  # of ts.Ensemble.resample, ts.Hybrid.drive
 PACKAGE = ROOT / "src" / "tauslab"
 FLAG = re.compile(r"(?<![\w/.=-])--[a-z][a-z-]*|(?<![\w-])-[no]\b")
 # Of other programs: compilers, SLURM and MPI launchers; and what another name of an option is.
@@ -169,7 +169,9 @@ def test_a_rounding_is_told_in_the_words_of_who_reads_it():
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(ts.ConfigError, match="run takes a Network, a Lattice or the path of a "):
+    with pytest.raises(
+        ts.ConfigError, match="run takes a Network, a Lattice, a Hybrid or the path "
+    ):
         ts.run(5)
 
 

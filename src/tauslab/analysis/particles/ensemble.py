@@ -638,14 +638,18 @@ class Ensemble:
     def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
         """`save`, with arrays by name in a group ``more`` of the file."""
         self._meet("save", path=path)
-        stored = StoredParticles(
-            state=State(Path(path), arrays=self._motion.stored()), status=self.status,
+        stored = self.stored()
+        on_root(self._comm, lambda: write_stored(Path(path), self._model, stored, more))
+
+    def stored(self) -> StoredParticles:
+        """All that `go_on` takes up. Collective."""
+        return StoredParticles(
+            state=State(arrays=self._motion.stored()), status=self.status,
             log_weights=self._logs, rows=self._values(), initial=self._initial, time=self.time,
             round=self.round, resamplings=self._resampled, seed=self.seed,
             method=self._options.method.word, settings=given_in(self._options.method),
             max_steps=self._options.max_steps, counted=self._counted,
         )  # fmt: skip
-        on_root(self._comm, lambda: write_stored(Path(path), self._model, stored, more))
 
     @classmethod
     def load(

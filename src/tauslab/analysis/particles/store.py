@@ -195,6 +195,8 @@ class StateCheckpoint:
         Of all that decides the result: the file of another call is refused.
     kind, what
         As of `StateFile`.
+    how
+        How a call goes on that was asked to stop.
     """
 
     def __init__(
@@ -205,7 +207,10 @@ class StateCheckpoint:
         comm: Communicator,
         kind: str,
         what: str,
+        *,
+        how: str = "the same command continues from {path}",
     ) -> None:
+        self._how = how
         self.path = None if path is None else Path(path)
         self._every, self._digest, self._comm = every, np.frombuffer(digest, np.uint8), comm
         self._file, self._last = StateFile(self.path or Path(), kind, what), time.monotonic()
@@ -252,9 +257,7 @@ class StateCheckpoint:
         self._last = now
         self._write({**kept(), "digest": self._digest})
         if stops:
-            stopped = StoppedEarly(
-                "stopped on request", f"the same command continues from {self.path}"
-            )
+            stopped = StoppedEarly("stopped on request", self._how.format(path=self.path))
             stopped.raised_by = self._comm.size
             raise stopped
 

@@ -14,6 +14,7 @@ from tauslab.store.checking.opening import (
     CME,
     FILTER,
     FILTERS,
+    HYBRID,
     OTHER_KINDS,
     POPULATION,
     SENSITIVITY,
@@ -95,5 +96,6 @@ KINDS: dict[str, Kind] = {
     POPULATION: _Analyses(
         POPULATION, "populations.result:PopulationResult", ("species", "t"), ("what",)
     ),
+    HYBRID: _Analyses(HYBRID, "hybrids.result:HybridResult", ("species",), ("what",)),
     CME: _Analyses(CME, "cme.result:CmeResult", ("species",)),
 }

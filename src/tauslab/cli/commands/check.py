@@ -23,6 +23,12 @@ from tauslab.runner.ensemble.choices.method_choice import outlook
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
+    if arguments.model.suffix.lower() == ".toml" and readers.is_hybrid_file(arguments.model):
+        from tauslab.cli.commands.hybrid import hybrid_facts
+
+        facts, said = hybrid_facts(arguments.model)
+        print(json.dumps(facts, indent=2) if arguments.json else "\n".join(said))
+        return
     with telling_warnings(), model_given(arguments):
         model = readers.read(arguments.model)
     if isinstance(model, Lattice):

@@ -11,6 +11,7 @@ from pathlib import Path
 from tauslab.api.executor import run_job
 from tauslab.api.model_reading import read_telling
 from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.cli.commands.answer import facts_of_run, summary
 from tauslab.cli.options import given_options
 from tauslab.cli.pipes import model_given
@@ -25,11 +26,13 @@ from tauslab.decomposition.ranks.all_ranks import ranks_for
 from tauslab.decomposition.ranks.job import prepare
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.stopping import stop_in_order
+from tauslab.formats.read import is_hybrid_file
 from tauslab.model.network.molecules import as_chosen
 from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Network
 from tauslab.options.dask import dask_options
 from tauslab.options.ensemble import Options
+from tauslab.options.hybrid import HybridFlags
 from tauslab.options.keywords import (
     AnswerFlags,
     CrossCheckFlag,
@@ -46,8 +49,8 @@ from tauslab.store.results.validity import warning_of
 
 # Of whose options the arguments are made.
 OPTIONS = (
-    NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, Partitioned, Langevin, CPU, ExecutorFlags,
-    Dask, Output, AnswerFlags, CrossCheckFlag, TimeLimitFlag,
+    NetworkKeywords, HybridFlags, MoleculesFlag, SSA, TauLeaping, ODE, Partitioned, Langevin, CPU,
+    ExecutorFlags, Dask, Output, AnswerFlags, CrossCheckFlag, TimeLimitFlag,
 )  # fmt: skip
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
@@ -64,6 +67,13 @@ def process_run(arguments: argparse.Namespace) -> None:
             print("\n".join(lines))
         return
     arguments.quiet = arguments.quiet or arguments.json
+    if arguments.model.suffix.lower() == ".toml" and is_hybrid_file(arguments.model):
+        from tauslab.cli.commands.hybrid import run_hybrid_file
+
+        run_hybrid_file(arguments)
+        return
+    if of_hybrids := given_options(arguments, HybridFlags):
+        raise ConfigError(f"{opt(min(of_hybrids))}: {arguments.model} is no hybrid: leave it out")
     comm = ranks_for(arguments.executor)
     if arguments.executor != "dask":
         prepare(arguments.device, comm)

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"
 WEIGHTED, SPLITTING, FILTER = "weighted_ensemble", "multilevel_splitting", "particle_filter"
 SENSITIVITY, POPULATION, FILTERS = "sensitivity", "population", "particle_filters"
-CHAINS, CME = "pmmh", "cme"
+CHAINS, CME, HYBRID = "pmmh", "cme", "hybrid"
 # What files hold that are no ensembles, by method.
 OTHER_KINDS = {
     METHOD_OF_LATTICES: "a lattice run", METHOD_OF_DBNS: "a dynamic Bayesian network",
     WEIGHTED: "a rare event", SPLITTING: "a rare event", FILTER: "a filtered trajectory",
     FILTERS: "filtered trajectories", SENSITIVITY: "derivatives of means",
     POPULATION: "a population of cells", CHAINS: "chains of parameters",
-    CME: "the distribution of a network",
+    CME: "the distribution of a network", HYBRID: "a hybrid of several parts",
 }  # fmt: skip
 # Formats of the files that `tauslab.store.state` writes.
 _PARTICLES = "tauslab particles"  # of filters, and of `Ensemble.save`
-_CHECKPOINTS = (_PARTICLES, "tauslab chains", "tauslab rare events")
+_CHECKPOINTS = (_PARTICLES, "tauslab chains", "tauslab rare events", "tauslab hybrid")
 _RESULTS = (".h5",)
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 

@@ -83,6 +83,12 @@ class ArrayResult(Hinting, ABC):
         """Attributes of the root of a file; ``method`` is one of `_METHODS`."""
 
     @classmethod
+    def axes_of(cls, names: Collection[str]) -> Mapping[str, str]:
+        """Axes of each array, by the names of all that there are."""
+        del names
+        return cls._AXES
+
+    @classmethod
     @abstractmethod
     def _of(cls, stored: State) -> Self:
         """The result that a file holds."""
@@ -103,7 +109,8 @@ class ArrayResult(Hinting, ABC):
             It cannot be written.
         """
         require_result_name(Path(path))
-        arrays, axes = self._recorded(), self._AXES
+        arrays = self._recorded()
+        axes = self.axes_of(arrays)
 
         def attach(file: h5py.File) -> None:
             for name in arrays:
@@ -138,12 +145,13 @@ class ArrayResult(Hinting, ABC):
                 sealed = SealedFile(path, file)
                 for name in sealed.names:
                     sealed.require(name)
-            for name in cls._AXES:
+            known = cls.axes_of(sealed.names)
+            for name in known:
                 if name not in sealed.names and name not in cls._OPTIONAL:
                     raise sealed.damaged(f"it has no /{name}")
-            arrays = {name: _values(file[name]) for name in cls._AXES if name in sealed.names}
+            arrays = {name: _values(file[name]) for name in known if name in sealed.names}
         result = cls._of(State(path, attributes, arrays))
-        object.__setattr__(result, "_absent", cls._AXES.keys() - arrays)  # classes are frozen
+        object.__setattr__(result, "_absent", known.keys() - arrays)  # classes are frozen
         return result
 
     def _recorded(self) -> dict[str, Array]:
@@ -171,8 +179,9 @@ class ArrayResult(Hinting, ABC):
         """All arrays by name as an `xarray.Dataset`, with numbers and texts as attributes."""
         import xarray
 
-        axes = self._AXES
-        arrays = {n: (_axes(axes[n], values), values) for n, values in self.arrays().items()}
+        found = self.arrays()
+        axes = self.axes_of(found)
+        arrays = {n: (_axes(axes[n], values), values) for n, values in found.items()}
         return xarray.Dataset(
             {name: one for name, one in arrays.items() if axes[name] != name},
             coords={name: one for name, one in arrays.items() if axes[name] == name},

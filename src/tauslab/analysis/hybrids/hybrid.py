@@ -1,0 +1,427 @@
+"""`tauslab.Hybrid`: parts that step together, and the links between them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from tauslab.analysis.hybrids.clock import Interval, ticks_of
+from tauslab.analysis.hybrids.links import (
+    OVER,
+    Bill,
+    Drive,
+    Formula,
+    Quantity,
+    Share,
+    address,
+    amounts_of,
+    events,
+    filled,
+    matching,
+    rows_of,
+)
+from tauslab.analysis.hybrids.outlook import links_of
+from tauslab.analysis.hybrids.parts import Change, PartModel, parameter_of_rate, rates_of
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.unknown import checks_keywords
+from tauslab.formats.read import read
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.names import check_name
+from tauslab.model.network.counts import some
+from tauslab.model.network.network import Network
+from tauslab.options.methods import Method, MethodWord, method_of
+
+
+class Hybrid:
+    """Parts of a model that step together, each by its own method: what whole cells need.
+
+    A part is a network by ``ssa``, ``tau`` or ``ode``, a lattice, or a function. Parts exchange
+    quantities by links, at times that are whole multiples of a tick. A hybrid is a model:
+    `tauslab.run` runs it.
+
+    Parameters
+    ----------
+    name
+        Of the model.
+    tick
+        Base of the clock, in the time of the model: every interval is a whole multiple. By default
+        the shortest ``every``.
+    seed
+        64 bits, where `tauslab.run` is given none; drawn by default. A part draws from a stream of
+        its own, which other parts do not change.
+    t_end
+        End, where `tauslab.run` is given none.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> gene = ts.Network("gene")
+    >>> gene.add_species("on", 0)
+    >>> gene.add_species("off", 1)
+    >>> gene.add_reaction("off -> on", rate=0.02)
+    >>> gene.add_reaction("on -> off", rate=0.03)
+    >>> rna = ts.Network("rna")
+    >>> rna.add_species("M", 0)
+    >>> rna.add_parameter("k", 0.0)
+    >>> rna.add_rate("M", "k - 0.01 * M")
+    >>> cell = ts.Hybrid("cell", seed=1)
+    >>> cell.add_part("gene", gene, every=5.0)
+    >>> cell.add_part("rna", rna, method="ode", every=5.0)
+    >>> cell.drive("rna.k", "5 * gene.on")
+    >>> result = ts.run(cell, t_end=100, n=10, device="cpu", pilot=0)
+    >>> result.values("rna.M").shape
+    (10, 21)
+    """
+
+    @checks_keywords
+    def __init__(
+        self,
+        name: str = "hybrid",
+        *,
+        tick: float | None = None,
+        seed: int | None = None,
+        t_end: float | None = None,
+    ) -> None:
+        check_name(name, "the name of a hybrid")
+        self.name, self.seed, self.t_end = name, seed, t_end
+        self._tick = tick
+        self.parts: dict[str, PartModel] = {}
+        self._every: dict[str, tuple[float | None, float | None]] = {}
+        self.record: dict[str, tuple[str, ...]] = {}
+        self.drives: list[Drive] = []
+        self.shares: list[Share] = []
+        self.bills: list[Bill] = []
+        self.rates: dict[str, dict[str, str]] = {}  # parameter by reaction, by part
+
+    # ---------------------------------------------------------------- parts
+
+    @checks_keywords
+    def add_part(  # noqa: PLR0913 - keywords
+        self,
+        name: str,
+        model: Network | Lattice | str | os.PathLike[str] | Change,
+        *,
+        method: MethodWord | Method | None = None,
+        every: float | None = None,
+        sample: float | None = None,
+        record: tuple[str, ...] | list[str] | None = None,
+        values: Mapping[str, float | npt.ArrayLike] | None = None,
+        parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+        max_steps: int | None = None,
+    ) -> None:
+        """Add a part.
+
+        Parameters
+        ----------
+        name
+            Letters, digits and underscores: ``name.quantity`` stands for a quantity of it.
+        model
+            A network or a lattice, or its file; or a function ``f(t, dt, values) -> changes`` of
+            arrays ``[cell]`` by name, which depends on its arguments alone.
+        method
+            ``ssa``, ``tau`` or ``ode``, or their settings; not of lattices.
+        every
+            Time between exchanges; the tick by default. Without links it has no effect.
+        sample
+            Time between its samples; `every` by default.
+        record
+            Names that are recorded; all by default.
+        values
+            Of a function: its quantities at the start, one value for all cells, or ``[cell]``.
+        parameters, max_steps
+            As of `tauslab.Ensemble`.
+
+        Raises
+        ------
+        ConfigError
+            The name is taken, or an argument is not allowed.
+        """
+        check_name(name, "the name of a part")
+        if name in self.parts:
+            raise ConfigError(f"part {name} is defined twice")
+        if isinstance(model, str | os.PathLike):
+            model = read(Path(model))
+        options = {"method": method, "parameters": parameters, "max_steps": max_steps}
+        if not isinstance(model, Network | Lattice):
+            if not callable(model) or any(value is not None for value in options.values()):
+                raise ConfigError(
+                    f"part {name} takes a network, a lattice, or a function without method=, "
+                    "parameters= and max_steps="
+                )
+            options = {"values": dict(values or {})}
+        elif values is not None:
+            raise ConfigError(f"part {name}: values= is of functions: use parameters=")
+        else:
+            method_of(method)
+        options = {key: value for key, value in options.items() if value is not None}
+        made = PartModel(name, model, options)
+        for one in record or ():
+            made.require(one, "record=")
+        self.parts[name] = made
+        self._every[name] = (every, sample)
+        self.record[name] = tuple(record) if record is not None else made.quantities
+
+    # ---------------------------------------------------------------- links
+
+    @checks_keywords
+    def drive(
+        self, target: str, formula: float | str, *, over: str = "mean", for_each: Any = None
+    ) -> None:
+        """Let a parameter of a part follow a formula over quantities of other parts.
+
+        Parameters
+        ----------
+        target
+            ``part.parameter``; of a function one of its quantities.
+        formula
+            As of rate laws, with ``part.quantity`` for a species, a rule or a parameter,
+            ``part.sum(P_*)`` for a sum of names, ``part.volume(type)`` for litres of a lattice.
+        over
+            ``mean``: means over the interval, where the other part is already past it; ``start``
+            and ``end``: its values there. Parts that act on each other in a circle see the values
+            of the moment.
+        for_each
+            Columns by name, or a `pandas.DataFrame`: a link for each row, whose values stand for
+            names in braces, as in ``"0.5 * space.P_{gene}"``.
+
+        Raises
+        ------
+        ConfigError
+            A name is of no part, or the formula is none.
+        """
+        one_of("over", over, OVER)
+        for row in rows_of(for_each):
+            to = address(filled(target, row), "the target of a drive")
+            made = self._part(to.part, "drive")
+            if to.name not in (made.quantities if made.is_function else made.parameters):
+                known = made.quantities if made.is_function else made.parameters
+                raise ConfigError(
+                    f"drive: {to} is no parameter; part {to.part} has {some(dict.fromkeys(known))}"
+                )
+            self._drive(Drive(to.part, to.name, self._formula(filled(formula, row)), over))
+
+    @checks_keywords
+    def share(
+        self, first: str, second: str, *, volume: float | str = 1.0, for_each: Any = None
+    ) -> None:
+        """Let two species be one pool, which both parts change: changes are added.
+
+        Parameters
+        ----------
+        first, second
+            ``part.species``. The pool begins as the first has it.
+        volume
+            Units of the first for one of the second, a number or a formula: with a concentration
+            as the second, Avogadro's number times the volume.
+        for_each
+            As of `drive`.
+
+        Raises
+        ------
+        ConfigError
+            A species is of no part, or nothing may change it.
+        """
+        for row in rows_of(for_each):
+            ends = [address(filled(one, row), "what is shared") for one in (first, second)]
+            for end in ends:
+                self._require_pool(end, "share")
+            scale = None if volume == 1.0 else self._formula(filled(volume, row))
+            self.shares.append(Share(ends[0], ends[1], scale))
+
+    @checks_keywords
+    def bill(self, events: str, pools: Mapping[str, Any], *, for_each: Any = None) -> None:
+        """Let reactions of a part cost units of pools, which owe what they cannot pay.
+
+        Parameters
+        ----------
+        events
+            ``part.fired(name_*)``: reactions by pattern; commas separate several.
+        pools
+            Units of an event by ``part.species``: a number, one for each reaction, or a mapping by
+            reaction.
+        for_each
+            As of `drive`.
+
+        Raises
+        ------
+        ConfigError
+            No reaction fits, or a pool is none.
+        """
+        self._add_bills(events, pools, for_each, 1)
+
+    @checks_keywords
+    def credit(self, events: str, pools: Mapping[str, Any], *, for_each: Any = None) -> None:
+        """Let reactions of a part give units to pools; arguments as of `bill`."""
+        self._add_bills(events, pools, for_each, -1)
+
+    @checks_keywords
+    def set_rate(
+        self, pattern: str, formula: float | str, *, over: str = "mean", for_each: Any = None
+    ) -> None:
+        """Let rate constants of reactions follow a formula; in it, ``k`` is that of the model.
+
+        Parameters
+        ----------
+        pattern
+            ``part.name_*``: reactions by pattern.
+        formula, over, for_each
+            As of `drive`.
+
+        Raises
+        ------
+        ConfigError
+            No reaction fits, or one has no rate constant.
+        """
+        one_of("over", over, OVER)
+        for row in rows_of(for_each):
+            to = address(filled(pattern, row), "the reactions of a rate")
+            made = self._part(to.part, "set_rate")
+            for name in self._reactions(made, to.name):
+                own = {name: parameter_of_rate(name)}
+                constant = rates_of(made, own).get(own[name])
+                if constant is None:
+                    raise ConfigError(f"set_rate: rates of part {to.part} cannot be set")
+                read = self._formula(filled(formula, row), {"k": constant})
+                self._drive(Drive(to.part, own[name], read, over))
+                self.rates.setdefault(to.part, {}).update(own)
+
+    # ---------------------------------------------------------------- looking
+
+    @property
+    def tick(self) -> float:
+        """Base of the clock.
+
+        Raises
+        ------
+        ConfigError
+            Neither it nor an interval is given, or it is not above 0.
+        """
+        given = [every for every, _ in self._every.values() if every is not None]
+        if self._tick is None and not given:
+            raise ConfigError(f"hybrid {self.name} has no clock: give tick=, or every= of a part")
+        found = float(min(given) if self._tick is None else self._tick)
+        if not 0 < found < float("inf"):
+            raise ConfigError(f"the tick of hybrid {self.name} is {found:g}: it must be above 0")
+        return found
+
+    def intervals(self, halvings: int = 0) -> dict[str, Interval]:
+        """Half ticks between exchanges and between samples of each part.
+
+        With `halvings` the tick is as many times halved, and samples keep their times.
+
+        Raises
+        ------
+        ConfigError
+            One is no whole multiple of the tick.
+        """
+        tick, found, linked = self.tick, {}, self.linked
+        for name, (every, sample) in self._every.items():
+            step = 1 if every is None else ticks_of(every, tick, f"part {name}: every=")
+            look = step if sample is None else ticks_of(sample, tick, f"part {name}: sample=")
+            if name not in linked:  # nothing is exchanged: it steps from sample to sample
+                found[name] = Interval(2 * look << halvings, 2 * look << halvings)
+                continue
+            if look % step:
+                raise ConfigError(
+                    f"part {name}: sample= {sample:g} is not a whole multiple of its every="
+                )
+            found[name] = Interval(2 * step, 2 * look << halvings)
+        return found
+
+    def acting(self) -> list[tuple[str, str]]:
+        """Pairs of parts of which the first acts on the second."""
+        pairs = [(p, one.part) for one in self.drives for p in one.formula.parts]
+        for share in self.shares:
+            pairs += [(share.first.part, share.second.part), (share.second.part, share.first.part)]
+            ends = (share.first.part, share.second.part)
+            pairs += [(p, to) for p in (share.volume.parts if share.volume else ()) for to in ends]
+        return pairs + [(one.part, pool.part) for one in self.bills for pool in one.amounts]
+
+    def check(self) -> list[str]:
+        """Each link in words: units, and its interval times the fastest rate of what it reads."""
+        return links_of(self, self.intervals(), self.tick)
+
+    def first_cells(self, n: int) -> Hybrid:
+        """A copy whose values of each cell are those of the first n."""
+        made = copy(self)
+        made.parts = {name: part.first_cells(n) for name, part in self.parts.items()}
+        return made
+
+    def __repr__(self) -> str:
+        """One line."""
+        links = len(self.drives) + len(self.shares) + len(self.bills)
+        return f"<Hybrid {self.name}: {', '.join(self.parts) or 'no parts'}; {links} links>"
+
+    # ---------------------------------------------------------------- inside
+
+    @property
+    def linked(self) -> set[str]:
+        """Names of parts with links."""
+        bills = {pool.part for one in self.bills for pool in one.amounts}
+        bills |= {one.part for one in self.bills}
+        return (
+            bills
+            | {name for pair in self.acting() for name in pair}
+            | {one.part for one in self.drives}
+        )
+
+    def _part(self, name: str, what: str) -> PartModel:
+        if name not in self.parts:
+            raise ConfigError(f"{what}: there is no part {name!r}; parts: {some(self.parts)}")
+        return self.parts[name]
+
+    def _formula(self, given: float | str, numbers: Mapping[str, float] | None = None) -> Formula:
+        """A formula whose names are all of parts."""
+        found = Formula.of(given, numbers)
+        for one in found.quantities.values():
+            made = self._part(one.part, repr(found.text))
+            if one.name == "volume" and one.inside is not None:
+                made.volume(one.inside)
+            elif one.inside is not None:
+                if not matching(one.inside, made.quantities):
+                    raise ConfigError(f"{found.text!r}: no quantity of {one.part} fits {one}")
+            else:
+                made.require(one.name, repr(found.text))
+        return found
+
+    def _drive(self, one: Drive) -> None:
+        if any((one.part, one.name) == (other.part, other.name) for other in self.drives):
+            raise ConfigError(f"{one.part}.{one.name} follows two formulas")
+        if one.part in one.formula.parts:
+            raise ConfigError(
+                f"{one}: a part that follows itself needs no link: write it into its model"
+            )
+        self.drives.append(one)
+
+    def _require_pool(self, end: Quantity, what: str) -> None:
+        made = self._part(end.part, what)
+        made.require(end.name, what)
+        if not made.changeable(end.name):
+            raise ConfigError(
+                f"{what}: {end} is no species that reactions change: a parameter follows by drive"
+            )
+
+    def _reactions(self, made: PartModel, pattern: str) -> list[str]:
+        found = matching(pattern, made.reactions)
+        if not found:
+            raise ConfigError(
+                f"no reaction of part {made.name} fits {pattern!r}; it has "
+                f"{some(dict.fromkeys(made.reactions)) or 'none'}"
+            )
+        return found
+
+    def _add_bills(self, text: str, pools: Mapping[str, Any], for_each: Any, sign: int) -> None:
+        for row in rows_of(for_each):
+            part, pattern = events(filled(text, row))
+            reactions = self._reactions(self._part(part, "bill"), pattern)
+            amounts = {}
+            for name, units in pools.items():
+                pool = address(filled(name, row), "a pool")
+                self._require_pool(pool, "bill")
+                amounts[pool] = amounts_of(filled(units, row), reactions, f"{text} to {pool}")
+            self.bills.append(Bill(part, pattern, tuple(reactions), amounts, sign))

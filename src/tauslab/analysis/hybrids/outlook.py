@@ -1,0 +1,89 @@
+"""What is said of the links of a hybrid before it runs: units, and interval times fastest rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tauslab.analysis.hybrids.clock import Interval
+from tauslab.analysis.hybrids.links import Bill, Drive, Quantity, Share
+from tauslab.analysis.hybrids.parts import PartModel
+from tauslab.base.errors import TauslabError
+from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.network.network import Network
+
+
+class Links(Protocol):
+    """Parts and links of a `tauslab.Hybrid`."""
+
+    @property
+    def parts(self) -> Mapping[str, PartModel]: ...  # noqa: D102
+    @property
+    def drives(self) -> Sequence[Drive]: ...  # noqa: D102
+    @property
+    def shares(self) -> Sequence[Share]: ...  # noqa: D102
+    @property
+    def bills(self) -> Sequence[Bill]: ...  # noqa: D102
+
+
+def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> list[str]:
+    """Each link in words, with units, and its interval times the fastest rate of what it reads."""
+    lines = []
+    flows = {name: _relative_flows(made.model) for name, made in links.parts.items()}
+
+    def fastest(quantities: Iterable[Quantity], part: str) -> str:
+        length = intervals[part].step * tick / 2
+        known = [flows[q.part].get(q.name) for q in quantities]
+        rates = [rate for rate in known if rate is not None]
+        if not rates:
+            return "rate not known at the start"
+        return f"interval x fastest rate {length * max(rates):.3g}"
+
+    for drive in links.drives:
+        own = drive.formula.quantities.values()
+        lines.append(f"drive {drive} [{_units(links.parts, own)}]: {fastest(own, drive.part)}")
+    for share in links.shares:
+        ends = (share.first, share.second)
+        lines.append(
+            f"share {share} [{_units(links.parts, ends)}]: {fastest(ends, share.first.part)}"
+        )
+    for bill in links.bills:
+        word = "bill" if bill.sign > 0 else "credit"
+        units = _units(links.parts, bill.amounts)
+        lines.append(f"{word} {bill} [{units}]: {fastest(bill.amounts, bill.part)}")
+    return lines
+
+
+def _units(parts: Mapping[str, PartModel], quantities: Iterable[Quantity]) -> str:
+    """Units of the parts that are read."""
+    named: dict[str, str] = {}
+    for one in quantities:
+        model = parts[one.part].model
+        unit = "as the function has it"
+        if isinstance(model, Network):
+            unit = model.amount_unit if parts[one.part].real else model.count_unit
+        elif not parts[one.part].is_function:
+            unit = "particles"
+        named[one.part] = unit
+    return ", ".join(f"{part}: {unit}" for part, unit in named.items()) or "numbers"
+
+
+def _relative_flows(model: Any) -> Mapping[str, float]:
+    """Gross change per time of each species at the start, in parts of its amount (at least 1)."""
+    if not isinstance(model, Network):
+        return {}
+    try:
+        values = model.parameter_values()
+        values |= model.initial_amounts(values)
+        for name, tree in model.rule_expressions().items():
+            values[name] = evaluate(tree, values)
+        flows = dict.fromkeys(model.species, 0.0)
+        for reaction in model.reactions:
+            rate = abs(evaluate(reaction.law, {**values, "time": 0.0}))
+            for name, count in reaction.net_change().items():
+                flows[name] += abs(count) * rate
+        for name, tree in model.rates.items():
+            flows[name] += abs(evaluate(tree, {**values, "time": 0.0}))
+    except TauslabError:  # of amounts that are drawn, or look back
+        return {}
+    return {name: flow / max(1.0, abs(values[name])) for name, flow in flows.items()}

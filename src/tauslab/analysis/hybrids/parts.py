@@ -1,0 +1,453 @@
+"""Parts of a hybrid while it runs: an ensemble of particles, or a function of the user."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tauslab.analysis.hybrids.links import matching
+from tauslab.analysis.particles.ensemble import Ensemble
+from tauslab.analysis.particles.motions.lattice import region_names
+from tauslab.analysis.particles.store import StoredParticles
+from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.model.expressions.expression import Expression, Number, Symbol, call
+from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.mass_action import recognise
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.counts import some
+from tauslab.model.network.network import Network
+from tauslab.model.network.parts import Reaction
+from tauslab.options.methods import ODE, method_of
+from tauslab.store.state import State
+
+Change: TypeAlias = Callable[[float, float, Mapping[str, FloatArray]], Mapping[str, Any]]
+
+_OF_CELLS = "parameters", "values"  # options whose values may differ between cells
+
+
+@dataclass(frozen=True)
+class PartModel:
+    """What a part is made of.
+
+    Parameters
+    ----------
+    model
+        A network, a lattice, or a function ``f(t, dt, values) -> changes``.
+    options
+        Keywords of `tauslab.Ensemble`; of a function ``values``, its quantities at the start.
+    """
+
+    name: str
+    model: Network | Lattice | Change
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def real(self) -> bool:
+        """Return whether its quantities are amounts, and no counts."""
+        return self.is_function or isinstance(method_of(self.options.get("method")), ODE)
+
+    @property
+    def is_function(self) -> bool:
+        """Return whether it is a function of the user."""
+        return not isinstance(self.model, Network | Lattice)
+
+    @property
+    def reactions(self) -> tuple[str, ...]:
+        """Names of its reactions."""
+        if self.is_function:
+            return ()
+        return tuple(one.name for one in self.model.reactions)  # type: ignore[union-attr]
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Values of its parameters."""
+        if isinstance(self.model, Network):
+            return self.model.parameter_values()
+        return self.model.parameter_values() if isinstance(self.model, Lattice) else {}
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Names of what changes, or is computed of it."""
+        if isinstance(self.model, Network):
+            rules = (name for name, rule in self.model.rules.items() if rule.recorded)
+            return (*self.model.species, *rules)
+        if isinstance(self.model, Lattice):
+            return (*self.model.species, *region_names(self.model))
+        return tuple(self.options.get("values", {}))
+
+    @property
+    def of_cells(self) -> bool:
+        """Return whether cells have values of their own."""
+        given = (self.options.get(name, {}).values() for name in _OF_CELLS)
+        return any(np.ndim(value) for values in given for value in values)
+
+    def first_cells(self, n: int) -> PartModel:
+        """The part with the values of the first n cells."""
+        cut = {
+            name: {k: np.asarray(v)[:n] if np.ndim(v) else v for k, v in self.options[name].items()}
+            for name in _OF_CELLS
+            if name in self.options
+        }
+        return replace(self, options={**self.options, **cut})
+
+    def whole(self, name: str) -> bool:
+        """Return whether a quantity is a count."""
+        of_rates = isinstance(self.model, Network) and name in self.model.rates
+        return not self.real and not of_rates
+
+    def changeable(self, name: str) -> bool:
+        """Return whether a quantity is a state that others may change too."""
+        if isinstance(self.model, Network):
+            return name in self.model.species and not self.model.species[name].fixed
+        if isinstance(self.model, Lattice):
+            return name in self.model.species
+        return name in self.quantities
+
+    def require(self, name: str, what: str) -> None:
+        """Refuse what the part does not have.
+
+        Raises
+        ------
+        ConfigError
+            It is neither a quantity nor a parameter.
+        """
+        if name not in self.quantities and name not in self.parameters:
+            known = some(dict.fromkeys([*self.quantities, *self.parameters]))
+            raise ConfigError(f"{what}: part {self.name} has no {name!r}; it has {known}")
+
+    def volume(self, inside: str) -> float:
+        """Volume of sites of a type, or of all, of a lattice, in litres.
+
+        Raises
+        ------
+        ConfigError
+            The part is no lattice, or has no such type of site.
+        """
+        model = self.model
+        if not isinstance(model, Lattice):
+            raise ConfigError(f"{self.name}.volume({inside}): {self.name} is no lattice")
+        types = model.type_names
+        chosen = matching(inside or "*", types)
+        if not chosen:
+            raise ConfigError(f"{self.name} has no site type {inside!r}; it has {', '.join(types)}")
+        sites = model.sites.planes(0, model.shape[0])
+        among = np.isin(sites, [types.index(one) for one in chosen])
+        return int(among.sum()) * model.site_volume * 1e3
+
+
+class Part(ABC):
+    """States of a part for n cells, all of which are at its own time."""
+
+    def __init__(self, made: PartModel, n: int) -> None:
+        self.made, self.n = made, n
+
+    @property
+    @abstractmethod
+    def alive(self) -> BoolArray:
+        """Which cells have not ended, bool ``[cell]``."""
+
+    @abstractmethod
+    def values(self, names: Sequence[str]) -> FloatArray:
+        """Values f64 ``[cell, name]``; NaN of cells that have ended. Collective."""
+
+    @abstractmethod
+    def put(self, values: Mapping[str, FloatArray]) -> None:
+        """Give quantities and parameters values ``[cell]``."""
+
+    @abstractmethod
+    def advance(self, t: float) -> None:
+        """Move to time t."""
+
+    @abstractmethod
+    def stored(self) -> dict[str, Any]:
+        """All that it goes on from, as arrays by name. Collective."""
+
+    @abstractmethod
+    def take_up(self, state: State) -> None:
+        """Go on from what `stored` gave."""
+
+    def fired(self) -> FloatArray:
+        """Events ``[cell, counted reaction]`` since the last call."""
+        return np.zeros((self.n, 0))
+
+    def integrals(self, names: Sequence[str]) -> FloatArray | None:
+        """Integrals over time ``[cell, name]`` since the start; None where only ends are known."""
+        del names
+        return None
+
+    def close(self) -> None:  # noqa: B027 - a function holds nothing
+        """Give the device back."""
+
+
+class FunctionPart(Part):
+    """A function of the user: quantities, to which its changes are added."""
+
+    def __init__(self, made: PartModel, n: int) -> None:
+        super().__init__(made, n)
+        self._t = 0.0
+        given = made.options.get("values", {})
+        self._values = {name: _each(value, n) for name, value in given.items()}
+
+    @property
+    def alive(self) -> BoolArray:
+        """Cells whose quantities are numbers."""
+        finite = [np.isfinite(one) for one in self._values.values()]
+        return np.asarray(np.logical_and.reduce(finite, axis=0), bool)
+
+    def values(self, names: Sequence[str]) -> FloatArray:
+        """As of `Part`."""
+        if not names:
+            return np.zeros((self.n, 0))
+        return np.stack([self._values[name] for name in names], axis=1)
+
+    def put(self, values: Mapping[str, FloatArray]) -> None:
+        """As of `Part`."""
+        for name, value in values.items():
+            self._values[name] = np.asarray(value, np.float64).copy()
+
+    def advance(self, t: float) -> None:
+        """Add the changes of the function from its time to `t`.
+
+        Raises
+        ------
+        ConfigError
+            It changes what it does not have, or not to one number a cell.
+        """
+        assert callable(self.made.model)
+        copies = {name: value.copy() for name, value in self._values.items()}
+        for name, change in self.made.model(self._t, t - self._t, copies).items():
+            if name not in self._values or np.shape(change) not in ((), (self.n,)):
+                raise ConfigError(
+                    f"the function of part {self.made.name} must change its own quantities by one "
+                    f"number a cell, and gives {name!r} of shape {np.shape(change)}"
+                )
+            self._values[name] = self._values[name] + change
+        self._t = t
+
+    def stored(self) -> dict[str, Any]:
+        """As of `Part`."""
+        return {"time": np.array(self._t), **{f"values/{k}": v for k, v in self._values.items()}}
+
+    def take_up(self, state: State) -> None:
+        """As of `Part`."""
+        self._t = state.real("time")
+        own = state.below("values")
+        self._values = {k: own.take(k, np.float64, self.n, nan=True) for k in self._values}
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What links ask of a part: names to integrate, reactions to count, rates to give."""
+
+    integrals: tuple[str, ...] = ()
+    reactions: tuple[str, ...] = ()
+    rates: Mapping[str, str] = field(default_factory=dict)  # parameter by reaction
+    driven: tuple[str, ...] = ()  # names of parameters that follow formulas
+
+
+class EnsemblePart(Part):
+    """Particles of a network, moved by ``ssa``, ``tau`` or ``ode``, or lattices.
+
+    Of equations integrals and counters are quantities of the network itself: the integral of x has
+    the rate x, and a counted reaction makes one more of its counter.
+    """
+
+    def __init__(
+        self, made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, comm: Any
+    ) -> None:
+        super().__init__(made, n)
+        model = made.model
+        assert isinstance(model, Network | Lattice)
+        self._integrals = watch.integrals if made.real else ()
+        self._reactions = watch.reactions
+        if isinstance(model, Network):
+            model = self._watched(model, watch)
+        else:
+            model = _with_rates(model, watch.rates)
+        options = dict(made.options)
+        if isinstance(model, Network) and watch.reactions and not made.real:
+            options["count_reactions"] = watch.reactions
+        parameters = dict(options.pop("parameters", None) or {})
+        known = {**made.parameters, **rates_of(made, watch.rates)}
+        for name in watch.driven:  # a column from the start, so that one kernel serves all
+            parameters[name] = _each(parameters.get(name, known[name]), n)
+        self.particles = Ensemble(
+            model, n, seed=seed, device=device, parameters=parameters, comm=comm, **options
+        )
+        self._counted = np.zeros((n, len(self._reactions)))
+
+    def _watched(self, network: Network, watch: Watch) -> Network:
+        """A copy of the network with what links need beside it."""
+        own = replace(
+            network, species=dict(network.species), parameters=dict(network.parameters),
+            reactions=list(network.reactions), rates=dict(network.rates),
+            features=list(network.features),
+        )  # fmt: skip
+        for reaction, parameter in watch.rates.items():
+            place = [one.name for one in own.reactions].index(reaction)
+            own.parameters[parameter] = Number(rate_constant(own, own.reactions[place]))
+            own.reactions[place] = _with_rate(own, own.reactions[place], parameter)
+        counters = {name: f"fired__{name}" for name in watch.reactions if self.made.real}
+        for name in counters.values():
+            own.add_species(name)
+        own.reactions = [
+            replace(one, products={**one.products, counters[one.name]: 1})
+            if one.name in counters
+            else one
+            for one in own.reactions
+        ]
+        for name in self._integrals:
+            own.add_species(f"integral__{name}")
+            own.add_rate(f"integral__{name}", name)
+        return own
+
+    @property
+    def alive(self) -> BoolArray:
+        """As of `Part`."""
+        return self.particles.alive
+
+    def values(self, names: Sequence[str]) -> FloatArray:
+        """As of `Part`."""
+        return self.particles.values(list(names)) if names else np.zeros((self.n, 0))
+
+    def put(self, values: Mapping[str, FloatArray]) -> None:
+        """As of `Part`."""
+        if values:
+            self.particles.set(values)
+
+    def advance(self, t: float) -> None:
+        """As of `Part`."""
+        self.particles.advance(t)
+
+    def fired(self) -> FloatArray:
+        """As of `Part`."""
+        if not self.made.real:
+            names = self.particles.reaction_names
+            found = self.particles.fired()[:, [names.index(one) for one in self._reactions]]
+            return np.maximum(found, 0).astype(np.float64)
+        now = np.nan_to_num(self.values([f"fired__{name}" for name in self._reactions]))
+        before, self._counted = self._counted, now
+        return np.maximum(now - before, 0.0)
+
+    def integrals(self, names: Sequence[str]) -> FloatArray | None:
+        """As of `Part`."""
+        if not set(names) <= set(self._integrals):
+            return None
+        return self.values([f"integral__{name}" for name in names])
+
+    def stored(self) -> dict[str, Any]:
+        """As of `Part`."""
+        kept = self.particles.stored()
+        return {
+            "counted": self._counted,
+            "status": kept.status, "log_weights": kept.log_weights, "time": np.array(kept.time),
+            "round": np.array(kept.round), "resamplings": np.array(kept.resamplings),
+            **{f"rows/{name}": row for name, row in kept.rows.items()},
+            **{f"state/{name}": array for name, array in kept.state.items()},
+        }  # fmt: skip
+
+    def take_up(self, state: State) -> None:
+        """As of `Part`."""
+        now = self.particles.stored()
+        rows = state.below("rows")
+        kept = StoredParticles(
+            state=state.below("state"), status=state.take("status", np.uint8, self.n),
+            log_weights=state.take("log_weights", np.float64, self.n),
+            rows={k: rows[k] if rows[k].ndim else float(rows[k]) for k in rows},
+            initial=now.initial, time=state.real("time", 0.0), round=state.whole("round"),
+            resamplings=state.whole("resamplings"), seed=now.seed, method=now.method,
+            settings=now.settings, max_steps=now.max_steps, counted=now.counted,
+        )  # fmt: skip
+        self.particles.go_on(state.path, kept)
+        self._counted = state.take("counted", np.float64, self.n, len(self._reactions))
+
+    def close(self) -> None:
+        """As of `Part`."""
+        self.particles.close()
+
+
+def parameter_of_rate(reaction: str) -> str:
+    """Name of the parameter that holds the rate of a reaction which follows a formula."""
+    return f"rate__{reaction}"
+
+
+def rates_of(made: PartModel, rates: Mapping[str, str]) -> dict[str, float]:
+    """Rate constants of the model by the parameters that hold them."""
+    model = made.model
+    if isinstance(model, Network):
+        own = {one.name: one for one in model.reactions}
+        return {to: rate_constant(model, own[name]) for name, to in rates.items()}
+    if isinstance(model, Lattice):
+        constants = {one.name: one.rate for one in model.reactions}
+        values = model.parameter_values()
+        return {to: evaluate(constants[name], values) for name, to in rates.items()}
+    return {}
+
+
+def rate_constant(network: Network, reaction: Reaction) -> float:
+    """Constant of a reaction with a rate.
+
+    Raises
+    ------
+    ConfigError
+        Its law is no mass action.
+    """
+    found = recognise(reaction.law, network.species)
+    if found is None:
+        raise ConfigError(
+            f"reaction {reaction.name} of {network.name} has no rate constant: drive a parameter "
+            "of its law"
+        )
+    combinations = math.prod(math.factorial(order) for order in found.orders.values())
+    return combinations * evaluate(found.constant, network.parameter_values())
+
+
+def _with_rate(network: Network, reaction: Reaction, parameter: str) -> Reaction:
+    """The reaction with a parameter in place of the number of its constant."""
+    found = recognise(reaction.law, network.species)
+    assert found is not None
+    law: Expression = Symbol(parameter)
+    limit: Expression = Symbol(parameter)
+    for name, order in found.orders.items():
+        for j in range(order):
+            law = call("mul", law, call("sub", Symbol(name), float(j)) if j else Symbol(name))
+            limit = call("mul", limit, Symbol(name))
+        if order > 1:
+            law = call("div", law, float(math.factorial(order)))
+            limit = call("div", limit, float(math.factorial(order)))
+    return replace(reaction, law=law, limit=None if reaction.limit is None else limit)
+
+
+def _with_rates(lattice: Lattice, rates: Mapping[str, str]) -> Lattice:
+    """A copy of a lattice with parameters in place of rates of some reactions."""
+    own = copy(lattice)
+    own.parameters = dict(lattice.parameters)
+    values = lattice.parameter_values()
+    own.reactions = []
+    for one in lattice.reactions:
+        if one.name in rates:
+            own.parameters[rates[one.name]] = Number(evaluate(one.rate, values))
+        rate = Symbol(rates[one.name]) if one.name in rates else one.rate
+        own.reactions.append(replace(one, rate=rate))
+    return own
+
+
+def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, comm: Any) -> Part:
+    """A part at its start."""
+    if made.is_function:
+        return FunctionPart(made, n)
+    return EnsemblePart(made, n, watch, seed=seed, device=device, comm=comm)
+
+
+def _each(value: Any, n: int) -> FloatArray:
+    """One value for all cells, or one of each, as ``[cell]``."""
+    if np.shape(value) not in ((), (n,)):
+        raise ConfigError(f"give one value or one per cell ({n}), not shape {np.shape(value)}")
+    return np.broadcast_to(np.asarray(value, np.float64), (n,)).copy()

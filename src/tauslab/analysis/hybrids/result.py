@@ -1,0 +1,298 @@
+"""Result of a hybrid: the series of each part at times of its own, accounts, and the pilot."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from tauslab.analysis.particles.sums import fixed_sum
+from tauslab.base.arrays import Array, FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.model.network.counts import some
+from tauslab.store.checking.opening import HYBRID
+from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.tables import ResultTable
+from tauslab.store.state import State
+from tauslab.views.states import plot_moments
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_LINES = 12
+_OF_PARTS = {"time": "time", "quantity": "quantity", "values": "trajectory time quantity"}
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Change of means where the interval was halved.
+
+    Attributes
+    ----------
+    names
+        Quantities, ``part.quantity``.
+    mean, halved
+        f64 ``[name]``: means over cells at the end of the pilot, as run and with half the interval.
+    error
+        f64 ``[name]``: standard error of their difference; NaN where one cell draws, and 0 where
+        nothing is drawn.
+    """
+
+    names: tuple[str, ...] = ()
+    mean: FloatArray = field(default_factory=lambda: np.zeros(0))
+    halved: FloatArray = field(default_factory=lambda: np.zeros(0))
+    error: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def change(self) -> FloatArray:
+        """Relative change ``[name]``."""
+        scale = np.maximum(np.abs(self.mean), np.abs(self.halved))
+        found: FloatArray = (self.halved - self.mean) / np.where(scale > 0, scale, 1.0)
+        return found
+
+    def large(self, least: float = 0.02) -> list[str]:
+        """Sentences on changes above `least` and above three standard errors."""
+        clear = np.abs(self.halved - self.mean) > 3 * self.error
+        return [
+            f"{name} changes by {change:+.2%}"
+            for name, change, sure in zip(self.names, self.change.tolist(), clear, strict=True)
+            if sure and abs(change) > least
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A part over time.
+
+    Attributes
+    ----------
+    time
+        f64 ``[time]``.
+    names
+        Quantities; ``X.paid``, ``X.debt`` and ``X.credit`` are accounts of the pool X.
+    values
+        f64 ``[trajectory, time, quantity]``; NaN of cells that have ended.
+    """
+
+    time: FloatArray
+    names: tuple[str, ...]
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class HybridResult(ArrayResult):
+    """Result of `tauslab.run` of a `Hybrid`.
+
+    Attributes
+    ----------
+    name, seed, tick, splitting
+        As given or drawn.
+    parts
+        A `Series` by name of the part, each at its own times.
+    pilot
+        What halving the interval changes.
+    links
+        Each link in words.
+    """
+
+    _METHODS = (HYBRID,)
+    _AXES: ClassVar = {
+        "trajectory": "trajectory", "part": "part", "link": "link", "pilot/name": "pilot/name",
+        **dict.fromkeys(("pilot/mean", "pilot/halved", "pilot/error"), "pilot/name"),
+    }  # fmt: skip
+
+    name: str
+    parts: Mapping[str, Series]
+    pilot: Pilot
+    links: tuple[str, ...]
+    seed: int
+    tick: float
+    splitting: str
+
+    @classmethod
+    def axes_of(cls, names: Collection[str]) -> Mapping[str, str]:
+        """Axes of the arrays of a file, whose parts it names."""
+        found = dict(cls._AXES)
+        for name in names:
+            group, _, last = name.rpartition("/")
+            if group.startswith("parts/") and last in _OF_PARTS:
+                axes = _OF_PARTS[last].split()
+                found[name] = " ".join(a if a == "trajectory" else f"{group}/{a}" for a in axes)
+        return found
+
+    @property
+    def n(self) -> int:
+        """Number of cells."""
+        return int(next(iter(self.parts.values())).values.shape[0])
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """All names, ``part.quantity``."""
+        return tuple(f"{name}.{one}" for name, own in self.parts.items() for one in own.names)
+
+    def time(self, name: str) -> FloatArray:
+        """Sample times of a part, or of a quantity ``part.quantity``."""
+        return self._part(name.partition(".")[0]).time
+
+    def values(self, name: str) -> FloatArray:
+        """A quantity ``part.quantity``, f64 ``[trajectory, time]``.
+
+        Raises
+        ------
+        ConfigError
+            There is none of that name.
+        """
+        part, _, quantity = name.partition(".")
+        own = self._part(part)
+        if quantity not in own.names:
+            known = some(dict.fromkeys(own.names))
+            raise ConfigError(f"part {part} has no {quantity!r}; it has {known}")
+        return own.values[:, :, own.names.index(quantity)]
+
+    def mean(self, name: str) -> FloatArray:
+        """Mean ``[time]`` over cells that have not ended."""
+        return _over_cells(self.values(name))[0]
+
+    def variance(self, name: str) -> FloatArray:
+        """Variance ``[time]`` over cells that have not ended; NaN of one."""
+        return _over_cells(self.values(name))[1]
+
+    def paid(self, pool: str) -> FloatArray:
+        """Units ``[trajectory, time]`` that the pool ``part.quantity`` has paid since the start."""
+        return self.values(f"{pool}.paid")
+
+    def debt(self, pool: str) -> FloatArray:
+        """Units ``[trajectory, time]`` that the pool ``part.quantity`` owes."""
+        return self.values(f"{pool}.debt")
+
+    def _part(self, name: str) -> Series:
+        if name not in self.parts:
+            known = some(dict.fromkeys(self.parts))
+            raise ConfigError(f"{self.name} has no part {name!r}; it has {known}")
+        return self.parts[name]
+
+    def __repr__(self) -> str:
+        """One line."""
+        end = max(float(own.time[-1]) for own in self.parts.values())
+        return (
+            f"<HybridResult of {self.name}: {self.n} cells to t = {end:g}, parts "
+            f"{', '.join(self.parts)}, seed {self.seed}>"
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        found: dict[str, Array] = {
+            "trajectory": np.arange(self.n), "part": np.array(list(self.parts)),
+            "link": np.array(self.links, str), "pilot/name": np.array(self.pilot.names, str),
+            "pilot/mean": self.pilot.mean, "pilot/halved": self.pilot.halved,
+            "pilot/error": self.pilot.error,
+        }  # fmt: skip
+        for name, own in self.parts.items():
+            found[f"parts/{name}/time"] = own.time
+            found[f"parts/{name}/quantity"] = np.array(own.names, str)
+            found[f"parts/{name}/values"] = own.values
+        return found
+
+    def facts(self) -> dict[str, Any]:
+        """The result as a dictionary for JSON, with None for NaN."""
+        return {
+            "method": HYBRID, "model": self.name, "seed": self.seed, "tick": self.tick,
+            "splitting": self.splitting, "n": self.n, "links": list(self.links),
+            "mean": {name: numbers_or_none(self.mean(name)) for name in self.quantities},
+            "variance": {name: numbers_or_none(self.variance(name)) for name in self.quantities},
+            "halved": dict(zip(self.pilot.names, self.pilot.change.tolist(), strict=True)),
+        }  # fmt: skip
+
+    def lines(self) -> list[str]:
+        """The result in lines of text, as `tauslab info` prints it."""
+        lines = [repr(self)[1:-1], f"tick {self.tick:g}, splitting {self.splitting}", *self.links]
+        for name in self.quantities[:_MOST_LINES]:
+            mean, variance = self.mean(name)[-1], self.variance(name)[-1]
+            at = self.time(name)[-1]
+            lines.append(f"{name} at t = {at:g}: mean {mean:.6g}, sd {np.sqrt(variance):.4g}")
+        pilot = self.pilot
+        for name, change, error, mean in zip(
+            pilot.names, pilot.change, pilot.error, pilot.mean, strict=True
+        ):
+            scale = abs(mean) or 1.0
+            lines.append(f"half the interval: {name} {change:+.3%} +- {error / scale:.2%}")
+        return lines
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """A row per time of a part: mean and standard deviation; `what` is the part."""
+        name = what or next(iter(self.parts))
+        own = self._part(name)
+        columns = {"time": own.time}
+        for one in own.names:
+            mean, variance = _over_cells(self.values(f"{name}.{one}"))
+            columns |= {f"{one}_mean": mean, f"{one}_sd": np.sqrt(variance)}
+        return named_columns(columns)
+
+    def plot(self, names: Sequence[str] = (), path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw mean and two standard deviations of quantities over time.
+
+        Parameters
+        ----------
+        names
+            Quantities ``part.quantity`` of parts with the same times; by default the first four of
+            the first part.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name or suffix, parts with other times, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        first = self.time(names[0] if names else next(iter(self.parts)))
+        known = [n for n in self.quantities if np.array_equal(self.time(n), first)]
+        for name in names:
+            self.values(name)
+            if name not in known:
+                raise ConfigError(f"{name} and {names[0]} have other times: draw them apart")
+        moments = {
+            name: (self.mean(name), np.sqrt(np.nan_to_num(self.variance(name)))) for name in known
+        }
+        return plot_moments(first, moments, None if path is None else Path(path), names)
+
+    def _attributes(self) -> dict[str, Any]:
+        return {
+            "method": HYBRID, "model": self.name, "seed": np.uint64(self.seed), "tick": self.tick,
+            "splitting": self.splitting,
+        }  # fmt: skip
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        parts = {}
+        for name in stored["part"].tolist():
+            own = stored.below(f"parts/{name}")
+            if not {"time", "quantity", "values"} <= own.keys():
+                raise stored.damaged(f"it has no series of part {name}")
+            times, names = own["time"], tuple(own["quantity"].tolist())
+            values = own.take("values", np.float64, None, len(times), len(names), nan=True)
+            parts[name] = Series(times, names, values)
+        pilot = stored.below("pilot")
+        return cls(
+            stored.text("model"), parts,
+            Pilot(tuple(pilot["name"].tolist()), pilot["mean"], pilot["halved"], pilot["error"]),
+            tuple(stored["link"].tolist()), stored.whole("seed"), stored.real("tick"),
+            stored.text("splitting"),
+        )  # fmt: skip
+
+
+def _over_cells(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance ``[time]`` of values ``[cell, time]``, in one order of adding."""
+    means, variances = np.full((2, values.shape[1]), np.nan)
+    for column in range(values.shape[1]):
+        held = values[:, column][np.isfinite(values[:, column])]
+        if len(held):
+            means[column] = mean = fixed_sum(held) / len(held)
+        if len(held) > 1:
+            variances[column] = fixed_sum((held - mean) ** 2) / (len(held) - 1)
+    return means, variances

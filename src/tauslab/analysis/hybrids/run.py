@@ -1,0 +1,153 @@
+"""A run of a hybrid: its pilot, its checkpoints and its result."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tauslab._version import BITS_VERSION
+from tauslab.analysis.hybrids.driver import HybridRun
+from tauslab.analysis.hybrids.hybrid import Hybrid
+from tauslab.analysis.hybrids.parts import PartModel
+from tauslab.analysis.hybrids.pilot import pilot_of
+from tauslab.analysis.hybrids.result import HybridResult, Pilot, Series
+from tauslab.analysis.particles.store import StateCheckpoint, digest_of
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.option_names import assigned, opt, warn
+from tauslab.decomposition.ranks.job import agreed_seed
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.model.lattice.canonical import lattice_canonical_text
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.network import Network
+from tauslab.options.hybrid import SPLITTINGS, HybridKeywords
+from tauslab.options.methods import given_in, method_of
+from tauslab.options.places import file_settings
+from tauslab.options.values.definition import check_values
+from tauslab.store.locks import writing_result
+from tauslab.store.state import StateFile
+
+_KIND = "hybrid", "checkpoint of a hybrid"
+_OF_PILOT = ("name", "mean", "halved", "error")
+
+
+def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> HybridResult:
+    """Run n cells of a hybrid; under ``mpirun`` on all ranks together. Collective.
+
+    Raises
+    ------
+    ConfigError, ModelError
+        A part, a link or an option is not allowed.
+    DeviceError, OutputError
+        The machine lacks something, or failed.
+    """
+    check_values(given)
+    one_of("splitting", given.splitting, SPLITTINGS)
+    if not hybrid.parts:
+        raise ConfigError(f"hybrid {hybrid.name} has no parts")
+    given = replace(given, t_end=hybrid.t_end if given.t_end is None else given.t_end)
+    if given.t_end is None:
+        raise ConfigError(f"hybrid {hybrid.name} has no end: give {assigned('t_end')}")
+    file = file_settings(given.output)
+    output: Path | None = file["output"]
+    if given.resume and output is None:
+        raise ConfigError(f"{opt('resume')} goes on with a file: give {opt('output')} too")
+    beside = None if output is None else output.with_name(f"{output.name}.checkpoint")
+    asked = given.seed if given.seed is not None else hybrid.seed
+    seed = agreed_seed(asked, lambda: _seed_in(beside, resume=given.resume), comm)
+    with writing_result(output, comm, overwrite=file.get("overwrite", False)) as write:
+        result = _result(hybrid, given, seed, beside, comm)
+        write(result.save)
+    if beside is not None:
+        on_root(comm, lambda: beside.unlink(missing_ok=True))
+    return result
+
+
+def _result(
+    hybrid: Hybrid, given: HybridKeywords, seed: int, beside: Path | None, comm: Communicator
+) -> HybridResult:
+    """Run, from the checkpoint if there is one and it is asked for."""
+    assert given.t_end is not None
+    how: dict[str, Any] = {
+        "seed": seed, "splitting": given.splitting, "device": given.device, "comm": comm,
+    }  # fmt: skip
+    file = StateCheckpoint(
+        beside, given.checkpoint_every, _digest(hybrid, given, seed), comm, *_KIND,
+        how=f"{opt('resume')} goes on from what is in {{path}}",
+    )  # fmt: skip
+    if beside is not None and not given.resume:
+        on_root(comm, lambda: beside.unlink(missing_ok=True))
+    kept = file.take_up()
+    if kept:
+        own = kept.below("pilot")
+        names = tuple(own["name"].astype(str).tolist())
+        pilot = Pilot(names, *(own[one] for one in _OF_PILOT[1:]))
+    else:
+        pilot = pilot_of(hybrid, given.pilot, given.n, given.t_end, **how)
+        if comm.rank == 0 and (large := pilot.large()):
+            warn(f"half the interval changes hybrid {hybrid.name}: {'; '.join(large[:4])}")
+    run = HybridRun(hybrid, n=given.n, t_end=given.t_end, **how)
+    try:
+        if kept:
+            run.take_up(kept)
+
+        def keep(now: HybridRun, last: bool) -> None:  # noqa: FBT001 - called by position
+            more = {"seed": np.uint64(seed), **_of_pilot(pilot)}
+            file.save(lambda: {**now.stored(), **more}, last=last)
+
+        run.run(keep)
+        parts = {
+            name: Series(run.times(name), run.recorded[name], run.series[name])
+            for name in run.parts
+        }
+    finally:
+        run.close()
+    return HybridResult(
+        hybrid.name, parts, pilot, tuple(hybrid.check()), seed, hybrid.tick, given.splitting
+    )
+
+
+def _of_pilot(pilot: Pilot) -> dict[str, Any]:
+    names = np.array([name.encode() for name in pilot.names], np.bytes_)
+    return {
+        "pilot/name": names if len(names) else np.zeros(0, "S1"),
+        **{f"pilot/{one}": getattr(pilot, one) for one in _OF_PILOT[1:]},
+    }
+
+
+def _seed_in(beside: Path | None, *, resume: bool) -> int | None:
+    """The seed of the checkpoint to resume, if there is one."""
+    if beside is None or not (resume and beside.exists()):
+        return None
+    return StateFile(beside, *_KIND).read().whole("seed")
+
+
+def _digest(hybrid: Hybrid, given: HybridKeywords, seed: int) -> bytes:
+    """A digest of all that decides the result."""
+    parts = [_described(made) for made in hybrid.parts.values()]
+    links = [str(one) for one in (*hybrid.drives, *hybrid.shares, *hybrid.bills)]
+    amounts = [[(str(p), a.tolist()) for p, a in one.amounts.items()] for one in hybrid.bills]
+    over = [one.over for one in hybrid.drives]
+    return digest_of(
+        BITS_VERSION, seed, given.n, given.t_end, given.splitting, given.pilot, *parts, links,
+        amounts, over, sorted(hybrid.intervals().items()), hybrid.tick,
+        sorted(hybrid.record.items()),
+    )  # fmt: skip
+
+
+def _described(made: PartModel) -> bytes:
+    """A digest of a part: its model, its method and its values."""
+    options = dict(made.options)
+    method = method_of(options.pop("method", None))
+    if isinstance(made.model, Network):
+        model = canonical_text(made.model)
+    elif isinstance(made.model, Lattice):
+        model = lattice_canonical_text(made.model)
+    else:
+        model = inspect.getsource(made.model) if inspect.isfunction(made.model) else ""
+    return digest_of(made.name, model, method.word, repr(given_in(method)), options)

@@ -1,0 +1,53 @@
+"""The options of `tauslab.run` of a hybrid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from tauslab.options.ensemble import MOST_TRAJECTORIES
+from tauslab.options.keywords import device_option
+from tauslab.options.places import Device, Name, Output
+from tauslab.options.values.checks import whole
+from tauslab.options.values.definition import declared, option
+from tauslab.options.values.recurring import checkpoint_every_option, comm_option, seed_option
+from tauslab.options.values.texts import count
+
+Splitting: TypeAlias = Literal["strang", "lie"]
+SPLITTINGS: tuple[str, ...] = get_args(Splitting)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class HybridFlags:
+    """Options of hybrids alone."""
+
+    splitting: Splitting = option(
+        "strang", "of a hybrid: strang or lie (strang)", flag="--splitting", group="sampling",
+        choices=SPLITTINGS,
+        doc="Of parts that act on each other in a circle: ``strang``, of second order in the "
+        "interval, or ``lie``, of first.",
+    )  # fmt: skip
+    pilot: int = option(
+        20, "of a hybrid: intervals of its pilot (20)", flag="--pilot", group="sampling",
+        type=count, metavar="K", check=whole(0, 1_000_000),
+        doc="Intervals of a run of 32 cells before, once as it is and once with half the interval, "
+        "of which the result says how means change; 0 for none.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class HybridKeywords(HybridFlags):
+    """Keywords of `tauslab.run` that a `tauslab.Hybrid` has."""
+
+    t_end: float | None = option(None, doc="End, a whole multiple of every interval.")
+    n: int = option(1, type=count, check=whole(1, MOST_TRAJECTORIES), doc="Number of cells.")
+    seed: int | None = seed_option()
+    output: Name | Output | None = option(
+        None, doc="File of the result. While it runs, ``<output>.checkpoint`` has how far it is."
+    )
+    resume: bool = option(False, doc="Go on from the checkpoint of `output`, with the same bits.")
+    checkpoint_every: float = checkpoint_every_option()
+    device: Device = device_option()
+    comm: Any = comm_option()

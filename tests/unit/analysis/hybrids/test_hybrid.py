@@ -1,0 +1,630 @@
+"""Parts that step together: laws of splitting, carry, drives, bills; bits; what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import tauslab as ts
+from tauslab.analysis.hybrids.clock import Interval, groups_of
+from tauslab.analysis.hybrids.driver import seed_of
+from tauslab.analysis.hybrids.ledger import Pool
+from tauslab.analysis.particles.store import StateCheckpoint
+
+RARELY = 1e-4  # a test of chance fails as seldom, were its seed another
+
+
+def network(name, species, reactions=(), rates=(), **parameters):
+    net = ts.Network(name)
+    for one, initial in species.items():
+        net.add_species(one, initial)
+    for one, value in parameters.items():
+        net.add_parameter(one, value)
+    for number, (equation, rate) in enumerate(reactions):
+        net.add_reaction(equation, rate=rate, name=f"r{number}")
+    for one, rate in dict(rates).items():
+        net.add_rate(one, rate)
+    return net
+
+
+def run(hybrid, t_end, **given):
+    return ts.run(hybrid, **{"t_end": t_end, "seed": 1, "device": "cpu", "pilot": 0, **given})
+
+
+def chain(every, method="ssa", molecules=10_000):
+    """A -> B in one part, B -> C in the other."""
+    cell = ts.Hybrid("chain")
+    first = network("first", {"A": molecules, "B": 0}, [("A -> B", 1.0)])
+    second = network("second", {"B": 0, "C": 0}, [("B -> C", 0.3)])
+    cell.add_part("first", first, method=method, every=every)
+    cell.add_part("second", second, method=method, every=every)
+    cell.share("first.B", "second.B")
+    return cell
+
+
+def probabilities(every, splitting, end=2.0):
+    """Of A, B and C at the end, where a molecule is split between the parts."""
+
+    def one(s):
+        a = np.exp(-s)
+        return np.array([[a, 0, 0], [1 - a, 1, 0], [0, 0, 1]])
+
+    def two(s):
+        b = np.exp(-0.3 * s)
+        return np.array([[1, 0, 0], [0, b, 0], [0, 1 - b, 1]])
+
+    step = two(every) @ one(every)
+    if splitting == "strang":
+        step = one(every / 2) @ two(every) @ one(every / 2)
+    return np.linalg.matrix_power(step, round(end / every)) @ [1, 0, 0]
+
+
+@pytest.mark.parametrize("splitting", ["lie", "strang"])
+@pytest.mark.parametrize("every", [1.0, 0.25])
+def test_split_reactions_have_the_law_of_their_interval(device, every, splitting):
+    result = run(chain(every), 2.0, n=20, splitting=splitting, device=device)
+    ends = [result.values(name)[:, -1] for name in ("first.A", "first.B", "second.C")]
+    seen = np.array([values.sum() for values in ends])
+    assert seen.sum() == 200_000
+    wanted = 200_000 * probabilities(every, splitting)
+    assert stats.chi2.sf(((seen - wanted) ** 2 / wanted).sum(), 2) > RARELY
+    assert (result.values("second.B")[:, -1] == ends[1]).all()
+
+
+def test_order_of_splitting():
+    exact = 0.27398421
+    for splitting, order in (("lie", 1), ("strang", 2)):
+        errors = []
+        for every in (0.5, 0.25):
+            found = run(chain(every, "ode", 1), 2.0, splitting=splitting)
+            end = found.values("second.C")[0, -1]
+            assert end == pytest.approx(probabilities(every, splitting)[2], abs=2e-6)
+            errors.append(abs(end - exact))
+        assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
+
+
+def gene_and_rna(every, over="mean"):
+    cell = ts.Hybrid("gene")
+    gene = network("gene", {"off": 1, "on": 0}, [("off -> on", 0.02), ("on -> off", 0.03)])
+    rna = network("rna", {"M": 200.0}, (), {"M": "k - 0.01 * M"}, k=0.0)
+    cell.add_part("gene", gene, every=every, sample=1000.0)
+    cell.add_part("rna", rna, method="ode", every=every, sample=1000.0)
+    cell.drive("rna.k", "5 * gene.on", over=over)
+    return cell
+
+
+def variance_of_rna(every, over):
+    """Stationary variance of M where the gene is held over each interval, or its ends averaged."""
+    a, r = np.exp(-0.01 * every), np.exp(-0.05 * every)
+    scale = 500**2 * 0.24 * (1 - a) / (1 + a)
+    if over != "mean":
+        return scale * (1 + a * r) / (1 - a * r)
+    return scale * ((1 + r) / 2 + 2 * a * ((1 + r) / 2) ** 2 / (1 - a * r))
+
+
+@pytest.mark.parametrize("over", ["start", "mean"])
+def test_variance_that_a_held_gene_gives(over):
+    assert variance_of_rna(50, "start") == pytest.approx(16235.0, abs=0.1)
+    n = 4000
+    result = run(gene_and_rna(50.0, over), 1000.0, n=n)
+    values = result.values("rna.M")[:, -1]
+    centred = values - values.mean()
+    error = np.sqrt(((centred**4).mean() - centred.var() ** 2) / n)
+    z = (values.var(ddof=1) - variance_of_rna(50.0, over)) / error
+    assert abs(z) < stats.norm.isf(RARELY / 2)
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize("every", [100.0, 20.0, 10.0, 5.0, 1.0])
+@pytest.mark.parametrize("over", ["start", "mean"])
+def test_variance_at_all_intervals(every, over):
+    n = 20_000
+    result = run(gene_and_rna(every, over), 1000.0, n=n)
+    values = result.values("rna.M")[:, -1]
+    error = np.sqrt((((values - values.mean()) ** 4).mean() - values.var() ** 2) / n)
+    assert abs(values.var(ddof=1) - variance_of_rna(every, over)) < 4 * error
+
+
+def metabolite_and_product(every, over="mean", method="ssa"):
+    cell = ts.Hybrid("product")
+    pool = network("pool", {"x": 1000.0}, (), {"x": "-x"})
+    product = network("product", {"P": 0}, [("-> P", "k")], k=0.0)
+    cell.add_part("pool", pool, method="ode", every=every)
+    cell.add_part("product", product, method=method, every=every)
+    cell.drive("product.k", "0.05 * pool.x", over=over)
+    return cell
+
+
+@pytest.mark.parametrize("every", [1.0, 0.1])
+def test_mean_of_the_interval_is_exact(every):
+    exact = 50 * (1 - np.exp(-2))
+    found = run(metabolite_and_product(every, method="ode"), 2.0)
+    assert found.values("product.P")[0, -1] == pytest.approx(exact, rel=1e-5)
+    held = run(metabolite_and_product(every, "start", method="ode"), 2.0)
+    wanted = 50 * every * (1 - np.exp(-2)) / (1 - np.exp(-every))
+    assert held.values("product.P")[0, -1] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_product_of_a_metabolite_is_poisson():
+    values = run(metabolite_and_product(1.0), 2.0, n=4000).values("product.P")[:, -1]
+    exact = 50 * (1 - np.exp(-2))
+    z = (values.mean() - exact) / np.sqrt(exact / 4000)
+    assert abs(z) < stats.norm.isf(RARELY / 2)
+    assert stats.chi2.sf(3999 * values.var(ddof=1) / exact, 3999) > RARELY
+
+
+def test_a_slow_flux_loses_nothing():
+    cell = ts.Hybrid("flux")
+    cell.add_part("source", network("source", {"x": 0.0}, (), {"x": "0.3"}), method="ode", every=1)
+    cell.add_part("cell", network("cell", {"X": 0, "Y": 0}, [("Y -> X", 1.0)]), every=1)
+    cell.share("source.x", "cell.X")
+    result = run(cell, 1000, splitting="lie")
+    assert result.values("cell.X")[0, -1] == 300
+    assert result.values("source.x")[0, -1] == pytest.approx(300, abs=1e-9)
+    assert (result.values("cell.X")[0] == np.floor(0.3 * np.arange(1001) + 1e-9)).all()
+
+
+def test_volume_turns_concentrations_into_counts():
+    cell = ts.Hybrid("volume")
+    cell.add_part("many", network("many", {"X": 600}, [("X ->", 1.0)]), every=0.1)
+    medium = network("medium", {"c": 0.0}, [("c ->", 1.0)], size=2.0)
+    cell.add_part("medium", medium, method="ode", every=0.1)
+    cell.share("many.X", "medium.c", volume="100 * medium.size")
+    result = run(cell, 0.5, n=400)
+    both = np.exp(-2 * 0.5)  # both remove it
+    mean = result.values("many.X")[:, -1].mean()
+    assert mean == pytest.approx(600 * both, rel=0.01)
+    difference = 200 * result.values("medium.c") - result.values("many.X")
+    assert (difference >= -1e-9).all()
+    assert (difference < 1).all()
+
+
+@pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
+def test_a_part_without_links_has_the_bits_of_itself(method):
+    net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
+    found = []
+    for every in (0.5, 2.0):
+        cell = ts.Hybrid("alone")
+        cell.add_part("only", net, method=method, every=every, sample=4.0)
+        found.append(run(cell, 8.0, n=10).values("only.X"))
+    assert (found[0] == found[1]).all()
+    with ts.Ensemble(net, 10, seed=seed_of(1, "only"), method=method, device="cpu") as alone:
+        for column, t in enumerate((4.0, 8.0), 1):
+            alone.advance(t)
+            assert (alone.values("X") == found[0][:, column]).all()
+
+
+def binding(every):
+    cell = ts.Hybrid("binding")
+    k, back = 1.78e-4, 0.351
+    bind = network("bind", {"A": 730, "B": 730, "C": 270}, [("A + B -> C", k)])
+    loose = network("loose", {"A": 0, "B": 0, "C": 0}, [("C -> A + B", back)])
+    cell.add_part("bind", bind, every=every, sample=8.0)
+    cell.add_part("loose", loose, every=every, sample=8.0)
+    cell.share("bind.{s}", "loose.{s}", for_each={"s": ["A", "B", "C"]})
+    return cell
+
+
+def test_binding_split_over_parts():
+    n = 1000
+    values = run(binding(0.1), 8.0, n=n).values("bind.C")[:, -1]
+    z = (values.mean() - 270.186) / np.sqrt(155.272 / n)
+    assert abs(z) < stats.norm.isf(RARELY / 2)
+    ratio = (n - 1) * values.var(ddof=1) / 155.272
+    assert min(stats.chi2.sf(ratio, n - 1), stats.chi2.cdf(ratio, n - 1)) > RARELY
+
+
+def cube_and_loose(k=0.02):
+    """A + B -> C on a small lattice, C -> A + B in a network; 30 of each in all."""
+    cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=1e-6, boundary="periodic", step=0.005)
+    for name, count in {"A": 18, "B": 18, "C": 12}.items():
+        cube.add_species(name)
+        cube.add_diffusion(name, 3e-11)
+        cube.place(name, count=count)
+    cube.add_reaction("A + B -> C", rate=k, volume="lattice", name="bind")
+    loose = network("loose", {"A": 0, "B": 0, "C": 0}, [("C -> A + B", 0.5)])
+    cell = ts.Hybrid("cube", tick=0.1)
+    cell.add_part("space", cube, sample=2.0)
+    cell.add_part("loose", loose, sample=2.0)
+    cell.share("space.{s}", "loose.{s}", for_each={"s": ["A", "B", "C"]})
+    return cell
+
+
+def test_binding_on_a_lattice():
+    c = np.arange(31)
+    weights = np.append(1.0, np.cumprod(0.02 * (31.0 - c[1:]) ** 2 / (0.5 * c[1:])))
+    law = weights / weights.sum()
+    mean = (c * law).sum()
+    variance = (c**2 * law).sum() - mean**2
+    n = 150
+    cell = cube_and_loose()
+    spent = network("spent", {"E": 1e6}, (), {"E": "0"})
+    cell.add_part("spent", spent, method="ode", sample=2.0)
+    cell.bill("space.fired(bind)", {"spent.E": 2})
+    result = run(cell, 4.0, n=n)
+    values = result.values("space.C")
+    assert (values + result.values("space.A") == 30).all()
+    assert abs(values[:, -1].mean() - mean) < stats.norm.isf(RARELY / 2) * np.sqrt(variance / n)
+    ratio = (n - 1) * values[:, -1].var(ddof=1) / variance
+    assert min(stats.chi2.sf(ratio, n - 1), stats.chi2.cdf(ratio, n - 1)) > RARELY
+    assert (result.paid("spent.E")[:, -1] >= 2 * np.abs(values[:, -1] - 12)).all()
+
+
+def test_rates_of_a_lattice_follow():
+    cell = ts.Hybrid("rates", tick=0.1)
+    cube = ts.Lattice("cube", shape=(2, 2, 2), spacing=1e-6, step=0.01)
+    cube.add_species("A")
+    cube.add_diffusion("A", 1e-13)
+    cube.place("A", count=100)
+    cube.add_reaction("A ->", rate=1.0, name="decay")
+    cell.add_part("space", cube)
+    cell.add_part("clock", lambda t, dt, v: {"x": dt}, values={"x": 0.0})
+    cell.set_rate("space.decay", "k * clock.x")
+    left = run(cell, 1.0, n=20).values("space.A")[:, -1].sum()
+    kept = np.exp(-0.5)  # the integral of the mean of x
+    assert abs(left - 2000 * kept) < 4 * np.sqrt(2000 * kept * (1 - kept)) + 0.01 * 2000 * kept
+    assert cell.parts["space"].volume("*") == pytest.approx(8e-15)
+
+
+def test_bills_are_exact_and_never_invent_a_unit():
+    cell = ts.Hybrid("bills")
+    births = network("births", {"M": 0}, [("-> M", 2.0)])
+    fuel = network("fuel", {"GTP": 1e6}, (), {"GTP": "1500"})
+    cell.add_part("rna", births, every=10.0)
+    cell.add_part("fuel", fuel, method="ode", every=10.0)
+    cell.bill("rna.fired(r*)", {"fuel.GTP": 1000})
+    result = run(cell, 3000.0, n=4)
+    made, paid = result.values("rna.M"), result.paid("fuel.GTP")
+    debt, pool = result.debt("fuel.GTP"), result.values("fuel.GTP")
+    assert (paid + debt == 1000 * made).all()
+    assert (pool >= 0).all()
+    assert (debt >= 0).all()
+    assert np.allclose(pool + paid, 1e6 + 1500 * result.time("fuel"), rtol=1e-12)
+    assert 1500 < result.time("fuel")[(debt[0] > 0).argmax()] < 2500
+    late = result.time("fuel") >= 2800
+    assert np.allclose(np.diff(paid[:, late], axis=1), 15000, atol=1)
+
+
+def test_credits_and_amounts_by_reaction():
+    cell = ts.Hybrid("credit")
+    net = network("net", {"X": 0, "Y": 0}, [("-> X", 5.0), ("-> Y", 3.0)])
+    cell.add_part("net", net, every=1.0)
+    cell.add_part("store", lambda t, dt, values: {}, values={"E": 0.0, "spent": 100}, every=1.0)
+    cell.credit("net.fired(r0, r1)", {"store.E": {"r0": 0.25, "r1": 2}})
+    cell.bill("net.fired(r1)", {"store.spent": "3 * 2"})
+    result = run(cell, 10.0, n=3)
+    x, y = result.values("net.X"), result.values("net.Y")
+    assert np.allclose(result.values("store.E"), 0.25 * x + 2 * y)
+    assert (result.paid("store.spent") + result.debt("store.spent") == 6 * y).all()
+    assert (result.values("store.spent") + result.paid("store.spent") == 100).all()
+
+
+def test_rates_follow_quantities():
+    cell = ts.Hybrid("rates")
+    pair = network("pair", {"A": 40}, [("2 A ->", 0.05)])
+    space = network("space", {"V": 1.0}, (), {"V": "V"})
+    cell.add_part("pair", pair, method="ode", every=0.01)
+    cell.add_part("space", space, method="ode", every=0.01)
+    cell.set_rate("pair.r*", "k / space.V")
+    found = run(cell, 1.0).values("pair.A")[0, -1]
+    assert found == pytest.approx(1 / (1 / 40 + 0.05 * (1 - np.exp(-1))), rel=1e-4)
+
+
+def test_a_function_is_a_part():
+    def shrink(t, dt, values):
+        assert t >= 0
+        return {"y": -values["rate"] * values["y"] * dt}
+
+    cell = ts.Hybrid("function")
+    cell.add_part("source", network("source", {"x": 1.0}, (), {"x": "1"}), method="ode", every=1)
+    cell.add_part("own", shrink, values={"y": [8.0, 16.0], "rate": 0.0}, every=1)
+    cell.drive("own.rate", "0.5 + 0 * source.x")
+    result = run(cell, 3, n=2)
+    assert result.values("own.y").tolist() == [[8, 4, 2, 1], [16, 8, 4, 2]]
+
+
+def test_slow_and_fast_parts():
+    """A follower of another interval sees means over its own."""
+    for slow, fast in (("pool", "product"), ("product", "pool")):
+        cell = ts.Hybrid("rates", tick=0.25)
+        every = {slow: 1.0, fast: 0.25}
+        pool = network("pool", {"x": 1000.0}, (), {"x": "-x"})
+        product = network("product", {"P": 0}, [("-> P", "k")], k=0.0)
+        cell.add_part("product", product, method="ode", every=every["product"])
+        cell.add_part("pool", pool, method="ode", every=every["pool"])
+        cell.drive("product.k", "0.05 * pool.x")
+        found = run(cell, 2.0)
+        exact = 50 * (1 - np.exp(-2))
+        assert found.values("product.P")[0, -1] == pytest.approx(exact, rel=1e-5)
+        assert len(found.time("product")) == 1 + 2 / every["product"]
+
+
+def busy(every=0.5):
+    """All links at once."""
+    cell = ts.Hybrid("busy", tick=0.25)
+    net = network(
+        "net", {"X": 30, "Y": 0}, [("X -> Y", "k"), ("Y -> X", 0.4), ("-> X", 4.0)], k=0.1
+    )
+    pool = network("pool", {"Y": 0.0, "E": 50.0}, (), {"Y": "-0.2 * Y", "E": "9 - 0.1 * E"})
+    cell.add_part("net", net, every=every)
+    cell.add_part("pool", pool, method="ode", every=0.25)
+    cell.add_part("own", lambda t, dt, values: {"z": dt * values["Y"]}, values={"z": 0, "Y": 0})
+    cell.share("net.Y", "pool.Y")
+    cell.drive("net.k", "0.1 + 0.01 * pool.E")
+    cell.drive("own.Y", "pool.Y + net.sum(X, Y)")
+    cell.bill("net.fired(r1, r2)", {"pool.E": [2, 1.5]})
+    return cell
+
+
+def test_a_run_that_is_ended_goes_on_with_the_same_bits(tmp_path, monkeypatch):
+    whole = run(busy(), 5.0, n=5, output=tmp_path / "whole.h5").digest()
+    usual, calls = StateCheckpoint.save, []
+
+    def save(self, kept, *, last=False):
+        usual(self, kept, last=last)
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StateCheckpoint, "save", save)
+    for at in (1, 2, 3, 7, 12):
+        calls.clear()
+        path = tmp_path / f"cut{at}.h5"
+        with pytest.raises(KeyboardInterrupt):
+            run(busy(), 5.0, n=5, output=path, checkpoint_every=0)
+        assert not path.exists()
+        again = run(busy(), 5.0, n=5, output=path, resume=True, seed=None)
+        assert again.digest() == whole
+        assert ts.open(path).digest() == whole
+        assert [one.name for one in tmp_path.glob(f"cut{at}*")] == [path.name]
+
+
+def test_another_hybrid_does_not_resume(tmp_path, monkeypatch):
+    usual = StateCheckpoint.save
+
+    def save(self, kept, *, last=False):
+        usual(self, kept, last=last)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StateCheckpoint, "save", save)
+    path = tmp_path / "cut.h5"
+    with pytest.raises(KeyboardInterrupt):
+        run(busy(), 5.0, n=5, output=path, checkpoint_every=0)
+    with pytest.raises(ts.ConfigError, match="begun with another model"):
+        run(busy(1.0), 5.0, n=5, output=path, resume=True)
+
+
+_RANKS = """
+import sys
+sys.path.insert(0, {folder!r})
+from test_hybrid import busy, run
+from tauslab.api.api import ranks
+found = run(busy(), 3.0, n=7)
+if ranks().rank == 0:
+    print(found.digest())
+"""
+
+
+def test_ranks_have_the_same_bits(same_ranks, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(_RANKS.format(folder=str(Path(__file__).parent)))
+    wanted = run(busy(), 3.0, n=7).digest()
+    for n in (2, 3):
+        assert same_ranks(n, [program]).stdout.split()[-1] == wanted
+
+
+def test_results_open_and_draw(tmp_path):
+    result = run(busy(), 2.0, n=6, output=tmp_path / "busy.h5", pilot=2)
+    again = ts.open(tmp_path / "busy.h5")
+    assert again.digest() == result.digest()
+    assert again.parts.keys() == {"net", "pool", "own"}
+    assert again.mean("net.X").shape == (5,)
+    assert again.variance("pool.Y").shape == (9,)
+    assert "net.X" in again.pilot.names
+    assert len(again.links) == 4
+    assert any("interval x fastest rate" in line for line in again.lines())
+    assert json.dumps(again.facts())
+    assert list(again.to_pandas("pool").columns)[:2] == ["time", "Y_mean"]
+    assert again.to_xarray()["parts/net/values"].shape == (6, 5, 2)
+    assert again._repr_html_()
+    again.plot(["pool.Y", "pool.E"], tmp_path / "busy.png")
+    with pytest.raises(ts.ConfigError, match="other times"):
+        again.plot(["pool.Y", "net.X"])
+    with pytest.raises(ts.ConfigError, match="no part"):
+        again.mean("x.y")
+    with pytest.raises(ts.ConfigError, match="has no"):
+        again.mean("net.y")
+
+
+def test_a_pilot_warns_of_a_long_interval():
+    with pytest.warns(UserWarning, match="half the interval changes hybrid chain"):
+        result = run(chain(1.0, "ode", 1), 2.0, splitting="lie", pilot=2)
+    place = result.pilot.names.index("second.C")
+    assert result.pilot.change[place] == pytest.approx(0.3124 / 0.34548 - 1, abs=0.02)
+    assert (result.pilot.error == 0).all()
+
+
+@pytest.mark.gpu
+def test_devices_have_the_same_bits():
+    cell = chain(0.25)
+    cell.add_part("third", network("third", {"D": 0}, [("-> D", "k")], k=0.0), every=0.5)
+    cell.drive("third.k", "0.1 * second.C")
+    cell.bill("second.fired(r*)", {"third.D": 0.01})
+    found = {run(cell, 2.0, n=100, device=device).digest() for device in ("cpu", "cuda")}
+    assert len(found) == 1
+
+
+def test_cells_with_values_of_their_own():
+    cell = ts.Hybrid("own", tick=0.5)
+    rates = np.linspace(0, 1, 40)
+    grows = network("grows", {"X": 50}, [("X -> 2 X", "k")], k=0.0)
+    cell.add_part("grows", grows, parameters={"k": np.append(rates, 20.0)}, max_steps=20_000)
+    cell.add_part("sees", lambda t, dt, v: {"sum": v["X"] * dt}, values={"sum": 0, "X": 0})
+    cell.drive("sees.X", "grows.X")
+    result = run(cell, 3.0, n=41, pilot=1)
+    values = result.values("grows.X")
+    assert np.isnan(values[-1, -1])  # it takes too many steps
+    assert np.isnan(result.values("sees.sum")[-1, -1])
+    assert np.isfinite(values[:-1]).all()
+    assert np.isfinite(result.mean("sees.sum")).all()
+    assert values[0, -1] == 50
+    assert len(result.pilot.names) == 3
+    with pytest.raises(
+        ts.ConfigError, match=r"one value or one per trajectory \(3\)|per cell \(3\)"
+    ):
+        run(cell, 3.0, n=3)
+
+
+TOML = """
+[hybrid]
+name = "cell"
+tick = 0.5
+
+[[parts]]
+name = "net"
+model = "net.toml"
+
+[[parts]]
+name = "pool"
+model = "pool.toml"
+method = "ode"
+settings = { solver = "dopri5" }
+
+[[links]]
+kind = "share"
+first = "net.{s}"
+second = "pool.{s}"
+for_each = { s = ["X"] }
+
+[[links]]
+kind = "bill"
+events = "net.fired(r1)"
+pools = { "pool.E" = 2 }
+"""
+
+
+def test_a_file_is_a_hybrid(tmp_path):
+    network("net", {"X": 10, "Y": 0}, [("X -> Y", 1.0), ("Y -> X", 1.0)]).write(
+        tmp_path / "net.toml"
+    )
+    network("pool", {"X": 0.0, "E": 9.0}, [("X ->", 0.1)]).write(tmp_path / "pool.toml")
+    path = tmp_path / "cell.toml"
+    path.write_text(TOML)
+    result = run(path, 2.0, n=3)
+    assert result.quantities[:2] == ("net.X", "net.Y")
+    assert "pool.E.debt" in result.quantities
+    path.write_text(TOML.replace('"share"', '"shared"'))
+    with pytest.raises(ts.ModelError, match="link 1: kind = 'shared' is none of"):
+        run(path, 2.0)
+    path.write_text(TOML.replace("net.toml", "none.toml"))
+    with pytest.raises(ts.ModelError, match=r"part net: .*there is no such file"):
+        run(path, 2.0)
+
+
+def test_the_command_line_runs_a_file(tmp_path, capsys, monkeypatch):
+    from tauslab.cli.main import main
+
+    network("net", {"X": 10, "Y": 0}, [("X -> Y", 1.0), ("Y -> X", 1.0)]).write(
+        tmp_path / "net.toml"
+    )
+    network("pool", {"X": 0.0, "E": 9.0}, [("X ->", 0.1)]).write(tmp_path / "pool.toml")
+    (tmp_path / "cell.toml").write_text(TOML)
+    monkeypatch.chdir(tmp_path)
+    given = ["--t-end", "2", "-n", "3", "--seed", "1", "--device", "cpu"]
+    assert main(["run", "cell.toml", *given]) == 0
+    assert "share net.X = pool.X" in capsys.readouterr().out
+    assert ts.open("cell.h5").digest() == run("cell.toml", 2.0, n=3, pilot=20).digest()
+    assert main(["info", "cell.h5"]) == 0
+    assert main(["plot", "cell.h5", "-o", "cell.png"]) == 0
+    assert main(["run", "cell.toml", *given]) == 2  # it exists
+    assert main(["check", "cell.toml"]) == 0
+    assert "interval x fastest rate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda c: c.add_part("net", network("a", {"X": 1})), "defined twice"),
+        (lambda c: c.add_part("own", 3), "takes a network, a lattice, or a function"),
+        (lambda c: c.add_part("own", lambda t, dt, v: {}, method="ssa"), "takes a network, a"),
+        (lambda c: c.drive("net.X", "pool.x"), "net.X is no parameter"),
+        (lambda c: c.drive("net.k", "x"), "write part.x"),
+        (lambda c: c.drive("net.k", "pool.y"), "part pool has no 'y'"),
+        (lambda c: c.drive("net.k", "other.y"), "there is no part 'other'"),
+        (lambda c: c.drive("net.k", "net.X"), "follows itself"),
+        (lambda c: c.drive("net.k", "pool.fired(r)"), "functions of a part are sum, volume"),
+        (lambda c: c.drive("net.k", "pool.volume(a)"), "pool is no lattice"),
+        (lambda c: c.drive("net.k", "pool.x +"), "a value is missing"),
+        (lambda c: c.share("net.X", "pool.z"), "part pool has no 'z'"),
+        (lambda c: c.share("net.k", "pool.x"), "no species that reactions change"),
+        (lambda c: c.bill("net.r0", {"pool.x": 1}), "are written part.fired"),
+        (lambda c: c.bill("net.fired(q*)", {"pool.x": 1}), "no reaction of part net fits 'q"),
+        (lambda c: c.bill("net.fired(*)", {"pool.x": [1, 2, 3]}), "one for each of 1 reactions"),
+        (lambda c: c.bill("net.fired(*)", {"pool.x": -1}), "finite and 0 or more"),
+        (lambda c: c.set_rate("pool.*", "1"), "no reaction of part pool fits"),
+        (lambda c: c.share("net.{a}", "pool.x", for_each={"b": ["X"]}), "no column of for_each"),
+    ],
+)
+def test_refusals(wrong, said):
+    cell = ts.Hybrid("cell")
+    cell.add_part("net", network("net", {"X": 1}, [("X ->", "k")], k=1.0), every=1)
+    cell.add_part("pool", network("pool", {"x": 1.0}, (), {"x": "-x"}), method="ode", every=1)
+    with pytest.raises(ts.ConfigError, match=said):
+        wrong(cell)
+
+
+def test_intervals_are_whole_multiples():
+    cell = chain(1.0)
+    cell.add_part("third", network("third", {"X": 1}, [("X ->", 1.0)]), every=1.5)
+    with pytest.raises(ts.ConfigError, match=r"part third: every= 1.5 is not a whole multiple"):
+        run(cell, 3.0)
+    slow = ts.Hybrid("slow", tick=0.5)
+    slow.add_part("first", network("a", {"X": 1}, [("X ->", "k")], k=1.0), every=1.0)
+    slow.add_part("second", network("b", {"X": 1}, [("X ->", 1.0)]))
+    slow.drive("first.k", "second.X")
+    with pytest.raises(ts.ConfigError, match="is within a step of part first"):
+        run(slow, 2.5)
+    none = ts.Hybrid("none")
+    none.add_part("first", network("a", {"X": 1}))
+    with pytest.raises(ts.ConfigError, match="has no clock"):
+        run(none, 2.5)
+    with pytest.raises(ts.ConfigError, match="has no parts"):
+        run(ts.Hybrid("none"), 1)
+    with pytest.raises(ts.ConfigError, match="has no end: give t_end="):
+        ts.run(chain(1.0))
+    with pytest.raises(ts.UnknownKeyword):
+        ts.run(chain(1.0), t_end=1, sweep={})
+
+
+def test_groups():
+    intervals = {"a": Interval(2, 2), "b": Interval(8, 8), "c": Interval(4, 4), "d": Interval(6, 6)}
+    edges = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}}
+    first, second, third = groups_of(intervals, edges)
+    assert first.parts == ("a",)
+    assert (second.parts, second.step, second.after) == (("b", "c"), 8, (0,))
+    assert (third.parts, third.after) == (("d",), (0, 1))
+    with pytest.raises(ts.ConfigError, match="act on each other"):
+        groups_of(intervals, {"c": {"d"}, "d": {"c"}})
+
+
+def test_a_pool_never_shows_less_than_nothing():
+    pool = Pool(np.array([2.5, 0.0]), real=True)
+    pool.add(np.array([-3.0, 0.7]))
+    assert pool.seen(whole=True).tolist() == [0, 0]
+    assert pool.seen(whole=False).tolist() == [0, 0.7]
+    pool.add(np.array([1.0, 0.3]))
+    assert pool.seen(whole=True).tolist() == [0, 1]
+    assert np.allclose(pool.total, [0.5, 1.0])
+    pool.bill(np.array([2.0, 0.25]))
+    pool.settle()
+    assert pool.paid.tolist() == [0, 0.25]
+    assert pool.debt.tolist() == [2, 0]
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
