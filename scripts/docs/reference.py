@@ -163,11 +163,12 @@ anything to resume.
 Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
 [`tauslab.run`]({run}): its keywords are the options, with `_` for `-`; options of a method, a device,
 an output file and of Dask are fields of the objects `tauslab.SSA`, `tauslab.TauLeaping`,
-`tauslab.Auto`, `tauslab.ODE`, `tauslab.CPU`, `tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
+`tauslab.Auto`, `tauslab.ODE`, `tauslab.Partitioned`, `tauslab.Langevin`, `tauslab.CPU`, `tauslab.GPU`,
+`tauslab.Output` and `tauslab.Dask`.
 `--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
 [`tauslab.dbn.build`]({build}). `--max-time` has no counterpart."""
 _COMMAND_PAGES = {
-    "run": ("tau-leaping", "ode", "sweeps", "summaries", "large-networks", "convergence",
+    "run": ("tau-leaping", "hybrids", "ode", "sweeps", "summaries", "large-networks", "convergence",
             "clusters", "dask"),
     "rdme": ("lattices", "rdme", "halo"),
     "dbn": ("dbn", "ode"),
