@@ -199,11 +199,12 @@ resume.
 Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
 [`tauslab.run`]({run}), whose keywords are the options with `_` for `-`. Options of a method, a
 device, an output file and Dask are fields of `tauslab.SSA`, `tauslab.TauLeaping`,
-`tauslab.Auto`, `tauslab.ODE`, `tauslab.CPU`, `tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
+`tauslab.Auto`, `tauslab.ODE`, `tauslab.Partitioned`, `tauslab.Langevin`, `tauslab.CPU`,
+`tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
 `--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
 [`tauslab.dbn.build`]({build}). `--max-time` has no keyword."""
 _COMMAND_PAGES = {
-    "run": ("run", "sweeps", "tau-leaping", "ode", "large-networks", "clusters"),
+    "run": ("run", "sweeps", "tau-leaping", "partitioned", "ode", "hybrids", "large-networks", "clusters"),
     "rdme": ("lattices", "rdme"),
     "dbn": ("dbn", "ode"),
     "rare": ("rare-events",),

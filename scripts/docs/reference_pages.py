@@ -92,6 +92,8 @@ PAGES = (
                 ts.TauLeaping,
                 ts.Auto,
                 ts.ODE,
+                ts.Partitioned,
+                ts.Langevin,
                 ts.CPU,
                 ts.GPU,
                 ts.Output,

@@ -206,10 +206,23 @@ def _check_patterns(option: str, given: object) -> None:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class Langevin(_Steps):
+class _Judged(_Steps):
+    """Settings of methods that say how far they are from exact trajectories."""
+
+    pilot: int = option(
+        1000, "trajectories that judge the error (1000)", flag="--pilot", metavar="N", type=count,
+        elsewhere="judges hybrids: use it with {hybrid} or cle", check=whole(0, 2**20),
+        doc="Trajectories of the method, and as many exact ones, whose means and deviations are "
+        "compared before a run of 100 or more; the result says what they tell. 0 for none.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class Langevin(_Judged):
     """The chemical Langevin equation: amounts with the noise of many molecules.
 
-    Steps are of weak order 2, and no amount falls below zero: see docs/hybrids.md.
+    Steps are of weak order 2, and no amount falls below zero: see docs/partitioned.md.
 
     Parameters
     ----------
@@ -226,8 +239,8 @@ class Langevin(_Steps):
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class Partitioned(_Steps):
-    """Each reaction is an event, an equation or a channel of Langevin's: see docs/hybrids.md.
+class Partitioned(_Judged):
+    """Each reaction is an event, an equation or a channel of Langevin's: see docs/partitioned.md.
 
     A reaction without a mark is an event where molecules are few, and a channel where it is
     expected to fire often among many; which changes while a trajectory runs. With marks of events

@@ -13,6 +13,15 @@ from tauslab.store.results.digest import digest_lines
 N = 4000
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_pilots():
+    """Pilots compile exact kernels too; one test makes one."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("tauslab.runner.ensemble.choices.hybrid_error.FEWEST", 10**9)
+    yield
+    patch.undo()
+
+
 def gene():
     """A gene that switches, and its mRNA as an amount: M / 500 has the law Beta(2, 3)."""
     net = ts.Network("gene")

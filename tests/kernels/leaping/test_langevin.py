@@ -16,6 +16,15 @@ from tauslab.store.results.digest import digest_lines
 N = 4000
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_pilots():
+    """Pilots compile exact kernels too; one test makes one."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("tauslab.runner.ensemble.choices.hybrid_error.FEWEST", 10**9)
+    yield
+    patch.undo()
+
+
 def run(net, method="cle", **options):
     defaults = {"n": N, "times": [1.0], "seed": 1, "device": "cpu", "quiet": True}
     return ts.run(net, method=method, **{**defaults, **options})
@@ -179,7 +188,18 @@ def test_runs_state_what_they_are(tmp_path):
     with ts.open(path) as result:
         assert result.method == "cle"
         assert result.attributes["epsilon"] == 0.1
-        assert "docs/hybrids.md" in result.approximate
+        assert "docs/partitioned.md" in result.approximate
+
+
+def test_a_pilot_tells_of_the_error(monkeypatch):
+    """Where there is next to nothing the Langevin equation is wrong, and says by how much."""
+    monkeypatch.setattr("tauslab.runner.ensemble.choices.hybrid_error.FEWEST", 100)
+    few = run(births(0.5), times=[0.0, 5.0], n=1000).approximate
+    assert "a pilot of 1000 trajectories and as many exact ones finds the mean of X" in few
+    many = run(births(1000), times=[0.0, 5.0], n=1000).approximate
+    assert "no difference of means and deviations beyond chance" in many
+    long = run(births(1e6), ts.Partitioned(), times=[0.0, 5.0], n=100).approximate
+    assert "tells nothing of the error: exact ones are too long" in long
 
 
 def test_events_beside_channels_are_refused_by_name():

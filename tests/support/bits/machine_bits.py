@@ -137,6 +137,10 @@ CASES = {
     "tau large": f"run {SBML}/ras_camp_pka.xml --method tau --t-end 3 --points 7 -n 6",
     "tau fine": f"run {NET}/egfr_net.net --method tau --t-end 0.2 --points 3 -n 2",
     "auto": f"{SCHLOGL} --method auto --t-end 2 -n 20",
+    "cle": f"{SCHLOGL} --method cle --t-end 2 -n 20 --pilot 0",
+    "hybrid": f"{SCHLOGL} --method hybrid --t-end 2 -n 20 --pilot 0",
+    "hybrid of equations": f"{VILAR} --method hybrid --t-end 5 --points 6 -n 2 --pilot 0"
+    " --as-ode rx1,rx2,rx3,rx4,rx10,rx16 --jump *",
     "summaries": f"{VILAR} --method ssa --t-end 30 --points 61 -n 6 --record statistics,"
     "summary:amplitude:A,summary:period:A,summary:mean:R,summary:first-passage:R:50",
     "sweep": f"{SCHLOGL} --t-end 1 -n 3 --sweep c3=lin:180:230:4 --sweep c4=log:3:4:5",

@@ -26,6 +26,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE
 from tauslab.options.values.definition import attributes_of
+from tauslab.runner.ensemble.choices.hybrid_error import with_judged_error
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
 from tauslab.runner.ensemble.choices.pilots import piloted, with_pilot
@@ -33,7 +34,7 @@ from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions, layout_row
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes, ProfileRow
-from tauslab.runner.ensemble.task import NetworkTask, Task, prepare
+from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task, prepare
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
 from tauslab.store.results.open import open_result
@@ -100,6 +101,8 @@ def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engin
         network = with_method(task, backend, comm)
         pilot = on_root(comm, lambda: piloted(network, backend))
         task = with_pilot(network, pilot, tell=comm.rank == 0)
+        if isinstance(task, HybridTask):
+            task = with_judged_error(task, backend, comm)
     else:
         from tauslab.runner.ensemble.choices.solver_choice import with_solver
 

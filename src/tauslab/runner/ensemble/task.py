@@ -285,6 +285,7 @@ class HybridTask(NetworkTask):
     """An ensemble of a network whose reactions are of several kinds; species are real numbers."""
 
     partition: Partition
+    judged: str = ""  # what a pilot says of its error
     amounts = True
 
     @property
@@ -303,7 +304,7 @@ class HybridTask(NetworkTask):
         found = super().attributes
         if kinds := self.partition.described():
             with command_line():
-                found["approximate"] = approximation_of_kinds(kinds)
+                found["approximate"] = approximation_of_kinds(kinds, self.judged)
         return found
 
     def engine(

@@ -11,11 +11,15 @@ SD_TOLERANCE = 0.03  # relative, of standard deviations
 OF_SAMPLING = "the confidence interval is that of sampling alone and does not hold the leaps' error"
 
 
-def approximation_of_kinds(kinds: str) -> str:
-    """Describe the error of a run with reactions of such `kinds`, which are no events."""
+def approximation_of_kinds(kinds: str, judged: str = "") -> str:
+    """Describe the error of a run with reactions of such `kinds`, which are no events.
+
+    `judged` is what a pilot says of it.
+    """
     return (
-        f"made with {kinds}, whose error more trajectories do not lessen: docs/hybrids.md; "
-        f"{opt('method', 'ssa')} is exact"
+        f"made with {kinds}, whose error more trajectories do not lessen: docs/partitioned.md; "
+        + (f"{judged}; " if judged else "")
+        + f"{opt('method', 'ssa')} is exact"
     )
 
 

@@ -2,7 +2,8 @@
 // by counts and rates of the moment: leaping/langevin_step.h has a step of what flows.
 //
 // A reaction without a mark flows while each species that it changes has `many` molecules and it is expected to fire
-// OFTEN times in a step; it is a jump again below half of either. A channel that becomes a jump completes its last
+// OFTEN times in a step, which jumps cut; it is a jump again below half of either. Where nothing flows this is
+// looked at after every EXACT_EVENTS jumps. A channel that becomes a jump completes its last
 // firing or takes it back, at random and right on average: so counts are whole where nothing flows, and
 // what is conserved stays so.
 //
@@ -14,7 +15,8 @@
 #include "events/trajectory.h"
 #include "leaping/langevin_step.h"
 
-constexpr double OFTEN = 10;       // firings of a channel in a step
+constexpr double OFTEN = 10;  // firings of a channel in a step
+constexpr int EXACT_EVENTS = 64;
 constexpr double NEARLY = 1e-6;    // of the integral: the jump is there
 constexpr double ROUNDING = 1e-6;  // of a count
 
@@ -54,6 +56,12 @@ DEVICE_SHARED bool add_part(double *x, int j, double part) {
     return true;
 }
 
+// Completes the firing of which a channel has done a part, or takes it back: `unit` is a uniform number.
+DEVICE_SHARED void finish_firing(double *x, int j, double part, double unit) {
+    const double forth = 1.0 - part, back = -part;
+    if (!add_part(x, j, unit < part ? forth : back)) add_part(x, j, unit < part ? back : forth);
+}
+
 // Counts that no channel moves are whole, but for rounding.
 DEVICE_SHARED void make_whole(double *x, const bool *flows) {
     bool moved[N_SPECIES + 1] = {};
@@ -80,13 +88,15 @@ KERNEL(langevin, const LangevinArguments arguments) {
     LangevinSource source = {};
     u64 steps = 0, made = 0;
     double left = 0, unit = 1;
-    bool draws = false, known = true;
+    int exact = 0;  // jumps to come before anything may flow
+    double longest = infinity();
+    bool draws = false, known = true, any = false;
 
     for (;;) {
         if (s.over()) {
             const bool more = s.next([&](const Place &place) {
                 source.start(place);
-                steps = 0, draws = true;
+                steps = 0, exact = 0, draws = true;
                 for (int j = 0; j < N_REACTIONS; ++j)
                     flows[j] = KIND[j] == FLOW_ALONE || KIND[j] == NOISY, done[j] = 0;
                 known = rates_at(s.x, s.c, a);
@@ -108,33 +118,41 @@ KERNEL(langevin, const LangevinArguments arguments) {
             draws = false;
         }
 
-        // How long a step may be, and what flows in it.
-        for (int j = 0; j < N_REACTIONS; ++j)
-            counts[j] = flows[j] || (KIND[j] == CHOSEN && has_many(s.x, j, 0.5 * arguments.many));
-        const double longest = longest_step(s.x, a, counts, tolerance);
-        bool stopped = false;
-        for (int j = 0; j < N_REACTIONS; ++j) {
-            if (KIND[j] != CHOSEN) continue;
-            const double part = flows[j] ? 0.5 : 1.0;
-            const bool now =
-                has_many(s.x, j, part * arguments.many) && a[j] * longest >= part * OFTEN;
-            if (flows[j] && !now) {
-                const Philox4 bits = source.next(s.keys);
-                const bool completes = unit_half_open(bits.x0, bits.x1) < done[j];
-                const double rest = completes ? 1.0 - done[j] : -done[j];
-                if (!add_part(s.x, j, rest)) add_part(s.x, j, completes ? -done[j] : 1.0 - done[j]);
-                done[j] = 0, stopped = true;
+        if (exact == 0) {
+            // How long a step may be, and what flows in it.
+            double cuts = 0;
+            for (int j = 0; j < N_REACTIONS; ++j) {
+                const bool may = KIND[j] == CHOSEN && has_many(s.x, j, 0.5 * arguments.many);
+                counts[j] = flows[j] || may;
+                if (!counts[j]) cuts += a[j];
             }
-            flows[j] = now;
-        }
-        if (stopped) {
-            make_whole(s.x, flows);
-            known = rates_at(s.x, s.c, a);
-            continue;  // with the rates of what is there now
+            longest = longest_step(s.x, a, counts, tolerance);
+            const double reach = cuts * longest > 1 ? 1 / cuts : longest;
+            bool stopped = false;
+            any = false;
+            for (int j = 0; j < N_REACTIONS; ++j) {
+                if (KIND[j] == CHOSEN) {
+                    const double part = flows[j] ? 0.5 : 1.0;
+                    const bool now =
+                        has_many(s.x, j, part * arguments.many) && a[j] * reach >= part * OFTEN;
+                    if (flows[j] && !now) {
+                        const Philox4 bits = source.next(s.keys);
+                        finish_firing(s.x, j, done[j], unit_half_open(bits.x0, bits.x1));
+                        done[j] = 0, stopped = true;
+                    }
+                    flows[j] = now;
+                }
+                any = any || flows[j];
+            }
+            if (stopped) {
+                make_whole(s.x, flows);
+                known = rates_at(s.x, s.c, a);
+                continue;  // with the rates of what is there now
+            }
+            exact = any ? 0 : EXACT_EVENTS;
         }
         double jumps = 0;
-        bool any = false;
-        for (int j = 0; j < N_REACTIONS; ++j) flows[j] ? any = true : (jumps += a[j], false);
+        for (int j = 0; j < N_REACTIONS; ++j) jumps += flows[j] ? 0.0 : a[j];
         const double sample = launch.times[s.k];
         double h = any ? tl_min(longest, sample - s.t) : sample - s.t;
         bool ends = !(h < 0.999999 * (sample - s.t)), reacts = false;
@@ -192,6 +210,7 @@ KERNEL(langevin, const LangevinArguments arguments) {
         draws = true;
         if (reaction < 0) continue;
         add_part(s.x, reaction, 1.0);
+        exact -= exact > 0;
         known = rates_at(s.x, s.c, a);
     }
     atomic_add(launch.work, made);

@@ -67,7 +67,7 @@ class Difference:
     refused: str = ""
 
 
-def moments_of(counts: CountArray) -> LeapMoments:
+def moments_of(counts: CountArray | FloatArray) -> LeapMoments:
     """Moments over the trajectories ``[trajectory, time, species]`` that reached the end."""
     whole = np.all(counts >= 0, axis=(1, 2))
     x = counts[whole].astype(np.float64)
@@ -135,8 +135,7 @@ def judge(task: NetworkTask, backend: Backend, leaping: int, exact: int) -> Diff
     options = task.options
     points = spread(1 if task.sweep is None else task.sweep.points, _POINTS)
     times = options.times
-    kept = np.unique(np.linspace(0, len(times) - 1, _TIMES).round().astype(np.int64))
-    kept = kept[times[kept] > 0]
+    kept = compared_times(times)
     finer = np.unique(np.concatenate([times, _middles(times)]))
     kept_finer = np.searchsorted(finer, times[kept])
     chosen, lowered = task.leaps, task.lowered
@@ -149,18 +148,24 @@ def judge(task: NetworkTask, backend: Backend, leaping: int, exact: int) -> Diff
     worst = Difference(0.0, 0.0)
     for point in points:
         n = -(-leaping // len(points))
-        tried = _simulated(task, coarse(), (point, n), times, kept)
-        found = [(_simulated(task, fine(), (point, n), finer, kept_finer), 0.5)]
+        tried = simulated(task, coarse(), (point, n), times, kept)
+        found = [(simulated(task, fine(), (point, n), finer, kept_finer), 0.5)]
         if exact:
             n = -(-exact // len(points))
             engine = exact_engine(backend, lowered, times.tolist(), selector=task.selector)
-            found.append((_simulated(task, engine, (point, n), times, kept), 1.0))
+            found.append((simulated(task, engine, (point, n), times, kept), 1.0))
         for other, share in found:
             one = difference(tried, other, task.species, times[kept], share)
             worst = Difference(max(worst.mean, one.mean), max(worst.sd, one.sd), one.refused)
             if worst.refused:
                 return worst
     return worst
+
+
+def compared_times(times: FloatArray) -> npt.NDArray[np.int64]:
+    """Numbers of the sample times that are compared, some of all after 0."""
+    kept = np.unique(np.linspace(0, len(times) - 1, _TIMES).round().astype(np.int64))
+    return kept[times[kept] > 0]
 
 
 def _middles(times: FloatArray) -> FloatArray:
@@ -170,7 +175,7 @@ def _middles(times: FloatArray) -> FloatArray:
     return middles
 
 
-def _simulated(
+def simulated(
     task: NetworkTask, engine: Engine, which: tuple[int, int], times: FloatArray,
     kept: npt.NDArray[np.int64],
 ) -> LeapMoments:  # fmt: skip
@@ -189,5 +194,6 @@ def _simulated(
     first, parts = point * n if task.sweep is not None else 0, []
     for begin in range(0, n, rows):
         lane.start(first + begin, first + min(begin + rows, n))
-        parts.append(lane.wait().chunk.arrays["counts"][:, kept].copy())
+        samples = lane.wait().chunk.arrays["amounts" if task.amounts else "counts"]
+        parts.append(samples[:, kept].copy())
     return moments_of(np.concatenate(parts))

@@ -1,0 +1,73 @@
+"""Hybrids and the Langevin equation on the models that break leaps: errors, and time beside exact events and leaps.
+
+Of every model of `leap_models.py`, at its last time alone: relative errors of mean and standard
+deviation with their standard errors, steps and events a trajectory, and microseconds a trajectory
+as in `validate_leaps.py`. `cle` makes all reactions channels of the Langevin equation, `hybrid` lets
+them choose. Where no distribution is known, `--exact` exact trajectories stand for it. A state
+below zero, or an error of `hybrid` beyond 1 % of a mean or 3 % of a standard deviation and beyond
+four standard errors, fails.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from leap_models import CASES, Case, Law
+from outcome import FAIL, Outcome, cells, say
+from validate_leaps import (
+    DEFAULT,
+    DEVIATION_TARGET,
+    MEAN_TARGET,
+    TIMED_EVENTS,
+    Row,
+    errors_of_moments,
+    row_of,
+    simulate,
+)
+
+METHODS = ("ssa", "tau", "cle", "hybrid")
+COLUMNS = ("model", "method", "n", "mean", "mean_se", "deviation", "deviation_se", "events", "us",
+           "least", "verdict")  # fmt: skip
+
+
+def measure(case: Case, args: Any) -> list[list[str]]:
+    """Measure all rows of a model."""
+    law, law_se = (case.law(), (0.0, 0.0)) if case.law is not None else (None, (0.0, 0.0))
+    lines = []
+    if law is None:
+        known = simulate(case, "ssa", DEFAULT, 1, args.exact, args, seed=2).values
+        law, law_se = Law(float(known.mean()), float(known.std(ddof=1))), errors_of_moments(known)
+    for method in METHODS:
+        n = args.timed if method == "ssa" else args.n
+        found = simulate(case, method, DEFAULT, 1, n, args, seed=1)
+        if method == "ssa" and found.events * n < TIMED_EVENTS:  # a run's start would count
+            more = min(20_000, math.ceil(TIMED_EVENTS / found.events))
+            found = simulate(case, method, DEFAULT, 1, more, args, seed=1)
+        row = row_of(case, method, 1, DEFAULT, found, law, law_se)
+        least = float(found.values.min())
+        wrong = least < 0 or (method == "hybrid" and _beyond(row))
+        numbers = [row.n, row.mean, row.mean_se, row.deviation, row.deviation_se, row.events,
+                   row.us, least]  # fmt: skip
+        lines.append([case.name, method, *cells(numbers, 4), FAIL if wrong else ""])
+        say(*lines[-1])
+    return lines
+
+
+def _beyond(row: Row) -> bool:
+    pairs = ((row.mean, row.mean_se, MEAN_TARGET),
+             (row.deviation, row.deviation_se, DEVIATION_TARGET))  # fmt: skip
+    return any(abs(off) > max(most, 4 * error) for off, error, most in pairs)
+
+
+def run(given: Any) -> Outcome:
+    """Measure all models."""
+    given.device = "cuda" if given.device == "cuda" else "cpu"
+    chosen = [c for c in CASES if not given.cases or any(part in c.name for part in given.cases)]
+    lines = [line for case in chosen for line in measure(case, given)]
+    about = (
+        f"Relative errors at the last time, on {given.device}, seed 1, epsilon {DEFAULT:g}; events (of "
+        "cle and hybrid steps and events) and microseconds are those of one trajectory, `least` the "
+        "least amount at the last time."
+    )
+    return Outcome("Errors of hybrids and of the Langevin equation", about, COLUMNS, lines)

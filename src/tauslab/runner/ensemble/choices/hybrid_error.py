@@ -1,0 +1,101 @@
+"""What a pilot says of the error of hybrids and the Langevin equation, beside exact runs.
+
+As many trajectories are simulated by the method and exactly, with a seed of their own; means and
+standard deviations of all species are compared at some sample times. Every number is computed in a
+fixed order, so that the sentence is a function of model, options and seed. Rank 0 makes it for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tauslab.base.errors import TauslabError
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.kernels.backends import Backend
+from tauslab.options.methods import SSA, Langevin, Partitioned
+from tauslab.options.record import Record
+from tauslab.runner.ensemble.choices.leap_error import (
+    FloatArray,
+    LeapMoments,
+    compared_times,
+    simulated,
+)
+from tauslab.runner.ensemble.task import HybridTask, NetworkTask, prepare
+
+FEWEST = 100  # trajectories of a run, below which a pilot is not worth while
+MOST_EVENTS = 2**15  # of an exact trajectory
+_CHANCE = 5.0  # standard errors that a difference may have by chance, in hundreds of comparisons
+
+
+def with_judged_error(task: HybridTask, backend: Backend, comm: Communicator) -> HybridTask:
+    """The task with what a pilot says of its error, where it makes one. Collective."""
+    method, options = task.options.method, task.options
+    assert isinstance(method, Partitioned | Langevin)
+    n = min(method.pilot, options.n)
+    if n < FEWEST or not task.species or not task.partition.described():
+        return task
+    judged = on_root(comm, lambda: judge(task, backend, n))
+    if comm.rank == 0 and not options.quiet:
+        print(f"method: {judged}", flush=True)
+    return replace(task, judged=judged)
+
+
+def judge(task: HybridTask, backend: Backend, n: int) -> str:
+    """Say how far means and deviations are from exact ones; of a sweep at its first point."""
+    options = task.options
+    began = f"a pilot of {n} trajectories"
+    try:
+        exact = prepare(task.network, replace(options, method=SSA(), record=None))
+    except TauslabError as error:
+        return f"{began} was not made: {error}"
+    found = _moments(task, backend, n, options.max_steps)
+    known = _moments(exact, backend, n, MOST_EVENTS)
+    if known.lost or found.lost:
+        which = "exact ones are too long" if known.lost else "some of them end early"
+        return f"{began} tells nothing of the error: {which}"
+    times = options.times[compared_times(options.times)]
+    names = [name for name in task.species if name in exact.species]
+    mine, other = ([list(t.species).index(name) for name in names] for t in (task, exact))
+    told = _worst(_columns(found, mine), _columns(known, other), names, times)
+    return f"{began} and as many exact ones finds {told}"
+
+
+def _moments(task: NetworkTask, backend: Backend, n: int, steps: int) -> LeapMoments:
+    limited = replace(
+        task, options=replace(task.options, max_steps=steps), record=Record(trajectories=True)
+    )
+    times = task.options.times
+    kept = compared_times(times)
+    return simulated(limited, limited.engine(backend), (0, n), times, kept)
+
+
+def _columns(moments: LeapMoments, columns: list[int]) -> LeapMoments:
+    names = ("mean", "variance", "mean_error", "variance_error")
+    return replace(moments, **{name: getattr(moments, name)[:, columns] for name in names})
+
+
+def _worst(found: LeapMoments, known: LeapMoments, names: list[str], times: FloatArray) -> str:
+    """The largest difference that chance does not explain, in words."""
+    means = np.abs(found.mean - known.mean)
+    spread = np.sqrt(known.variance)
+    sure = means > _CHANCE * np.hypot(found.mean_error, known.mean_error)
+    size = np.maximum(np.abs(known.mean), spread)
+    deviations = np.abs(np.sqrt(found.variance) - spread)
+    noise = np.hypot(found.variance_error, known.variance_error)
+    surely = np.abs(found.variance - known.variance) > _CHANCE * noise
+    parts = []
+    for what, off, allowed, beyond in (
+        ("mean", means, size, sure), ("standard deviation", deviations, spread, surely),
+    ):  # fmt: skip
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = np.where(beyond & (off > 0), off / allowed, 0.0)
+        if part.max(initial=0.0) > 0:
+            time, species = np.unravel_index(int(np.argmax(part)), part.shape)
+            size_of = f"{100 * part.max():.2g} %" if np.isfinite(part.max()) else "all of it"
+            parts.append(
+                f"the {what} of {names[int(species)]} at t = {times[int(time)]:g} off by {size_of}"
+            )
+    return " and ".join(parts) or "no difference of means and deviations beyond chance"
