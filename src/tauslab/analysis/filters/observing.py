@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ import numpy.typing as npt
 from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import said
+from tauslab.kernels.particles.weights import KINDS as DEVICE_KINDS
+from tauslab.kernels.particles.weights import OBSERVED, Seen
 from tauslab.model.expressions.distributions import arguments_of
 from tauslab.model.network.counts import meant, some
 from tauslab.model.portable import portable_log, portable_log_gamma
@@ -355,6 +357,36 @@ class Observations:
         models = [one for one in self.models if one.column in seen]
         return sum(one.log_most(seen[one.column], constants) for one in models)
 
+    def seen_of(
+        self, row: int, columns: Sequence[str], values: Values, constants: Constants
+    ) -> Seen | None:
+        """What a row says, as a device takes it; None where nothing was seen, or of a function.
+
+        Parameters
+        ----------
+        columns
+            Names of the columns of counts that the device has; of others it gets `values`.
+        """
+        seen = self.seen(row)
+        models = [one for one in self.models if one.column in seen]
+        if not models:
+            return None
+        numbers = [one.numbers(constants) for one in models]
+        given = list(dict.fromkeys(one.quantity for one in models if one.quantity not in columns))
+        table = np.zeros(len(models), OBSERVED)
+        for entry, one, own in zip(table, models, numbers, strict=True):
+            known = one.quantity in columns
+            place = columns.index(one.quantity) if known else -1 - given.index(one.quantity)
+            _fill(entry, one.kind, seen[one.column], own, place)
+        own_parameters = None
+        if any(number.size > 1 for own in numbers for number in own):
+            n = max(number.size for own in numbers for number in own)
+            own_parameters = np.zeros((2 * len(models), n))
+            for place, own in enumerate(numbers):
+                for which, number in enumerate(own):
+                    own_parameters[2 * place + which] = number
+        return Seen(table, [values(name) for name in given], own_parameters)
+
     def log_density(
         self, row: int, values: Values, constants: Constants, n: int
     ) -> FloatArray | None:
@@ -380,6 +412,20 @@ class Observations:
         for more in given:
             total = total + more
         return total
+
+
+def _fill(entry: Any, kind: str, y: float, own: Sequence[FloatArray], column: int) -> None:
+    """An entry of a table of `OBSERVED`, with logarithms of parameters that are one number."""
+    entry["kind"], entry["column"], entry["y"] = DEVICE_KINDS.index(kind), column, y
+    if KINDS[kind].counts:
+        entry["log_factorial"] = _log_factorial(y)
+    first = own[0][:1]
+    entry["first"] = first[0]
+    entry["second"] = own[1][0] if len(own) > 1 else 0.0
+    if kind == "negative_binomial":
+        entry["log_first"], entry["log_more"] = portable_log_gamma(np.array([*first, *(y + first)]))
+    elif kind != "poisson":
+        entry["log_first"] = portable_log(first)[0]
 
 
 def _given() -> str:

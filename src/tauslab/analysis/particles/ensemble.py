@@ -28,6 +28,7 @@ from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.kernels.backends import Backend
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
@@ -712,9 +713,10 @@ class Ensemble:
         word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
         found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
         self.time, self.round = t, self.round + 1
-        self.status = np.where(self.alive, found, self.status)
-        self._logs[~self.alive] = -np.inf
-        self._stand_in(found >= _ENDED)
+        if found.any() or self.status.any():
+            self.status = np.where(self.alive, found, self.status)
+            self._logs[~self.alive] = -np.inf
+            self._stand_in(found >= _ENDED)
 
     def in_groups(self, size: int, number: int = 0) -> None:
         """Let every `size` particles draw as if they were alone in an ensemble of their number.
@@ -725,17 +727,36 @@ class Ensemble:
         if self._initial or self._motion.draws or number:
             self._begin(self._options.set)
 
-    def copy_rows(self, index: IntArray) -> None:
-        """Copy states, how particles are, and their values; weights stay as they are."""
+    def copy_rows(self, index: Any, *, alike: bool = False) -> None:
+        """Copy states, how particles are, and their values; weights stay as they are.
+
+        `index`, int64 ``[particle]``, is on the host or on the device. `alike`: particles have the
+        values of those they become.
+        """
+        arrays = not alike and any(np.ndim(v) for v in self._rows.values())
+        if arrays or self.status.any() or not self._motion.takes_on_device:
+            index = self.on_host(index)
         self._motion.take(index)
-        self.status = self.status[index]
-        rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
         size = len(index) != len(self._logs)
+        if size or self.status.any():
+            self.status = self.status[self.on_host(index)]
+        if alike and not size:
+            return
+        rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
         if size or any(np.ndim(v) and (v != self._rows[k]).any() for k, v in rows.items()):
             self._motion.prepare(rows, len(index))
         if size:
             self._group = len(index)
         self._rows = rows
+
+    def on_host(self, buffer: Any) -> Array:
+        """An array of the device of this ensemble, or one that is on the host already."""
+        return buffer if isinstance(buffer, np.ndarray) else self._motion.on_host(buffer)
+
+    @property
+    def backend(self) -> Backend:
+        """The device."""
+        return self._backend
 
     def _drawn(self) -> dict[str, IntArray]:
         """Initial counts by inverting the distribution function of each distribution."""

@@ -53,6 +53,8 @@ class NetworkMotion(Motion):
         Species whose initial counts the ensemble draws, in place of the model.
     """
 
+    takes_on_device = True
+
     def __init__(
         self,
         network: Network,
@@ -223,7 +225,8 @@ class NetworkMotion(Motion):
 
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
-        self._require_room(len(ancestors))
+        if len(ancestors) > self.n:
+            self._require_room(len(ancestors))
         sources = [self.counts] if self.kept is None else [self.counts, self.kept]
         moved = self._rows.taken(self.shares, sources, ancestors)
         self.shares = Shares(len(ancestors), self._comm)
