@@ -64,8 +64,8 @@ class SharedBackend(CpuBackend):
         self.recorded = 0
         self.memory_closed = False
 
-    def stream(self, *, urgent=False):
-        del urgent
+    def stream(self, *, urgent=False, waited=False):
+        del urgent, waited
         self._streams.append(RecordingStream(self))
         return self._streams[-1]
 

@@ -297,6 +297,7 @@ class Observations:
             if name not in names:
                 raise ConfigError(f"{_given()} has no column {name!r}; it has {', '.join(names)}")
         self._columns = {name: _column(name, data[name]) for name in wanted}
+        self._known: dict[tuple[int, tuple[str, ...]], Seen] = {}  # that do not change
         self.times = self._columns.pop("time")
         for name, column in self._columns.items():
             if column.shape != self.times.shape:
@@ -358,7 +359,7 @@ class Observations:
         return sum(one.log_most(seen[one.column], constants) for one in models)
 
     def seen_of(
-        self, row: int, columns: Sequence[str], values: Values, constants: Constants
+        self, row: int, columns: tuple[str, ...], values: Values, constants: Constants
     ) -> Seen | None:
         """What a row says, as a device takes it; None where nothing was seen, or of a function.
 
@@ -371,6 +372,8 @@ class Observations:
         models = [one for one in self.models if one.column in seen]
         if not models:
             return None
+        if (row, columns) in self._known:
+            return self._known[row, columns]
         numbers = [one.numbers(constants) for one in models]
         given = list(dict.fromkeys(one.quantity for one in models if one.quantity not in columns))
         table = np.zeros(len(models), OBSERVED)
@@ -385,7 +388,10 @@ class Observations:
             for place, own in enumerate(numbers):
                 for which, number in enumerate(own):
                     own_parameters[2 * place + which] = number
-        return Seen(table, [values(name) for name in given], own_parameters)
+        made = Seen(table, [values(name) for name in given], own_parameters)
+        if not given and not self.constants:
+            self._known[row, columns] = made
+        return made
 
     def log_density(
         self, row: int, values: Values, constants: Constants, n: int

@@ -98,14 +98,17 @@ class OnDevice(Weighing):
     def __init__(self, particles: Ensemble, count: int, number: int) -> None:
         super().__init__(particles, count, number)
         self._weights = DeviceWeights(particles.backend, count, self._n)
+        self._means: FloatArray | None = np.zeros(count)
 
     def begin(self) -> None:
         """Let all particles weigh the same."""
         self._weights.begin()
+        self._means = np.zeros(self._count)
 
     def put(self, logs: FloatArray) -> None:
         """Take logarithms of weights ``[own]``."""
         self._weights.put(logs)
+        self._means = None
 
     def logs(self) -> FloatArray:
         """Logarithms of weights ``[own]``."""
@@ -114,8 +117,10 @@ class OnDevice(Weighing):
     @property
     def means(self) -> FloatArray:
         """Logarithms of the means of weights ``[filter]``."""
-        weights = self._weights
-        return particle_weights.means_of(weights.totals, self._n, weights.largest)
+        if self._means is None:
+            weights = self._weights
+            self._means = particle_weights.means_of(weights.totals, self._n, weights.largest)
+        return self._means
 
     @property
     def sizes(self) -> FloatArray:
@@ -125,6 +130,7 @@ class OnDevice(Weighing):
     def drop(self) -> None:
         """Let particles that have ended weigh nothing."""
         self._weights.weigh(self._particles.status, None, None)
+        self._means = None
 
     def multiply(self, factors: FloatArray) -> bool:
         """Multiply weights by factors, given as their logarithms ``[own]``."""
@@ -140,7 +146,7 @@ class OnDevice(Weighing):
         return None if seen is None else self._weigh(seen, self._particles.device_counts)
 
     def _weigh(self, seen: Seen, counts: Any) -> bool:
-        particles = self._particles
+        particles, self._means = self._particles, None
         return self._weights.weigh(
             None if particles.alive.all() else particles.status, counts, seen
         )
@@ -162,6 +168,7 @@ class OnDevice(Weighing):
                 chosen, numbers, seed=seed, purpose=particle_weights.RESAMPLING, group=group,
                 stratified=scheme == "stratified",
             )  # fmt: skip
+        self._means = np.where(chosen, 0.0, self.means)
         self._weights.level(chosen)
         return index
 

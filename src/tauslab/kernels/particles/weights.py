@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.kernels.backends.arguments import Arguments
 from tauslab.kernels.backends.base import Backend, KernelSource
 
 KINDS = ("normal", "lognormal", "poisson", "negative_binomial", "binomial", "given")
@@ -21,6 +22,7 @@ OBSERVED = np.dtype([
     ("log_more", np.float64),
 ])  # fmt: skip
 _IN_BLOCK, _PIECE, _TOGETHER = 32, 256, 64  # as csrc/particles has them
+_FEWEST = 256  # items of a thread of a CPU
 _SHORT = 4096  # particles of a row that a thread of a GPU adds in order
 _PIECES = ("guess_pieces", "guess_starts", "count_units", "find_starts", "add_pieces")
 
@@ -66,7 +68,8 @@ class DeviceWeights:
         self, backend: Backend, rows: int, n: int, *, in_pieces: bool | None = None
     ) -> None:
         self._backend, self._rows, self._n = backend, rows, n
-        self._stream = backend.stream()
+        self._stream = backend.stream(waited=True)
+        self._arguments: dict[str, Arguments] = {}
         self._pieces = backend.style.warp > 1 and n > _SHORT if in_pieces is None else in_pieces
         entries = {
             "particles/weigh.cc": (
@@ -243,7 +246,13 @@ class DeviceWeights:
 
     def _start(self, entry: str, items: int, **values: Any) -> None:
         program = self._programs[entry]
-        program.launch(entry, items, program.arguments(entry, **values), self._stream)
+        if entry in self._arguments:
+            self._arguments[entry].set(**values)
+        else:
+            self._arguments[entry] = program.arguments(entry, **values)
+        if self._backend.style.warp == 1:  # a thread takes as long to start as some numbers
+            items = 1 + items // _FEWEST
+        program.launch(entry, items, self._arguments[entry], self._stream)
 
     def _reduced(self, entry: str, source: Any) -> Any:
         """Sums or maxima of the last axis, by launches in turn."""

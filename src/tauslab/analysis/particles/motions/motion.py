@@ -183,6 +183,7 @@ class DeviceRows:
     def __init__(self, backend: Backend, comm: Communicator) -> None:
         self.backend, self.comm = backend, comm
         self.stream = backend.stream()
+        self._copies = backend.stream(waited=True)
         self._gather = Gather(backend)
         self._ends: Ends | None = None
 
@@ -228,8 +229,8 @@ class DeviceRows:
         target = self.backend.empty((len(index), source.shape[1]), source.dtype)
         if len(index):
             index = self.backend.upload(index) if isinstance(index, np.ndarray) else index
-            self._gather.start(source, index, target, self.stream)
-            self.stream.record().wait()
+            self._gather.start(source, index, target, self._copies)
+            self._copies.record().wait()
         return target
 
     def host(self, buffer: Any) -> Array:
@@ -237,15 +238,15 @@ class DeviceRows:
         if not buffer.shape[0] or not all(buffer.shape):
             return np.zeros(buffer.shape, buffer.dtype)
         mirror = self.backend.mirror(buffer)
-        self.backend.download(buffer, mirror, buffer.shape[0], self.stream)
-        self.stream.record().wait()
+        self.backend.download(buffer, mirror, buffer.shape[0], self._copies)
+        self._copies.record().wait()
         return mirror.copy()
 
     def ends(self, status: Any) -> Array:
         """Statuses u8 ``[row]`` on the host, which a GPU copies only where one is not 0."""
         if self.backend.style.warp > 1 and status.shape[0]:
             self._ends = self._ends or Ends(self.backend)
-            if not self.host(self._ends.start(status, self.stream)).any():
+            if not self.host(self._ends.start(status, self._copies)).any():
                 return np.zeros(status.shape, np.uint8)
         return self.host(status)
 
