@@ -41,6 +41,7 @@ PARTICLES = {
         "add_in_order", "guess_pieces", "guess_starts", "count_units", "find_starts", "add_pieces",
         "find_ancestors",
     },
+    "initial": {"draw_initial"},
     "moments": {"moments", "count_held", "add_held", "list_held"},
     "status": {"largest_status"},
     "weigh": {

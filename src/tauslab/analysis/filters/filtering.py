@@ -118,18 +118,17 @@ class ParticleFilters:
         particles, row = self._particles, self.row
         if row:
             self.resample(self._going())
-        if not particles.alive.any():
+        if not (particles.none_ended or particles.alive.any()):
             self.terms[self._going(), row] = -np.inf
             return False
         particles.advance(float(self._data.times[row]))
-        alive = particles.alive
-        if not alive.all():
+        if not particles.none_ended:
             self._weights.drop()
         going = self._going()
         before = self._weights.means
         seen = self._observe(_Looked(particles))
         if not seen:
-            some = alive.reshape(self.count, self.n).any(axis=1)
+            some = particles.alive.reshape(self.count, self.n).any(axis=1)
             self.terms[~some, row] = -np.inf
         else:
             after = self._weights.means

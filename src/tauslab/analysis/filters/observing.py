@@ -31,6 +31,7 @@ Constants = Mapping[str, "float | FloatArray"]
 
 _FORM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*\Z")
 _HALF_LOG_2PI = float.fromhex("0x1.d67f1c864beb5p-1")
+_HALF_LOG_PI = float.fromhex("0x1.250d048e7a1bdp-1")
 
 
 def _normal(y: float, x: FloatArray, sd: FloatArray) -> FloatArray:
@@ -91,6 +92,19 @@ def _binomial(y: float, x: FloatArray, p: FloatArray) -> FloatArray:
     return np.where(possible, combinations + seen, -np.inf)
 
 
+def _student_t(y: float, x: FloatArray, degrees: FloatArray, scale: FloatArray) -> FloatArray:
+    z = (y - x) / scale
+    return _student_peak(degrees, scale) - 0.5 * (degrees + 1.0) * portable_log(
+        1.0 + z * z / degrees
+    )
+
+
+def _student_peak(degrees: FloatArray, scale: FloatArray) -> FloatArray:
+    """Logarithm of the largest density."""
+    gammas = portable_log_gamma(0.5 * (degrees + 1.0)) - portable_log_gamma(0.5 * degrees)
+    return gammas - 0.5 * portable_log(degrees) - _HALF_LOG_PI - portable_log(scale)
+
+
 def _is_count(y: float) -> bool:
     return y >= 0 and float(y).is_integer()
 
@@ -130,6 +144,11 @@ KINDS: Mapping[str, _Kind] = {
         counts=True,
     ),
     "binomial": _Kind(_binomial, {"p": None}, {"p": (0.0, 1.0)}, counts=True),
+    "student_t": _Kind(
+        _student_t,
+        {"degrees": None, "scale": None},
+        {"degrees": (math.ulp(0.0), 1e300), "scale": _ABOVE_0},
+    ),
 }
 
 
@@ -220,7 +239,7 @@ class ObservationModel:
 
     def log_most(self, y: float, constants: Constants) -> float:
         """Logarithm of a bound of the density of `y` over all states there may be."""
-        if self.kind not in ("normal", "lognormal") or (self.kind == "lognormal" and y <= 0):
+        if KINDS[self.kind].counts or (self.kind == "lognormal" and y <= 0):
             return 0.0  # a probability, or a density of 0
         state = np.array([y])
         return float(self.log_density(y, lambda _: state, constants)[0])
@@ -430,6 +449,8 @@ def _fill(entry: Any, kind: str, y: float, own: Sequence[FloatArray], column: in
     entry["second"] = own[1][0] if len(own) > 1 else 0.0
     if kind == "negative_binomial":
         entry["log_first"], entry["log_more"] = portable_log_gamma(np.array([*first, *(y + first)]))
+    elif kind == "student_t":
+        entry["log_first"] = _student_peak(own[0][:1], own[1][:1])[0]
     elif kind != "poisson":
         entry["log_first"] = portable_log(first)[0]
 

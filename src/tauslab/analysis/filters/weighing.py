@@ -147,9 +147,7 @@ class OnDevice(Weighing):
 
     def _weigh(self, seen: Seen, counts: Any) -> bool:
         particles, self._means = self._particles, None
-        return self._weights.weigh(
-            None if particles.alive.all() else particles.status, counts, seen
-        )
+        return self._weights.weigh(None if particles.none_ended else particles.status, counts, seen)
 
     def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Any:
         """Ancestors ``[particle]`` of all filters; those of filters not chosen stay."""

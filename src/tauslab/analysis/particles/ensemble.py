@@ -255,6 +255,11 @@ class Ensemble:
         return np.asarray(self.status < _ENDED)
 
     @property
+    def none_ended(self) -> bool:
+        """Return whether all particles go on."""
+        return bool(self.status.max() < _ENDED)
+
+    @property
     def weights(self) -> FloatArray:
         """Weights ``[particle]`` that sum to 1; all 0 where no particle has one."""
         return particle_weights.normalised(self._logs)
@@ -392,7 +397,7 @@ class Ensemble:
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
             )
-        if not self.alive.any():
+        if self.status.min() >= _ENDED:
             raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
         if t == self.time and not self._motion.waits:
             return
@@ -651,9 +656,12 @@ class Ensemble:
         self._logs = np.zeros(self.n)
         self.status = np.zeros(self.n, np.uint8)
         first = self._number * self._group
-        if self._initial:
+        drawn = bool(self._initial) and self._motion.draw(
+            self._initial, self.seed, self._group, self._number, particle_weights.START
+        )
+        if self._initial and not drawn:
             self._motion.place(self._drawn(), self.seed, first)
-        else:
+        elif not drawn:
             self._motion.begin(self.seed, first)
         self._rows = {k: v for k, v in rows.items() if not self._motion.holds(k)}
         if self._motion.draws:
@@ -723,6 +731,8 @@ class Ensemble:
 
         At the start, before anything moves. The first group has the number `number`.
         """
+        if (size, number) == (self._group, self._number):
+            return
         self._group, self._number = size, number
         if self._initial or self._motion.draws or number:
             self._begin(self._options.set)

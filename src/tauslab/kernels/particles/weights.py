@@ -15,7 +15,7 @@ from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.kernels.backends.arguments import Arguments
 from tauslab.kernels.backends.base import Backend, KernelSource
 
-KINDS = ("normal", "lognormal", "poisson", "negative_binomial", "binomial", "given")
+KINDS = ("normal", "lognormal", "poisson", "negative_binomial", "binomial", "student_t", "given")
 OBSERVED = np.dtype([
     ("kind", np.int32), ("column", np.int32), ("y", np.float64), ("log_factorial", np.float64),
     ("first", np.float64), ("second", np.float64), ("log_first", np.float64),

@@ -98,6 +98,25 @@ class Motion(ABC):
         self.begin(seed, first)
         self.put(columns)
 
+    def draw(
+        self, initial: Mapping[str, FloatArray], seed: int, size: int, group: int, purpose: int
+    ) -> bool:
+        """Put all particles at the start, and draw initial counts of some species on the device.
+
+        Parameters
+        ----------
+        initial
+            Probabilities ``[count]`` by species.
+        seed, size, group, purpose
+            Of the random words; particles of a group, and the number of the first group.
+
+        Returns
+        -------
+        False where the motion takes what the host draws, by `place`.
+        """
+        del initial, seed, size, group, purpose
+        return False
+
     @abstractmethod
     def holds(self, name: str) -> bool:
         """Return whether a name is part of the state, and not a value with which it moves."""

@@ -33,6 +33,7 @@ from tauslab.kernels.events.tables import (
     queue_words,
     queues_fit,
 )
+from tauslab.kernels.particles.initial import DrawInitial
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE, SSA, TauLeaping
@@ -72,6 +73,7 @@ class NetworkMotion(Motion):
         super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
+        self._drawing: DrawInitial | None = None
         self.task: NetworkTask
         self.prepare(rows, options.n)
         self._require_room(options.n)
@@ -194,6 +196,23 @@ class NetworkMotion(Motion):
         """Put all particles at the start."""
         self.kept = None
         self.counts = self._backend.upload(self._first_counts())
+
+    def draw(
+        self, initial: Mapping[str, FloatArray], seed: int, size: int, group: int, purpose: int
+    ) -> bool:
+        """Put all particles at the start, and draw initial counts of some species on the device."""
+        self.kept = None
+        self.counts = self._backend.upload(np.array(self._first_counts()))
+        if self._drawing is None:
+            self._drawing = DrawInitial(self._backend)
+        for number, name in enumerate(self.species):
+            if name in initial:
+                self._drawing.start(
+                    self.counts, self.task.lowered.columns[name], initial[name], self._rows.stream,
+                    first=self.shares.own.start, size=size, group=group, seed=seed,
+                    purpose=purpose, number=number,
+                )  # fmt: skip
+        return True
 
     def holds(self, name: str) -> bool:
         """Return whether reactions or events change a species of this name."""

@@ -5,9 +5,11 @@
 // is a whole number S of units 2^(e-52), and adding a weight adds a whole number to S that is the same for every S, or,
 // where the weight lies between two units, for every even and every odd S. Two whole numbers say what a piece does.
 #include "particles/blocks.h"
+#include "particles/words.h"
 
 constexpr i64 PIECE = 256;    // weights
 constexpr i64 TOGETHER = 64;  // particles that one item places
+constexpr int AHEAD = 8;      // pieces of which an item that goes through a row loads the numbers together
 constexpr i32 LARGEST_EXPONENT = 900;
 
 struct AncestorArguments {
@@ -69,10 +71,14 @@ KERNEL(guess_starts, const AncestorArguments a) {
     const i64 pieces = pieces_of(a.n);
     for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
         double sum = 0.0;
-        for (i64 piece = row * pieces; piece < (row + 1) * pieces; ++piece) {
-            const double own = a.starts[piece];
-            a.starts[piece] = sum;
-            sum += own;
+        double *const starts = a.starts + row * pieces;
+        for (i64 first = 0; first < pieces; first += AHEAD) {
+            double own[AHEAD];
+            UNROLL for (int k = 0; k < AHEAD; ++k) own[k] = first + k < pieces ? starts[first + k] : 0.0;
+            UNROLL for (int k = 0; k < AHEAD; ++k) {
+                if (first + k < pieces) starts[first + k] = sum;
+                sum += own[k];
+            }
         }
     }
 }
@@ -108,27 +114,40 @@ KERNEL(count_units, const AncestorArguments a) {
     }
 }
 
-// The sums before pieces, to the bit: from piece to piece, and in order where a piece leaves its power of two.
+// The sum after a piece, in few steps, or in order where it leaves its power of two.
+DEVICE double after_piece(const double *shares, i64 n, i64 piece, double sum, double guess, i64 even, i64 odd) {
+    const i32 exponent = exponent_of_sum(sum);
+    if (even >= 0 && exponent == exponent_of_sum(guess)) {
+        const i64 units = (i64)(sum * power_of_two(52 - exponent));
+        const i64 after = units + (units & 1 ? odd : even);
+        if (after < (1ll << 53)) return (double)after * power_of_two(exponent - 52);
+    }
+    const i64 end = (piece + 1) * PIECE < n ? (piece + 1) * PIECE : n;
+    for (i64 i = piece * PIECE; i < end; ++i) sum += shares[i];
+    return sum;
+}
+
+// The sums before pieces, to the bit, from piece to piece.
 KERNEL(find_starts, const AncestorArguments a) {
     const i64 pieces = pieces_of(a.n);
     for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
         if (!a.chosen[row]) continue;
         double sum = 0.0;
-        for (i64 piece = 0; piece < pieces; ++piece) {
-            const i64 item = row * pieces + piece;
-            const double guess = a.starts[item];
-            a.starts[item] = sum;
-            const i32 exponent = exponent_of_sum(sum);
-            if (a.even[item] >= 0 && exponent == exponent_of_sum(guess)) {
-                const i64 units = (i64)(sum * power_of_two(52 - exponent));
-                const i64 after = units + (units & 1 ? a.odd[item] : a.even[item]);
-                if (after < (1ll << 53)) {
-                    sum = (double)after * power_of_two(exponent - 52);
-                    continue;
-                }
+        double *const starts = a.starts + row * pieces;
+        for (i64 first = 0; first < pieces; first += AHEAD) {
+            double guess[AHEAD];
+            i64 even[AHEAD], odd[AHEAD];
+            UNROLL for (int k = 0; k < AHEAD; ++k) {
+                const i64 piece = first + k < pieces ? first + k : pieces - 1;
+                guess[k] = starts[piece];
+                even[k] = a.even[row * pieces + piece];
+                odd[k] = a.odd[row * pieces + piece];
             }
-            const i64 end = (piece + 1) * PIECE < a.n ? (piece + 1) * PIECE : a.n;
-            for (i64 i = piece * PIECE; i < end; ++i) sum += a.shares[row * a.n + i];
+            UNROLL for (int k = 0; k < AHEAD; ++k) {
+                if (first + k >= pieces) break;
+                starts[first + k] = sum;
+                sum = after_piece(a.shares + row * a.n, a.n, first + k, sum, guess[k], even[k], odd[k]);
+            }
         }
     }
 }
@@ -148,25 +167,8 @@ KERNEL(add_pieces, const AncestorArguments a) {
     }
 }
 
-// Word `i` of Philox4x64-10 under a key and a counter of which the first word grows from 1.
-DEVICE u64 random_word(u64 key0, u64 key1, u64 number, u64 group, i64 i) {
-    u64 c[4] = {(u64)(i / 4) + 1, 0, number, group};
-    for (int round = 0; round < 10; ++round) {
-        const u64 low0 = c[0] * 0xD2E7470EE14C6C93ull, low1 = c[2] * 0xCA5A826395121157ull;
-        const u64 high0 = MULHI64(c[0], 0xD2E7470EE14C6C93ull), high1 = MULHI64(c[2], 0xCA5A826395121157ull);
-        c[0] = high1 ^ c[1] ^ key0;
-        c[1] = low1;
-        c[2] = high0 ^ c[3] ^ key1;
-        c[3] = low0;
-        key0 += 0x9E3779B97F4A7C15ull;
-        key1 += 0xBB67AE8584CAA73Bull;
-    }
-    return i % 4 == 0 ? c[0] : i % 4 == 1 ? c[1] : i % 4 == 2 ? c[2] : c[3];
-}
-
 DEVICE double uniform_of(const AncestorArguments &a, i64 row, i64 i) {
-    const u64 word = random_word(a.seed, (u64)a.purpose, (u64)a.numbers[row], (u64)(a.group + row), i);
-    return (double)(word >> 11) * 0x1p-53;
+    return fraction_of(random_word(a.seed, (u64)a.purpose, (u64)a.numbers[row], (u64)(a.group + row), i));
 }
 
 // The first of begin .. n - 1 whose sum is above a place; n where none is.

@@ -3,7 +3,7 @@
 
 #include "particles/portable.h"
 
-enum Noise { NORMAL, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, BINOMIAL, GIVEN };
+enum Noise { NORMAL, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, BINOMIAL, STUDENT_T, GIVEN };
 
 // A column of data in a row. Of the parameters each is one number, or one of each particle.
 struct Observed {
@@ -11,7 +11,8 @@ struct Observed {
     double y;
     double log_factorial;  // of y, where it is a count
     double first, second;
-    double log_first;      // of a `first` that is one number; its log-gamma of a negative binomial
+    double log_first;      // of a `first` that is one number: its logarithm, the log-gamma of a negative
+                           // binomial, the logarithm of the largest density of a t distribution
     double log_more;       // log-gamma of y + first, of a negative binomial
 };
 
@@ -59,6 +60,16 @@ DEVICE double binomial_density(const Observed &seen, double x, double p, double 
     return possible ? combinations + part : -tl_infinity();
 }
 
+DEVICE double student_peak(double degrees, double scale) {
+    const double gammas = host_log_gamma(0.5 * (degrees + 1.0)) - host_log_gamma(0.5 * degrees);
+    return gammas - 0.5 * host_log(degrees) - HALF_LOG_PI - host_log(scale);
+}
+
+DEVICE double student_density(const Observed &seen, double x, double degrees, double scale, double peak) {
+    const double z = (seen.y - x) / scale;
+    return peak - 0.5 * (degrees + 1.0) * host_log(1.0 + z * z / degrees);
+}
+
 // Of parameters that are one number for all particles.
 DEVICE double density(const Observed &seen, double x) {
     switch (seen.kind) {
@@ -67,6 +78,7 @@ DEVICE double density(const Observed &seen, double x) {
     case POISSON: return poisson_density(seen, x, seen.first, seen.second);
     case NEGATIVE_BINOMIAL:
         return negative_binomial_density(seen, x, seen.first, seen.second, seen.log_first, seen.log_more);
+    case STUDENT_T: return student_density(seen, x, seen.first, seen.second, seen.log_first);
     case BINOMIAL: return binomial_density(seen, x, seen.first, seen.log_first);
     default: return x;
     }
@@ -80,6 +92,8 @@ DEVICE_SELDOM double density_of_own(const Observed &seen, double x, double first
     if (seen.kind == NEGATIVE_BINOMIAL) {
         own.log_first = host_log_gamma(first);
         own.log_more = host_log_gamma(seen.y + first);
+    } else if (seen.kind == STUDENT_T) {
+        own.log_first = student_peak(first, second);
     } else if (seen.kind != POISSON) {
         own.log_first = host_log(first);
     }

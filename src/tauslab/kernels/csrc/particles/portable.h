@@ -5,7 +5,7 @@
 #include "math/basic.h"
 
 constexpr double HOST_LN2_HIGH = 0x1.62e42fee00000p-1, HOST_LN2_LOW = 0x1.a39ef35793c76p-33;
-constexpr double HALF_LOG_2PI = 0x1.d67f1c864beb5p-1;
+constexpr double HALF_LOG_2PI = 0x1.d67f1c864beb5p-1, HALF_LOG_PI = 0x1.250d048e7a1bdp-1;
 
 // Of a normal or subnormal positive number: log(part 2^power).
 DEVICE double host_log_of(double x) {
