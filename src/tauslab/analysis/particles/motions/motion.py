@@ -236,10 +236,10 @@ class DeviceRows:
         at = len(wanted[rank])
         pool = backend.empty((at + sum(len(part) for part in parts), source.shape[1]), source.dtype)
         if at:
-            backend.copy(here, pool[:at], self.stream)
+            backend.copy(here, pool[:at], self._copies)
         uploads = [backend.upload(part) for part in parts]  # held until they are copied
         for part in uploads:
-            backend.copy(part, pool[at : at + len(part)], self.stream)
+            backend.copy(part, pool[at : at + len(part)], self._copies)
             at += len(part)
         return self.gathered(pool, order)
 
