@@ -25,9 +25,9 @@ UNITS = {
     "s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "ns an event": 1e9, "10^11 events/s": 1e-11,
     "10^6 events/s": 1e-6, "10^3 leaps/s": 1e-3, "10^3 steps/s": 1e-3, "thousand steps/s": 1e-3,
     "10^6 particles/s": 1e-6, "MB/s": 1e-6, "%": 100.0, "times a core": 1.0, "steps": 1.0,
-    "filters/s": 1.0,
+    "filters/s": 1.0, "10^6 particle steps/s": 1e-6,
 }  # fmt: skip
-PLAIN = {"epsilon", "log-likelihood", "MB of a rank", "bytes of a trajectory",
+PLAIN = {"epsilon", "log-likelihood", "% in kernels", "MB of a rank", "bytes of a trajectory",
          "trajectories at a time"}  # parts of answers that have no unit of the case  # fmt: skip
 CPU, CUDA, BOTH = ("cpu",), ("cuda",), ("cpu", "cuda")
 
@@ -80,7 +80,7 @@ GROUPS = {
     "selectors": Group(), "network starts": Group(), "beside a core": Group(CUDA),
     "tables of leaps": Group(), "lanes": Group(CPU, cold=True), "few": Group(CPU, cold=True),
     "lanes of leaps": Group(CPU, cold=True), "lanes of equations": Group(CPU, cold=True),
-    "threads": Group(CPU, cold=True), "stiff": Group(CPU), "filters": Group(CPU, cold=True),
+    "threads": Group(CPU, cold=True), "stiff": Group(CPU), "filters": Group(cold=True),
     "systems": Group(), "layouts": Group(CUDA), "other lattices": Group(), "placing": Group(),
     "output": Group(), "side by side": Group(), "ranks": Group(), "ensembles": Group(),
     "writing": Group(), "closing": Group(), "particles": Group(), "slabs": Group(),
@@ -250,7 +250,10 @@ def on_cores() -> Iterator[Case]:
     for n, together in product((50, 100, 200, 500), (True, False)):
         about = f"{n} particles, {'side by side' if together else 'one by one'}"
         done = of(networks.filters, particles=n, together=together)
-        yield Case(about, "filters", about, "filters/s", done, more=True)
+        yield Case(about, "filters", about, "filters/s", done, more=True, device="cpu")
+    about = "one filter, a million particles, Lotka-Volterra"
+    steps, done = "10^6 particle steps/s", of(networks.large_filter)
+    yield Case("a million particles", "filters", about, steps, done, 300.0, more=True)
 
 
 def large_networks() -> Iterator[Case]:

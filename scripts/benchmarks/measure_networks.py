@@ -20,6 +20,8 @@ from machine import DATA, Machine
 import tauslab as ts
 from tauslab.cli import bench
 from tauslab.decomposition.ranks.mpi import world
+from tauslab.kernels.backends.cpu import CpuProgram
+from tauslab.kernels.backends.cuda import CudaProgram
 from tauslab.kernels.exact import ssa
 from tauslab.kernels.leaping import tau_leap
 from tauslab.kernels.ode import engine
@@ -350,3 +352,53 @@ def filters(machine: Machine, particles: int, *, together: bool = True) -> dict[
     ]  # fmt: skip
     seconds = resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
     return {"": len(births) / seconds, "log-likelihood": float(np.concatenate(logs).mean())}
+
+
+def large_filter(machine: Machine) -> dict[str, float]:
+    """Particle steps a second of one filter of a million particles, and the share of its kernels.
+
+    Kernels are timed by events around their launches, in a run of their own.
+    """
+    net, data = course()
+    n = machine.many(1e6)
+    usual: dict[str, Any] = {"observe": OBSERVE, "initial": INITIAL, "n": n, "seed": 1,
+                             "device": machine.place()}  # fmt: skip
+    ts.particle_filter(net, data, **(usual | {"n": 1000}))  # compiles
+    began = time.perf_counter()
+    found = ts.particle_filter(net, data, **usual)
+    seconds = time.perf_counter() - began
+    with launches_timed() as spans:
+        began = time.perf_counter()
+        ts.particle_filter(net, data, **usual)
+        whole = time.perf_counter() - began
+    kernels = sum(after.seconds_since(before) for before, after in spans)
+    return {
+        "": n * len(found.time) / seconds, "% in kernels": 100 * kernels / whole,
+        "log-likelihood": found.log_likelihood,
+    }  # fmt: skip
+
+
+@contextmanager
+def launches_timed() -> Iterator[list[tuple[Any, Any]]]:
+    """Events before and after each launch of either device."""
+    spans: list[tuple[Any, Any]] = []
+
+    def timed(usual: Callable[..., None]) -> Callable[..., None]:
+        def launch(self: Any, entry: str, items: Any, arguments: Any, stream: Any) -> None:
+            before = stream.record()
+            usual(self, entry, items, arguments, stream)
+            spans.append((before, stream.record()))
+
+        return launch
+
+    names = ((CpuProgram, "launch"), (CudaProgram, "launch"), (CudaProgram, "launch_blocks"))
+    kept = [(kind, name, getattr(kind, name)) for kind, name in names]
+    try:
+        for kind, name, usual in kept:
+            setattr(kind, name, timed(usual))
+        yield spans
+        for _, after in spans:
+            after.wait()
+    finally:
+        for kind, name, usual in kept:
+            setattr(kind, name, usual)

@@ -69,8 +69,8 @@ class SharedBackend(CpuBackend):
         with self.compiling:  # one for all
             return super().compile(source)
 
-    def stream(self, *, urgent=False):
-        del urgent
+    def stream(self, *, urgent=False, waited=False):
+        del urgent, waited
         self._streams.append(RecordingStream(self))
         return self._streams[-1]
 

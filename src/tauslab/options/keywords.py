@@ -187,10 +187,10 @@ class _CommonKeywords:
         flag="--method", group="method", choices=METHODS,
         stored=Stored(apart=True),
         doc="``ssa``: exact, the default; ``tau``: tau-leaping; ``auto``: leaps if they are "
-        "faster and accurate; ``ode``: rate equations; ``hybrid``: some reactions as events, others "
-        "as equations; ``cle``: the chemical Langevin equation. Or the settings of one: "
-        "`tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, `tauslab.ODE`, `tauslab.Partitioned`, "
-        "`tauslab.Langevin`.",
+        "faster and accurate; ``ode``: rate equations; ``hybrid``: some reactions as events, "
+        "others as equations; ``cle``: the chemical Langevin equation. Or the settings of one: "
+        "`tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, `tauslab.ODE`, "
+        "`tauslab.Partitioned`, `tauslab.Langevin`.",
     )  # fmt: skip
     species: Sequence[str] | str | None = option(
         None, "record only these", flag="--species", group="output", metavar="A,B",

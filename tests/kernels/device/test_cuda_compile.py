@@ -50,6 +50,18 @@ from tauslab.model.network.generated import colloidal_aggregation
 from tauslab.model.network.network import Network
 
 DATA = TESTS / "data" / "sbml"
+PARTICLES = {
+    "ancestors": {
+        "add_in_order", "guess_pieces", "guess_starts", "count_units", "find_starts", "add_pieces",
+        "find_ancestors",
+    },
+    "initial": {"draw_initial"},
+    "moments": {"moments", "count_held", "add_held", "list_held"},
+    "status": {"largest_status"},
+    "weigh": {
+        "weigh_particles", "share_weights", "reduce_sums", "reduce_maxima", "level_weights",
+    },
+}  # fmt: skip
 PROBE = TESTS / "support" / "kernels" / "csrc_math_probe.cc"
 
 # Whole powers, mass action, Hill terms, functions, and the largest that are still unrolled.
@@ -400,6 +412,13 @@ def test_rows_of_particles_stay_in_registers(architecture):
     assert max(usage["divide_cells"][:3]) <= 64  # around calls of rare functions
 
 
+def test_weights_of_particles_stay_in_registers(architecture):
+    for name, kernels in PARTICLES.items():
+        usage = compile_usage(f"particles/{name}.cc", csrc_texts(), architecture)
+        # Two blocks of 32 numbers lie in local memory at most, and what calls of densities spill.
+        check(usage, kernels, 512)
+
+
 @pytest.mark.validate
 def test_portable_functions_stay_in_registers(architecture):
     texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
@@ -439,6 +458,7 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/replicas.cc": lattice,
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
+        **dict.fromkeys((f"particles/{name}.cc" for name in PARTICLES), ""),
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from tauslab.analysis.filters import mixing
 from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
 from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.store.checking.opening import CHAINS
-from tauslab.store.results.array_result import ArrayResult, numbers_or_none
+from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
 from tauslab.views.states import plot_traces
@@ -129,8 +130,23 @@ class Chain(ArrayResult):
         ]
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A row per step, of several chains per chain and step."""
-        del what
+        """A table.
+
+        Parameters
+        ----------
+        what
+            ``chains``, by default: a row per chain and step. ``summary``: a row per parameter, with
+            mean, sd, the 5th, 50th and 95th hundredth, effective size and R-hat.
+
+        Raises
+        ------
+        ConfigError
+            Another word.
+        """
+        if what == "summary":
+            return named_columns(self._summary())
+        if what not in (None, "chains"):
+            raise ConfigError(f"{opt('what', what)}: of chains there are chains, summary")
         axes = ("chain", "step")[2 - self.log_likelihood.ndim :]
         numbers = [*np.indices(self.log_likelihood.shape), self.log_likelihood]
         columns = [one.ravel() for one in (*numbers, *np.moveaxis(self.values, -1, 0))]
@@ -195,6 +211,20 @@ class Chain(ArrayResult):
             if kind is not None:
                 return kind(**groups)
         return xarray.DataTree.from_dict(groups)
+
+    def _summary(self) -> dict[str, Array]:
+        rows = {name: self[name].ravel() for name in self.parameters}
+        return {
+            "parameter": np.array(self.parameters),
+            "mean": np.array([row.mean() for row in rows.values()]),
+            "sd": np.array([row.std(ddof=1) for row in rows.values()]),
+            **{
+                f"q{percent:02d}": np.array([np.percentile(row, percent) for row in rows.values()])
+                for percent in (5, 50, 95)
+            },
+            "effective_size": np.array([self.effective_size(name) for name in rows]),
+            "rhat": np.array([self.rhat(name) for name in rows]),
+        }
 
     def _walked(self) -> str:
         lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)

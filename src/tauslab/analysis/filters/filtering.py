@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,14 @@ import numpy.typing as npt
 from tauslab.analysis.filters.asking import Asking
 from tauslab.analysis.filters.observing import Constants, Observations
 from tauslab.analysis.filters.result import FilterResults
+from tauslab.analysis.filters.weighing import OnDevice, OnHosts, Weighing
 from tauslab.analysis.particles import weights as particle_weights
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, read_stored
-from tauslab.analysis.particles.sums import CutRows
-from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.store.state import State
 
 DEFAULT_THRESHOLD = 0.5
-_AT_ONCE = 1 << 22  # numbers of which moments are taken at once
 _CONSTANT = "constant_"  # before the name of one, in what is kept
 
 
@@ -51,7 +49,8 @@ class ParticleFilters:
         self._particles, self._data = particles, data
         self._scheme, self._threshold, self._states = scheme, threshold, states
         self.count, self.number, self.n = count, number, particles.n // count
-        self._rows = CutRows(count, self.n, particles.shares)
+        kind = OnDevice if particles.shares.ranks == 1 else OnHosts
+        self._weights: Weighing = kind(particles, count, number)
         self.begin()
 
     def begin(self) -> None:
@@ -59,22 +58,16 @@ class ParticleFilters:
         rows, species = len(self._data), len(self._particles.species)
         self.row = 0
         self._constants: dict[str, float | FloatArray] = {}
-        self._weigh(np.zeros(self._own))
+        self._weights.begin()
         self.resamplings: IntArray = np.zeros(self.count, np.int64)
         self.terms = np.zeros((self.count, rows))
         self.sizes = np.zeros((self.count, rows))
         self.mean = np.full((self.count, rows, species), np.nan)
         self.sd = np.full((self.count, rows, species), np.nan)
 
-    @property
-    def _own(self) -> int:
-        """Particles of this rank."""
-        own = self._particles.own
-        return int(own.stop - own.start)
-
     def kept(self) -> dict[str, Array]:
         """Arrays from which the filters go on, beside the ensemble. Collective."""
-        logs = self._particles.joined(self._weights.logs).reshape(self.count, self.n)
+        logs = self._particles.joined(self._weights.logs()).reshape(self.count, self.n)
         names = ("resamplings", "terms", "sizes", "mean", "sd")
         found = {name: getattr(self, name) for name in names}
         if self.count == 1:  # amounts at the start: the ensemble has the present ones alone
@@ -89,7 +82,7 @@ class ParticleFilters:
         """Go on from what was kept; the ensemble is where it was then."""
         self.row = kept.whole("row", 0, len(self._data))
         logs = kept.take("logs", np.float64, self.count, self.n)
-        self._weigh(logs.reshape(-1)[self._particles.own])
+        self._weights.put(logs.reshape(-1)[self._particles.own])
         for name in ("resamplings", "terms", "sizes", "mean", "sd"):
             own, nan = getattr(self, name), name in ("mean", "sd")
             setattr(self, name, kept.take(name, own.dtype, *own.shape, nan=nan))
@@ -120,36 +113,24 @@ class ParticleFilters:
             self.sizes,
         )  # fmt: skip
 
-    def _weigh(self, logs: FloatArray) -> None:
-        """Take other logarithms of weights ``[own]``."""
-        self._weights = _Weights(logs, self._rows)
-
     def _step(self) -> bool:
         """One row; False where no filter can go on."""
         particles, row = self._particles, self.row
         if row:
             self.resample(self._going())
-        if not particles.alive.any():
+        if not (particles.none_ended or particles.alive.any()):
             self.terms[self._going(), row] = -np.inf
             return False
         particles.advance(float(self._data.times[row]))
-        alive = particles.alive
-        if not alive.all():
-            self._weigh(np.where(alive[particles.own], self._weights.logs, -np.inf))
+        if not particles.none_ended:
+            self._weights.drop()
         going = self._going()
-        looked = _Looked(particles, whole=self._states)
-        factors = self._log_density(looked)
-        if factors is None:
-            some = alive.reshape(self.count, self.n).any(axis=1)
+        before = self._weights.means
+        seen = self._observe(_Looked(particles))
+        if not seen:
+            some = particles.alive.reshape(self.count, self.n).any(axis=1)
             self.terms[~some, row] = -np.inf
         else:
-            if not alive.all():
-                factors = np.where(alive[particles.own], factors, -np.inf)
-            before = self._weights.means
-            with np.errstate(invalid="ignore"):  # an error follows below
-                self._weigh(self._weights.logs + factors)
-            if not (self._weights.largest < np.inf).all():
-                particle_weights.require_log_weights(particles.joined(factors))
             after = self._weights.means
             held = np.isfinite(before)
             self.terms[:, row] = np.where(held, after - np.where(held, before, 0.0), -np.inf)
@@ -157,7 +138,9 @@ class ParticleFilters:
         going = self._going(row + 1)
         self.sizes[going, row] = self._weights.sizes[going]
         if self._states and going.any():
-            self._record(going, looked.counts)
+            mean, variance = self._weights.moments()
+            self.mean[going, row] = mean[:, going].T
+            self.sd[going, row] = np.sqrt(variance[:, going].T)
         return bool(going.any())
 
     def _going(self, rows: int | None = None) -> Any:
@@ -170,141 +153,46 @@ class ParticleFilters:
         chosen = going & (self._weights.sizes < self._threshold * self.n)
         if not chosen.any():
             return
-        particles, rows = self._particles, self._rows
-        index = np.arange(particles.own.start, particles.own.stop)
-        for f in range(rows.whole.start, rows.whole.stop):
-            if chosen[f]:
-                place = rows.place(f)
-                shares = self._weights.shares[place]
-                index[place] = f * self.n + self._ancestors(f, shares, slice(0, self.n))
-        for f, shares in rows.cut(self._weights.shares, chosen):
-            for part in rows.parts:
-                if part.row == f:
-                    found = self._ancestors(f, shares, slice(part.start, part.stop))
-                    index[rows.place(*part[:3])] = f * self.n + found
+        ancestors = self._weights.ancestors(chosen, self.resamplings, self._scheme)
         self.resamplings[chosen] += 1
-        ancestors = particles.joined(index)
-        particles.copy_rows(ancestors)
+        self._particles.copy_rows(ancestors, alike=self.count > 1)
         if self.count == 1:  # elsewhere all particles of a filter have the same
             for name, values in self._constants.items():
                 if isinstance(values, np.ndarray):
-                    self._constants[name] = values[ancestors]
-        self._weights = self._weights.levelled(chosen)
+                    self._constants[name] = values[self._particles.on_host(ancestors)]
 
-    def _ancestors(self, f: int, shares: FloatArray, part: slice) -> IntArray:
-        """Ancestors of a part of the particles of a filter, of the weights of all of them."""
-        seed, number = self._particles.seed, int(self.resamplings[f])
-        return particle_weights.ancestors_of(
-            shares, self._scheme, seed, number, self.number + f, part
-        )
-
-    def _log_density(self, looked: _Looked) -> FloatArray | None:
-        """Log density of the row for each particle, ``[own]``; None where nothing was seen."""
+    def _observe(self, looked: _Looked) -> bool:
+        """Multiply weights by the densities of the row; False where nothing was seen."""
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
             asking = Asking(looked, particles.shares)
             found = asking.answer(
                 lambda: self._data.log_density(self.row, asking, self._constants, particles.n)
             )
-            return None if found is None else found[own]
+            if found is None:
+                return False
+            if not self._weights.multiply(found[own]):
+                particle_weights.require_log_weights(np.where(particles.alive, found, -np.inf))
+            return True
         each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
-        return self._data.log_density(self.row, looked, each, self._own)
-
-    def _record(self, going: Any, counts: Array) -> None:
-        """Weighted means and standard deviations, of counts ``[own, species]``."""
-        shares, rows = self._weights.normalised, self._rows
-        full = shares > 0
-        held = full if self._particles.shares.any(not full.all()) else None
-        step = max(1, _AT_ONCE // self._particles.n)
-        for first in range(0, counts.shape[1], step):
-            x = np.array(counts[:, first : first + step].T, np.float64, order="C")
-            product = shares * x
-            mean = rows.sums(product, held)
-            for own, each in zip(x, mean, strict=True):
-                np.subtract(own, rows.spread(each), out=own)
-            np.multiply(x, x, out=x)
-            variance = rows.sums(np.multiply(shares, x, out=product), held)
-            columns = slice(first, first + step)
-            self.mean[going, self.row, columns] = mean[:, going].T
-            self.sd[going, self.row, columns] = np.sqrt(variance[:, going].T)
-
-
-class _Weights:
-    """Weights of the particles of all filters; sums of them are computed when they are needed.
-
-    Attributes
-    ----------
-    logs
-        Their logarithms ``[own]``.
-    """
-
-    def __init__(self, logs: FloatArray, rows: CutRows) -> None:
-        self.logs, self._rows = logs, rows
-
-    @cached_property
-    def largest(self) -> FloatArray:
-        """The largest logarithm ``[filter]``. Collective."""
-        return self._rows.largest(self.logs)
-
-    @cached_property
-    def shares(self) -> FloatArray:
-        """Weights over the largest of their filter ``[own]``. Collective."""
-        return particle_weights.shares_of(self.logs, self._rows.spread(self.largest))
-
-    @cached_property
-    def _sums(self) -> FloatArray:
-        """Sums of `shares` and of their squares ``[2, filter]``. Collective."""
-        return self._rows.sums(np.stack([self.shares, self.shares * self.shares]))
-
-    @property
-    def means(self) -> FloatArray:
-        """Logarithms of the means of weights ``[filter]``. Collective."""
-        return particle_weights.means_of(self._sums[0], self._rows.n, self.largest)
-
-    @property
-    def sizes(self) -> FloatArray:
-        """Effective sizes ``[filter]``. Collective."""
-        return particle_weights.sizes_of(*self._sums)
-
-    @property
-    def normalised(self) -> FloatArray:
-        """Weights ``[own]`` that sum to 1 in each filter; all 0 where no particle has one."""
-        totals = self._sums[0]
-        return self.shares / self._rows.spread(np.where(totals > 0, totals, 1.0))
-
-    def levelled(self, chosen: BoolArray) -> _Weights:
-        """Weights that are all 1 in filters that are chosen."""
-        ones = self._rows.spread(chosen)
-        made = _Weights(np.where(ones, 0.0, self.logs), self._rows)
-        made.shares = np.where(ones, 1.0, self.shares)
-        made.largest = np.where(chosen, 0.0, self.largest)
-        made._sums = np.where(chosen, float(self._rows.n), self._sums)
-        return made
+        finite = self._weights.observe(self._data, self.row, looked, each)
+        if finite is False:
+            found = self._data.log_density(self.row, looked, each, own.stop - own.start)
+            particle_weights.require_log_weights(particles.joined(np.asarray(found)))
+        return finite is not None
 
 
 class _Looked:
-    """Particles of this rank as they are now; the device is asked once for each thing.
+    """Particles of this rank as they are now; the device is asked once for each thing."""
 
-    Parameters
-    ----------
-    whole
-        Whether all counts are looked at anyway.
-    """
-
-    def __init__(self, particles: Ensemble, *, whole: bool) -> None:
-        self._particles, self._whole = particles, whole
+    def __init__(self, particles: Ensemble) -> None:
+        self._particles = particles
         self._known: dict[str, FloatArray] = {}
-
-    @cached_property
-    def counts(self) -> Array:
-        """Counts ``[own, species]``; what one has that has ended has no meaning."""
-        return self._particles.own_counts()
 
     def __call__(self, name: str) -> FloatArray:
         """A species or an observable ``[own]``; NaN where a particle has ended."""
         if name not in self._known:
-            counts = self.counts if self._whole else None
-            self._known[name] = self._particles.own_values(name, counts)
+            self._known[name] = self._particles.own_values(name)
         return self._known[name]
 
 

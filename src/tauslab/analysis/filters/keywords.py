@@ -67,8 +67,9 @@ class DataKeywords:
         doc='Needed: for each column what is measured and its noise: ``{"X": "normal(sd=10)"}``, '
         'or ``{"gfp": ("X", "poisson(scale=0.3)")}`` where names differ. Noises are '
         "``normal(sd)``, ``lognormal(sigma)`` (mu = log x), ``poisson(scale, background)``, "
-        "``negative_binomial(size, scale)`` and ``binomial(p)``, each of x molecules seen with "
-        "probability p; a parameter is a number, or the name of one of the model. Or a function "
+        "``negative_binomial(size, scale)``, ``binomial(p)``, each of x molecules seen with "
+        "probability p, and ``student_t(degrees, scale)``; a parameter is a number, or the name of "
+        "one of the model. Or a function "
         '``(values, row, t)`` that gives a log density per particle: ``values("X")`` is an array '
         '``[n]``, ``row["gfp"]`` a number.',
     )  # fmt: skip

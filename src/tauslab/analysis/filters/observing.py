@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ import numpy.typing as npt
 from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import said
+from tauslab.kernels.particles.weights import KINDS as DEVICE_KINDS
+from tauslab.kernels.particles.weights import OBSERVED, Seen
 from tauslab.model.expressions.distributions import arguments_of
 from tauslab.model.network.counts import meant, some
 from tauslab.model.portable import portable_log, portable_log_gamma
@@ -29,6 +31,7 @@ Constants = Mapping[str, "float | FloatArray"]
 
 _FORM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*\Z")
 _HALF_LOG_2PI = float.fromhex("0x1.d67f1c864beb5p-1")
+_HALF_LOG_PI = float.fromhex("0x1.250d048e7a1bdp-1")
 
 
 def _normal(y: float, x: FloatArray, sd: FloatArray) -> FloatArray:
@@ -89,6 +92,19 @@ def _binomial(y: float, x: FloatArray, p: FloatArray) -> FloatArray:
     return np.where(possible, combinations + seen, -np.inf)
 
 
+def _student_t(y: float, x: FloatArray, degrees: FloatArray, scale: FloatArray) -> FloatArray:
+    z = (y - x) / scale
+    return _student_peak(degrees, scale) - 0.5 * (degrees + 1.0) * portable_log(
+        1.0 + z * z / degrees
+    )
+
+
+def _student_peak(degrees: FloatArray, scale: FloatArray) -> FloatArray:
+    """Logarithm of the largest density."""
+    gammas = portable_log_gamma(0.5 * (degrees + 1.0)) - portable_log_gamma(0.5 * degrees)
+    return gammas - 0.5 * portable_log(degrees) - _HALF_LOG_PI - portable_log(scale)
+
+
 def _is_count(y: float) -> bool:
     return y >= 0 and float(y).is_integer()
 
@@ -128,6 +144,11 @@ KINDS: Mapping[str, _Kind] = {
         counts=True,
     ),
     "binomial": _Kind(_binomial, {"p": None}, {"p": (0.0, 1.0)}, counts=True),
+    "student_t": _Kind(
+        _student_t,
+        {"degrees": None, "scale": None},
+        {"degrees": (math.ulp(0.0), 1e300), "scale": _ABOVE_0},
+    ),
 }
 
 
@@ -218,7 +239,7 @@ class ObservationModel:
 
     def log_most(self, y: float, constants: Constants) -> float:
         """Logarithm of a bound of the density of `y` over all states there may be."""
-        if self.kind not in ("normal", "lognormal") or (self.kind == "lognormal" and y <= 0):
+        if KINDS[self.kind].counts or (self.kind == "lognormal" and y <= 0):
             return 0.0  # a probability, or a density of 0
         state = np.array([y])
         return float(self.log_density(y, lambda _: state, constants)[0])
@@ -295,6 +316,7 @@ class Observations:
             if name not in names:
                 raise ConfigError(f"{_given()} has no column {name!r}; it has {', '.join(names)}")
         self._columns = {name: _column(name, data[name]) for name in wanted}
+        self._known: dict[tuple[int, tuple[str, ...]], Seen] = {}  # that do not change
         self.times = self._columns.pop("time")
         for name, column in self._columns.items():
             if column.shape != self.times.shape:
@@ -355,6 +377,41 @@ class Observations:
         models = [one for one in self.models if one.column in seen]
         return sum(one.log_most(seen[one.column], constants) for one in models)
 
+    def seen_of(
+        self, row: int, columns: tuple[str, ...], values: Values, constants: Constants
+    ) -> Seen | None:
+        """What a row says, as a device takes it; None where nothing was seen, or of a function.
+
+        Parameters
+        ----------
+        columns
+            Names of the columns of counts that the device has; of others it gets `values`.
+        """
+        seen = self.seen(row)
+        models = [one for one in self.models if one.column in seen]
+        if not models:
+            return None
+        if (row, columns) in self._known:
+            return self._known[row, columns]
+        numbers = [one.numbers(constants) for one in models]
+        given = list(dict.fromkeys(one.quantity for one in models if one.quantity not in columns))
+        table = np.zeros(len(models), OBSERVED)
+        for entry, one, own in zip(table, models, numbers, strict=True):
+            known = one.quantity in columns
+            place = columns.index(one.quantity) if known else -1 - given.index(one.quantity)
+            _fill(entry, one.kind, seen[one.column], own, place)
+        own_parameters = None
+        if any(number.size > 1 for own in numbers for number in own):
+            n = max(number.size for own in numbers for number in own)
+            own_parameters = np.zeros((2 * len(models), n))
+            for place, own in enumerate(numbers):
+                for which, number in enumerate(own):
+                    own_parameters[2 * place + which] = number
+        made = Seen(table, [values(name) for name in given], own_parameters)
+        if not given and not self.constants:
+            self._known[row, columns] = made
+        return made
+
     def log_density(
         self, row: int, values: Values, constants: Constants, n: int
     ) -> FloatArray | None:
@@ -380,6 +437,22 @@ class Observations:
         for more in given:
             total = total + more
         return total
+
+
+def _fill(entry: Any, kind: str, y: float, own: Sequence[FloatArray], column: int) -> None:
+    """An entry of a table of `OBSERVED`, with logarithms of parameters that are one number."""
+    entry["kind"], entry["column"], entry["y"] = DEVICE_KINDS.index(kind), column, y
+    if KINDS[kind].counts:
+        entry["log_factorial"] = _log_factorial(y)
+    first = own[0][:1]
+    entry["first"] = first[0]
+    entry["second"] = own[1][0] if len(own) > 1 else 0.0
+    if kind == "negative_binomial":
+        entry["log_first"], entry["log_more"] = portable_log_gamma(np.array([*first, *(y + first)]))
+    elif kind == "student_t":
+        entry["log_first"] = _student_peak(own[0][:1], own[1][:1])[0]
+    elif kind != "poisson":
+        entry["log_first"] = portable_log(first)[0]
 
 
 def _given() -> str:

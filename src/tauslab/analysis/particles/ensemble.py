@@ -28,6 +28,7 @@ from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.kernels.backends import Backend
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
@@ -319,6 +320,11 @@ class Ensemble:
         return np.asarray(self.status < _ENDED)
 
     @property
+    def none_ended(self) -> bool:
+        """Return whether all particles go on."""
+        return bool(self.status.max() < _ENDED)
+
+    @property
     def weights(self) -> FloatArray:
         """Weights ``[particle]`` that sum to 1; all 0 where no particle has one."""
         return particle_weights.normalised(self._logs)
@@ -456,7 +462,7 @@ class Ensemble:
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
             )
-        if not self.alive.any():
+        if self.status.min() >= _ENDED:
             raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
         if t == self.time and not self._motion.waits:
             return
@@ -720,9 +726,12 @@ class Ensemble:
         self._logs = np.zeros(self.n)
         self.status = np.zeros(self.n, np.uint8)
         first = self._number * self._group
-        if self._initial:
+        drawn = bool(self._initial) and self._motion.draw(
+            self._initial, self.seed, self._group, self._number, particle_weights.START
+        )
+        if self._initial and not drawn:
             self._motion.place(self._drawn(), self.seed, first)
-        else:
+        elif not drawn:
             self._motion.begin(self.seed, first)
         self._rows = {k: v for k, v in rows.items() if not self._motion.holds(k)}
         if self._motion.draws:
@@ -782,30 +791,52 @@ class Ensemble:
         word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
         found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
         self.time, self.round = t, self.round + 1
-        self.status = np.where(self.alive, found, self.status)
-        self._logs[~self.alive] = -np.inf
-        self._stand_in(found >= _ENDED)
+        if found.any() or self.status.any():
+            self.status = np.where(self.alive, found, self.status)
+            self._logs[~self.alive] = -np.inf
+            self._stand_in(found >= _ENDED)
 
     def in_groups(self, size: int, number: int = 0) -> None:
         """Let every `size` particles draw as if they were alone in an ensemble of their number.
 
         At the start, before anything moves. The first group has the number `number`.
         """
+        if (size, number) == (self._group, self._number):
+            return
         self._group, self._number = size, number
         if self._initial or self._motion.draws or number:
             self._begin(self._options.set)
 
-    def copy_rows(self, index: IntArray) -> None:
-        """Copy states, how particles are, and their values; weights stay as they are."""
+    def copy_rows(self, index: Any, *, alike: bool = False) -> None:
+        """Copy states, how particles are, and their values; weights stay as they are.
+
+        `index`, int64 ``[particle]``, is on the host or on the device. `alike`: particles have the
+        values of those they become.
+        """
+        arrays = not alike and any(np.ndim(v) for v in self._rows.values())
+        if arrays or self.status.any() or not self._motion.takes_on_device:
+            index = self.on_host(index)
         self._motion.take(index)
-        self.status = self.status[index]
-        rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
         size = len(index) != len(self._logs)
+        if size or self.status.any():
+            self.status = self.status[self.on_host(index)]
+        if alike and not size:
+            return
+        rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
         if size or any(np.ndim(v) and (v != self._rows[k]).any() for k, v in rows.items()):
             self._motion.prepare(rows, len(index))
         if size:
             self._group = len(index)
         self._rows = rows
+
+    def on_host(self, buffer: Any) -> Array:
+        """An array of the device of this ensemble, or one that is on the host already."""
+        return buffer if isinstance(buffer, np.ndarray) else self._motion.on_host(buffer)
+
+    @property
+    def backend(self) -> Backend:
+        """The device."""
+        return self._backend
 
     def _drawn(self) -> dict[str, IntArray]:
         """Initial counts by inverting the distribution function of each distribution."""

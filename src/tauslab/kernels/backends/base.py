@@ -176,8 +176,11 @@ class Backend(Protocol):
     def compile(self, source: KernelSource) -> Program:
         """Compile, or load from the cache."""
 
-    def stream(self, *, urgent: bool = False) -> Stream:
-        """Open a stream; work on an urgent one goes before that on others."""
+    def stream(self, *, urgent: bool = False, waited: bool = False) -> Stream:
+        """Open a stream; work on an urgent one goes before that on others.
+
+        Who gives short work to a `waited` one waits for it soon: a device may do it at once.
+        """
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> DeviceArray:
         """Device memory, not initialised."""

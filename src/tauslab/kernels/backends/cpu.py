@@ -174,10 +174,13 @@ def _fewer_threads() -> str:
 class CpuStream:
     """A queue with a thread of its own: work runs in order, beside other streams.
 
-    The thread starts with the first work: a short run opens more streams than it needs.
+    The thread starts with the first work: a short run opens more streams than it needs. With
+    `at_once` there is none, and the caller does the work: to hand it over takes longer than short
+    work does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: bool = False) -> None:
+        self._at_once = at_once
         self.queue: ThreadPoolExecutor | None = None
         self._closed = False
         self._error: BaseException | None = None
@@ -204,6 +207,9 @@ class CpuStream:
     def _append(self, call: Callable[[], None]) -> None:
         if self._closed:
             raise RuntimeError("the stream is closed")
+        if self._at_once:
+            call()
+            return
         self.queue = self.queue or idle_threads.queue()
         try:
             self.last = self.queue.submit(call)
@@ -349,10 +355,10 @@ class CpuBackend:
         )
         return CpuProgram(made.library, source.entries, made.layouts, self)
 
-    def stream(self, *, urgent: bool = False) -> CpuStream:
-        """Open a queue; all are alike."""
+    def stream(self, *, urgent: bool = False, waited: bool = False) -> CpuStream:
+        """Open a queue; where work is `waited` for, the thread that gives it does it."""
         del urgent
-        self._streams.append(CpuStream())
+        self._streams.append(CpuStream(at_once=waited))
         return self._streams[-1]
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:

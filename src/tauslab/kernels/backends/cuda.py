@@ -270,8 +270,9 @@ class CudaBackend:
         texts = csrc_texts() | dict(source.generated)
         return with_layout_checks(source.file, texts), flags
 
-    def stream(self, *, urgent: bool = False) -> CudaStream:
+    def stream(self, *, urgent: bool = False, waited: bool = False) -> CudaStream:
         """Open a stream; the device takes a priority out of its range for the nearest it has."""
+        del waited
         return CudaStream(_URGENT if urgent else None)
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Any:

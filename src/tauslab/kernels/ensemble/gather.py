@@ -1,11 +1,16 @@
-"""Rows of device memory in another order, for particles that are copied and given up."""
+"""Rows of device memory in another order, for particles that are copied; how launches ended."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 
 _ENTRY = "gather_rows"
+_LARGEST, _EACH = "largest_status", 1024  # rows for which csrc/particles/status.cc has a number
 
 
 class Gather:
@@ -33,3 +38,20 @@ class Gather:
                 _ENTRY, source=source, ancestors=ancestors, rows=rows, words=words, to=target
             )
             self._program.launch(_ENTRY, rows * words, arguments, stream)
+
+
+class Ends:
+    """Tells in few numbers whether any trajectory of a launch ended early."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._program = backend.compile(KernelSource("particles/status.cc", (_LARGEST,)))
+
+    def start(self, status: DeviceArray, stream: Stream) -> Any:
+        """The largest of u8 ``[row]`` in each of some pieces, on the device, in stream order."""
+        rows = int(status.shape[0])
+        pieces = -(-rows // _EACH)
+        found = self._backend.empty((pieces,), np.uint8)
+        given = self._program.arguments(_LARGEST, rows=rows, status=status, largest=found)
+        self._program.launch(_LARGEST, pieces, given, stream)
+        return found

@@ -172,6 +172,10 @@ def test_densities():
         np.testing.assert_allclose(
             density("lognormal(sigma=0.4)", y, x)[1:], stats.lognorm.logpdf(y, 0.4, scale=x[1:])
         )
+        np.testing.assert_allclose(
+            density("student_t(3.5, scale=2)", y, x), stats.t.logpdf(y, 3.5, loc=x, scale=2),
+            rtol=1e-12,
+        )  # fmt: skip
     assert density("lognormal(0.4)", 2.0, x)[0] == -math.inf
     for p, y, expected in ((0.0, 0, 0.0), (0.0, 1, -math.inf), (1.0, 7, 0.0), (1.0, 6, -math.inf)):
         assert density("binomial(p)", y, [7.0], p=p)[0] == pytest.approx(expected, abs=1e-13)

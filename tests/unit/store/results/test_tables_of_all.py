@@ -57,6 +57,12 @@ def test_chains(births, chains):
     assert frame.columns.tolist() == ["chain", "step", "log_likelihood", "k"]
     assert frame["k"].tolist() == found["k"].ravel().tolist()
     assert frame["step"].tolist() == [0, 1, 2, 3] * chains
+    summary = found.to_pandas("summary")
+    assert summary["parameter"].tolist() == ["k"]
+    assert summary["mean"][0] == found["k"].mean()
+    assert summary["q05"][0] <= summary["q50"][0] <= summary["q95"][0]
+    with pytest.raises(ts.ConfigError, match="of chains there are chains, summary"):
+        found.to_pandas("final")
     with pytest.raises(ts.ConfigError, match="'q' is no parameter of this chain; it has k"):
         found["q"]
 

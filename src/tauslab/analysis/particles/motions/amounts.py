@@ -46,6 +46,7 @@ class OdeMotion(Motion):
         The one that was chosen; empty before that, and where one is given.
     """
 
+    takes_on_device = True
     missing = float("nan")
 
     def __init__(
@@ -223,7 +224,8 @@ class OdeMotion(Motion):
 
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
-        self._rows.require_room(len(ancestors), self._bytes, self._network.name)
+        if len(ancestors) > self.n:
+            self._rows.require_room(len(ancestors), self._bytes, self._network.name)
         sources = [self._table, self._steps.reshape(-1, 1)]
         sources += [self._queue] if self.looks else []
         self._table, steps, *queue = self._rows.taken(self.shares, sources, ancestors)

@@ -14,7 +14,7 @@ from tauslab.base.errors import ConfigError, DeviceError
 from tauslab.base.host import in_bytes
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ensemble.gather import Gather
+from tauslab.kernels.ensemble.gather import Ends, Gather
 from tauslab.store.state import State
 
 
@@ -29,6 +29,8 @@ class Motion(ABC):
     ----------
     missing
         In place of the counts of a particle that has ended.
+    takes_on_device
+        Whether `take` may get ancestors that are on the device, where there is one rank.
     apart
         Parameters that kernels read also where all particles have one value, with the number that
         the model has for them.
@@ -37,6 +39,7 @@ class Motion(ABC):
     """
 
     missing = -1.0
+    takes_on_device = False
     in_kernels: frozenset[str] = frozenset()
 
     def __init__(self, n: int, backend: Backend, comm: Communicator) -> None:
@@ -105,6 +108,25 @@ class Motion(ABC):
         self.begin(seed, first)
         self.put(columns)
 
+    def draw(
+        self, initial: Mapping[str, FloatArray], seed: int, size: int, group: int, purpose: int
+    ) -> bool:
+        """Put all particles at the start, and draw initial counts of some species on the device.
+
+        Parameters
+        ----------
+        initial
+            Probabilities ``[count]`` by species.
+        seed, size, group, purpose
+            Of the random words; particles of a group, and the number of the first group.
+
+        Returns
+        -------
+        False where the motion takes what the host draws, by `place`.
+        """
+        del initial, seed, size, group, purpose
+        return False
+
     @abstractmethod
     def holds(self, name: str) -> bool:
         """Return whether a name is part of the state, and not a value with which it moves."""
@@ -148,6 +170,10 @@ class Motion(ABC):
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave; an `InputFileError` says what does not fit."""
 
+    def on_host(self, buffer: Any) -> Array:
+        """A copy of device memory on the host."""
+        return self._rows.host(buffer)
+
     def _upload_own(self, table: Array, n: int) -> Any:
         """Rows of this rank's particles, of n in all, or the one row of all."""
         own = Shares(n, self._comm).own
@@ -155,7 +181,7 @@ class Motion(ABC):
 
     def _ends(self, status: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective."""
-        return np.asarray(self.shares.joined(self._rows.host(status)))
+        return np.asarray(self.shares.joined(self._rows.ends(status)))
 
 
 def beside(columns: Mapping[str, Any], n: int) -> FloatArray:
@@ -186,7 +212,9 @@ class DeviceRows:
     def __init__(self, backend: Backend, comm: Communicator) -> None:
         self.backend, self.comm = backend, comm
         self.stream = backend.stream()
+        self._copies = backend.stream(waited=True)
         self._gather = Gather(backend)
+        self._ends: Ends | None = None
 
     def taken(self, shares: Shares, sources: Sequence[Any], ancestors: IntArray) -> list[Any]:
         """Sources after a move in which row i becomes row ``ancestors[i]``, of all ranks."""
@@ -218,19 +246,20 @@ class DeviceRows:
         at = len(wanted[rank])
         pool = backend.empty((at + sum(len(part) for part in parts), source.shape[1]), source.dtype)
         if at:
-            backend.copy(here, pool[:at], self.stream)
+            backend.copy(here, pool[:at], self._copies)
         uploads = [backend.upload(part) for part in parts]  # held until they are copied
         for part in uploads:
-            backend.copy(part, pool[at : at + len(part)], self.stream)
+            backend.copy(part, pool[at : at + len(part)], self._copies)
             at += len(part)
         return self.gathered(pool, order)
 
-    def gathered(self, source: Any, index: IntArray) -> Any:
-        """A copy of some rows."""
+    def gathered(self, source: Any, index: Any) -> Any:
+        """A copy of some rows, whose numbers int64 are on the host or on the device."""
         target = self.backend.empty((len(index), source.shape[1]), source.dtype)
         if len(index):
-            self._gather.start(source, self.backend.upload(index), target, self.stream)
-            self.stream.record().wait()
+            index = self.backend.upload(index) if isinstance(index, np.ndarray) else index
+            self._gather.start(source, index, target, self._copies)
+            self._copies.record().wait()
         return target
 
     def host(self, buffer: Any) -> Array:
@@ -238,9 +267,17 @@ class DeviceRows:
         if not buffer.shape[0] or not all(buffer.shape):
             return np.zeros(buffer.shape, buffer.dtype)
         mirror = self.backend.mirror(buffer)
-        self.backend.download(buffer, mirror, buffer.shape[0], self.stream)
-        self.stream.record().wait()
+        self.backend.download(buffer, mirror, buffer.shape[0], self._copies)
+        self._copies.record().wait()
         return mirror.copy()
+
+    def ends(self, status: Any) -> Array:
+        """Statuses u8 ``[row]`` on the host, which a GPU copies only where one is not 0."""
+        if self.backend.style.warp > 1 and status.shape[0]:
+            self._ends = self._ends or Ends(self.backend)
+            if not self.host(self._ends.start(status, self._copies)).any():
+                return np.zeros(status.shape, np.uint8)
+        return self.host(status)
 
     def column(self, source: Any, number: int) -> Array:
         """A copy of one column of device memory on the host."""

@@ -35,6 +35,7 @@ from tauslab.kernels.events.tables import (
 )
 from tauslab.kernels.leaping.choice import leaper_of
 from tauslab.kernels.network.counters import apart
+from tauslab.kernels.particles.initial import DrawInitial
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
@@ -60,6 +61,8 @@ class NetworkMotion(Motion):
         and begin again with 0.
     """
 
+    takes_on_device = True
+
     def __init__(
         self,
         network: Network,
@@ -79,6 +82,7 @@ class NetworkMotion(Motion):
         super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
+        self._drawing: DrawInitial | None = None
         self.task: NetworkTask
         self.prepare(rows, options.n)
         self._require_room(options.n)
@@ -210,6 +214,24 @@ class NetworkMotion(Motion):
         self.counts = self._backend.upload(self._first_counts())
         self._fired = self._none_fired()
 
+    def draw(
+        self, initial: Mapping[str, FloatArray], seed: int, size: int, group: int, purpose: int
+    ) -> bool:
+        """Put all particles at the start, and draw initial counts of some species on the device."""
+        self.kept = None
+        self._fired = self._none_fired()
+        self.counts = self._backend.upload(np.array(self._first_counts()))
+        if self._drawing is None:
+            self._drawing = DrawInitial(self._backend)
+        for number, name in enumerate(self.species):
+            if name in initial:
+                self._drawing.start(
+                    self.counts, self.task.lowered.columns[name], initial[name], self._rows.stream,
+                    first=self.shares.own.start, size=size, group=group, seed=seed,
+                    purpose=purpose, number=number,
+                )  # fmt: skip
+        return True
+
     def holds(self, name: str) -> bool:
         """Return whether reactions or events change a species of this name."""
         if name in self._unchanged:
@@ -275,7 +297,8 @@ class NetworkMotion(Motion):
 
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
-        self._require_room(len(ancestors))
+        if len(ancestors) > self.n:
+            self._require_room(len(ancestors))
         sources = [self.counts, self._fired] if self._counted else [self.counts]
         sources += [] if self.kept is None else [self.kept]
         moved = self._rows.taken(self.shares, sources, ancestors)

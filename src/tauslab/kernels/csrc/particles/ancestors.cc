@@ -1,0 +1,216 @@
+// Who is copied how often: weights are added one after the other, and each particle finds its place in these sums.
+//
+// The sums are those of doubles that are added in order, rounded at each step, as the host adds them. Long rows are
+// cut into pieces that are added beside each other with the same bits: while a sum s stays between 2^e and 2^(e+1) it
+// is a whole number S of units 2^(e-52), and adding a weight adds a whole number to S that is the same for every S, or,
+// where the weight lies between two units, for every even and every odd S. Two whole numbers say what a piece does.
+#include "particles/blocks.h"
+#include "particles/words.h"
+
+constexpr i64 PIECE = 256;    // weights
+constexpr i64 TOGETHER = 64;  // particles that one item places
+constexpr int AHEAD = 8;      // pieces of which an item that goes through a row loads the numbers together
+constexpr i32 LARGEST_EXPONENT = 900;
+
+struct AncestorArguments {
+    i64 rows, n;
+    const u8 *chosen;      // [rows]
+    const double *shares;  // [particle]
+    double *ladder;        // [particle]: sums of the weights up to this one
+    double *starts;        // [rows, pieces]: about the sum before a piece; then the sum
+    i64 *even, *odd;       // [rows, pieces]: what a piece adds to an even and to an odd number of units
+    u64 seed;              // of the key
+    i64 purpose, group;    // its other half; number of the first row
+    i64 stratified;        // a uniform number for each particle, or one for all of a row
+    const i64 *numbers;    // [rows]: how many resamplings there were
+    i64 *ancestors;        // [particle]
+};
+
+DEVICE i64 pieces_of(i64 n) {
+    return (n + PIECE - 1) / PIECE;
+}
+
+DEVICE i32 exponent_of_sum(double s) {
+    return (i32)(as_bits(s) >> 52) - 1023;
+}
+
+DEVICE bool adds_as_whole(double s) {
+    const i32 exponent = exponent_of_sum(s);
+    return exponent > -LARGEST_EXPONENT && exponent < LARGEST_EXPONENT;
+}
+
+// Short rows, or a device whose threads run apart.
+KERNEL(add_in_order, const AncestorArguments a) {
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        if (!a.chosen[row]) continue;
+        const double *const shares = a.shares + row * a.n;
+        double *const ladder = a.ladder + row * a.n;
+        double sum = shares[0];
+        ladder[0] = sum;
+        for (i64 i = 1; i < a.n; ++i) {
+            sum += shares[i];
+            ladder[i] = sum;
+        }
+    }
+}
+
+// About the sum of a piece.
+KERNEL(guess_pieces, const AncestorArguments a) {
+    const i64 pieces = pieces_of(a.n);
+    for (i64 item = GLOBAL_ID; item < a.rows * pieces; item += GLOBAL_SIZE) {
+        const i64 row = item / pieces, begin = (item - row * pieces) * PIECE;
+        const i64 end = begin + PIECE < a.n ? begin + PIECE : a.n;
+        double sum = 0.0;
+        for (i64 i = begin; i < end; ++i) sum += a.shares[row * a.n + i];
+        a.starts[item] = sum;
+    }
+}
+
+// About the sums before pieces.
+KERNEL(guess_starts, const AncestorArguments a) {
+    const i64 pieces = pieces_of(a.n);
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        double sum = 0.0;
+        double *const starts = a.starts + row * pieces;
+        for (i64 first = 0; first < pieces; first += AHEAD) {
+            double own[AHEAD];
+            UNROLL for (int k = 0; k < AHEAD; ++k) own[k] = first + k < pieces ? starts[first + k] : 0.0;
+            UNROLL for (int k = 0; k < AHEAD; ++k) {
+                if (first + k < pieces) starts[first + k] = sum;
+                sum += own[k];
+            }
+        }
+    }
+}
+
+// What each piece adds to sums as large as the guess.
+KERNEL(count_units, const AncestorArguments a) {
+    const i64 pieces = pieces_of(a.n);
+    for (i64 item = GLOBAL_ID; item < a.rows * pieces; item += GLOBAL_SIZE) {
+        const i64 row = item / pieces, begin = (item - row * pieces) * PIECE;
+        const i64 end = begin + PIECE < a.n ? begin + PIECE : a.n;
+        i64 even = 0, odd = 0;
+        const double guess = a.starts[item];
+        if (!(a.chosen[row] && adds_as_whole(guess))) {
+            a.even[item] = -1;
+            continue;
+        }
+        const double units = power_of_two(52 - exponent_of_sum(guess));
+        for (i64 i = begin; i < end; ++i) {
+            const double given = a.shares[row * a.n + i] * units;
+            if (!(given < 0x1p53)) {
+                even = -1;
+                break;
+            }
+            const i64 whole = (i64)given;
+            const double rest = given - (double)whole;
+            const i64 up = rest > 0.5;
+            const bool tie = rest == 0.5;
+            even += whole + (tie ? (even + whole) & 1 : up);
+            odd += whole + (tie ? (odd + whole + 1) & 1 : up);
+        }
+        a.even[item] = even;
+        a.odd[item] = odd;
+    }
+}
+
+// The sum after a piece, in few steps, or in order where it leaves its power of two.
+DEVICE double after_piece(const double *shares, i64 n, i64 piece, double sum, double guess, i64 even, i64 odd) {
+    const i32 exponent = exponent_of_sum(sum);
+    if (even >= 0 && exponent == exponent_of_sum(guess)) {
+        const i64 units = (i64)(sum * power_of_two(52 - exponent));
+        const i64 after = units + (units & 1 ? odd : even);
+        if (after < (1ll << 53)) return (double)after * power_of_two(exponent - 52);
+    }
+    const i64 end = (piece + 1) * PIECE < n ? (piece + 1) * PIECE : n;
+    for (i64 i = piece * PIECE; i < end; ++i) sum += shares[i];
+    return sum;
+}
+
+// The sums before pieces, to the bit, from piece to piece.
+KERNEL(find_starts, const AncestorArguments a) {
+    const i64 pieces = pieces_of(a.n);
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        if (!a.chosen[row]) continue;
+        double sum = 0.0;
+        double *const starts = a.starts + row * pieces;
+        for (i64 first = 0; first < pieces; first += AHEAD) {
+            double guess[AHEAD];
+            i64 even[AHEAD], odd[AHEAD];
+            UNROLL for (int k = 0; k < AHEAD; ++k) {
+                const i64 piece = first + k < pieces ? first + k : pieces - 1;
+                guess[k] = starts[piece];
+                even[k] = a.even[row * pieces + piece];
+                odd[k] = a.odd[row * pieces + piece];
+            }
+            UNROLL for (int k = 0; k < AHEAD; ++k) {
+                if (first + k >= pieces) break;
+                starts[first + k] = sum;
+                sum = after_piece(a.shares + row * a.n, a.n, first + k, sum, guess[k], even[k], odd[k]);
+            }
+        }
+    }
+}
+
+// The sums within pieces.
+KERNEL(add_pieces, const AncestorArguments a) {
+    const i64 pieces = pieces_of(a.n);
+    for (i64 item = GLOBAL_ID; item < a.rows * pieces; item += GLOBAL_SIZE) {
+        const i64 row = item / pieces, begin = (item - row * pieces) * PIECE;
+        const i64 end = begin + PIECE < a.n ? begin + PIECE : a.n;
+        if (!a.chosen[row]) continue;
+        double sum = a.starts[item];
+        for (i64 i = row * a.n + begin; i < row * a.n + end; ++i) {
+            sum += a.shares[i];
+            a.ladder[i] = sum;
+        }
+    }
+}
+
+DEVICE double uniform_of(const AncestorArguments &a, i64 row, i64 i) {
+    return fraction_of(random_word(a.seed, (u64)a.purpose, (u64)a.numbers[row], (u64)(a.group + row), i));
+}
+
+// The first of begin .. n - 1 whose sum is above a place; n where none is.
+DEVICE i64 first_above(const double *ladder, i64 begin, i64 n, double place) {
+    i64 low = begin, step = 1;
+    while (low + step <= n && !(ladder[low + step - 1] > place)) {
+        low += step;
+        step *= 2;
+    }
+    i64 high = low + step < n ? low + step : n;  // below `low` none is above
+    while (low < high) {
+        const i64 middle = (low + high) / 2;
+        if (ladder[middle] > place) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+KERNEL(find_ancestors, const AncestorArguments a) {
+    const i64 each = (a.n + TOGETHER - 1) / TOGETHER;
+    for (i64 item = GLOBAL_ID; item < a.rows * each; item += GLOBAL_SIZE) {
+        const i64 row = item / each, begin = (item - row * each) * TOGETHER, first = row * a.n;
+        const i64 end = begin + TOGETHER < a.n ? begin + TOGETHER : a.n;
+        if (!a.chosen[row]) {
+            for (i64 i = begin; i < end; ++i) a.ancestors[first + i] = first + i;
+            continue;
+        }
+        const double *const ladder = a.ladder + first;
+        const double total = ladder[a.n - 1];
+        double uniform = uniform_of(a, row, a.stratified ? begin : 0);
+        i64 at = 0;
+        for (i64 i = begin; i < end; ++i) {
+            if (a.stratified) uniform = uniform_of(a, row, i);
+            const double place = ((double)i + uniform) / (double)a.n * total;
+            at = first_above(ladder, at, a.n, place);
+            i64 found = at;
+            if (found == a.n) {  // rounded to the end
+                do --found;
+                while (!(a.shares[first + found] > 0.0));
+                at = a.n;
+            }
+            a.ancestors[first + i] = first + found;
+        }
+    }
+}

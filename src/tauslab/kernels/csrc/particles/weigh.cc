@@ -1,0 +1,135 @@
+// Weights of particles: logarithms that grow by densities, weights over the largest of their row, and sums of rows.
+//
+// A row is a filter of n particles. Sums have the tree of analysis/particles/sums.py, functions the bits of
+// model/portable.py: what the host would compute. Sums and maxima of blocks are reduced by launches in turn.
+#include "particles/blocks.h"
+#include "particles/noise.h"
+
+constexpr double LEAST = -700.0;  // logarithm of a relative weight that counts as 0
+
+struct WeighArguments {
+    i64 rows, n;             // particles are rows * n
+    const u8 *status;        // [particle]: 2 and above have ended; null: none has
+    const void *counts;      // [particle, stride]: i32, or double if `real`
+    i64 stride, real;
+    const double *values;    // [given, particle]: quantities that no column of counts has, or log densities
+    const Observed *seen;    // [columns]
+    const double *own;       // [2 * columns, particle]: parameters of each particle, or null
+    i64 columns;
+    double *logs;            // [particle]
+    double *largest;         // [rows, blocks]: infinite where one is no number
+};
+
+DEVICE double log_density_of(const WeighArguments &a, i64 i) {
+    const i64 all = a.rows * a.n;
+    double total = 0.0;
+    for (i64 k = 0; k < a.columns; ++k) {
+        const Observed &seen = a.seen[k];
+        double x;
+        if (seen.column < 0) x = a.values[(-1 - seen.column) * all + i];
+        else if (a.real) x = ((const double *)a.counts)[i * a.stride + seen.column];
+        else x = (double)((const i32 *)a.counts)[i * a.stride + seen.column];
+        const bool missing = is_nan(x) && seen.kind != GIVEN;
+        if (missing) x = 0.0;
+        double found = a.own ? density_of_own(seen, x, a.own[2 * k * all + i], a.own[(2 * k + 1) * all + i])
+                             : density(seen, x);
+        if (missing) found = -tl_infinity();
+        total = k ? total + found : found;
+    }
+    return total;
+}
+
+KERNEL(weigh_particles, const WeighArguments a) {
+    const i64 items = a.rows * blocks_of(a.n);
+    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+        const Block block = block_of(item, a.n);
+        double largest = -tl_infinity();
+        for (i64 i = block.row * a.n + block.begin; i < block.row * a.n + block.end; ++i) {
+            double log = a.logs[i];
+            if (a.status && a.status[i] > 1) log = -tl_infinity();
+            else if (a.columns) log = log + log_density_of(a, i);
+            a.logs[i] = log;
+            largest = log > largest ? log : is_nan(log) ? tl_infinity() : largest;
+        }
+        a.largest[item] = largest;
+    }
+}
+
+struct ShareArguments {
+    i64 rows, n;
+    const double *logs;     // [particle]
+    const double *largest;  // [rows]
+    double *shares;         // [particle]: weights over the largest
+    double *sums;           // [3, rows, blocks]: of shares, of their squares, and numbers above 0
+};
+
+KERNEL(share_weights, const ShareArguments a) {
+    const i64 items = a.rows * blocks_of(a.n);
+    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+        const Block block = block_of(item, a.n);
+        const double largest = a.largest[block.row];
+        const double some = largest == -tl_infinity() ? 0.0 : largest;
+        double share[IN_BLOCK], square[IN_BLOCK];
+        const i64 first = block.row * a.n + block.begin, size = block.end - block.begin;
+        double above = 0.0;
+        LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) share[i] = i < size ? a.logs[first + i] - some : LEAST;
+        LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) {
+            const double less = share[i] > LEAST ? share[i] : LEAST;
+            const double x = host_exp(less);
+            share[i] = less > LEAST ? x : 0.0;
+        }
+        for (int i = 0; i < size; ++i) {
+            a.shares[first + i] = share[i];
+            above += share[i] > 0.0 ? 1.0 : 0.0;
+        }
+        LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) square[i] = share[i] * share[i];
+        a.sums[item] = sum_by_halves(share, a.n);
+        a.sums[items + item] = sum_by_halves(square, a.n);
+        a.sums[2 * items + item] = above;
+    }
+}
+
+struct ReduceArguments {
+    i64 rows, n;         // numbers of a row
+    const double *from;  // [rows, n]
+    double *to;          // [rows, blocks]
+};
+
+KERNEL(reduce_sums, const ReduceArguments a) {
+    const i64 items = a.rows * blocks_of(a.n);
+    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+        const Block block = block_of(item, a.n);
+        double x[IN_BLOCK];
+        UNROLL for (int i = 0; i < IN_BLOCK; ++i)
+            x[i] = i < block.end - block.begin ? a.from[block.row * a.n + block.begin + i] : 0.0;
+        a.to[item] = sum_by_halves(x, a.n);
+    }
+}
+
+KERNEL(reduce_maxima, const ReduceArguments a) {
+    const i64 items = a.rows * blocks_of(a.n);
+    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+        const Block block = block_of(item, a.n);
+        double largest = -tl_infinity();
+        for (i64 i = block.begin; i < block.end; ++i) {
+            const double x = a.from[block.row * a.n + i];
+            largest = x > largest ? x : largest;
+        }
+        a.to[item] = largest;
+    }
+}
+
+struct LevelArguments {
+    i64 rows, n;
+    const u8 *chosen;      // [rows]
+    double *logs, *shares; // [particle]
+};
+
+// Rows that are chosen weigh the same from now on.
+KERNEL(level_weights, const LevelArguments a) {
+    for (i64 i = GLOBAL_ID; i < a.rows * a.n; i += GLOBAL_SIZE) {
+        if (!a.chosen[i / a.n]) continue;
+        a.logs[i] = 0.0;
+        a.shares[i] = 1.0;
+    }
+}

@@ -1,0 +1,1 @@
+"""Weights of particles on the device: densities, sums, ancestors and moments."""
