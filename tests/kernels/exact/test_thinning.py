@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from engine_runs import compiler
+from event_models import forced
 
 import tauslab as ts
 from tauslab.kernels.network.thinning import thinned
@@ -24,14 +25,6 @@ def births(law, death="0.5 * X", start=0):
     net.add_species("X", start)
     net.add_reaction("-> X", law=law)
     net.add_reaction("X ->", law=death)
-    return net
-
-
-def forced():
-    net = births(FORCED, "0.5 * X * (1.2 + cos(time))")
-    net.add_species("Y", 20)
-    net.add_reaction("X + Y -> 2 X", law="0.01 * X * Y * time / (3 + time)")
-    net.add_rule("left", "exp(-k * time) * X")
     return net
 
 
