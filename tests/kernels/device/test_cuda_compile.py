@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from cuda_usage import (
     NEWEST,
@@ -20,7 +21,16 @@ from cuda_usage import (
     compile_usage,
     require_nvrtc,
 )
-from event_models import crowd, every_distribution, everything, growing, looking_back, many, waiting
+from event_models import (
+    crowd,
+    every_distribution,
+    everything,
+    forced,
+    growing,
+    looking_back,
+    many,
+    waiting,
+)
 from kernel_headers import lowered_events
 from places import TESTS
 from sampling import ordinary
@@ -44,6 +54,7 @@ from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
+from tauslab.kernels.network.thinning import thinned
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.network.generated import colloidal_aggregation
@@ -150,6 +161,14 @@ def test_events_compile_and_contract_nothing(entry, network, architecture):
     header = event_leap_header if entry.startswith("leaping") else events_header
     texts = csrc_texts() | {"model.h": header(lowered_events(network()))}
     assert set(compile_usage(f"{entry}.cc", texts, architecture)) == {entry.split("/")[1]}
+
+
+def test_rates_that_follow_the_time_need_little_local_memory(architecture):
+    found = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0)
+    assert found is not None
+    header = unrolled_header(found.network, CudaBackend.style, literals=8)
+    texts = csrc_texts() | {"model.h": header}
+    check(compile_usage("ensemble/ssa.cc", texts, architecture), {"ssa"}, SOME)
 
 
 @pytest.mark.validate

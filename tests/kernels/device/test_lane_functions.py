@@ -24,10 +24,10 @@ def test_functions_on_lanes_have_the_bits_of_one_double(monkeypatch, width):
     backend = get_backend("cpu", BackendOptions(threads=1))
     source = KernelSource("probe.cc", ("probe_lanes",), {"probe.cc": PROBE.read_text()})
     program, stream = backend.compile(source), backend.stream()
-    wrong = np.zeros(10, np.uint64)
+    wrong = np.zeros(12, np.uint64)
     program.launch(
         "probe_lanes", 1, program.arguments("probe_lanes", count=20_000, wrong=wrong), stream
     )
     stream.record().wait()
     backend.close()
-    assert wrong.tolist() == [0] * 10
+    assert wrong.tolist() == [0] * 12

@@ -25,7 +25,7 @@ DEVICE double argument_of(const Philox4 &words, u32 kind) {
 
 struct LaneProbeArguments {
     u64 count;
-    u64 *wrong;  // [10], a number for each function
+    u64 *wrong;  // [12], a number for each function
 };
 
 template <class Function>
@@ -61,6 +61,8 @@ KERNEL(probe_lanes, const LaneProbeArguments job) {
         compare(both, [](auto x, auto) { return tl_floor(x); }, wrong++);
         compare(both, [](auto x, auto) { return tl_ceil(x); }, wrong++);
         compare(both, [](auto x, auto) { return tl_tanh(x); }, wrong++);
+        compare(both, [](auto x, auto) { return tl_sin(x); }, wrong++);
+        compare(both, [](auto x, auto) { return tl_cos(x); }, wrong++);
         compare(both, [](auto x, auto y) { return tl_pow(x, y); }, wrong++);
         compare(both, [](auto x, auto y) { return tl_min(x, y); }, wrong++);
         compare(both, [](auto x, auto y) { return tl_max(x, y); }, wrong++);

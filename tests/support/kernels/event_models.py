@@ -219,3 +219,16 @@ def looking_back() -> ts.Network:
     net.add_species("Z", 0)
     net.add_rate("Z", "delay(X, 3)")
     return net
+
+
+def forced() -> ts.Network:
+    """Rates that follow the time, and nothing else that moves."""
+    net = ts.Network("forced")
+    net.add_parameter("k", 1.0)
+    net.add_species("X", 0)
+    net.add_species("Y", 20)
+    net.add_reaction("-> X", law="20 * (1 + 0.9 * sin(2 * time)) * exp(-0.3 * time)")
+    net.add_reaction("X ->", law="0.5 * X * (1.2 + cos(time))")
+    net.add_reaction("X + Y -> 2 X", law="0.01 * X * Y * time / (3 + time)")
+    net.add_rule("left", "exp(-k * time) * X")
+    return net

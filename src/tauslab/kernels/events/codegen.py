@@ -16,8 +16,10 @@ from tauslab.kernels.events.watched import Watched
 from tauslab.kernels.network.codegen import (
     LawWriter,
     check_constants,
+    factors_now,
     guarded_propensity,
     law_text,
+    pieces_of,
 )
 from tauslab.kernels.network.lowering import (
     Completion,
@@ -63,6 +65,7 @@ def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> st
             _flow(network, writer),
             _within(network, writer),
             _fire(network),
+            _propensity_now(network, writer),
             _events(network, writer, names),
             _drawn(network, writer, names),
             _delays(network, writer, names, delay_queue),
@@ -78,7 +81,7 @@ def _sizes(network: LoweredNetwork) -> str:
     return (
         f"constexpr int N_SPECIES = {len(network.species)};\n"
         f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
-        f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
+        f"constexpr int N_CONSTANTS = {network.loaded};\n"
         f"constexpr int N_RECORDED = {len(network.recorded)};\n"
         f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
         f"constexpr int N_AMOUNTS = {network.amounts};  // of the observables, which are species\n"
@@ -230,6 +233,27 @@ def _fire(network: LoweredNetwork) -> str:
         "                  [[maybe_unused]] const double *c, [[maybe_unused]] double *a) {\n"
         f"    switch (reaction) {{\n{''.join(cases)}        default: return {{0, false, false}};\n"
         "    }\n}\n"
+    )
+
+
+def _propensity_now(network: LoweredNetwork, writer: LawWriter) -> str:
+    """The propensity of a reaction at the time, where those of the kernel are bounds."""
+    lines = cases = ""
+    if network.thinning is not None:
+        lines, names = factors_now(network, writer, "double")
+        inside = LawWriter(writer.state, {**writer.names, **names})
+        for j, rate in enumerate(network.thinning.rates):
+            if rate is not network.reactions[j]:
+                statements, value = guarded_propensity(rate, inside)
+                cases += (
+                    f"        case {j}: {{\n{statements}            return {value};\n        }}\n"
+                )
+    return (
+        f"{pieces_of(network)}"
+        "DEVICE_SHARED double propensity_now([[maybe_unused]] int reaction,\n"
+        "    [[maybe_unused]] const double *x, [[maybe_unused]] const double *c,\n"
+        "    double bound) {\n"
+        f"{lines}    switch (reaction) {{\n{cases}        default: return bound;\n    }}\n}}\n"
     )
 
 

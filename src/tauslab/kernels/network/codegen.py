@@ -59,6 +59,8 @@ def unrolled_header(network: LoweredNetwork, style: Style, *, literals: int = 0)
         constants.
     """
     values, names = _long_literals(network, literals)
+    if network.thinning is not None:
+        names |= names_of_time(network)
     writer = LawWriter("x", names)
     parts = [_HEADER, _INCLUDES, _sizes(network), _numbers(values)]
     parts += [_propensity(j, reaction, writer) for j, reaction in enumerate(network.reactions)]
@@ -66,8 +68,68 @@ def unrolled_header(network: LoweredNetwork, style: Style, *, literals: int = 0)
     parts += [_fire_together(network), _events_before_overflow(network)]
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
     parts.append(_before_last(network, fires_all=not style.branches))
-    parts.append(_records(network, writer))
+    parts += [_propensities_now(network, writer), _records(network, writer)]
     return "\n".join(parts)
+
+
+def names_of_time(network: LoweredNetwork) -> dict[int, str]:
+    """The time where a network is thinned: a constant that changes, behind those of a piece."""
+    assert network.thinning is not None
+    time, name = Count(len(network.species)), f"c[{network.loaded - 1}]"
+    laws = [*network.thinning.factors, *(law for _, law in network.observables)]
+    return {id(part): name for law in laws for part in operations_first(law) if part == time}
+
+
+def pieces_of(network: LoweredNetwork) -> str:
+    """Where kernels find the pieces of a network, and the time."""
+    thinning = network.thinning
+    return (
+        "// Pieces of the run stand behind the constants of a row, each with its last time, then\n"
+        "// bounds, and a place that is the time once the piece is loaded.\n"
+        f"constexpr bool IS_THINNED = {str(thinning is not None).lower()};\n"
+        f"constexpr int PIECE_AT = {len(network.constants)};\n"
+        f"constexpr int PIECE_WORDS = {0 if thinning is None else thinning.words};\n"
+        f"constexpr int TIME_AT = {0 if thinning is None else network.loaded - 1};\n"
+    )
+
+
+def factors_now(
+    network: LoweredNetwork, writer: LawWriter, count: str
+) -> tuple[str, dict[int, str]]:
+    """Statements that compute the factors of rates, and their names by the identity of parts."""
+    assert network.thinning is not None
+    index = {factor: k for k, factor in enumerate(network.thinning.factors)}
+    lines = ""
+    for factor, k in index.items():
+        statements, value = writer.read(factor)
+        lines += f"    Quantity<{count}> now_{k};\n"
+        lines += f"    {{\n{statements}    now_{k} = same<{count}>({value});\n    }}\n"
+    laws = [reaction.law for reaction in network.thinning.rates if reaction.law is not None]
+    parts = (part for law in laws for part in operations_first(law))
+    return lines, {id(part): f"now_{index[part]}" for part in parts if part in index}
+
+
+def _propensities_now(network: LoweredNetwork, writer: LawWriter) -> str:
+    """Cumulative propensities at a time, in place of bounds; the last, which is theirs, stays."""
+    lines = ""
+    if network.thinning is not None:
+        lines, names = factors_now(network, writer, "Count")
+        inside = LawWriter(writer.state, {**writer.names, **names})
+        for j, rate in enumerate(network.thinning.rates):
+            statements, value = "", f"propensity_{j}(x, c)"
+            if rate is not network.reactions[j]:
+                statements, value = guarded_propensity(rate, inside)
+            before = f"cumulative[{j - 1}] + " if j else ""
+            lines += f"    {{\n{statements}    const auto now = same<Count>({value});\n"
+            lines += f"    cumulative[{j}] = {before}now;\n    }}\n"
+    return (
+        f"{pieces_of(network)}"
+        "template <class Count>\n"
+        "DEVICE void propensities_now([[maybe_unused]] const Count *x,\n"
+        "    [[maybe_unused]] const Quantity<Count> *c,\n"
+        "    [[maybe_unused]] Quantity<Count> *cumulative) {\n"
+        f"{lines}}}\n"
+    )
 
 
 def table_header(
@@ -338,7 +400,7 @@ def _sizes(network: LoweredNetwork) -> str:
     return (
         f"constexpr int N_SPECIES = {len(network.species)};\n"
         f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
-        f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
+        f"constexpr int N_CONSTANTS = {network.loaded};\n"
         f"constexpr int N_LAWS = {sum(r.law is not None for r in network.reactions)};\n"
         f"constexpr int N_RECORDED = {len(network.recorded)};\n"
         f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
@@ -359,7 +421,7 @@ def _long_literals(network: LoweredNetwork, most: int) -> tuple[list[float], dic
                 if len(values) == most:
                     continue
                 values.append(part.value)
-            names[id(part)] = f"c[{len(network.constants) + values.index(part.value)}]"
+            names[id(part)] = f"c[{network.loaded + values.index(part.value)}]"
     return values, names
 
 
@@ -513,7 +575,9 @@ def _fire_branches(network: LoweredNetwork) -> str:
         body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
         signs = " | ".join(f"x[{i}]" for i, _ in reaction.change) or "0"
         body.append(f"signs = {signs};")
-        sums = _cumulate(range(touched[0], len(network.reactions))) if touched else ""
+        # Where rates are thinned, sums are those of rates at the last time, not of bounds.
+        first = touched[0] if touched and network.thinning is None else 0
+        sums = _cumulate(range(first, len(network.reactions))) if touched else ""
         lines = "".join(f"        {line}\n" for line in body)
         cases.append(f"    case {j}:\n{lines}{sums}        break;\n")
     return (

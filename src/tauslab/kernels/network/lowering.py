@@ -169,14 +169,35 @@ class Dynamics:
 
 
 @dataclass(frozen=True)
+class Thinning:
+    """How events of rates that the time moves are drawn (Lewis and Shedler 1979).
+
+    `rates` are the reactions with their laws, in which `factors` are parts that depend on the time
+    and on constants alone. Those of the network are upper bounds in their place, which hold in a
+    piece of the run: they read `slots`, pairs of a factor's number and whether it is the most of
+    the factor in the piece, or the least. Slots stand behind the constants, between the last time
+    of the piece and the time.
+    """
+
+    rates: tuple[LoweredReaction, ...]
+    factors: tuple[Law, ...]
+    slots: tuple[tuple[int, bool], ...]
+
+    @property
+    def words(self) -> int:
+        """Numbers of a piece."""
+        return len(self.slots) + 2
+
+
+@dataclass(frozen=True)
 class LoweredNetwork:
     """A network ready for code generation.
 
     `constants` are expressions of varying names alone; `recorded` lists species numbers in the
     order of output; `observables` are recorded rules. `shared` are long rules, each one object in
     all laws that use it, those that another uses before it. `dynamics` is None where reactions
-    alone change the state, and the time enters no law. The first `amounts` of the observables are
-    species, in a network whose species are all recorded as real numbers.
+    alone change the state, and the time enters no law, or by `thinning`. The first `amounts` of the
+    observables are species, in a network whose species are all recorded as real numbers.
     """
 
     species: tuple[str, ...]
@@ -187,6 +208,12 @@ class LoweredNetwork:
     shared: tuple[Operation, ...] = ()
     dynamics: Dynamics | None = None
     amounts: int = 0
+    thinning: Thinning | None = None
+
+    @property
+    def loaded(self) -> int:
+        """Numbers of a row that a trajectory loads: constants, and the first piece of thinning."""
+        return len(self.constants) + (self.thinning.words if self.thinning is not None else 0)
 
     @cached_property
     def columns(self) -> Mapping[str, int]:

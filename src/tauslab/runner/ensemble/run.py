@@ -34,7 +34,7 @@ from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions, layout_row
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes, ProfileRow
-from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task, prepare
+from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task, prepare, with_thinning
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
 from tauslab.store.results.open import open_result
@@ -98,7 +98,7 @@ def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engin
     """The task with method and selector, and its compiled kernels. Collective."""
     pilot = None
     if isinstance(task, NetworkTask):
-        network = with_method(task, backend, comm)
+        network = with_thinning(with_method(task, backend, comm))
         pilot = on_root(comm, lambda: piloted(network, backend))
         task = with_pilot(network, pilot, tell=comm.rank == 0)
         if isinstance(task, HybridTask):

@@ -35,6 +35,7 @@ from tauslab.kernels.network.lowering import (
     operations_first,
     real_species,
 )
+from tauslab.kernels.network.thinning import thinned
 from tauslab.model.expressions.expression import Expression, Number, symbols
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import unfold
@@ -451,6 +452,23 @@ def _with_amounts(
     return replace(
         lowered, recorded=(), observables=(*amounts, *known.items()), amounts=len(amounts)
     )
+
+
+def with_thinning(task: NetworkTask) -> NetworkTask:
+    """The task of ``ssa`` with bounds of rates that the time alone moves, where there are any.
+
+    Events of such rates are then drawn exactly; the rates are integrated elsewhere.
+    """
+    method, dynamics = task.options.method, task.lowered.dynamics
+    if not isinstance(method, SSA) or dynamics is None or method.selector not in (None, "linear"):
+        return task
+    alone = not (dynamics.events or any(r.completions for r in task.lowered.reactions))
+    if alone and len(task.lowered.reactions) >= LARGEST_UNROLLED:
+        return task
+    found = thinned(task.lowered, task.constants, float(task.options.times[-1]))
+    if found is None:
+        return task
+    return replace(task, lowered=found.network, constants=found.rows)
 
 
 def with_rates(task: NetworkTask, columns: Mapping[str, FloatArray]) -> NetworkTask:

@@ -263,9 +263,9 @@ def test_a_run_that_other_bits_began_is_not_completed(whole, tmp_path, monkeypat
     path, asked = tmp_path / "a.h5", []
     with pytest.raises(StoppedEarly):
         run(path, stop=lambda: len(asked) > 3 or asked.append(1))
-    monkeypatch.setattr(versions, "BITS_VERSION", 5)
-    monkeypatch.setitem(versions.BITS_SINCE, "lattice with reactions", 5)
-    with pytest.raises(InputFileError, match="bits of version 4"):
+    monkeypatch.setattr(versions, "BITS_VERSION", 6)
+    monkeypatch.setitem(versions.BITS_SINCE, "lattice with reactions", 6)
+    with pytest.raises(InputFileError, match="bits of version 5"):
         run(path, resume=True, seed=None)
     run(shutil.copy(whole, tmp_path / "b.h5"), resume=True).close()  # nothing is left to do
     monkeypatch.undo()

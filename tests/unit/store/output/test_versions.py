@@ -56,15 +56,15 @@ def test_an_enlarged_file_names_both_versions_and_other_bits_are_told(tmp_path, 
     path = tmp_path / "a.h5"
     run(n=4, output=path, record="final").close()
     with monkeypatch.context() as other:
-        other.setattr(versions, "BITS_VERSION", 5)
+        other.setattr(versions, "BITS_VERSION", 6)
         run(append_to=6, output=path).close()  # of ensembles no bits changed
-        other.setitem(versions.BITS_SINCE, "ensemble", 5)
+        other.setitem(versions.BITS_SINCE, "ensemble", 6)
         run(n=4, output=tmp_path / "b.h5", record="final").close()
         with h5py.File(tmp_path / "b.h5") as file:
             assert file.attrs["bits_version"] == versions.BITS_VERSION - 1
-        with pytest.warns(UserWarning, match="bits of version 4"):
+        with pytest.warns(UserWarning, match="bits of version 5"):
             run(append_to=8, output=tmp_path / "b.h5").close()
-    assert writers_in(path) == (OWN, f"{ts.__version__} (bits 5)")
+    assert writers_in(path) == (OWN, f"{ts.__version__} (bits 6)")
     with open_result(path) as result:
         assert ", ".join(writers_in(path)) in describe(result)[0]
 
@@ -72,7 +72,7 @@ def test_an_enlarged_file_names_both_versions_and_other_bits_are_told(tmp_path, 
 def test_a_stopped_run_of_other_bits_is_completed_with_a_warning(tmp_path, monkeypatch):
     job, path = sample_job(), tmp_path / "a.h5"
     job.run(path, stop_after=2)
-    monkeypatch.setattr(versions, "BITS_VERSION", 5)
-    monkeypatch.setitem(versions.BITS_SINCE, "ensemble", 5)
-    with pytest.warns(UserWarning, match="bits of version 4"):
+    monkeypatch.setattr(versions, "BITS_VERSION", 6)
+    monkeypatch.setitem(versions.BITS_SINCE, "ensemble", 6)
+    with pytest.warns(UserWarning, match="bits of version 5"):
         job.run(path, resume=True)

@@ -26,6 +26,7 @@ struct Lanes {
     // The clock when the trajectory began, and PHILOX_M0 times the clock when the low half of the draw's number did.
     Words begun, begun_product;
     Real c[N_CONSTANTS + 1];
+    const double *pieces[SIMD_LANES];  // where rates follow the time: the piece of the run that the lane is in
     i64 row[SIMD_LANES], k[SIMD_LANES];
     u64 told[SIMD_LANES], pause[SIMD_LANES];
     // Copies of what runs, for functions that are seldom called.
@@ -144,13 +145,19 @@ DEVICE void set_times(const Thread &thread, const Running *run, int d, NextEvent
 }
 
 // All lanes fire once, at their next times.
-DEVICE void fire(const Thread &thread, Running *run, const Lanes *lanes, int d,
+DEVICE void fire(const Thread &thread, Running *run, Lanes *lanes, int d,
                  const NextEvents &next) {
     Real target[VECTORS];
     UNROLL for (int v = 0; v < VECTORS; ++v) {
         const Real a0 = run[v].cumulative[N_REACTIONS - 1];
         target[v] = fused(thread.unit[d][v], a0, -a0);
         run[v].t = next.t[v];
+        if constexpr (IS_THINNED) {
+            lanes[v].c[TIME_AT] = next.t[v];
+            propensities_now(run[v].x, lanes[v].c, run[v].cumulative);
+            const Mask known = run[v].cumulative[N_REACTIONS - 2] >= 0.0;
+            run[v].t = known ? next.t[v] : on_lanes(not_a_number());
+        }
     }
 #if defined(FIRES_BY_SEARCH)
     fire_by_search(target, run);

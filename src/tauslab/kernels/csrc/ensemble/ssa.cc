@@ -9,6 +9,11 @@
 //     r_2, mu            words 2 and 3; `fire` chooses the reaction and applies it
 //
 // Draw number `step` of the trajectory's stream gives the 128 random bits of that step.
+//
+// Where rates follow the time, propensities are upper bounds in a piece of the run (kernels/network/thinning.py), and
+// what fires is found among the propensities at the time of the firing (Lewis and Shedler 1979): the last reaction,
+// which changes nothing, where the target is above their sum. Beyond the end of a piece the rest of the waiting time
+// goes on with other bounds.
 #include "ensemble/control.h"
 #include "model.h"
 #include "math/math.h"
@@ -69,9 +74,11 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     u32 era = 0, step = 0, pause = 0;  // halves of the draw's number
     double t = 0, t_next = 0;
     i32 signs = 0;  // negative after an overflow
+    [[maybe_unused]] const double *pieces = nullptr;
 
     const auto record_before = [&](double t_event) {
         NO_UNROLL while (t_next < t_event) {
+            if constexpr (IS_THINNED) c[TIME_AT] = t_next;
             record_sample(samples, sample, 0, state, c);
             ++sample;
             if (++k == n_times) break;
@@ -79,11 +86,26 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         }
     };
 
+    // Goes on to the piece in which the next firing happens, and records what is before it.
+    [[maybe_unused]] const auto cross_pieces = [&](double &waiting, double &a0, double &t_event) {
+        while (t_event > c[PIECE_AT] && k < n_times) {
+            record_before(c[PIECE_AT]);
+            waiting = rest_of_waiting(waiting, a0, c[PIECE_AT] - t);
+            t = just_after(c[PIECE_AT]);
+            pieces += PIECE_WORDS;
+            load<PIECE_WORDS>(c + PIECE_AT, pieces);
+            all_propensities(x, c, a, cumulative);
+            a0 = cumulative[N_REACTIONS - 1], t_event = t + waiting / a0;
+        }
+        if (k == n_times) t_next = infinity();
+    };
+
     // How the trajectory ends, or goes on, where a0 is none to divide by without a test.
     const auto judge = [&](double a0, double waiting, double &t_event) -> u8 {
         t_event = t + waiting / a0;
+        if (IS_THINNED && !(t >= 0)) return NOT_A_NUMBER;
         if (signs < 0) return OVERFLOWED;
-        if (a0 == 0) return t_event = infinity(), ABSORBED;
+        if (a0 == 0) return t_event = infinity(), IS_THINNED ? DONE : ABSORBED;
         return a0 > 0 && a0 < infinity() ? DONE : NOT_A_NUMBER;
     };
 
@@ -129,8 +151,15 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, next.number);
         load<N_SPECIES>(x, next.x);
         if (fresh) load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
-        load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
+        const double *const own = launch.constants + place.input * launch.constants_stride;
+        load<N_CONSTANTS>(c, own);
         check_constants(c);
+        if constexpr (IS_THINNED) {
+            for (pieces = own + PIECE_AT; c[PIECE_AT] < next.t;) {
+                pieces += PIECE_WORDS;
+                load<PIECE_WORDS>(c + PIECE_AT, pieces);
+            }
+        }
         return true;
     };
 
@@ -138,7 +167,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         // When the next firing happens.
         const u32 now = step % DRAWS_AHEAD;
         double a0 = cumulative[N_REACTIONS - 1];
-        const double waiting = draws.waiting[now];
+        double waiting = draws.waiting[now];
         double t_event = t + quotient(waiting, a0);
         Philox4 bits = {};
         if constexpr (BEGINS_BY_FIRING) bits = philox_draw(series, keys, step + 1);
@@ -146,9 +175,20 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         // Everything rare in one branch: a0 that is zero, infinite, NaN, negative or beyond what
         // `quotient` takes, a count that passed its limit (a sign bit), a sample, a pause.
         const u32 size = high_word(a0) | ((u32)signs & 0x80000000u);
-        const bool usual = size - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
+        bool usual = size - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
+        if constexpr (IS_THINNED) usual &= t_event <= c[PIECE_AT];
         i32 fires = 1;
+        bool crossed = false;
         if (!LIKELY(usual & (t_event <= t_next) & (step != pause))) {
+            if constexpr (IS_THINNED) {
+                crossed = !usual && row >= 0 && signs >= 0;
+                if (crossed) {
+                    t_event = t + waiting / a0;
+                    cross_pieces(waiting, a0, t_event);
+                    const u32 high = high_word(a0);
+                    usual = high - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL && t >= 0;
+                }
+            }
             if (LIKELY(usual)) record_before(t_event);
             if (!LIKELY(usual & (k < n_times) & (step != pause) & !parking.sparse())) {
                 u8 ended = DONE;
@@ -157,7 +197,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                     if (ended <= ABSORBED && row >= 0) record_before(t_event);
                 }
                 bool valid = ended <= ABSORBED;
-                if (valid && k < n_times && row >= 0 && parking.sparse()) {
+                if (valid && k < n_times && row >= 0 && parking.sparse() && !crossed) {
                     const Parking::Outcome how = park();
                     if (how == Parking::PARKED_AND_LEFT) break;
                     if (how == Parking::PARKED_AND_LAST) row = -1;
@@ -189,9 +229,16 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         if (BEGINS_BY_FIRING || fires) {
             // The reaction is the first whose cumulative propensity exceeds the target. The numbers of the next
             // firing are drawn meanwhile: neither waits for the other.
-            const double target = scaled_half_open(draws.unit[now], a0);
+            double target = scaled_half_open(draws.unit[now], a0);
             t = t_event;
             ++step;
+            if constexpr (IS_THINNED) {
+                const bool begins = a0 == 0;
+                if (begins) target = infinity();
+                c[TIME_AT] = t;
+                propensities_now(x, c, cumulative);
+                if (!begins && !(cumulative[N_REACTIONS - 2] >= 0)) t = not_a_number();
+            }
             if constexpr (BEGINS_BY_FIRING)
                 read_draw(bits, draws, logs, entries);
             else if (step % DRAWS_AHEAD == 0)

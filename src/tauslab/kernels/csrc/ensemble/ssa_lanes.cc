@@ -9,6 +9,7 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "ensemble/lanes.h"
+#include "ensemble/stepping.h"
 
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int ssa_lanes_together = LANES_HERE;
@@ -30,14 +31,34 @@ DEVICE void set_pause(Thread &thread, Lanes &lanes, int lane, u64 clock) {
     if (lanes.pause[lane] < thread.pause) thread.pause = lanes.pause[lane];
 }
 
+// When the lane has something else to do than to fire: its next sample, or the end of a piece of the run.
+DEVICE double next_stop(const Thread &thread, Lanes &lanes, int lane) {
+    const double sample = thread.launch.times[lanes.k[lane]];
+    if constexpr (!IS_THINNED) return sample;
+    const double end = at<double>(lanes.c[PIECE_AT], lane);
+    return end < sample ? end : sample;
+}
+
+// Records samples before a time.
+DEVICE void record_before(const Thread &thread, Lanes &lanes, int lane, double t) {
+    const CountsOfLane state = {lanes, lane};
+    const ConstantsOfLane c = {lanes, lane};
+    for (i64 &k = lanes.k[lane]; k < thread.out.n_times && thread.launch.times[k] < t; ++k) {
+        if constexpr (IS_THINNED) at<double>(lanes.c[TIME_AT], lane) = thread.launch.times[k];
+        record_sample(thread.out, lanes.row[lane], k, state, c);
+    }
+}
+
 // The lane takes a state: that of the launch's trajectory `row`.
 DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
     const Place place = place_in(thread.launch, row);
     for (int i = 0; i < N_SPECIES; ++i)
         lanes.x[i][lane] = thread.launch.initial[place.input * thread.launch.initial_stride + i];
     double c[N_CONSTANTS + 1] = {};
-    for (int i = 0; i < N_CONSTANTS; ++i)
-        c[i] = thread.launch.constants[place.input * thread.launch.constants_stride + i];
+    const double *const own =
+        thread.launch.constants + place.input * thread.launch.constants_stride;
+    for (int i = 0; i < N_CONSTANTS; ++i) c[i] = own[i];
+    lanes.pieces[lane] = own + PIECE_AT;
     check_constants(c);
     for (int i = 0; i < N_CONSTANTS; ++i) at<double>(lanes.c[i], lane) = c[i];
     lanes.t[lane] = 0;
@@ -71,14 +92,25 @@ DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lan
     }
     ++thread.busy;
     lanes.row[lane] = row;
-    lanes.t_next[lane] = thread.launch.times[0];
     const Place place = load_lane(thread, lanes, lane, row);
+    lanes.t_next[lane] = next_stop(thread, lanes, lane);
     const PhiloxSeries series = begin_series(thread, lanes, lane, place, 0, clock);
     set_pause(thread, lanes, lane, clock);
     fill_store_of_lane(thread, series, v, lane, d);
 }
 
-// What is rare on a lane, but for a sample alone: as in ensemble/ssa.cc. True if another trajectory begins.
+// The lane goes on to the next piece of the run, with what is left of its waiting time.
+DEVICE void cross_piece(Thread &thread, Lanes &lanes, int v, int lane, int d) {
+    double &waiting = at<double>(thread.waiting[d][v], lane);
+    const double end = at<double>(lanes.c[PIECE_AT], lane);
+    waiting = rest_of_waiting(waiting, lanes.a0[lane], end - lanes.t[lane]);
+    lanes.t[lane] = just_after(end);
+    lanes.pieces[lane] += PIECE_WORDS;
+    for (int i = 0; i < PIECE_WORDS; ++i)
+        at<double>(lanes.c[PIECE_AT + i], lane) = lanes.pieces[lane][i];
+}
+
+// What is rare on a lane, but for a sample alone: as in ensemble/ssa.cc. True if a trajectory or a piece begins.
 DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock, int d) {
     const i64 row = lanes.row[lane];
     i64 &k = lanes.k[lane];
@@ -86,32 +118,37 @@ DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock
         load_lane(thread, lanes, lane, 0);
         return false;
     }
-    const CountsOfLane state = {lanes, lane};
-    const ConstantsOfLane c = {lanes, lane};
     const double a0 = lanes.a0[lane];
     double t_event = lanes.t_event[lane];
     u8 ended = DONE;
-    if (events_before_overflow(LargeCountsOfLane{lanes, lane}) < 0)
+    if (IS_THINNED && !(lanes.t[lane] >= 0))
+        ended = NOT_A_NUMBER;
+    else if (events_before_overflow(LargeCountsOfLane{lanes, lane}) < 0)
         ended = OVERFLOWED;
     else if (a0 == 0)
-        ended = ABSORBED, t_event = infinity();
+        ended = IS_THINNED ? DONE : ABSORBED, t_event = infinity();
     else if (!(a0 > 0 && a0 < infinity()))
         ended = NOT_A_NUMBER;
 
-    bool valid = ended <= ABSORBED;
+    bool valid = ended <= ABSORBED, crosses = false;
     const i64 n_times = thread.out.n_times;
-    if (valid)
-        for (; k < n_times && thread.launch.times[k] < t_event; ++k)
-            record_sample(thread.out, row, k, state, c);
+    if constexpr (IS_THINNED) {
+        const double end = at<double>(lanes.c[PIECE_AT], lane);
+        crosses = valid && t_event > end;
+        if (crosses) record_before(thread, lanes, lane, end);
+        crosses = crosses && k < n_times;
+        if (crosses) cross_piece(thread, lanes, v, lane, d);
+    }
+    if (valid && !crosses) record_before(thread, lanes, lane, t_event);
     const u64 number = clock - at<u64>(lanes.begun, lane);
-    if (valid && k < n_times && number >= thread.launch.max_steps)
-        ended = STEP_LIMIT, valid = false;
+    const bool last = number >= thread.launch.max_steps;
+    if (valid && k < n_times && last && !crosses) ended = STEP_LIMIT, valid = false;
     if (valid && k < n_times) {
-        lanes.t_next[lane] = thread.launch.times[k];
-        return false;
+        lanes.t_next[lane] = last ? -infinity() : next_stop(thread, lanes, lane);
+        return crosses;
     }
     if (!valid) record_missing(thread.out, row, k);
-    record_end(thread.out, row, ended, valid, state);
+    record_end(thread.out, row, ended, valid, CountsOfLane{lanes, lane});
     thread.fired += number;
     --thread.busy;
     begin_trajectory(thread, lanes, v, lane, clock, d);
@@ -180,16 +217,12 @@ DEVICE u32 sample_lanes(const Thread &thread, Running &run, Lanes &lanes, const 
     NO_UNROLL for (u32 rest = samples; rest; rest &= rest - 1) {
         const int lane = lowest_bit(rest);
         const double t = lanes.t_event[lane];
-        i64 k = lanes.k[lane];
-        const CountsOfLane state = {lanes, lane};
-        const ConstantsOfLane c = {lanes, lane};
-        do record_sample(thread.out, lanes.row[lane], k, state, c);
-        while (++k < n_times && thread.launch.times[k] < t);
-        lanes.k[lane] = k;
-        if (k == n_times)
+        const bool crosses = IS_THINNED && t > at<double>(lanes.c[PIECE_AT], lane);
+        if (!crosses) record_before(thread, lanes, lane, t);
+        if (crosses || lanes.k[lane] == n_times)
             others |= 1u << lane;
         else
-            put(run.t_next, lane, thread.launch.times[k]);
+            put(run.t_next, lane, next_stop(thread, lanes, lane));
     }
     return others;
 }

@@ -50,3 +50,10 @@ DEVICE u32 next_pause(u64 step, u64 max_steps) {
 
 // Total propensities that the loop divides by without a test. High words of 2^-900 and 2^900.
 constexpr u32 SMALLEST_USUAL = (1023 - 900) << 20, LARGEST_USUAL = (1023 + 900) << 20;
+
+// What is left of a waiting time, of a total propensity of 1, after `span` with propensity a0. Not 0, and not below what
+// `quotient` takes.
+DEVICE double rest_of_waiting(double waiting, double a0, double span) {
+    const double rest = waiting - a0 * span;
+    return rest > 0x1p-60 ? rest : 0x1p-60;
+}

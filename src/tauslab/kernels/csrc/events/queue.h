@@ -100,11 +100,6 @@ DEVICE_SHARED bool triggers_changed(const EventQueue &queue, const State &x, con
     return false;
 }
 
-// The next double; what follows 0 is so small that no sample sees it.
-DEVICE double just_after(double t) {
-    return t > 0 ? from_bits(as_bits(t) + 1) : 1e-30;
-}
-
 // The first time after `t` at which a relation of the time changes, or has changed just before.
 template <class State, class Constants>
 DEVICE_SHARED double next_switch(const State &x, const Constants &c, double t) {

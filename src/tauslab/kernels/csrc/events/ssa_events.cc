@@ -5,6 +5,9 @@
 // The state is doubles: counts, which stay whole numbers, then quantities that events set to any value,
 // and last the time. Draw number `step` of the trajectory's stream gives a waiting time and a choice;
 // a step that a stop cuts short uses it up.
+//
+// Where rates follow the time, propensities are upper bounds in a piece of the run (kernels/network/thinning.py), whose
+// end is a stop, and a reaction is accepted by its propensity at the time (Lewis and Shedler 1979).
 #include "ensemble/stepping.h"
 #include "events/trajectory.h"
 
@@ -22,12 +25,14 @@ KERNEL_IN_BLOCKS(6, ssa_events, const EventArguments arguments) {
     StepDraws draws;
     u64 fired = 0, step = 0;
     Stop at = AT_NO_STOP;
+    [[maybe_unused]] const double *pieces = nullptr;
 
     for (;;) {
         if (s.over()) {
             const bool more = s.next([&](const Place &place) {
                 series = draw_series(s.keys, STREAM_SSA, place.trajectory, place.point, 0);
                 step = 0, at = AT_TIME;
+                pieces = launch.constants + place.input * launch.constants_stride + PIECE_AT;
             });
             if (!more) break;
             if (s.over()) continue;
@@ -35,11 +40,18 @@ KERNEL_IN_BLOCKS(6, ssa_events, const EventArguments arguments) {
         if (at != AT_NO_STOP) {
             const u64 earlier = s.executed;
             if (!s.look(at == AT_TIME)) continue;
+            if constexpr (IS_THINNED) {
+                while (s.t >= s.c[PIECE_AT]) {
+                    pieces += PIECE_WORDS;
+                    load<PIECE_WORDS>(s.c + PIECE_AT, pieces);
+                }
+            }
             if (at == AT_TIME || s.executed != earlier) {
                 all_propensities(s.x, s.c, a);
                 add_up(0, a, cumulative);
             }
             s.find_stop();
+            if constexpr (IS_THINNED) s.stop = tl_min(s.stop, s.c[PIECE_AT]);
             at = AT_NO_STOP;
         }
 
@@ -61,7 +73,7 @@ KERNEL_IN_BLOCKS(6, ssa_events, const EventArguments arguments) {
         const double t_next = t_event < s.stop ? t_event : s.stop;
         s.record_until(t_next);
         if (s.sampled()) {
-            s.ended = t_next < infinity() ? DONE : ABSORBED;
+            s.ended = t_next < infinity() || IS_THINNED ? DONE : ABSORBED;
             continue;
         }
         if (step >= launch.max_steps) {
@@ -79,6 +91,12 @@ KERNEL_IN_BLOCKS(6, ssa_events, const EventArguments arguments) {
         }
         const double target = scaled_half_open(draws.unit[next], a0);
         const int reaction = reaction_at(target, cumulative);
+        if constexpr (IS_THINNED) {
+            const double before = reaction > 0 ? cumulative[reaction - 1] : 0.0;
+            const double now = propensity_now(reaction, s.x, s.c, a[reaction]);
+            if (!(now >= 0)) s.ended = NOT_A_NUMBER;
+            if (!(target - before < now)) continue;
+        }
         if (!s.begin_late(reaction)) continue;
         const Fired found = fire(reaction, s.x, s.c, a);
         ++fired;

@@ -105,3 +105,8 @@ DEVICE double tl_max(double x, double y) {
     if (x == y) return sign_bit(x) ? y : x;
     return x > y ? x : y;
 }
+
+// The double after a time; what follows 0 is so small that no sample sees it.
+DEVICE double just_after(double t) {
+    return t > 0 ? from_bits(as_bits(t) + 1) : 1e-30;
+}

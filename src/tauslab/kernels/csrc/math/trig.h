@@ -7,6 +7,7 @@
 constexpr double HALF_PI_HIGH = 0x1.921fb54442d18p+0;
 constexpr double HALF_PI_MIDDLE = 0x1.1a62633145c07p-54;
 constexpr double HALF_PI_LOW = -0x1.f1976b7ed8fbcp-110;
+constexpr double TWO_OVER_PI = 0x1.45f306dc9c883p-1;
 
 // An angle less a multiple of pi / 2: `rest` is within +-pi / 4.
 struct Quadrant {
@@ -70,17 +71,24 @@ DEVICE Quadrant reduce_large(double size) {
     return {upper ? pair_negative(fraction) : fraction, (quadrant + upper) & 3};
 }
 
-// Below 2^30 three parts of pi / 2 are enough (Cody and Waite): the first difference is exact.
+// An angle less `whole` times pi / 2. Below 2^30 three parts of pi / 2 are enough (Cody and Waite): the first difference
+// is exact.
+template <class Real>
+DEVICE PairOf<Real> less_quarters(Real x, Real whole) {
+    const PairOf<Real> part = two_product(whole, number<Real>(HALF_PI_MIDDLE));
+    const Real first = fused(-whole, number<Real>(HALF_PI_HIGH), x);
+    const PairOf<Real> difference = two_sum(first, -part.hi);
+    const Real rest = difference.lo - fused(whole, number<Real>(HALF_PI_LOW), part.lo);
+    return fast_two_sum(difference.hi, rest);
+}
+
 DEVICE Quadrant reduce_angle(double x) {
     const double size = tl_abs(x);
     if (size <= 0x1.921fb54442d18p-1) return {{x, 0.0}, 0};
     if (size < 0x1p30) {
         i32 k;
-        const double whole = nearest(x * 0x1.45f306dc9c883p-1, k);
-        const Pair part = two_product(whole, HALF_PI_MIDDLE);
-        const Pair difference = two_sum(FMA(-whole, HALF_PI_HIGH, x), -part.hi);
-        const double rest = difference.lo - FMA(whole, HALF_PI_LOW, part.lo);
-        return {fast_two_sum(difference.hi, rest), (u32)k & 3};
+        const double whole = nearest(x * TWO_OVER_PI, k);
+        return {less_quarters(x, whole), (u32)k & 3};
     }
     const Quadrant q = reduce_large(size);
     if (x > 0.0) return q;
@@ -88,28 +96,30 @@ DEVICE Quadrant reduce_angle(double x) {
 }
 
 // Sine of a reduced angle.
-DEVICE Pair sine_pair(Pair r) {
-    const double z = r.hi * r.hi;
-    double series = FMA(z, 0x1.5d9293e9e032ap-33, -0x1.ae5e655ea0272p-26);
-    series = FMA(z, series, 0x1.71de35779a006p-19);
-    series = FMA(z, series, -0x1.a01a019c12fdbp-13);
-    series = FMA(z, series, 0x1.111111110f897p-7);
-    series = FMA(z, series, -0x1.5555555555549p-3);
-    const double rest = r.lo * FMA(-0.5, z, 1.0);
-    return fast_two_sum(r.hi, FMA(z * r.hi, series, rest));
+template <class Real>
+DEVICE PairOf<Real> sine_pair(PairOf<Real> r) {
+    const Real z = r.hi * r.hi;
+    Real series = horner(z, number<Real>(0x1.5d9293e9e032ap-33), -0x1.ae5e655ea0272p-26);
+    series = horner(z, series, 0x1.71de35779a006p-19);
+    series = horner(z, series, -0x1.a01a019c12fdbp-13);
+    series = horner(z, series, 0x1.111111110f897p-7);
+    series = horner(z, series, -0x1.5555555555549p-3);
+    const Real rest = r.lo * horner(z, number<Real>(-0.5), 1.0);
+    return fast_two_sum(r.hi, fused(z * r.hi, series, rest));
 }
 
 // Cosine of a reduced angle.
-DEVICE Pair cosine_pair(Pair r) {
-    const Pair z = two_product(r.hi, r.hi);
-    double series = FMA(z.hi, -0x1.8fbbc21c9eabep-37, 0x1.1eea07fbf3cd6p-29);
-    series = FMA(z.hi, series, -0x1.27e4f8382d292p-22);
-    series = FMA(z.hi, series, 0x1.a01a019cfa98cp-16);
-    series = FMA(z.hi, series, -0x1.6c16c16c154e3p-10);
-    series = FMA(z.hi, series, 0x1.555555555554ep-5);
-    const Pair sum = fast_two_sum(1.0, -0.5 * z.hi);
-    const double rest = sum.lo - FMA(r.hi, r.lo, 0.5 * z.lo);
-    return fast_two_sum(sum.hi, FMA(z.hi * z.hi, series, rest));
+template <class Real>
+DEVICE PairOf<Real> cosine_pair(PairOf<Real> r) {
+    const PairOf<Real> z = two_product(r.hi, r.hi);
+    Real series = horner(z.hi, number<Real>(-0x1.8fbbc21c9eabep-37), 0x1.1eea07fbf3cd6p-29);
+    series = horner(z.hi, series, -0x1.27e4f8382d292p-22);
+    series = horner(z.hi, series, 0x1.a01a019cfa98cp-16);
+    series = horner(z.hi, series, -0x1.6c16c16c154e3p-10);
+    series = horner(z.hi, series, 0x1.555555555554ep-5);
+    const PairOf<Real> sum = fast_two_sum(number<Real>(1.0), -0.5 * z.hi);
+    const Real rest = sum.lo - fused(r.hi, r.lo, 0.5 * z.lo);
+    return fast_two_sum(sum.hi, fused(z.hi * z.hi, series, rest));
 }
 
 DEVICE bool is_finite(double x) {

@@ -111,6 +111,35 @@ DEVICE_SHARED Real tl_pow(Real x, Real y) {
     return mended(usual, others, [](double a, double b) { return tl_pow(a, b); }, x, y);
 }
 
+// Sines of angles between 2^-27 and 2^30 plus `quarters` quadrants.
+DEVICE Real usual_sine(Real x, u64 quarters) {
+    const Real shifted = x * TWO_OVER_PI + 0x1.8p52, whole = shifted - 0x1.8p52;
+    const PairOf<Real> rest = less_quarters(x, whole);
+    const Words number = as_bits(shifted) + quarters;
+    const Mask odd = (Mask)((number & 1ull) != 0ull);
+    const Real value = odd ? cosine_pair(rest).hi : sine_pair(rest).hi;
+    return from_bits(as_bits(value) ^ (number & 2ull) << 62);
+}
+
+DEVICE Mask is_usual_angle(Real x) {
+    const Real size = absolute(x);
+    return (size >= 0x1p-27) & (size < 0x1p30);
+}
+
+DEVICE_SHARED Real tl_sin(Real x) {
+    const Real usual = usual_sine(x, 0);
+    const u32 others = lanes_without(is_usual_angle(x));
+    if (LIKELY(others == 0)) return usual;
+    return mended(usual, others, [](double a) { return tl_sin(a); }, x);
+}
+
+DEVICE_SHARED Real tl_cos(Real x) {
+    const Real usual = usual_sine(x, 1);
+    const u32 others = lanes_without(is_usual_angle(x));
+    if (LIKELY(others == 0)) return usual;
+    return mended(usual, others, [](double a) { return tl_cos(a); }, x);
+}
+
 // What equations call by other names.
 DEVICE Real root(Real x) {
     return square_root(x);
@@ -157,8 +186,6 @@ DEVICE Real tl_max(Real x, Real y) {
     }
 
 FUNCTION_ON_LANES(tl_cbrt)
-FUNCTION_ON_LANES(tl_sin)
-FUNCTION_ON_LANES(tl_cos)
 FUNCTION_ON_LANES(tl_tan)
 FUNCTION_ON_LANES(tl_asin)
 FUNCTION_ON_LANES(tl_acos)

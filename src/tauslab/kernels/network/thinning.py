@@ -1,0 +1,379 @@
+"""Upper bounds, piece by piece of the run, of rates that the time alone moves.
+
+A rate is bounded by its own formula, in which each factor of the time is the most, or the least,
+that it can be in a piece; counts and constants stay what they are. Operations that IEEE 754 rounds
+are monotonic, so that the bound is above what a kernel computes for the rate, rounding included.
+Pieces are found by interval arithmetic (`tauslab.model.intervals`): parts of the run
+are halved until a factor is nearly the same throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.arrays import FloatArray
+from tauslab.kernels.network.lowering import (
+    Constant,
+    Count,
+    Law,
+    LoweredNetwork,
+    LoweredReaction,
+    Operation,
+    Thinning,
+    arguments_of,
+    counts_in,
+    operations_first,
+)
+from tauslab.model.expressions.expression import Number
+from tauslab.model.intervals import Flags, Interval, bounds_of_call
+
+# Part of the method: changing these changes results.
+_FLATNESS = 0.35  # a part in which the least is so much below the most is halved
+_MOST_PIECES = 4096  # of a row
+_MOST_PARTS = 1 << 17  # of all rows together
+_MOST_NUMBERS = 1 << 23
+_FEWEST_PIECES = 16
+_HALVINGS = 48
+_DIP = 2.0**-10  # of areas both before and after: what is less is not halved
+_FADED = 2.0**-100  # of an area before: what is less is not halved
+_ABOVE, _BELOW = 1 + 2.0**-48, 1 - 2.0**-48  # what functions that round otherwise may be off
+
+# The last of a network without events, which fires where a bound is refused.
+_NO_REACTION = LoweredReaction("none", (), Number(0.0), (), None, ())
+
+_POSITIVE = frozenset(
+    ("exp", "abs", "sqrt", "cosh", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not")
+)
+_RISING = frozenset(("add", "min", "max", "floor", "ceil", "sqrt"))
+_RELATIONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+
+
+class _NoBoundError(Exception):
+    """No bound of a rate is known."""
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """A network whose reactions are bounds, and its rows ``[row, loaded and further pieces]``."""
+
+    network: LoweredNetwork
+    rows: FloatArray
+
+
+def thinned(network: LoweredNetwork, constants: FloatArray, end: float) -> Thinned | None:
+    """The network with bounds in place of rates that the time moves; None where that cannot be.
+
+    Parameters
+    ----------
+    constants
+        Those of every row, f64 ``[row, constant]``.
+    end
+        The time at which trajectories end.
+    """
+    dynamics = network.dynamics
+    if dynamics is None or not dynamics.moves or dynamics.flows or not end > 0:
+        return None
+    if any(_moves(network, event.trigger) for event in dynamics.events):
+        return None
+    bounds = _Bounds(network, constants)
+    try:
+        reactions = tuple(bounds.reaction(reaction) for reaction in network.reactions)
+        if not bounds.factors:
+            return None
+        own = len(network.constants)
+        thinning = Thinning(network.reactions, tuple(bounds.factors), tuple(bounds.slots))
+        table = _table(bounds, constants, end, thinning.words)
+    except _NoBoundError:
+        return None
+    rows = np.concatenate(
+        [constants[:, :own], np.repeat(table, len(constants) // len(table), 0)], 1
+    )
+    reacts_alone = not (
+        dynamics.events
+        or dynamics.drawn
+        or dynamics.jumps
+        or any(reaction.completions for reaction in network.reactions)
+    )
+    left = None if reacts_alone else replace(dynamics, moves=False)
+    if reacts_alone:
+        reactions = (*reactions, _NO_REACTION)
+    made = replace(network, reactions=reactions, dynamics=left, thinning=thinning)
+    return Thinned(made, np.ascontiguousarray(rows))
+
+
+def _moves(network: LoweredNetwork, trigger: Law) -> bool:
+    """Whether the time enters a trigger otherwise than by relations whose times are known."""
+    assert network.dynamics is not None
+    time = Count(len(network.species))
+    stack: list[Law] = [trigger]
+    while stack:
+        law = stack.pop()
+        if law == time:
+            return True
+        if isinstance(law, Operation) and law.function in _RELATIONS:
+            left, right = law.arguments
+            if left == time and right in network.dynamics.switches:
+                continue
+        stack.extend(arguments_of(law))
+    return False
+
+
+@dataclass
+class _Bounds:
+    """Bounds of laws, and the factors and slots that they read."""
+
+    network: LoweredNetwork
+    constants: FloatArray
+    factors: dict[Law, int] = field(default_factory=dict)
+    slots: dict[tuple[int, bool], int] = field(default_factory=dict)
+    divisors: set[int] = field(default_factory=set)  # factors that must be above 0
+
+    def __post_init__(self) -> None:
+        """Find what is 0 or more by itself."""
+        dynamics = self.network.dynamics
+        assert dynamics is not None
+        self.time = len(self.network.species)
+        self.reals = {number for number, _ in dynamics.reals}
+        self.known: list[bool] = np.all(self.constants >= 0, axis=0).tolist()
+
+    def reaction(self, reaction: LoweredReaction) -> LoweredReaction:
+        if reaction.law is None or self.time not in counts_in(reaction.law):
+            return reaction
+        return replace(reaction, law=self.bound(reaction.law, upper=True))
+
+    def bound(self, law: Law, *, upper: bool, divides: bool = False) -> Law:
+        """The most that a law can be in a piece, or the least."""
+        if self.time not in counts_in(law):
+            return law
+        if self.is_factor(law):
+            return self.slot(law, upper=upper, divides=divides)
+        assert isinstance(law, Operation)
+        name, parts = law.function, law.arguments
+        if name == "mul":
+            return self.product(parts[0], parts[1], upper=upper, divides=divides)
+        if name == "div":
+            return self.quotient(parts[0], parts[1], upper=upper, divides=divides)
+        if name == "sub":
+            first = self.bound(parts[0], upper=upper, divides=divides)
+            return Operation(name, (first, self.bound(parts[1], upper=not upper)))
+        if name == "neg":
+            return Operation(name, (self.bound(parts[0], upper=not upper),))
+        if name == "if" and self.time not in counts_in(parts[0]):
+            either = (self.bound(part, upper=upper, divides=divides) for part in parts[1:])
+            return Operation(name, (parts[0], *either))
+        if name in _RISING:
+            terms = (self.bound(part, upper=upper, divides=divides) for part in parts)
+            return Operation(name, tuple(terms))
+        if name in ("exp", "cbrt") or (name == "pow" and self.rises(parts[0], parts[1])):
+            inside = self.bound(parts[0], upper=upper, divides=divides)
+            off = Number(_ABOVE if upper else _BELOW)
+            return Operation("mul", (Operation(name, (inside, *parts[1:])), off))
+        raise _NoBoundError
+
+    def rises(self, base: Law, power: Law) -> bool:
+        return self.positive(base) and isinstance(power, Number) and power.value >= 0
+
+    def product(self, x: Law, y: Law, *, upper: bool, divides: bool) -> Law:
+        still = [part for part in (x, y) if self.time not in counts_in(part)]
+        if all(self.positive(part) for part in still or (x, y)):
+            factors = (self.bound(part, upper=upper, divides=divides) for part in (x, y))
+            return Operation("mul", tuple(factors))
+        if not still or divides:
+            raise _NoBoundError
+        ends = (
+            Operation("mul", (self.bound(x, upper=most), self.bound(y, upper=most)))
+            for most in (True, False)
+        )
+        return Operation("max" if upper else "min", tuple(ends))
+
+    def quotient(self, x: Law, y: Law, *, upper: bool, divides: bool) -> Law:
+        if not self.positive(y) or (self.time in counts_in(y) and not self.positive(x)):
+            raise _NoBoundError
+        above = self.bound(x, upper=upper, divides=divides)
+        return Operation("div", (above, self.bound(y, upper=not upper, divides=True)))
+
+    def is_factor(self, law: Law) -> bool:
+        """Whether a law depends on the time and constants, without a constant that scales it."""
+        if counts_in(law) != {self.time}:
+            return False
+        if not isinstance(law, Operation) or law.function not in ("mul", "div"):
+            return True
+        scales = law.arguments if law.function == "mul" else law.arguments[1:]
+        return not any(not counts_in(one) and _constants_in(one) for one in scales)
+
+    def slot(self, factor: Law, *, upper: bool, divides: bool) -> Law:
+        number = self.factors.setdefault(factor, len(self.factors))
+        if divides:
+            self.divisors.add(number)
+        place = self.slots.setdefault((number, upper), len(self.slots))
+        return Constant(len(self.network.constants) + 1 + place)
+
+    def positive(self, law: Law) -> bool:
+        """Whether a law is known to be 0 or more; factors are, or nothing is bounded."""
+        if isinstance(law, Number):
+            return law.value >= 0
+        if isinstance(law, Count):
+            return law.index not in self.reals
+        if isinstance(law, Constant):
+            return bool(self.known[law.index])
+        if law.function in _POSITIVE or self.is_factor(law):
+            return True
+        parts = [self.positive(part) for part in law.arguments]
+        if law.function == "pow":
+            return parts[0]
+        if law.function == "if":
+            return all(parts[1:])
+        return law.function in ("add", "mul", "div", "min", "max", "floor", "ceil") and all(parts)
+
+
+def _constants_in(law: Law) -> bool:
+    return any(isinstance(part, Constant) for part in operations_first(law))
+
+
+@dataclass
+class _Parts:
+    """Parts of the runs of rows, ordered, each with the bounds of all factors in it."""
+
+    row: npt.NDArray[np.int64]
+    low: FloatArray
+    high: FloatArray
+    least: FloatArray  # [factor, part]
+    most: FloatArray
+
+
+class _Factors:
+    """Values of factors in parts of the run."""
+
+    def __init__(self, bounds: _Bounds, constants: FloatArray) -> None:
+        self.time, self.constants = bounds.time, constants
+        self.factors = list(bounds.factors)
+        self.order: list[Law] = []
+        known: set[int] = set()
+        for factor in self.factors:
+            more = operations_first(factor, known)
+            self.order += more
+            known.update(map(id, more))
+
+    def over(self, row: npt.NDArray[np.int64], low: FloatArray, high: FloatArray) -> _Parts:
+        found: dict[int, Interval] = {}
+        for law in self.order:
+            if isinstance(law, Number):
+                found[id(law)] = (np.full_like(low, law.value),) * 2
+            elif isinstance(law, Constant):
+                found[id(law)] = (self.constants[row, law.index],) * 2
+            elif isinstance(law, Count):
+                found[id(law)] = low, high
+            else:
+                parts = (found[id(part)] for part in law.arguments)
+                found[id(law)] = bounds_of_call(law.function, *parts)
+        ends = [found[id(factor)] for factor in self.factors]
+        least, most = (np.array([end[k] for end in ends]).reshape(-1, len(low)) for k in (0, 1))
+        return _Parts(row, low, high, least, most)
+
+
+def _table(bounds: _Bounds, constants: FloatArray, end: float, words: int) -> FloatArray:
+    """Pieces of every row, f64 ``[row, piece x word]``; one row where factors use no constant."""
+    shared = not any(map(_constants_in, bounds.factors))
+    used = constants[:1] if shared else constants
+    room = min(_MOST_PIECES, _MOST_PARTS // len(used), _MOST_NUMBERS // (len(constants) * words))
+    if room < _FEWEST_PIECES:
+        raise _NoBoundError
+    factors = _Factors(bounds, used)
+    cuts = _cuts(bounds.network, end)[: room // 4]
+    lows, highs = np.append(0.0, np.nextafter(cuts, np.inf)), np.append(cuts, end)
+    row = np.repeat(np.arange(len(used)), len(lows))
+    parts = factors.over(row, np.tile(lows, len(used)), np.tile(highs, len(used)))
+    for _ in range(_HALVINGS):
+        split = _uneven(parts)
+        counts = np.bincount(parts.row) + np.bincount(parts.row[split], minlength=len(used))
+        fits: Flags = counts <= room
+        split &= fits[parts.row]
+        if not split.any():
+            break
+        parts = _halved(parts, split, factors)
+    _check(parts, factors, bounds.divisors)
+    return _packed(parts, list(bounds.slots), len(used), words)
+
+
+def _cuts(network: LoweredNetwork, end: float) -> FloatArray:
+    """Last times before changes that are known: before a relation changes, and at it."""
+    assert network.dynamics is not None
+    known = [law.value for law in network.dynamics.switches if isinstance(law, Number)]
+    times = np.array([t for t in known if 0 < t < end])
+    return np.unique(np.append(np.nextafter(times, 0.0), times))
+
+
+def _uneven(parts: _Parts) -> Flags:
+    """Parts in which a factor is not nearly the same throughout, and that matter."""
+    place = np.arange(len(parts.row)) - np.searchsorted(parts.row, parts.row)
+    shape = int(parts.row[-1]) + 1, int(place.max()) + 1
+    found = np.zeros(len(parts.row), np.bool_)
+    with np.errstate(all="ignore"):
+        for least, most in zip(parts.least, parts.most, strict=True):
+            uneven = ~(most - np.maximum(least, 0.0) <= _FLATNESS * most)
+            area = np.zeros(shape)
+            area[parts.row, place] = most * (parts.high - parts.low)
+            before = np.maximum.accumulate(area, axis=1)[parts.row, place]
+            after = np.maximum.accumulate(area[:, ::-1], axis=1)[:, ::-1][parts.row, place]
+            own = area[parts.row, place]
+            dip = own <= _DIP * np.minimum(before, after)
+            found |= uneven & ~dip & ~(own <= _FADED * before)
+    inner = parts.low + (parts.high - parts.low) / 2
+    return found & (inner > parts.low) & (inner < parts.high)
+
+
+def _halved(parts: _Parts, split: Flags, factors: _Factors) -> _Parts:
+    """All parts, with two in place of each of those that are `split`."""
+    low, high, row = parts.low[split], parts.high[split], parts.row[split]
+    middle = low + (high - low) / 2
+    halves = factors.over(
+        np.repeat(row, 2),
+        np.stack([low, np.nextafter(middle, np.inf)], 1).ravel(),
+        np.stack([middle, high], 1).ravel(),
+    )
+    each = np.where(split, 2, 1)
+    new = np.repeat(split, each)
+
+    def joined(old: FloatArray, made: FloatArray) -> FloatArray:
+        out = np.repeat(old, each, axis=-1)
+        out[..., new] = made
+        return out
+
+    return _Parts(
+        np.repeat(parts.row, each),
+        joined(parts.low, halves.low),
+        joined(parts.high, halves.high),
+        joined(parts.least, halves.least),
+        joined(parts.most, halves.most),
+    )
+
+
+def _check(parts: _Parts, factors: _Factors, divisors: set[int]) -> None:
+    """Refuse factors that are negative or no number, or may be 0 where they divide."""
+    middle = parts.low + (parts.high - parts.low) / 2
+    seen = [factors.over(parts.row, t, t).most for t in (middle, parts.high)]
+    negative = any(bool((most < 0).any()) for most in seen)
+    if negative or not (np.isfinite(parts.most) & np.isfinite(parts.least)).all():
+        raise _NoBoundError
+    if any((parts.least[k] <= 0).any() for k in divisors):
+        raise _NoBoundError
+
+
+def _packed(parts: _Parts, slots: list[tuple[int, bool]], rows: int, words: int) -> FloatArray:
+    """Last times and slots, piece by piece; pieces with the same numbers are one."""
+    ends = [parts.most[k] if upper else np.maximum(parts.least[k], 0.0) for k, upper in slots]
+    values = np.array(ends).reshape(len(slots), -1)
+    same = np.append((parts.row[1:] == parts.row[:-1]) & (np.diff(values) == 0).all(axis=0), False)
+    row, values, last = parts.row[~same], values[:, ~same], parts.high[~same].copy()
+    last[np.append(row[1:] != row[:-1], True)] = np.inf
+    counts = np.bincount(row, minlength=rows)
+    begins = np.cumsum(counts) - counts
+    table = np.zeros((rows, int(counts.max()), words))
+    table[:, :, 0] = np.inf
+    place = np.arange(len(row)) - begins[row]
+    table[row, place, 0] = last
+    table[row[None], place[None], 1 + np.arange(len(slots))[:, None]] = values
+    return table.reshape(rows, -1)

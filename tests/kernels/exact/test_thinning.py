@@ -1,0 +1,154 @@
+"""Rates that follow the time, by bounds: exact laws, and equal bits on lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from engine_runs import compiler
+from event_models import forced
+
+import tauslab as ts
+from tauslab.kernels.network.thinning import thinned
+from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
+from tauslab.options.ensemble import Options
+from tauslab.runner.ensemble.task import prepare, with_thinning
+from tauslab.store.results.digest import digest_lines
+
+TIMES = np.linspace(0.0, 8.0, 9)
+FORCED = "20 * (1 + 0.9 * sin(2 * time)) * exp(-0.3 * time)"
+
+
+def births(law, death="0.5 * X", start=0):
+    net = ts.Network("births")
+    net.add_parameter("k", 1.0)
+    net.add_species("X", start)
+    net.add_reaction("-> X", law=law)
+    net.add_reaction("X ->", law=death)
+    return net
+
+
+def run(net, **options):
+    given = {"n": 300, "times": TIMES, "seed": 1, "device": "cpu", "record": "trajectories"}
+    return ts.run(net, **{**given, **options})
+
+
+def task_of(net, times=TIMES, **options):
+    return with_thinning(prepare(net, Options(np.asarray(times), n=10, **options)))
+
+
+def test_what_is_thinned_and_what_is_integrated():
+    assert task_of(births(FORCED)).lowered.thinning is not None
+    assert task_of(births("k * exp(0.1 * time) * (5 + X) / (10 + X)")).lowered.thinning is not None
+    assert task_of(births("20 * time / (1 + X * (1.5 + sin(time)))")).lowered.thinning is not None
+    for law in ("10 * sin(time)", "sqrt(3 - time)", "1 / time", "if(time * X < 5, 1, 2)"):
+        assert task_of(births(law)).lowered.thinning is None
+    moved = births("V")
+    moved.add_species("V", 1, fixed=True)
+    moved.add_rate("V", "0.5 * V * sin(time)")
+    assert task_of(moved).lowered.thinning is None
+    assert task_of(births("if(time < 3, 1, 2)")).lowered.thinning is None  # it moves in steps
+
+
+@pytest.mark.parametrize(
+    ("law", "end"),
+    [
+        (FORCED, 8.0),
+        ("1e-43 * exp(time)", 100.0),
+        ("100 * exp(-time)", 1e9),
+        ("50 * exp(-((time - 500) / 0.05)^2)", 1000.0),
+        ("if(time - 24 * floor(time / 24) < 0.1, 100 * exp(-time / 1000), 0)", 1000.0),
+        ("10 * (1 + sin(100 * time))", 1000.0),
+        ("10 * sin(time)^2", 100.0),
+        ("20 * time^4 / (5^4 + time^4)", 20.0),
+        ("10 * (1 + tanh((time - 5) / 0.01))", 10.0),
+    ],
+)
+def test_bounds_hold_the_rate_and_are_near_it(law, end):
+    task = task_of(births(law), [end])
+    assert task.lowered.thinning is not None
+    words = task.lowered.thinning.words
+    table = task.constants[0, len(task.lowered.constants) :].reshape(-1, words)
+    assert len(table) <= 4096
+    times = np.linspace(0, end, 2001)[1:]
+    rate = [evaluate(parse(law), {"time": t}) for t in times.tolist()]
+    assert task.lowered.thinning.slots == ((0, True),)
+    bound = table[np.searchsorted(table[:, 0], times), 1]
+    assert (bound >= rate).all()
+    if "100 * time" not in law:  # of which there are too many periods for the table
+        assert np.sum(rate) >= 0.6 * np.sum(bound) - 1e-9
+
+
+@compiler
+def test_lanes_and_single_trajectories_have_equal_bits():
+    """Few trajectories run one at a time, many on lanes, with other seeds of theirs the same."""
+    for net, options in ((forced(), {}), (births("if(sin(9 * time) > 0.9, 100, 0)"), {})):
+        many, few = run(net, **options), run(net, n=2, **options)
+        assert (many.counts("X")[:2] == few.counts("X")).all()
+        assert (many.status[:2] == few.status).all()
+
+
+@compiler
+def test_points_of_a_sweep_have_bounds_of_their_own():
+    net = births("20 * (1 + sin(k * time))")
+    swept = run(net, sweep={"k": [0.5, 1.0, 20.0]}, n=200)
+    alone = run(net, sweep={"k": [0.5]}, n=200)
+    assert (swept.counts("X")[0] == alone.counts("X")[0]).all()
+
+
+@compiler
+def test_births_and_deaths_have_poisson_laws():
+    """Mean and variance, 20,000 trajectories: within 5 standard errors."""
+    n = 20_000
+    result = run(births(FORCED), n=n, record="statistics")
+    for k, t in enumerate(TIMES[1:].tolist(), 1):
+        s = np.linspace(0, t, 100_001)
+        born = 20 * (1 + 0.9 * np.sin(2 * s)) * np.exp(-0.3 * s) * np.exp(-0.5 * (t - s))
+        mean = float(np.trapezoid(born, s))
+        assert abs(result.mean("X")[k] - mean) < 5 * (mean / n) ** 0.5
+        assert abs(result.variance("X")[k] - mean) < 5 * ((mean + 2 * mean**2) / n) ** 0.5
+
+
+@compiler
+@pytest.mark.filterwarnings("ignore:.*jumps or has pulses")  # what rounding makes of it
+def test_events_go_with_rates_that_follow_the_time():
+    """A rate that is constant, though bounds do not know it, against the same written as it is."""
+    n, means = 4000, []
+    for factor in ("1", "(exp(0.3 * time) * exp(-0.3 * time))"):
+        net = births(f"20 * {factor}", f"0.5 * X * {factor}")
+        net.add_species("Y", 0)
+        assignments = {"X": "X / 2", "Y": "Y + 1"}
+        net.add_event("halves", trigger="X > 15 && time > 1", assignments=assignments)
+        result = run(net, n=n, seed=len(means))
+        means.append((result.mean("Y"), result.variance("Y")))
+    assert task_of(net).lowered.thinning is not None
+    (a, v), (b, w) = means
+    assert (np.abs(a - b) <= 4.5 * np.sqrt((v + w) / n)).all()
+
+
+@compiler
+def test_a_rate_that_is_negative_ends_a_trajectory():
+    """Of a product with counts, which no bound can tell: by the law at the time."""
+    with pytest.warns(UserWarning, match=r"43 of 50 .* its propensity \(1.5 - X\)"):
+        result = run(births("(1.5 - X) * exp(-0.1 * time)", start=1), n=50)
+    assert set(result.status.tolist()) == {0, 4}
+
+
+@compiler
+def test_growth_that_nothing_is_left_to_follow_ends_soon():
+    """e^700 at the end, of a species that dies at once: bounds follow the growth."""
+    result = run(births("1e-3 * X * exp(time)", "100 * X", 3), times=[0.0, 350.0, 700.0])
+    assert (result.counts("X")[:, -1] == 0).all()
+
+
+@compiler
+@pytest.mark.gpu
+def test_a_gpu_gives_the_bits_of_the_cpu():
+    for net in (forced(), births("if(sin(9 * time) > 0.9, 100, 0)")):
+        assert digest_lines(run(net, device="cuda"), None) == digest_lines(run(net), None)
+
+
+def test_bounds_are_refused_for_too_many_rows():
+    task = prepare(births("sin(k * time)^2"), Options(TIMES, n=2, set={"k": np.array([1.0, 2.0])}))
+    assert thinned(task.lowered, task.constants, 8.0) is not None
+    assert thinned(task.lowered, np.repeat(task.constants, 10_000, axis=0), 8.0) is None
