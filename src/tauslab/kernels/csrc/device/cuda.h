@@ -498,6 +498,11 @@ DEVICE u32 or_in_block(u32 *cell, u32 bits) {
     return atomicOr(cell, bits);
 }
 
+// Changes bits of a cell of the block's memory.
+DEVICE void flip_in_block(u32 *cell, u32 bits) {
+    atomicXor(cell, bits);
+}
+
 // Orders writes: other threads of the device see earlier writes before later ones.
 DEVICE void threadfence() {
     __threadfence();

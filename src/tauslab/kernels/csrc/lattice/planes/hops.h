@@ -21,16 +21,19 @@ struct Doors {
 };
 
 template <int CLASSES>
-DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int first_class,
-                       Doors<CLASSES> &doors) {
+DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int species, Doors<CLASSES> &doors) {
     UNROLL for (int k = 0; k < CLASSES; ++k) {
+        if (k >= classes_of(species)) {
+            doors.minus[k] = doors.plus[k] = Bits{};
+            continue;
+        }
         if (!MASKED) {
             doors.minus[k] = doors.plus[k] = on_words(~0u);
             continue;
         }
         const u32 *const of_axis = l.doors + (i64)(2 * axis) * HOP_CLASSES * l.stride;
-        doors.minus[k] = load_words(of_axis + (first_class + k) * l.stride + g.first);
-        doors.plus[k] = load_words(of_axis + (HOP_CLASSES + first_class + k) * l.stride + g.first);
+        doors.minus[k] = load_words(of_axis + (first_class(species) + k) * l.stride + g.first);
+        doors.plus[k] = load_words(of_axis + (HOP_CLASSES + first_class(species) + k) * l.stride + g.first);
     }
 }
 
@@ -55,13 +58,13 @@ DEVICE void compare(const u32 *thresholds, int bit, const Bits *words, const Bit
 }
 
 // Decides about particle `level` of each site that has it: those that hop to either side.
-template <int BLOCKS_AT_ONCE, int SPECIES, int CLASSES>
-DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int level,
-                         Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
-    const u32 *const thresholds = l.hop_bits + 63 * first_class(SPECIES);
+template <int BLOCKS_AT_ONCE, int CLASSES>
+DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int species,
+                         int level, Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
+    const u32 *const thresholds = l.hop_bits + 63 * first_class(species);
     Bits words[4 * BLOCKS_AT_ONCE];
     UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
-        const Draw drawn = draw_of_words(s, series, hop_address(axis, SPECIES, level, block));
+        const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
         UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
     }
     const Bits side = words[0];
@@ -73,7 +76,7 @@ DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries 
     Bits open = there & doored;
     compare<4 * BLOCKS_AT_ONCE - 1, CLASSES>(thresholds, 0, words + 1, of_class, open, hop);
     NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
-        const Draw drawn = draw_of_words(s, series, hop_address(axis, SPECIES, level, block));
+        const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
         compare<4, CLASSES>(thresholds, 4 * block - 1, drawn.x, of_class, open, hop);
     }
     minus = hop & side;
@@ -84,23 +87,23 @@ struct Moves {
     Bits minus[PLANES], plus[PLANES];
 };
 
-// Decides about all particles of a species; takes those that hop out of `n`.
-template <int SPECIES>
+// Decides about all particles of a species, which has up to CLASSES probabilities; takes those that hop out of `n`.
+template <int CLASSES>
 DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
-                   Bits (&n)[PLANES], Moves &moves) {
+                   int species, Bits (&n)[PLANES], Moves &moves) {
     moves = {};
-    constexpr int CLASSES = classes_of(SPECIES);
     if constexpr (CLASSES > 0) {
+        if (classes_of(species) == 0) return;
         Bits there = beyond(n, 0), minus, plus;
         if (!any_site(there)) return;
         Doors<CLASSES> doors;
-        load_doors(l, g, axis, first_class(SPECIES), doors);
+        load_doors(l, g, axis, species, doors);
         NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
             if (level > 0) {
                 there = level == 1 ? beyond(n, 1) : beyond(n, 2);
                 if (!any_site(there)) break;
             }
-            decide_level<2, SPECIES, CLASSES>(l, s, series, axis, level, there, doors, minus, plus);
+            decide_level<2, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus, LOW_PLANES);
             count_up<0>(moves.plus, plus, LOW_PLANES);
         }
@@ -109,7 +112,7 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
             UNROLL for (int i = 0; i < PLANES; ++i)
                 there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
             if (!any_site(there)) break;
-            decide_level<1, SPECIES, CLASSES>(l, s, series, axis, level, there, doors, minus, plus);
+            decide_level<1, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus);
             count_up<0>(moves.plus, plus);
         }
@@ -119,14 +122,14 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
 }
 
 // What leaves words along an axis of each species, in low planes.
-typedef Bits LowMoves[N_SPECIES][2][LOW_PLANES];
+typedef Bits LowMoves[OWN][2][LOW_PLANES];
 
 // Keeps what leaves. Planes above the lowest are written where a word of the group has such a count; those that have get
 // a bit in `more`.
 DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves,
                        LowMoves &low, Bits &more) {
     UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-        low[species][MINUS][i] = moves.minus[i], low[species][PLUS][i] = moves.plus[i];
+        low[species % OWN][MINUS][i] = moves.minus[i], low[species % OWN][PLUS][i] = moves.plus[i];
     Bits high = {};
     UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
     if (!any_site(high)) return;
@@ -144,7 +147,7 @@ DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &serie
                    int buffer, Counts &n, LowMoves &low, Bits &more) {
     if constexpr (SPECIES < N_SPECIES) {
         Moves moves;
-        decide<SPECIES>(l, s, series, g, axis, n[SPECIES], moves);
+        decide<classes_of(SPECIES)>(l, s, series, g, axis, SPECIES, n[SPECIES], moves);
         keep_moves(l, g, buffer, SPECIES, moves, low, more);
         depart<SPECIES + 1>(l, s, series, g, axis, buffer, n, low, more);
     }
@@ -153,18 +156,19 @@ DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &serie
 // Stores the low planes of what leaves, and the flags.
 DEVICE void store_moves(const Lattice &l, const WordGroup &g, int buffer, const LowMoves &low, Bits more) {
     const i32 at = moved_index(l, g.first);
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+    UNROLL for (int s = 0; s < OWN; ++s) {
         UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            store_words(moved_plane(l, buffer, MINUS, s, i) + at, low[s][MINUS][i]);
-            store_words(moved_plane(l, buffer, PLUS, s, i) + at, low[s][PLUS][i]);
+            store_words(moved_plane(l, buffer, MINUS, g.species + s, i) + at, low[s][MINUS][i]);
+            store_words(moved_plane(l, buffer, PLUS, g.species + s, i) + at, low[s][PLUS][i]);
         }
     }
-    store_words(more_of(l, buffer) + at, more);
+    store_words(more_of(l, buffer, g.species) + at, more);
 }
 
 DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) {
-    UNROLL for (int s = 0; s < N_SPECIES; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) store_words(plane_of(l, l.stayed, s, i) + g.first, n[s][i]);
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i)
+            store_words(plane_of(l, l.stayed, g.species + s, i) + g.first, n[s][i]);
 }
 
 // What comes to words along an axis, from the minus side and from the plus side.
@@ -191,23 +195,23 @@ DEVICE Arrivals arriving(const Lattice &l, const WordGroup &g, int axis, int buf
 
 // Takes in what comes along an axis; returns sites with more particles than planes hold.
 DEVICE Bits arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, Counts &n) {
-    const u32 *const flags = more_of(l, buffer);
+    const u32 *const flags = more_of(l, buffer, g.species);
     const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) : Bits{};
     const Bits minus = load_beside(flags, g.minus, g.minus_follows);
     const Bits plus = load_beside(flags, g.plus, g.plus_follows), all = on_words(~0u);
-    Bits a[N_SPECIES][LOW_PLANES], b[N_SPECIES][LOW_PLANES], carry = {};
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+    Bits a[OWN][LOW_PLANES], b[OWN][LOW_PLANES], carry = {};
+    UNROLL for (int s = 0; s < OWN; ++s) {
         UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            const Arrivals come = arriving(l, g, axis, buffer, s, i, all, all, all);
+            const Arrivals come = arriving(l, g, axis, buffer, g.species + s, i, all, all, all);
             a[s][i] = come.from_minus, b[s][i] = come.from_plus;
         }
     }
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) carry |= join_low(n[s], a[s], b[s]);
+    UNROLL for (int s = 0; s < OWN; ++s) carry |= join_low(n[s], a[s], b[s]);
     if (!any_site((own | minus | plus) & g.there)) return carry;
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
-        const u32 bit = 1u << s;
+    UNROLL for (int s = 0; s < OWN; ++s) {
+        const u32 bit = 1u << (g.species + s);
         UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
-            const Arrivals come = arriving(l, g, axis, buffer, s, i, where_any(own & bit),
+            const Arrivals come = arriving(l, g, axis, buffer, g.species + s, i, where_any(own & bit),
                                            where_any(minus & bit), where_any(plus & bit));
             carry |= add_bit(n[s], i, come.from_minus);
             carry |= add_bit(n[s], i, come.from_plus);
@@ -224,7 +228,7 @@ struct Crowd {
 };
 
 DEVICE u32 moved_at(const Lattice &l, int buffer, int side, int species, i32 index, u32 place) {
-    const bool all = more_of(l, buffer)[index] >> species & 1;
+    const bool all = more_of(l, buffer, species)[index] >> species & 1;
     u32 count = 0;
     NO_UNROLL for (int i = 0; i < (all ? PLANES : LOW_PLANES); ++i)
         count |= (moved_plane(l, buffer, side, species, i)[index] >> place & 1) << i;
@@ -287,13 +291,22 @@ DEVICE_SELDOM void settle_crowd(const Lattice &l, StepDraws s, u64 step, u32 wor
 }
 
 DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
-                          Bits sites, Counts &n) {
+                          Bits sites, Desk &desk) {
     NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
         for (u32 left = word_of(sites, i); left; left &= left - 1) {
             const u32 place = (u32)lowest_bit(left);
             u32 counts[N_SPECIES];
             settle_crowd(*l.kept, s, step, g.first + (u32)i, place, axis, buffer, counts);
-            set_counts(n, i, place, counts);
+            set_counts(desk, i, place, counts);
         }
     }
+}
+
+// Where sites are crowded, those that find no room wait.
+DEVICE void settle(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
+                   Bits sites, Desk &desk, Counts &n) {
+    meet(g);
+    if (leads(g)) settle_crowds(l, s, g, step, axis, buffer, sites, desk);
+    meet(g);
+    take_back(g, desk, n);
 }

@@ -3,8 +3,10 @@
 //     stayed   [species, plane, word]          particles that do not move, or all between batches of steps
 //     moved    [2, side, species, plane, word] particles on their way along an axis, from the word in which they were;
 //                                              two buffers by turns
-//     more     [2, word]                       whether planes 2 and above of `moved` are written
+//     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
 //
+// A thread of a CPU has all species of its words. On a GPU a warp has one species of 32 words, and the warps of a team
+// have all: they show each other their counts where sites are crowded or react.
 // Words are numbered [z, y, x / 32]; the last of a row may have fewer sites. A pass takes in what came along an axis,
 // and decides what leaves along the next one; a step is three passes.
 #pragma once
@@ -15,6 +17,9 @@
 // Bits of a count of up to SLOTS particles.
 constexpr int PLANES = SLOTS > 16 ? 6 : SLOTS > 8 ? 5 : 4;
 static_assert(SLOTS == 1 << (PLANES - 1));
+constexpr int OWN = PLANE_LANES > 1 ? 1 : N_SPECIES;  // species that a thread has
+constexpr int TEAM_SIZE = PLANE_LANES > 1 ? 32 * N_SPECIES : 1;  // threads of a team
+constexpr int MORE_SETS = N_SPECIES / OWN;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
 
 enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2 };
@@ -164,6 +169,7 @@ DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, int axis
 // The words that a thread does together.
 struct WordGroup {
     u32 first;                                  // the first of them
+    int species, team;                          // the thread's first species; its team in the block
     Bits there;                                 // ~0 for those that there are
     Bits inside;                                // sites of each
     Bits last;                                  // sites of each, less 1
@@ -190,6 +196,8 @@ DEVICE void look_inside(const Lattice &l, WordPlace at, bool full, WordGroup &g)
 
 DEVICE void look_around(const Lattice &l, u32 first, int axis, WordGroup &g) {
     g.first = first;
+    g.team = THREAD_ID / TEAM_SIZE;
+    g.species = OWN < N_SPECIES ? (int)uniform((u32)(THREAD_ID % TEAM_SIZE / 32)) : 0;
     WordPlace at = place_of_word(l, first);
     const bool full = first + PLANE_WORDS <= (u32)l.words;
     look_inside(l, at, full, g);
@@ -233,8 +241,9 @@ DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int
     return l.moved + (((buffer * 2 + side) * N_SPECIES + species) * PLANES + plane) * l.moved_stride;
 }
 
-DEVICE u32 *more_of(const Lattice &l, int buffer) {
-    return l.more + buffer * l.moved_stride;
+// Flags of a species.
+DEVICE u32 *more_of(const Lattice &l, int buffer, int species) {
+    return l.more + (buffer * MORE_SETS + species / OWN) * l.moved_stride;
 }
 
 // ---------------------------------------------------------------- numbers in planes
@@ -290,50 +299,151 @@ DEVICE Bits join_low(Bits (&n)[PLANES], const Bits (&a)[LOW_PLANES], const Bits 
     return count_up<3>(n, majority(plane_2, c1, c2));
 }
 
+typedef Bits Counts[OWN][PLANES];
+
+// ---------------------------------------------------------------- counts of all species
+
+#ifdef LANES_SIDE_BY_SIDE
+// What the warps of a team show each other, in the block's memory: two by turns, so that what some still read is not
+// written by those ahead.
+constexpr int DRAWN_TOGETHER = N_CAUSES ? N_SPECIES : 0;  // blocks of random bits, one by each warp
+struct Shown {
+    u32 counts[N_SPECIES][PLANES + 1][32];  // the last has what planes do not hold
+    u32 drawn[DRAWN_TOGETHER + 1][4][32];
+    u32 note;
+};
+struct Desk {
+    Shown *of_team, *shown;
+};
+DEVICE u32 &shown_word(Desk &desk, int species, int plane, int) {
+    return desk.shown->counts[species][plane][THREAD_ID % 32];
+}
+DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
+    return desk.shown->counts[species][plane][THREAD_ID % 32];
+}
+DEVICE u32 &note_of(Desk &desk) {
+    return desk.shown->note;
+}
+// Waits for the others of the team.
+DEVICE void meet(const WordGroup &g) {
+    if (N_SPECIES == 1)
+        LANES_BARRIER(32);
+    else
+        BARRIER_WAIT(1 + g.team, TEAM_SIZE);
+}
+// Before the next is shown.
+DEVICE void next_desk(Desk &desk) {
+    desk.shown = desk.of_team + (desk.shown == desk.of_team);
+}
+// Shows the thread's counts, and what planes do not hold of them; `note` is the first warp's.
+DEVICE void show(const WordGroup &g, Counts &n, Bits carry, u32 note, Desk &desk) {
+    UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species, i, 0) = n[0][i];
+    shown_word(desk, g.species, PLANES, 0) = carry;
+    if (g.species == 0 && THREAD_ID % 32 == 0) desk.shown->note = note;
+    meet(g);
+}
+DEVICE void take_back(const WordGroup &g, const Desk &desk, Counts &n) {
+    UNROLL for (int i = 0; i < PLANES; ++i) n[0][i] = shown_bits(desk, g.species, i);
+}
+// Random bits for `drawn_before`, to be shown.
+DEVICE void draw_for_all(const WordGroup &g, const Draw &drawn, Desk &desk) {
+    UNROLL for (int i = 0; i < 4; ++i) desk.shown->drawn[g.species][i][THREAD_ID % 32] = drawn.x[i];
+}
+DEVICE Bits drawn_before(const Desk &desk, int word) {
+    return desk.shown->drawn[word / 4][word % 4][THREAD_ID % 32];
+}
+DEVICE Bits carries(const Desk &desk) {
+    Bits carry = {};
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) carry |= shown_bits(desk, s, PLANES);
+    return carry;
+}
+#else
+constexpr int DRAWN_TOGETHER = 0;
+struct Desk {
+    Bits (*counts)[PLANES];
+    Bits carry;
+    u32 note;
+};
+DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
+    return word_of(desk.counts[species][plane], word);
+}
+DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
+    return desk.counts[species][plane];
+}
+DEVICE u32 &note_of(Desk &desk) {
+    return desk.note;
+}
+DEVICE void meet(const WordGroup &) {}
+DEVICE void next_desk(Desk &) {}
+DEVICE void draw_for_all(const WordGroup &, const Draw &, Desk &) {}
+DEVICE Bits drawn_before(const Desk &, int) {
+    return Bits{};
+}
+DEVICE void show(const WordGroup &, Counts &n, Bits carry, u32 note, Desk &desk) {
+    desk = {n, carry, note};
+}
+DEVICE void take_back(const WordGroup &, const Desk &, Counts &) {}
+DEVICE Bits carries(const Desk &desk) {
+    return desk.carry;
+}
+#endif
+
+// Whether a thread does what one of its team has to.
+DEVICE bool leads(const WordGroup &g) {
+    return OWN == N_SPECIES || g.species == 0;
+}
+
+DEVICE Bits beyond(const Desk &desk, int species, int level) {
+    Bits n[PLANES];
+    UNROLL for (int i = 0; i < PLANES; ++i) n[i] = shown_bits(desk, species, i);
+    return beyond(n, level);
+}
+
 // Number of a species at a site.
-DEVICE u32 count_at(Bits (&n)[PLANES], int word, u32 place) {
+DEVICE u32 count_at(Desk &desk, int species, int word, u32 place) {
     u32 count = 0;
-    UNROLL for (int i = 0; i < PLANES; ++i) count |= (word_of(n[i], word) >> place & 1) << i;
+    UNROLL for (int i = 0; i < PLANES; ++i) count |= (shown_word(desk, species, i, word) >> place & 1) << i;
     return count;
 }
 
-DEVICE void set_count(Bits (&n)[PLANES], int word, u32 place, u32 count) {
-    UNROLL for (int i = 0; i < PLANES; ++i)
-        word_of(n[i], word) = (word_of(n[i], word) & ~(1u << place)) | (count >> i & 1) << place;
+// Others of the team may change other sites of the word meanwhile.
+DEVICE void set_count(Desk &desk, int species, int word, u32 place, u32 count) {
+    UNROLL for (int i = 0; i < PLANES; ++i) {
+        u32 &cell = shown_word(desk, species, i, word);
+        const u32 change = ((cell >> place ^ count >> i) & 1) << place;
+        if (change) flip_in_block(&cell, change);
+    }
 }
 
-typedef Bits Counts[N_SPECIES][PLANES];
-
-DEVICE void counts_at(Counts &n, int word, u32 place, u32 *counts) {
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) counts[s] = count_at(n[s], word, place);
+DEVICE void counts_at(Desk &desk, int word, u32 place, u32 *counts) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) counts[s] = count_at(desk, s, word, place);
 }
 
-DEVICE void set_counts(Counts &n, int word, u32 place, const u32 *counts) {
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) set_count(n[s], word, place, counts[s]);
+DEVICE void set_counts(Desk &desk, int word, u32 place, const u32 *counts) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) set_count(desk, s, word, place, counts[s]);
 }
 
-// Sites of more than SLOTS particles, where `carry` has those that planes do not hold.
-DEVICE Bits crowded(const Counts &n, Bits carry) {
-    Bits total[PLANES];
-    UNROLL for (int i = 0; i < PLANES; ++i) total[i] = n[0][i];
+// Sites of more than SLOTS particles.
+DEVICE Bits crowded(const Desk &desk) {
+    Bits total[PLANES], carry = carries(desk), lower = {};
+    UNROLL for (int i = 0; i < PLANES; ++i) total[i] = shown_bits(desk, 0, i);
     UNROLL for (int s = 1; s < N_SPECIES; ++s) {
         Bits c = {};
         UNROLL for (int i = 0; i < PLANES; ++i) {
-            const Bits next = majority(total[i], n[s][i], c);
-            total[i] = parity(total[i], n[s][i], c);
+            const Bits bit = shown_bits(desk, s, i), next = majority(total[i], bit, c);
+            total[i] = parity(total[i], bit, c);
             c = next;
         }
         carry |= c;
     }
-    Bits lower = {};
     UNROLL for (int i = 0; i < PLANES - 1; ++i) lower |= total[i];
     return carry | (total[PLANES - 1] & lower);
 }
 
 // ---------------------------------------------------------------- particles that wait
 
-// Puts a particle on the list of a word, which no other thread changes meanwhile. If the list is full, the batch of
-// steps is void: LIST_FULL makes the host repeat it with a longer list.
+// Puts a particle on the list of a word. If the list is full, the batch of steps is void: LIST_FULL makes the host
+// repeat it with a longer list.
 DEVICE_SELDOM void add_waiting(const Lattice &l, u64 list, u32 word, u64 site, u64 age, u32 particle) {
     const u64 place = atomic_add(l.work + WAITING_0 + list, 1);
     if (place >= (u64)l.capacity) {
@@ -341,8 +451,9 @@ DEVICE_SELDOM void add_waiting(const Lattice &l, u64 list, u32 word, u64 site, u
         return;
     }
     i32 *const head = l.heads + (i64)list * l.stride + word;
-    l.waiting[(i64)list * l.capacity + (i64)place] = {site, age, particle, *head};
-    *head = (i32)place;
+    i32 next = *head;
+    for (i32 seen; (seen = atomic_compare_exchange(head, next, (i32)place)) != next;) next = seen;
+    l.waiting[(i64)list * l.capacity + (i64)place] = {site, age, particle, next};
 }
 
 // The entry of a word that comes first by site and age, not before the given ones; -1: none.
@@ -360,7 +471,7 @@ DEVICE i32 first_waiting(const Waiting *list, i32 head, u64 site, u64 age) {
 }
 
 // Puts particles that wait in sites of a word into free slots, oldest first; the others wait another step.
-DEVICE void place_waiting(const Lattice &l, u64 step, u32 word, int at, Counts &n) {
+DEVICE void place_waiting(const Lattice &l, u64 step, u32 word, int at, Desk &desk) {
     const i32 head = l.heads[(step & 1) * l.stride + word];
     if (head < 0) return;
     l.heads[(step & 1) * l.stride + word] = -1;
@@ -372,14 +483,12 @@ DEVICE void place_waiting(const Lattice &l, u64 step, u32 word, int at, Counts &
         site = entry.site, age = entry.age + 1;
         const u32 place = (u32)(site - first);
         u32 held = 0;
-        UNROLL for (int s = 0; s < N_SPECIES; ++s) held += count_at(n[s], at, place);
+        UNROLL for (int s = 0; s < N_SPECIES; ++s) held += count_at(desk, s, at, place);
         if (held == SLOTS) {
             add_waiting(*l.kept, (step + 1) & 1, word, site, entry.age, entry.particle);
             continue;
         }
-        UNROLL for (int s = 0; s < N_SPECIES; ++s) {
-            if ((u32)s + 1 == entry.particle)
-                set_count(n[s], at, place, count_at(n[s], at, place) + 1);
-        }
+        const int species = (int)entry.particle - 1;
+        set_count(desk, species, at, place, count_at(desk, species, at, place) + 1);
     }
 }
