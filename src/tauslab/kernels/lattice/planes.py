@@ -27,7 +27,7 @@ LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots
 MOST_SPECIES = 8
 MOST_TYPES = 16
 MOST_CLASSES = 24  # hop probabilities of all species
-MOST_WORDS = 1 << 30
+MOST_WORDS = 1 << 29
 _REACTIONS_IN_TEXT = 16  # as MOST_IN_TEXT of planes/react.h
 _LEAST_CHANCE = 30  # a candidate has a probability of 2^-30 or more
 # Combinations of reactants of sites with at most 1, and at most 3, of each species.

@@ -133,10 +133,11 @@ DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int spe
     Bits high = {};
     UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
     if (!any_site(high)) return;
-    const i32 at = moved_index(l, g.first);
+    u32 *const minus = moved_plane(l, buffer, MINUS, species) + moved_index(l, g.first);
+    u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
     UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
-        store_words(moved_plane(l, buffer, MINUS, species, i) + at, moves.minus[i]);
-        store_words(moved_plane(l, buffer, PLUS, species, i) + at, moves.plus[i]);
+        store_words(after(minus, l.moved_bytes, i), moves.minus[i]);
+        store_words(after(plus, l.moved_bytes, i), moves.plus[i]);
     }
     more |= where_any(high) & (1u << species);
 }
@@ -156,19 +157,21 @@ DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &serie
 // Stores the low planes of what leaves, and the flags.
 DEVICE void store_moves(const Lattice &l, const WordGroup &g, int buffer, const LowMoves &low, Bits more) {
     const i32 at = moved_index(l, g.first);
+    u32 *const minus = moved_plane(l, buffer, MINUS, g.species) + at;
+    u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
     UNROLL for (int s = 0; s < OWN; ++s) {
         UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            store_words(moved_plane(l, buffer, MINUS, g.species + s, i) + at, low[s][MINUS][i]);
-            store_words(moved_plane(l, buffer, PLUS, g.species + s, i) + at, low[s][PLUS][i]);
+            store_words(after(minus, l.moved_bytes, s * PLANES + i), low[s][MINUS][i]);
+            store_words(after(plus, l.moved_bytes, s * PLANES + i), low[s][PLUS][i]);
         }
     }
     store_words(more_of(l, buffer, g.species) + at, more);
 }
 
 DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) {
+    u32 *const own = plane_of(l, l.stayed, g.species) + g.first;
     UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i)
-            store_words(plane_of(l, l.stayed, g.species + s, i) + g.first, n[s][i]);
+        UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(own, l.plane_bytes, s * PLANES + i), n[s][i]);
 }
 
 // What comes to words along an axis, from the minus side and from the plus side.
@@ -193,31 +196,31 @@ DEVICE Arrivals arriving(const Lattice &l, const WordGroup &g, int axis, int buf
     return {from_minus & g.there, from_plus & g.there};
 }
 
-// Takes in what comes along an axis; returns sites with more particles than planes hold.
-DEVICE Bits arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, Counts &n) {
+// Takes in what comes along an axis.
+DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, Counts &n) {
     const u32 *const flags = more_of(l, buffer, g.species);
     const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) : Bits{};
     const Bits minus = load_beside(flags, g.minus, g.minus_follows);
     const Bits plus = load_beside(flags, g.plus, g.plus_follows), all = on_words(~0u);
-    Bits a[OWN][LOW_PLANES], b[OWN][LOW_PLANES], carry = {};
+    Bits a[OWN][LOW_PLANES], b[OWN][LOW_PLANES], carry[OWN];
     UNROLL for (int s = 0; s < OWN; ++s) {
         UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
             const Arrivals come = arriving(l, g, axis, buffer, g.species + s, i, all, all, all);
             a[s][i] = come.from_minus, b[s][i] = come.from_plus;
         }
     }
-    UNROLL for (int s = 0; s < OWN; ++s) carry |= join_low(n[s], a[s], b[s]);
-    if (!any_site((own | minus | plus) & g.there)) return carry;
-    UNROLL for (int s = 0; s < OWN; ++s) {
+    UNROLL for (int s = 0; s < OWN; ++s) carry[s] = join_low(n[s], a[s], b[s]);
+    const bool high = any_site((own | minus | plus) & g.there);
+    UNROLL for (int s = 0; high && s < OWN; ++s) {
         const u32 bit = 1u << (g.species + s);
         UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
             const Arrivals come = arriving(l, g, axis, buffer, g.species + s, i, where_any(own & bit),
                                            where_any(minus & bit), where_any(plus & bit));
-            carry |= add_bit(n[s], i, come.from_minus);
-            carry |= add_bit(n[s], i, come.from_plus);
+            carry[s] |= add_bit(n[s], i, come.from_minus);
+            carry[s] |= add_bit(n[s], i, come.from_plus);
         }
     }
-    return carry;
+    UNROLL for (int s = 0; s < OWN; ++s) saturate(n[s], carry[s]);
 }
 
 // ---------------------------------------------------------------- sites with too many particles
@@ -297,7 +300,7 @@ DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup 
             const u32 place = (u32)lowest_bit(left);
             u32 counts[N_SPECIES];
             settle_crowd(*l.kept, s, step, g.first + (u32)i, place, axis, buffer, counts);
-            set_counts(desk, i, place, counts);
+            set_counts(desk, first_own() + i, place, counts);
         }
     }
 }

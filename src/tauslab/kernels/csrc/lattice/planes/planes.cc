@@ -32,37 +32,56 @@ DEVICE void count_words(const Lattice &l, const WordGroup &g, const Counts &n, u
     }
 }
 
-// Takes in what came along an axis; at the end of a step, reactions, and particles that waited.
+// The end of a step, where a team has shown its counts: one warp finds crowded sites and candidates for reactions, all
+// do the reactions, and one lets in particles that waited.
+DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const WordSeries &series,
+                     Desk &desk, Counts &n) {
+    if (leads(g)) {
+        const Bits over = crowded(desk);
+        if (any_site(over)) {
+            settle_crowds(*l.kept, s, g, pass.step, 2, pass.buffer, over, desk);
+            note_of(desk) = 1;
+        }
+        find_candidates(l, s, series, g, desk);
+    }
+    meet(g);
+    if (N_CAUSES && any_listed(desk)) {
+        react(l, s, g, pass.step, desk);
+        meet(g);
+    }
+    if (note_of(desk)) {
+        if (leads(g))
+            NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
+                if (g.first + (u32)i < (u32)l.words)
+                    place_waiting(*l.kept, pass.step, g.first + (u32)i, first_own() + i, desk);
+        meet(g);
+    }
+    take_back(g, desk, n);
+}
+
+// Takes in what came along an axis.
 DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk,
                     Counts &n) {
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
     const bool ends = pass.arrives == 2;
     const u32 waits = ends && leads(g) && read_now(l.work + WAITING_0 + (pass.step & 1)) != 0;
-    const Bits carry = arrive(l, g, pass.arrives, pass.buffer, n);
-    WordSeries series;
+    arrive(l, g, pass.arrives, pass.buffer, n);
     next_desk(desk);
-    if (ends) {
-        series = word_series(s, number);
-        if (g.species < DRAWN_TOGETHER && 4 * g.species < l.thinned[6 * N_TYPES - 3])
-            draw_for_all(g, draw_of_words(s, series, plane_address(CANDIDATES, (u32)g.species)), desk);
+    if (!ends) {
+        show(g, n, 0, desk);
+        const Bits over = crowded(desk);
+        if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk, n);
+        return;
     }
-    show(g, n, carry, waits, desk);
-    const Bits over = crowded(desk);
-    const bool some = any_site(over);
-    if (some) settle(l, s, g, pass.step, pass.arrives, pass.buffer, over, desk, n);
-    if (!ends) return;
-    react(l, s, series, g, pass.step, desk, n);
-    if (!some && !note_of(desk)) return;
-    meet(g);
-    if (leads(g))
-        NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
-            if (g.first + (u32)i < (u32)l.words) place_waiting(l, pass.step, g.first + (u32)i, i, desk);
-    meet(g);
-    take_back(g, desk, n);
+    const WordSeries series = word_series(s, number);
+    if (g.species < DRAWN_TOGETHER && 4 * g.species < l.thinned[6 * N_TYPES - 3])
+        draw_for_all(g, draw_of_words(s, series, plane_address(CANDIDATES, (u32)g.species)), desk);
+    show(g, n, waits, desk);
+    end_step(l, g, pass, s, series, desk, n);
 }
 
 // Takes in what comes along x from the words on either side, which threads have that go together.
-DEVICE Bits exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &moves, Counts &n) {
+DEVICE void exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &moves, Counts &n) {
     const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
     const u32 before = lane - place + ((place - 1) & last);
     const u32 after = lane - place + ((place + 1) & last);
@@ -79,12 +98,12 @@ DEVICE Bits exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &
     UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = come_up(moves.plus[i]), b[i] = come_down(moves.minus[i]);
     Bits carry = join_low(n[0], a, b);
     UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
-    if (!any_site(high)) return carry;
-    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
+    const bool some = any_site(high);
+    UNROLL for (int i = LOW_PLANES; some && i < PLANES; ++i) {
         carry |= add_bit(n[0], i, come_up(moves.plus[i]));
         carry |= add_bit(n[0], i, come_down(moves.minus[i]));
     }
-    return carry;
+    saturate(n[0], carry);
 }
 
 // The same, and where sites are crowded those that find no room wait; that is done in memory.
@@ -92,17 +111,18 @@ DEVICE void arrive_along_x(const Lattice &l, const StepDraws &s, const WordGroup
                            const Moves &moves, Desk &desk, Counts &n) {
     Counts before;
     UNROLL for (int i = 0; i < PLANES; ++i) before[0][i] = n[0][i];
-    const Bits carry = exchange_along_x(l, g, moves, n);
+    exchange_along_x(l, g, moves, n);
     next_desk(desk);
-    show(g, n, carry, 0, desk);
+    show(g, n, 0, desk);
     const Bits over = crowded(desk);
     if (LIKELY(!any_site(over))) return;
     LowMoves low;
     Bits more = {};
-    keep_moves(l, g, buffer, g.species, moves, low, more);
-    store_moves(l, g, buffer, low, more);
-    store_counts(l, g, before);
-    settle(l, s, g, step, 0, buffer, over, desk, n);
+    const Lattice &far = *l.kept;
+    keep_moves(far, g, buffer, g.species, moves, low, more);
+    store_moves(far, g, buffer, low, more);
+    store_counts(far, g, before);
+    settle(far, s, g, step, 0, buffer, over, desk, n);
 }
 
 // What leaves along an axis. Along x it arrives at once where threads that go together have whole rows, and what
@@ -137,9 +157,10 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, Desk 
     Counts n;
     Bits number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
+    const u32 *const own = plane_of(l, l.stayed, g.species) + first;
     UNROLL for (int s = 0; s < OWN; ++s)
         UNROLL for (int i = 0; i < PLANES; ++i)
-            n[s][i] = load_words(plane_of(l, l.stayed, g.species + s, i) + first) & g.there;
+            n[s][i] = load_words(after(own, l.plane_bytes, s * PLANES + i)) & g.there;
     if (pass.arrives >= 0) take_in(l, g, pass, number, desk, n);
     if (pass.counts) count_words(l, g, n, pass.counts);
     if (pass.departs >= 0) leave(l, g, pass, number, desk, n);
@@ -154,9 +175,9 @@ struct OneBlock {
 // All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
 DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
 #ifdef LANES_SIDE_BY_SIDE
-    SHARED Shown shown[TEAMS][2];
+    SHARED TeamMemory memory[TEAMS];
     const i64 teams = BLOCK_THREADS / TEAM_SIZE, team = THREAD_ID / TEAM_SIZE, lane = THREAD_ID % 32;
-    Desk desk = {shown[team], shown[team]};
+    Desk desk = {memory + team, memory[team].shown};
     for (i64 i = 32 * (block.number * teams + team); i < l.words; i += 32 * block.blocks * teams)
         do_words(l, (u32)(i + lane), pass, desk);
 #else

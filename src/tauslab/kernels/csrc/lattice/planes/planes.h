@@ -69,6 +69,7 @@ struct PlaneArguments {
 struct Lattice : PlaneArguments {
     i32 row, plane;  // words along x, and of a plane
     u32 last;        // sites of the last word of a row, less 1
+    u32 plane_bytes, moved_bytes;  // from one plane to the next
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
     const Lattice *kept;
@@ -76,7 +77,8 @@ struct Lattice : PlaneArguments {
 
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
     const i32 row = (i32)((given.nx + 31) / 32);
-    return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, nullptr};
+    return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, (u32)given.stride * 4,
+            (u32)given.moved_stride * 4, nullptr};
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -233,17 +235,23 @@ DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
     return bits;
 }
 
-DEVICE u32 *plane_of(const Lattice &l, u32 *base, int species, int plane) {
-    return base + (species * PLANES + plane) * l.stride;
+// A plane of so many after one, where planes are so many bytes apart: one instruction.
+template <class T>
+DEVICE T *after(T *plane, u32 bytes, int number) {
+    return (T *)((char *)plane + (u64)bytes * (u32)number);
 }
 
-DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int plane) {
-    return l.moved + (((buffer * 2 + side) * N_SPECIES + species) * PLANES + plane) * l.moved_stride;
+DEVICE u32 *plane_of(const Lattice &l, u32 *base, int species, int plane = 0) {
+    return after(base, l.plane_bytes, species * PLANES + plane);
+}
+
+DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int plane = 0) {
+    return after(l.moved, l.moved_bytes, ((buffer * 2 + side) * N_SPECIES + species) * PLANES + plane);
 }
 
 // Flags of a species.
 DEVICE u32 *more_of(const Lattice &l, int buffer, int species) {
-    return l.more + (buffer * MORE_SETS + species / OWN) * l.moved_stride;
+    return after(l.more, l.moved_bytes, buffer * MORE_SETS + species / OWN);
 }
 
 // ---------------------------------------------------------------- numbers in planes
@@ -254,6 +262,11 @@ DEVICE Bits beyond(const Bits (&n)[PLANES], int level) {
     UNROLL for (int i = 0; i < PLANES; ++i) found =
         (level + 1) >> i & 1 ? n[i] & found : n[i] | found;
     return found;
+}
+
+// Sites with more particles than planes hold get more than SLOTS, so that `crowded` finds them.
+DEVICE void saturate(Bits (&n)[PLANES], Bits sites) {
+    n[0] |= sites, n[PLANES - 1] |= sites;
 }
 
 // Adds a bit of weight 2^FIRST to each count; returns the carry.
@@ -304,19 +317,28 @@ typedef Bits Counts[OWN][PLANES];
 // ---------------------------------------------------------------- counts of all species
 
 #ifdef LANES_SIDE_BY_SIDE
-// What the warps of a team show each other, in the block's memory: two by turns, so that what some still read is not
-// written by those ahead.
+// What the warps of a team show each other, in the block's memory.
 constexpr int DRAWN_TOGETHER = N_CAUSES ? N_SPECIES : 0;  // blocks of random bits, one by each warp
 struct Shown {
-    u32 counts[N_SPECIES][PLANES + 1][32];  // the last has what planes do not hold
-    u32 drawn[DRAWN_TOGETHER + 1][4][32];
+    u32 counts[N_SPECIES][PLANES][32];
     u32 note;
 };
-struct Desk {
-    Shown *of_team, *shown;
+struct TeamMemory {
+    Shown shown[2];  // by turns, so that what some still read is not written by those ahead
+    u32 drawn[DRAWN_TOGETHER + 1][4][32];
+    u32 n_listed;
+    u16 listed[N_CAUSES ? 1024 : 1];  // sites, 32 * word + place
 };
-DEVICE u32 &shown_word(Desk &desk, int species, int plane, int) {
-    return desk.shown->counts[species][plane][THREAD_ID % 32];
+struct Desk {
+    TeamMemory *team;
+    Shown *shown;
+};
+DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
+    return desk.shown->counts[species][plane][word];
+}
+// The thread's words, of those that it does together with others.
+DEVICE int first_own() {
+    return THREAD_ID % 32;
 }
 DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
     return desk.shown->counts[species][plane][THREAD_ID % 32];
@@ -324,21 +346,50 @@ DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
 DEVICE u32 &note_of(Desk &desk) {
     return desk.shown->note;
 }
+template <int TEAM>
+DEVICE void meet_in(int team) {
+    if constexpr (TEAM == TEAMS - 1)
+        BARRIER_OF(1 + TEAM, TEAM_SIZE);
+    else if (team == TEAM)
+        BARRIER_OF(1 + TEAM, TEAM_SIZE);
+    else
+        meet_in<TEAM + 1>(team);
+}
 // Waits for the others of the team.
 DEVICE void meet(const WordGroup &g) {
     if (N_SPECIES == 1)
         LANES_BARRIER(32);
     else
-        BARRIER_WAIT(1 + g.team, TEAM_SIZE);
+        meet_in<0>(g.team);
+}
+// Lists sites, for all threads of the team; those of a warp call it.
+DEVICE void list_sites(Bits sites, Desk &desk) {
+    u32 end = (u32)popc(sites);
+    const u32 count = end;
+    UNROLL for (int distance = 1; distance < 32; distance *= 2) {
+        const u32 before = LANES_READ(32, end, (first_own() - distance) & 31);
+        if (first_own() >= distance) end += before;
+    }
+    if (first_own() == 31) desk.team->n_listed = end;
+    u16 *next = desk.team->listed + end - count;
+    NO_UNROLL for (; sites; sites &= sites - 1) *next++ = (u16)(32 * first_own() + lowest_bit(sites));
+}
+// Calls `work` with the word, counted from the first of those that go together, and the place of each.
+template <class Work>
+DEVICE void each_listed(const Desk &desk, const Work &work) {
+    NO_UNROLL for (u32 i = (u32)(THREAD_ID % TEAM_SIZE); i < desk.team->n_listed; i += TEAM_SIZE)
+        work(desk.team->listed[i] / 32, (u32)desk.team->listed[i] % 32);
+}
+DEVICE bool any_listed(const Desk &desk) {
+    return desk.team->n_listed != 0;
 }
 // Before the next is shown.
 DEVICE void next_desk(Desk &desk) {
-    desk.shown = desk.of_team + (desk.shown == desk.of_team);
+    desk.shown = desk.team->shown + (desk.shown == desk.team->shown);
 }
-// Shows the thread's counts, and what planes do not hold of them; `note` is the first warp's.
-DEVICE void show(const WordGroup &g, Counts &n, Bits carry, u32 note, Desk &desk) {
-    UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species, i, 0) = n[0][i];
-    shown_word(desk, g.species, PLANES, 0) = carry;
+// Shows the thread's counts; `note` is the first warp's.
+DEVICE void show(const WordGroup &g, Counts &n, u32 note, Desk &desk) {
+    UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species, i, first_own()) = n[0][i];
     if (g.species == 0 && THREAD_ID % 32 == 0) desk.shown->note = note;
     meet(g);
 }
@@ -347,21 +398,16 @@ DEVICE void take_back(const WordGroup &g, const Desk &desk, Counts &n) {
 }
 // Random bits for `drawn_before`, to be shown.
 DEVICE void draw_for_all(const WordGroup &g, const Draw &drawn, Desk &desk) {
-    UNROLL for (int i = 0; i < 4; ++i) desk.shown->drawn[g.species][i][THREAD_ID % 32] = drawn.x[i];
+    UNROLL for (int i = 0; i < 4; ++i) desk.team->drawn[g.species][i][THREAD_ID % 32] = drawn.x[i];
 }
 DEVICE Bits drawn_before(const Desk &desk, int word) {
-    return desk.shown->drawn[word / 4][word % 4][THREAD_ID % 32];
-}
-DEVICE Bits carries(const Desk &desk) {
-    Bits carry = {};
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) carry |= shown_bits(desk, s, PLANES);
-    return carry;
+    return desk.team->drawn[word / 4][word % 4][THREAD_ID % 32];
 }
 #else
 constexpr int DRAWN_TOGETHER = 0;
 struct Desk {
     Bits (*counts)[PLANES];
-    Bits carry;
+    Bits listed;
     u32 note;
 };
 DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
@@ -373,19 +419,31 @@ DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
 DEVICE u32 &note_of(Desk &desk) {
     return desk.note;
 }
+DEVICE int first_own() {
+    return 0;
+}
+DEVICE void list_sites(Bits sites, Desk &desk) {
+    desk.listed = sites;
+}
+template <class Work>
+DEVICE void each_listed(const Desk &desk, const Work &work) {
+    Bits listed = desk.listed;
+    for (int i = 0; i < PLANE_WORDS; ++i)
+        for (u32 sites = word_of(listed, i); sites; sites &= sites - 1) work(i, (u32)lowest_bit(sites));
+}
+DEVICE bool any_listed(const Desk &desk) {
+    return any_site(desk.listed);
+}
 DEVICE void meet(const WordGroup &) {}
 DEVICE void next_desk(Desk &) {}
 DEVICE void draw_for_all(const WordGroup &, const Draw &, Desk &) {}
 DEVICE Bits drawn_before(const Desk &, int) {
     return Bits{};
 }
-DEVICE void show(const WordGroup &, Counts &n, Bits carry, u32 note, Desk &desk) {
-    desk = {n, carry, note};
+DEVICE void show(const WordGroup &, Counts &n, u32 note, Desk &desk) {
+    desk = {n, Bits{}, note};
 }
 DEVICE void take_back(const WordGroup &, const Desk &, Counts &) {}
-DEVICE Bits carries(const Desk &desk) {
-    return desk.carry;
-}
 #endif
 
 // Whether a thread does what one of its team has to.
@@ -425,7 +483,7 @@ DEVICE void set_counts(Desk &desk, int word, u32 place, const u32 *counts) {
 
 // Sites of more than SLOTS particles.
 DEVICE Bits crowded(const Desk &desk) {
-    Bits total[PLANES], carry = carries(desk), lower = {};
+    Bits total[PLANES], carry = {}, lower = {};
     UNROLL for (int i = 0; i < PLANES; ++i) total[i] = shown_bits(desk, 0, i);
     UNROLL for (int s = 1; s < N_SPECIES; ++s) {
         Bits c = {};

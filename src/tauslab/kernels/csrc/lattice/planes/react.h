@@ -192,39 +192,29 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &s
     return open;
 }
 
-// Sites of a word that a thread of a team looks after.
-DEVICE u32 share_of(const WordGroup &g) {
-    u32 every = 0;
-    UNROLL for (int i = 0; i < 32; i += MORE_SETS) every |= 1u << i;
-    return every << g.species;
-}
-
-// The reactions of a pass.
-DEVICE void react(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, u64 step,
-                  Desk &desk, Counts &n) {
+DEVICE void find_candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
+                            Desk &desk) {
     if (N_CAUSES == 0) return;
     Bits active[N_TYPES];
     find_active(l, g, desk, active);
-    Bits open = candidates(l, s, series, desk, active);
-    if (!any_site(open)) return;
-    meet(g);
-    const u32 share = share_of(g);
-    NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
-        NO_UNROLL for (u32 sites = word_of(open, i) & share; sites; sites &= sites - 1) {
-            const SiteOf at = {g.first + (u32)i, (u32)lowest_bit(sites), step};
-            int type = 0;
-            UNROLL for (int t = 1; t < N_TYPES; ++t) type = word_of(active[t], i) >> at.place & 1 ? t : type;
-            u32 counts[N_SPECIES];
-            counts_at(desk, i, at.place, counts);
-            Candidate found;
-            if (!may_react(l, s, at, type, counts, found)) continue;
-            u32 after[N_SPECIES];
-            UNROLL for (int k = 0; k < N_SPECIES; ++k) after[k] = counts[k];
-            const Outcome outcome = react_at(*l.kept, s, at, type, found, after);
-            if (outcome != NOTHING) set_counts(desk, i, at.place, after);
-            if (outcome == REACTED_AND_SPILLED) or_in_block(&note_of(desk), 1);
-        }
-    }
-    meet(g);
-    take_back(g, desk, n);
+    list_sites(candidates(l, s, series, desk, active), desk);
+}
+
+// The reactions of a pass.
+DEVICE void react(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, Desk &desk) {
+    each_listed(desk, [&](int word, u32 place) {
+        const SiteOf at = {g.first - (u32)first_own() + (u32)word, place, step};
+        int type = 0;
+        UNROLL for (int t = 1; t < N_TYPES; ++t)
+            type = l.type_sites[t * l.stride + at.word] >> place & 1 ? t : type;
+        u32 counts[N_SPECIES];
+        counts_at(desk, word, place, counts);
+        Candidate found;
+        if (!may_react(l, s, at, type, counts, found)) return;
+        u32 after[N_SPECIES];
+        UNROLL for (int k = 0; k < N_SPECIES; ++k) after[k] = counts[k];
+        const Outcome outcome = react_at(*l.kept, s, at, type, found, after);
+        if (outcome != NOTHING) set_counts(desk, word, place, after);
+        if (outcome == REACTED_AND_SPILLED) or_in_block(&note_of(desk), 1);
+    });
 }
