@@ -174,48 +174,77 @@ DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) 
         UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(own, l.plane_bytes, s * PLANES + i), n[s][i]);
 }
 
-// What comes to words along an axis, from the minus side and from the plus side.
+// What words beside have put on its way: flags of planes that are written, and what is in a plane. Along x the words' own
+// too, since most of it comes from within.
+struct Beside {
+    Bits own_up, own_down, minus, plus;
+};
+
+DEVICE Bits load_if(bool needed, const u32 *from) {
+    if (PLANE_WORDS == 1) return on_words(needed ? *from : 0);
+    return needed ? load_words(from) : Bits{};
+}
+
+DEVICE Beside load_around(const Lattice &l, const WordGroup &g, int axis, const u32 *ups, const u32 *downs) {
+    const i32 at = moved_index(l, g.first);
+    return {load_if(axis == 0, ups + at), load_if(axis == 0, downs + at),
+            load_beside(ups, g.minus, g.minus_follows), load_beside(downs, g.plus, g.plus_follows)};
+}
+
+// What comes from either side.
 struct Arrivals {
     Bits from_minus, from_plus;
 };
 
-// In one plane of a species. `own`, `minus`, `plus` are ~0 where the plane of the word itself and of those beside is
-// written.
-DEVICE Arrivals arriving(const Lattice &l, const WordGroup &g, int axis, int buffer, int species, int plane,
-                         Bits own, Bits minus, Bits plus) {
-    const u32 *const ups = moved_plane(l, buffer, PLUS, species, plane);
-    const u32 *const downs = moved_plane(l, buffer, MINUS, species, plane);
-    Bits from_minus = load_beside(ups, g.minus, g.minus_follows) & minus;
-    Bits from_plus = load_beside(downs, g.plus, g.plus_follows) & plus;
+DEVICE Arrivals arriving(const WordGroup &g, int axis, const Beside &from) {
+    Bits minus = from.minus, plus = from.plus;
     if (axis == 0) {
-        const i32 at = moved_index(l, g.first);
-        const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
-        from_minus = ((up << 1) & g.inside) | (from_minus >> g.before & 1u);
-        from_plus = (down >> 1) | (from_plus & 1u) << g.last;
+        minus = ((from.own_up << 1) & g.inside) | (minus >> g.before & 1u);
+        plus = (from.own_down >> 1) | (plus & 1u) << g.last;
     }
-    return {from_minus & g.there, from_plus & g.there};
+    return {minus & g.there, plus & g.there};
+}
+
+// Loads come first, all at once.
+struct Incoming {
+    Beside flags, low[OWN][LOW_PLANES];
+};
+
+DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer) {
+    Incoming in;
+    const u32 *const flags = more_of(l, buffer, g.species);
+    const u32 *const downs = moved_plane(l, buffer, MINUS, g.species);
+    const u32 *const ups = after(downs, l.moved_bytes, N_SPECIES * PLANES);
+    in.flags = load_around(l, g, axis, flags, flags);
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+            in.low[s][i] = load_around(l, g, axis, after(ups, l.moved_bytes, s * PLANES + i),
+                                       after(downs, l.moved_bytes, s * PLANES + i));
+    return in;
 }
 
 // Takes in what comes along an axis.
-DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, Counts &n) {
-    const u32 *const flags = more_of(l, buffer, g.species);
-    const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) : Bits{};
-    const Bits minus = load_beside(flags, g.minus, g.minus_follows);
-    const Bits plus = load_beside(flags, g.plus, g.plus_follows), all = on_words(~0u);
-    Bits a[OWN][LOW_PLANES], b[OWN][LOW_PLANES], carry[OWN];
+DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, const Incoming &in, Counts &n) {
+    Bits carry[OWN];
     UNROLL for (int s = 0; s < OWN; ++s) {
+        Bits a[LOW_PLANES], b[LOW_PLANES];
         UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            const Arrivals come = arriving(l, g, axis, buffer, g.species + s, i, all, all, all);
-            a[s][i] = come.from_minus, b[s][i] = come.from_plus;
+            const Arrivals come = arriving(g, axis, in.low[s][i]);
+            a[i] = come.from_minus, b[i] = come.from_plus;
         }
+        carry[s] = join_low(n[s], a, b);
     }
-    UNROLL for (int s = 0; s < OWN; ++s) carry[s] = join_low(n[s], a[s], b[s]);
-    const bool high = any_site((own | minus | plus) & g.there);
+    const Beside &flags = in.flags;
+    const bool high = any_site((flags.own_up | flags.minus | flags.plus) & g.there);
     UNROLL for (int s = 0; high && s < OWN; ++s) {
         const u32 bit = 1u << (g.species + s);
+        const Bits own = where_any(flags.own_up & bit);
         UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
-            const Arrivals come = arriving(l, g, axis, buffer, g.species + s, i, where_any(own & bit),
-                                           where_any(minus & bit), where_any(plus & bit));
+            Beside more = load_around(l, g, axis, moved_plane(l, buffer, PLUS, g.species + s, i),
+                                      moved_plane(l, buffer, MINUS, g.species + s, i));
+            more.own_up &= own, more.own_down &= own;
+            more.minus &= where_any(flags.minus & bit), more.plus &= where_any(flags.plus & bit);
+            const Arrivals come = arriving(g, axis, more);
             carry[s] |= add_bit(n[s], i, come.from_minus);
             carry[s] |= add_bit(n[s], i, come.from_plus);
         }
@@ -243,8 +272,8 @@ DEVICE void crowd_at(const Lattice &l, u32 word, u32 place, int axis, int buffer
     const u32 last = at.x == l.row - 1 ? l.last : 31;
     i32 minus = moved_index(l, word), plus = minus;
     u32 minus_place = place, plus_place = place;
-    if (axis > 0 || place == 0) minus = beside_word(l, word, at, axis, MINUS);
-    if (axis > 0 || place == last) plus = beside_word(l, word, at, axis, PLUS);
+    if (axis > 0 || place == 0) minus = beside_word(l, word, at, way_along(l, axis), MINUS);
+    if (axis > 0 || place == last) plus = beside_word(l, word, at, way_along(l, axis), PLUS);
     if (axis == 0) {
         minus_place = place ? place - 1 : at.x == 0 ? l.last : 31;
         plus_place = place < last ? place + 1 : 0;
@@ -308,8 +337,8 @@ DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup 
 // Where sites are crowded, those that find no room wait.
 DEVICE void settle(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
                    Bits sites, Desk &desk, Counts &n) {
-    meet(g);
+    meet(desk);
     if (leads(g)) settle_crowds(l, s, g, step, axis, buffer, sites, desk);
-    meet(g);
+    meet(desk);
     take_back(g, desk, n);
 }

@@ -44,28 +44,27 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
         }
         find_candidates(l, s, series, g, desk);
     }
-    meet(g);
+    meet(desk);
     if (N_CAUSES && any_listed(desk)) {
         react(l, s, g, pass.step, desk);
-        meet(g);
+        meet(desk);
     }
     if (note_of(desk)) {
         if (leads(g))
             NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
                 if (g.first + (u32)i < (u32)l.words)
                     place_waiting(*l.kept, pass.step, g.first + (u32)i, first_own() + i, desk);
-        meet(g);
+        meet(desk);
     }
     take_back(g, desk, n);
 }
 
 // Takes in what came along an axis.
-DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk,
-                    Counts &n) {
+DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, const Incoming &in,
+                    u32 waits, Desk &desk, Counts &n) {
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
     const bool ends = pass.arrives == 2;
-    const u32 waits = ends && leads(g) && read_now(l.work + WAITING_0 + (pass.step & 1)) != 0;
-    arrive(l, g, pass.arrives, pass.buffer, n);
+    arrive(l, g, pass.arrives, pass.buffer, in, n);
     next_desk(desk);
     if (!ends) {
         show(g, n, 0, desk);
@@ -151,17 +150,24 @@ DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const 
     store_moves(l, g, buffer, low, more);
 }
 
-DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, Desk &desk) {
+DEVICE_SHARED void do_words(const Lattice &l, u32 first, int species, const Pass &pass, const Way &way, Desk &desk) {
     WordGroup g = {};
-    look_around(l, first, pass.arrives, g);
+    g.first = first, g.species = species;
+    look_around(l, way, g);
     Counts n;
     Bits number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
     const u32 *const own = plane_of(l, l.stayed, g.species) + first;
     UNROLL for (int s = 0; s < OWN; ++s)
         UNROLL for (int i = 0; i < PLANES; ++i)
-            n[s][i] = load_words(after(own, l.plane_bytes, s * PLANES + i)) & g.there;
-    if (pass.arrives >= 0) take_in(l, g, pass, number, desk, n);
+            n[s][i] = load_words(after(own, l.plane_bytes, s * PLANES + i));
+    const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer);
+    // By one lane: the compiler makes others wait for what all have.
+    const bool asks = pass.arrives == 2 && leads(g) && first_own() == 0;
+    const u64 waits = asks ? read_now(l.work + WAITING_0 + (pass.step & 1)) : 0;
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) n[s][i] &= g.there;
+    if (pass.arrives >= 0) take_in(l, g, pass, number, in, waits != 0, desk, n);
     if (pass.counts) count_words(l, g, n, pass.counts);
     if (pass.departs >= 0) leave(l, g, pass, number, desk, n);
     store_counts(l, g, n);
@@ -174,16 +180,18 @@ struct OneBlock {
 
 // All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
 DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
+    const Way way = way_along(l, pass.arrives);
 #ifdef LANES_SIDE_BY_SIDE
     SHARED TeamMemory memory[TEAMS];
-    const i64 teams = BLOCK_THREADS / TEAM_SIZE, team = THREAD_ID / TEAM_SIZE, lane = THREAD_ID % 32;
-    Desk desk = {memory + team, memory[team].shown};
-    for (i64 i = 32 * (block.number * teams + team); i < l.words; i += 32 * block.blocks * teams)
-        do_words(l, (u32)(i + lane), pass, desk);
+    const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
+    const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
+    Desk desk = {memory + team, memory[team].shown, (int)team};
+    for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words; i += each)
+        do_words(l, i + (u32)first_own(), (int)species, pass, way, desk);
 #else
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
-    Desk desk;
-    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass, desk);
+    Desk desk = {};
+    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), 0, pass, way, desk);
 #endif
 }
 

@@ -66,10 +66,26 @@ struct PlaneArguments {
     i64 replica;
 };
 
+// Division by a number that is the same for long: n / d = n * factor / 2^shift for all n below 2^31.
+struct Divisor {
+    u32 factor;
+    i32 shift;
+};
+
+DEVICE Divisor divisor_of(u32 d) {
+    const i32 shift = d > 1 ? 63 - leading_zeros(d - 1) : 31;
+    return {(u32)(((1ull << shift) + d - 1) / d), shift};
+}
+
+DEVICE u32 quotient_of(u32 n, const Divisor &by) {
+    return (u32)((u64)n * by.factor >> by.shift);
+}
+
 struct Lattice : PlaneArguments {
     i32 row, plane;  // words along x, and of a plane
     u32 last;        // sites of the last word of a row, less 1
     u32 plane_bytes, moved_bytes;  // from one plane to the next
+    Divisor by_row, by_ny;
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
     const Lattice *kept;
@@ -78,7 +94,7 @@ struct Lattice : PlaneArguments {
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
     const i32 row = (i32)((given.nx + 31) / 32);
     return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, (u32)given.stride * 4,
-            (u32)given.moved_stride * 4, nullptr};
+            (u32)given.moved_stride * 4, divisor_of((u32)row), divisor_of((u32)given.ny), nullptr};
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -121,7 +137,7 @@ struct WordPlace {
 };
 
 DEVICE WordPlace place_of_word(const Lattice &l, u32 word) {
-    const u32 rows = word / (u32)l.row, z = rows / (u32)l.ny;
+    const u32 rows = quotient_of(word, l.by_row), z = quotient_of(rows, l.by_ny);
     return {(i32)z, (i32)(rows - z * (u32)l.ny), (i32)(word - rows * (u32)l.row)};
 }
 
@@ -149,29 +165,37 @@ DEVICE i32 moved_index(const Lattice &l, u32 word) {
     return (i32)word + (i32)l.below * l.plane;
 }
 
-DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, int axis, int side) {
-    const i32 own = moved_index(l, word);
-    if (axis == 0) {
-        const bool edge = side == MINUS ? at.x == 0 : at.x == l.row - 1;
-        if (edge && face_kind(4) != PERIODIC) return -1;
-        return side == MINUS ? own + (edge ? l.row - 1 : -1) : own - (edge ? l.row - 1 : -1);
-    }
-    if (axis == 1) {
-        const bool edge = side == MINUS ? at.y == 0 : at.y == (i32)l.ny - 1;
-        if (edge && face_kind(2) != PERIODIC) return -1;
-        const i32 by = edge ? -((i32)l.ny - 1) * l.row : l.row;
-        return side == MINUS ? own - by : own + by;
-    }
-    const bool edge = side == MINUS ? at.z == 0 && !l.below : at.z == (i32)l.planes - 1 && !l.above;
-    if (edge && !l.wraps) return -1;
-    const i32 by = edge ? -((i32)l.planes - 1) * l.plane : l.plane;
-    return side == MINUS ? own - by : own + by;
+// How words lie along an axis.
+struct Way {
+    i32 axis;
+    i32 step, extent;      // from one word to the next, and how many there are
+    bool below, above;     // whether there are more beside the slab
+    bool round;            // whether the last is beside the first
+};
+
+DEVICE Way way_along(const Lattice &l, int axis) {
+    Way way = {axis, 1, l.row, false, false, face_kind(4) == PERIODIC};
+    if (axis == 1) way = {axis, l.row, (i32)l.ny, false, false, face_kind(2) == PERIODIC};
+    if (axis == 2) way = {axis, l.plane, (i32)l.planes, l.below != 0, l.above != 0, l.wraps != 0};
+    return way;
+}
+
+DEVICE i32 place_along(const Way &way, const WordPlace &at) {
+    return way.axis == 0 ? at.x : way.axis == 1 ? at.y : at.z;
+}
+
+DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, const Way &way, int side) {
+    const i32 own = moved_index(l, word), place = place_along(way, at);
+    const bool edge = side == MINUS ? place == 0 && !way.below : place == way.extent - 1 && !way.above;
+    const i32 by = side == MINUS ? -way.step : way.step;
+    const i32 beside = own + (edge ? (1 - way.extent) * by : by);
+    return edge && !way.round ? -1 : beside;
 }
 
 // The words that a thread does together.
 struct WordGroup {
     u32 first;                                  // the first of them
-    int species, team;                          // the thread's first species; its team in the block
+    int species;                                // the thread's first
     Bits there;                                 // ~0 for those that there are
     Bits inside;                                // sites of each
     Bits last;                                  // sites of each, less 1
@@ -196,33 +220,32 @@ DEVICE void look_inside(const Lattice &l, WordPlace at, bool full, WordGroup &g)
     }
 }
 
-DEVICE void look_around(const Lattice &l, u32 first, int axis, WordGroup &g) {
-    g.first = first;
-    g.team = THREAD_ID / TEAM_SIZE;
-    g.species = OWN < N_SPECIES ? (int)uniform((u32)(THREAD_ID % TEAM_SIZE / 32)) : 0;
+DEVICE void look_around(const Lattice &l, const Way &way, WordGroup &g) {
+    const u32 first = g.first;
+    const int axis = way.axis;
     WordPlace at = place_of_word(l, first);
     const bool full = first + PLANE_WORDS <= (u32)l.words;
     look_inside(l, at, full, g);
     g.minus_follows = g.plus_follows = false;
-    if (axis < 0) return;
     if (PLANE_WORDS > 1 && axis > 0 && full) {
         // Along an axis at most one of them is the first that goes round, or comes from there.
         const u32 last = first + PLANE_WORDS - 1;
         const WordPlace end = place_of_word(l, last);
         const bool ordered = axis == 2 || at.z == end.z;
-        g.minus[0] = beside_word(l, first, at, axis, MINUS);
-        g.plus[0] = beside_word(l, first, at, axis, PLUS);
+        g.minus[0] = beside_word(l, first, at, way, MINUS);
+        g.plus[0] = beside_word(l, first, at, way, PLUS);
         g.minus_follows = ordered && g.minus[0] >= 0 &&
-                          beside_word(l, last, end, axis, MINUS) == g.minus[0] + PLANE_WORDS - 1;
+                          beside_word(l, last, end, way, MINUS) == g.minus[0] + PLANE_WORDS - 1;
         g.plus_follows = ordered && g.plus[0] >= 0 &&
-                         beside_word(l, last, end, axis, PLUS) == g.plus[0] + PLANE_WORDS - 1;
+                         beside_word(l, last, end, way, PLUS) == g.plus[0] + PLANE_WORDS - 1;
         if (g.minus_follows && g.plus_follows) return;
     }
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
         const u32 word = first + (u32)i;
-        const bool there = word < (u32)l.words;
-        g.minus[i] = there ? beside_word(l, word, at, axis, MINUS) : -1;
-        g.plus[i] = there ? beside_word(l, word, at, axis, PLUS) : -1;
+        const bool comes = axis >= 0 && word < (u32)l.words;
+        const i32 minus = beside_word(l, word, at, way, MINUS), plus = beside_word(l, word, at, way, PLUS);
+        g.minus[i] = comes ? minus : -1;
+        g.plus[i] = comes ? plus : -1;
         if (PLANE_WORDS > 1) next_place(l, at);
     }
 }
@@ -332,6 +355,7 @@ struct TeamMemory {
 struct Desk {
     TeamMemory *team;
     Shown *shown;
+    int number;  // of the team in the block
 };
 DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
     return desk.shown->counts[species][plane][word];
@@ -356,11 +380,11 @@ DEVICE void meet_in(int team) {
         meet_in<TEAM + 1>(team);
 }
 // Waits for the others of the team.
-DEVICE void meet(const WordGroup &g) {
+DEVICE void meet(const Desk &desk) {
     if (N_SPECIES == 1)
         LANES_BARRIER(32);
     else
-        meet_in<0>(g.team);
+        meet_in<0>(desk.number);
 }
 // Lists sites, for all threads of the team; those of a warp call it.
 DEVICE void list_sites(Bits sites, Desk &desk) {
@@ -391,7 +415,7 @@ DEVICE void next_desk(Desk &desk) {
 DEVICE void show(const WordGroup &g, Counts &n, u32 note, Desk &desk) {
     UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species, i, first_own()) = n[0][i];
     if (g.species == 0 && THREAD_ID % 32 == 0) desk.shown->note = note;
-    meet(g);
+    meet(desk);
 }
 DEVICE void take_back(const WordGroup &g, const Desk &desk, Counts &n) {
     UNROLL for (int i = 0; i < PLANES; ++i) n[0][i] = shown_bits(desk, g.species, i);
@@ -434,7 +458,7 @@ DEVICE void each_listed(const Desk &desk, const Work &work) {
 DEVICE bool any_listed(const Desk &desk) {
     return any_site(desk.listed);
 }
-DEVICE void meet(const WordGroup &) {}
+DEVICE void meet(const Desk &) {}
 DEVICE void next_desk(Desk &) {}
 DEVICE void draw_for_all(const WordGroup &, const Draw &, Desk &) {}
 DEVICE Bits drawn_before(const Desk &, int) {
