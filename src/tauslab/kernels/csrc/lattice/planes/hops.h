@@ -98,23 +98,22 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
         if (!any_site(there)) return;
         Doors<CLASSES> doors;
         load_doors(l, g, axis, species, doors);
-        NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
+        NO_UNROLL for (int level = 0; level < SLOTS; ++level) {
             if (level > 0) {
-                there = level == 1 ? beyond(n, 1) : beyond(n, 2);
+                there = on_words(~0u);
+                UNROLL for (int i = 0; i < PLANES; ++i)
+                    there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
                 if (!any_site(there)) break;
             }
-            decide_level<2, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
-            count_up<0>(moves.minus, minus, LOW_PLANES);
-            count_up<0>(moves.plus, plus, LOW_PLANES);
-        }
-        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
-            there = on_words(~0u);
-            UNROLL for (int i = 0; i < PLANES; ++i)
-                there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
-            if (!any_site(there)) break;
-            decide_level<1, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
-            count_up<0>(moves.minus, minus);
-            count_up<0>(moves.plus, plus);
+            if (PLANE_LANES > 1 || level < FIRST_LEVELS)  // a short text is worth more to a GPU
+                decide_level<2, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            else
+                decide_level<1, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            const Bits minus_up = count_up<0>(moves.minus, minus, LOW_PLANES);
+            const Bits plus_up = count_up<0>(moves.plus, plus, LOW_PLANES);
+            if (level < FIRST_LEVELS) continue;
+            count_up<LOW_PLANES>(moves.minus, minus_up);
+            count_up<LOW_PLANES>(moves.plus, plus_up);
         }
         subtract(n, moves.minus);
         subtract(n, moves.plus);
@@ -174,52 +173,47 @@ DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) 
         UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(own, l.plane_bytes, s * PLANES + i), n[s][i]);
 }
 
-// What words beside have put on its way: flags of planes that are written, and what is in a plane. Along x the words' own
-// too, since most of it comes from within.
-struct Beside {
-    Bits own_up, own_down, minus, plus;
-};
-
-DEVICE Bits load_if(bool needed, const u32 *from) {
-    if (PLANE_WORDS == 1) return on_words(needed ? *from : 0);
-    return needed ? load_words(from) : Bits{};
-}
-
-DEVICE Beside load_around(const Lattice &l, const WordGroup &g, int axis, const u32 *ups, const u32 *downs) {
-    const i32 at = moved_index(l, g.first);
-    return {load_if(axis == 0, ups + at), load_if(axis == 0, downs + at),
-            load_beside(ups, g.minus, g.minus_follows), load_beside(downs, g.plus, g.plus_follows)};
-}
-
-// What comes from either side.
+// What comes to words along an axis from either side, in a plane.
 struct Arrivals {
     Bits from_minus, from_plus;
 };
 
-DEVICE Arrivals arriving(const WordGroup &g, int axis, const Beside &from) {
-    Bits minus = from.minus, plus = from.plus;
-    if (axis == 0) {
-        minus = ((from.own_up << 1) & g.inside) | (minus >> g.before & 1u);
-        plus = (from.own_down >> 1) | (plus & 1u) << g.last;
-    }
-    return {minus & g.there, plus & g.there};
+DEVICE Arrivals load_arrivals(const WordGroup &g, const u32 *ups, const u32 *downs) {
+    return {load_beside(ups, g.minus, g.minus_follows), load_beside(downs, g.plus, g.plus_follows)};
 }
 
-// Loads come first, all at once.
+// Along x most of it comes from within the words. `own` is ~0 where the words' own planes are written.
+DEVICE Arrivals arriving_along_x(const Lattice &l, const WordGroup &g, const u32 *ups, const u32 *downs, Bits own,
+                                 const Arrivals &beside) {
+    const i32 at = moved_index(l, g.first);
+    const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
+    return {(((up << 1) & g.inside) | (beside.from_minus >> g.before & 1u)) & g.there,
+            ((down >> 1) | (beside.from_plus & 1u) << g.last) & g.there};
+}
+
+// What comes, and flags of the planes that are written.
 struct Incoming {
-    Beside flags, low[OWN][LOW_PLANES];
+    Arrivals low[OWN][LOW_PLANES], flags;
+    Bits own_flags;
 };
 
+// All loads, before the first of them is needed.
 DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer) {
     Incoming in;
     const u32 *const flags = more_of(l, buffer, g.species);
     const u32 *const downs = moved_plane(l, buffer, MINUS, g.species);
     const u32 *const ups = after(downs, l.moved_bytes, N_SPECIES * PLANES);
-    in.flags = load_around(l, g, axis, flags, flags);
+    in.flags = load_arrivals(g, flags, flags), in.own_flags = Bits{};
     UNROLL for (int s = 0; s < OWN; ++s)
         UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-            in.low[s][i] = load_around(l, g, axis, after(ups, l.moved_bytes, s * PLANES + i),
-                                       after(downs, l.moved_bytes, s * PLANES + i));
+            in.low[s][i] = load_arrivals(g, after(ups, l.moved_bytes, s * PLANES + i),
+                                         after(downs, l.moved_bytes, s * PLANES + i));
+    if (axis != 0) return in;
+    in.own_flags = load_words(flags + moved_index(l, g.first)) & g.there;
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+            in.low[s][i] = arriving_along_x(l, g, after(ups, l.moved_bytes, s * PLANES + i),
+                                            after(downs, l.moved_bytes, s * PLANES + i), on_words(~0u), in.low[s][i]);
     return in;
 }
 
@@ -228,23 +222,18 @@ DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, c
     Bits carry[OWN];
     UNROLL for (int s = 0; s < OWN; ++s) {
         Bits a[LOW_PLANES], b[LOW_PLANES];
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            const Arrivals come = arriving(g, axis, in.low[s][i]);
-            a[i] = come.from_minus, b[i] = come.from_plus;
-        }
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = in.low[s][i].from_minus, b[i] = in.low[s][i].from_plus;
         carry[s] = join_low(n[s], a, b);
     }
-    const Beside &flags = in.flags;
-    const bool high = any_site((flags.own_up | flags.minus | flags.plus) & g.there);
+    const bool high = any_site(in.own_flags | in.flags.from_minus | in.flags.from_plus);
     UNROLL for (int s = 0; high && s < OWN; ++s) {
         const u32 bit = 1u << (g.species + s);
-        const Bits own = where_any(flags.own_up & bit);
         UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
-            Beside more = load_around(l, g, axis, moved_plane(l, buffer, PLUS, g.species + s, i),
-                                      moved_plane(l, buffer, MINUS, g.species + s, i));
-            more.own_up &= own, more.own_down &= own;
-            more.minus &= where_any(flags.minus & bit), more.plus &= where_any(flags.plus & bit);
-            const Arrivals come = arriving(g, axis, more);
+            const u32 *const ups = moved_plane(l, buffer, PLUS, g.species + s, i);
+            const u32 *const downs = moved_plane(l, buffer, MINUS, g.species + s, i);
+            Arrivals come = load_arrivals(g, ups, downs);
+            come.from_minus &= where_any(in.flags.from_minus & bit), come.from_plus &= where_any(in.flags.from_plus & bit);
+            if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(in.own_flags & bit), come);
             carry[s] |= add_bit(n[s], i, come.from_minus);
             carry[s] |= add_bit(n[s], i, come.from_plus);
         }

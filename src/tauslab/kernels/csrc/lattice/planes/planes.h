@@ -490,7 +490,7 @@ DEVICE u32 count_at(Desk &desk, int species, int word, u32 place) {
 
 // Others of the team may change other sites of the word meanwhile.
 DEVICE void set_count(Desk &desk, int species, int word, u32 place, u32 count) {
-    UNROLL for (int i = 0; i < PLANES; ++i) {
+    NO_UNROLL for (int i = 0; i < PLANES; ++i) {
         u32 &cell = shown_word(desk, species, i, word);
         const u32 change = ((cell >> place ^ count >> i) & 1) << place;
         if (change) flip_in_block(&cell, change);
@@ -502,7 +502,7 @@ DEVICE void counts_at(Desk &desk, int word, u32 place, u32 *counts) {
 }
 
 DEVICE void set_counts(Desk &desk, int word, u32 place, const u32 *counts) {
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) set_count(desk, s, word, place, counts[s]);
+    NO_UNROLL for (int s = 0; s < N_SPECIES; ++s) set_count(desk, s, word, place, counts[s]);
 }
 
 // Sites of more than SLOTS particles.
