@@ -18,10 +18,10 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 
 WORD = 32  # sites of a word
 THREADS = 128  # of a block of messages
-TEAM_THREADS = (
-    192  # of a block of teams, at most where a team has fewer; BLOCKS fit on a multiprocessor
-)
-BLOCKS = 8
+# Of a GPU's blocks: threads, where a team has fewer, and blocks that a multiprocessor has room for.
+MANY_THREADS, MANY_BLOCKS = 192, 8  # registers for so many hide how long memory takes
+FEW_THREADS, FEW_BLOCKS = 96, 4  # of lattices of few words, where each warp has more registers
+FEW_WORDS = 1 << 14
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots
 MOST_SPECIES = 8
@@ -69,7 +69,12 @@ def missing_in_planes(lattice: LoweredLattice) -> str | None:
 
 def teams_of(lattice: LoweredLattice) -> int:
     """Teams of a block of a GPU, of which each has a warp for each species."""
-    return max(1, TEAM_THREADS // (WORD * len(lattice.species)))
+    threads = FEW_THREADS if _has_few_words(lattice) else MANY_THREADS
+    return max(1, threads // (WORD * len(lattice.species)))
+
+
+def _has_few_words(lattice: LoweredLattice) -> bool:
+    return words_of(lattice) * lattice.shape[0] <= FEW_WORDS
 
 
 def words_of(lattice: LoweredLattice) -> int:
@@ -195,7 +200,7 @@ def planes_header(lattice: LoweredLattice) -> str:
         "TABLE_ENTRIES": len(tables.array),
         "PLANE_THREADS": THREADS,
         "TEAMS": teams_of(lattice),
-        "PLANE_BLOCKS": BLOCKS,
+        "PLANE_BLOCKS": FEW_BLOCKS if _has_few_words(lattice) else MANY_BLOCKS,
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},
     }
     listed = {
