@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from emulation import EmulatedLattices
 from halo_models import MODELS, SHAPE
 from lattice_factory import binding, digest, empty_lattice, lowered, state_of, typed
 from sampling import ordinary
@@ -24,7 +25,12 @@ from tauslab.decomposition.slab_run import HaloOptions
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice import planes as choice
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of, missing_in_planes
+from tauslab.kernels.lattice.planes import (
+    LatticeEngineName,
+    engine_of,
+    missing_in_planes,
+    teams_of,
+)
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
 LEAST = 1e-5
@@ -361,6 +367,20 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
     assert engine_of(lattice, hooks=False) is LatticeEngineName.PLANES
     assert engine_of(lattice, hooks=True) is LatticeEngineName.SLOTS
     assert engine_of(MODELS["sparse"](), hooks=False) is LatticeEngineName.SLOTS
+
+
+@pytest.mark.parametrize("order", [1, -1, 7])
+@pytest.mark.parametrize("name", ["frequent", "crowded", "typed periodic"])
+def test_warps_of_a_team_have_the_bits_of_a_cpu(cpu, tmp_path, name, order):
+    """One species each; they show each other their counts, and share sites that may react."""
+    lattice = binding((3, 3, 64), 3, frequent=30) if name == "frequent" else cases()[name]()
+    threads = 32 * len(lattice.species) * teams_of(lattice)
+    states = []
+    for backend in (cpu, EmulatedLattices(tmp_path, threads, order, counter=cpu)):
+        engine = started(backend, lattice)
+        samples = engine.run_sampled([1, 2, 5])
+        states.append((digest(engine), engine.count().rows().tolist(), samples.rows().tolist()))
+    assert states[0] == states[1]
 
 
 @pytest.mark.gpu

@@ -239,6 +239,7 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
 #define BARRIER_WAIT(number, threads) named_wait((number), (threads))
+#define BARRIER_OF(number, threads) named_wait((number), (threads))
 #define BLOCK_MEMORY(type, name, count) \
     static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
     static u64 name##_filled[FIBER_BLOCKS]; \

@@ -17,13 +17,18 @@ from tauslab.kernels.lattice.codegen import FACE_KINDS, ReactionTables, reaction
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
 WORD = 32  # sites of a word
-THREADS, BLOCKS = 128, 4  # of a block, and those that a multiprocessor has room for at least
+THREADS = 128  # of a block of messages
+# Of a GPU's blocks: threads, where a team has fewer, and blocks that a multiprocessor has room for.
+MANY_THREADS, MANY_BLOCKS = 192, 8  # registers for so many hide how long memory takes
+FEW_THREADS, FEW_BLOCKS = 96, 4  # of lattices of few words, where each warp has more registers
+FEW_WORDS = 1 << 14
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots
 MOST_SPECIES = 8
 MOST_TYPES = 16
 MOST_CLASSES = 24  # hop probabilities of all species
-MOST_WORDS = 1 << 30
+MOST_WORDS = 1 << 29
+_REACTIONS_IN_TEXT = 16  # as MOST_IN_TEXT of planes/react.h
 _LEAST_CHANCE = 30  # a candidate has a probability of 2^-30 or more
 # Combinations of reactants of sites with at most 1, and at most 3, of each species.
 _COMBINATIONS = {0: (1, 1), 1: (1, 3), 2: (1, 9)}
@@ -60,6 +65,16 @@ def missing_in_planes(lattice: LoweredLattice) -> str | None:
         if number > most:
             return f"planes have at most {most} {what}, and here are {number}"
     return "planes have no held faces" if "held" in lattice.boundary else None
+
+
+def teams_of(lattice: LoweredLattice) -> int:
+    """Teams of a block of a GPU, of which each has a warp for each species."""
+    threads = FEW_THREADS if _has_few_words(lattice) else MANY_THREADS
+    return max(1, threads // (WORD * len(lattice.species)))
+
+
+def _has_few_words(lattice: LoweredLattice) -> bool:
+    return words_of(lattice) * lattice.shape[0] <= FEW_WORDS
 
 
 def words_of(lattice: LoweredLattice) -> int:
@@ -181,9 +196,11 @@ def planes_header(lattice: LoweredLattice) -> str:
         "MOST_PRODUCTS": max((len(r.products) for r in lattice.reactions), default=0),
         "SLOTS": lattice.slots,
         "HOP_CLASSES": sum(counts),
+        "MOST_CLASSES": max(counts, default=0),
         "TABLE_ENTRIES": len(tables.array),
         "PLANE_THREADS": THREADS,
-        "PLANE_BLOCKS": BLOCKS,
+        "TEAMS": teams_of(lattice),
+        "PLANE_BLOCKS": FEW_BLOCKS if _has_few_words(lattice) else MANY_BLOCKS,
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},
     }
     listed = {
@@ -191,6 +208,8 @@ def planes_header(lattice: LoweredLattice) -> str:
         "ghost_type": list(lattice.ghost_type),
         "classes_of": counts,
         "first_class": [sum(counts[:s]) for s in range(len(counts))],
+        "first_reactant": _nth_reactants(lattice, 0),
+        "second_reactant": _nth_reactants(lattice, 1),
         "cause_first": [cause[0] if cause else -1 for cause in causes],
         "cause_second": [cause[1] if len(cause) > 1 else -1 for cause in causes],
     }
@@ -201,6 +220,11 @@ def planes_header(lattice: LoweredLattice) -> str:
         + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
         + "".join(_function(name, values) for name, values in listed.items())
     )
+
+
+def _nth_reactants(lattice: LoweredLattice, n: int) -> list[int]:
+    """Return a reactant of each reaction, -1 where it has none."""
+    return [[*reaction.reactants, -1, -1][n] for reaction in lattice.reactions[:_REACTIONS_IN_TEXT]]
 
 
 def _function(name: str, values: list[int]) -> str:

@@ -16,13 +16,13 @@ from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.planes import (
-    THREADS,
     WORD,
     hop_tables,
     is_masked,
     pass_chances,
     planes_header,
     reaction_masks,
+    teams_of,
     words_of,
 )
 from tauslab.kernels.lattice.state import (
@@ -104,7 +104,8 @@ class PlanesMemory:
         self._moved_stride = self._stride + 2 * _aligned(self.plane_words)
         self._stayed = empty((species, planes, self._stride), np.uint32)
         self.moved = empty((2, 2, species, planes, self._moved_stride), np.uint32)
-        self.more = empty((2, self._moved_stride), np.uint32)
+        sets = species if self.backend.style.warp > 1 else 1
+        self.more = empty((2, sets, self._moved_stride), np.uint32)
         self._heads = empty((2, self._stride), np.int32)
         self._fired = empty((max(1, len(self.lattice.reactions)),), np.uint64)
         self.work = empty((WORK,), np.uint64)
@@ -398,9 +399,11 @@ class PlanesEngine(PlanesMemory):
     ) -> None:
         slab = slab or Slab(0, lattice.shape[0])
         super().__init__(backend, lattice, slab, seed=seed, replica=replica, capacity=capacity)
-        resident = self.program.resident_blocks("planes_steps", THREADS)
-        least = max(1, backend.sites_of_a_block // WORD)
-        each = THREADS if backend.style.warp > 1 else least
+        self.threads, each = 1, max(1, backend.sites_of_a_block // WORD)
+        if backend.style.warp > 1:
+            teams = teams_of(lattice)
+            self.threads, each = WORD * len(lattice.species) * teams, WORD * teams
+        resident = self.program.resident_blocks("planes_steps", self.threads)
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
 
     def run(self, steps: int) -> None:
@@ -421,7 +424,7 @@ class PlanesEngine(PlanesMemory):
 
     def _start(self, entry: str, **values: Any) -> None:
         arguments = self._arguments.of(entry, lattice=self.arguments(), **values)
-        grid = LaunchGrid(self.blocks, THREADS, together=entry == "planes_steps")
+        grid = LaunchGrid(self.blocks, self.threads, together=entry == "planes_steps")
         self.program.launch_blocks(entry, grid, arguments, self.stream)
 
     def start_pass(self, arrives: int, departs: int, buffer: int) -> None:

@@ -317,6 +317,11 @@ DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     return expected;
 }
 
+// A value that all lanes of a warp have.
+DEVICE u32 uniform(u32 value) {
+    return value;
+}
+
 // A pointer into the block's memory.
 template <class T>
 DEVICE T *kept_in_block(T *pointer) {
@@ -340,6 +345,11 @@ DEVICE u32 or_in_block(u32 *cell, u32 bits) {
     const u32 before = *cell;
     *cell = before | bits;
     return before;
+}
+
+// Changes bits of a cell of the block's memory.
+DEVICE void flip_in_block(u32 *cell, u32 bits) {
+    *cell ^= bits;
 }
 
 // Orders writes: other threads see earlier writes before later ones.

@@ -68,6 +68,10 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define BLOCK_SHARED __shared__
 // Barrier `number` of a block, 1 to 15 (0 is the block's), for `threads` of its threads, whole warps.
 #define BARRIER_WAIT(number, threads) (__syncwarp(), barrier_wait_((number), (threads)))
+// The same of numbers that are text: a block takes as many of the 64 barriers of a multiprocessor as it uses, and 16 if
+// the compiler cannot know.
+#define BARRIER_OF(number, threads) \
+    (__syncwarp(), barrier_of_<(number), (threads)>())
 // LANES_BALLOT of fewer lanes than a warp has. With a mask for each team a warp ballots once for every team, one
 // after another. So the teams of which all lanes run here, side by side, ballot at once: those are in `here` with
 // all their bits, and each of their lanes has the same `here`, which one instruction gave them.
@@ -87,6 +91,10 @@ DEVICE u32 ballot_of_team(bool condition) {
 }
 DEVICE void barrier_wait_(int number, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+template <int NUMBER, int THREADS>
+DEVICE void barrier_of_() {
+    asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(THREADS) : "memory");
 }
 // Shared memory of a block; the backend gives it as much as the source says.
 #define BLOCK_MEMORY(type, name, count) \
@@ -496,6 +504,11 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
 // Sets bits of a cell of the block's memory; returns what was there.
 DEVICE u32 or_in_block(u32 *cell, u32 bits) {
     return atomicOr(cell, bits);
+}
+
+// Changes bits of a cell of the block's memory.
+DEVICE void flip_in_block(u32 *cell, u32 bits) {
+    atomicXor(cell, bits);
 }
 
 // Orders writes: other threads of the device see earlier writes before later ones.

@@ -21,16 +21,19 @@ struct Doors {
 };
 
 template <int CLASSES>
-DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int first_class,
-                       Doors<CLASSES> &doors) {
+DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int species, Doors<CLASSES> &doors) {
     UNROLL for (int k = 0; k < CLASSES; ++k) {
+        if (k >= classes_of(species)) {
+            doors.minus[k] = doors.plus[k] = Bits{};
+            continue;
+        }
         if (!MASKED) {
             doors.minus[k] = doors.plus[k] = on_words(~0u);
             continue;
         }
         const u32 *const of_axis = l.doors + (i64)(2 * axis) * HOP_CLASSES * l.stride;
-        doors.minus[k] = load_words(of_axis + (first_class + k) * l.stride + g.first);
-        doors.plus[k] = load_words(of_axis + (HOP_CLASSES + first_class + k) * l.stride + g.first);
+        doors.minus[k] = load_words(of_axis + (first_class(species) + k) * l.stride + g.first);
+        doors.plus[k] = load_words(of_axis + (HOP_CLASSES + first_class(species) + k) * l.stride + g.first);
     }
 }
 
@@ -55,13 +58,13 @@ DEVICE void compare(const u32 *thresholds, int bit, const Bits *words, const Bit
 }
 
 // Decides about particle `level` of each site that has it: those that hop to either side.
-template <int BLOCKS_AT_ONCE, int SPECIES, int CLASSES>
-DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int level,
-                         Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
-    const u32 *const thresholds = l.hop_bits + 63 * first_class(SPECIES);
+template <int BLOCKS_AT_ONCE, int CLASSES>
+DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int species,
+                         int level, Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
+    const u32 *const thresholds = l.hop_bits + 63 * first_class(species);
     Bits words[4 * BLOCKS_AT_ONCE];
     UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
-        const Draw drawn = draw_of_words(s, series, hop_address(axis, SPECIES, level, block));
+        const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
         UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
     }
     const Bits side = words[0];
@@ -73,7 +76,7 @@ DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries 
     Bits open = there & doored;
     compare<4 * BLOCKS_AT_ONCE - 1, CLASSES>(thresholds, 0, words + 1, of_class, open, hop);
     NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
-        const Draw drawn = draw_of_words(s, series, hop_address(axis, SPECIES, level, block));
+        const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
         compare<4, CLASSES>(thresholds, 4 * block - 1, drawn.x, of_class, open, hop);
     }
     minus = hop & side;
@@ -84,34 +87,33 @@ struct Moves {
     Bits minus[PLANES], plus[PLANES];
 };
 
-// Decides about all particles of a species; takes those that hop out of `n`.
-template <int SPECIES>
+// Decides about all particles of a species, which has up to CLASSES probabilities; takes those that hop out of `n`.
+template <int CLASSES>
 DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
-                   Bits (&n)[PLANES], Moves &moves) {
+                   int species, Bits (&n)[PLANES], Moves &moves) {
     moves = {};
-    constexpr int CLASSES = classes_of(SPECIES);
     if constexpr (CLASSES > 0) {
+        if (classes_of(species) == 0) return;
         Bits there = beyond(n, 0), minus, plus;
         if (!any_site(there)) return;
         Doors<CLASSES> doors;
-        load_doors(l, g, axis, first_class(SPECIES), doors);
-        NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
+        load_doors(l, g, axis, species, doors);
+        NO_UNROLL for (int level = 0; level < SLOTS; ++level) {
             if (level > 0) {
-                there = level == 1 ? beyond(n, 1) : beyond(n, 2);
+                there = on_words(~0u);
+                UNROLL for (int i = 0; i < PLANES; ++i)
+                    there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
                 if (!any_site(there)) break;
             }
-            decide_level<2, SPECIES, CLASSES>(l, s, series, axis, level, there, doors, minus, plus);
-            count_up<0>(moves.minus, minus, LOW_PLANES);
-            count_up<0>(moves.plus, plus, LOW_PLANES);
-        }
-        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
-            there = on_words(~0u);
-            UNROLL for (int i = 0; i < PLANES; ++i)
-                there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
-            if (!any_site(there)) break;
-            decide_level<1, SPECIES, CLASSES>(l, s, series, axis, level, there, doors, minus, plus);
-            count_up<0>(moves.minus, minus);
-            count_up<0>(moves.plus, plus);
+            if (PLANE_LANES > 1 || level < FIRST_LEVELS)  // a short text is worth more to a GPU
+                decide_level<2, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            else
+                decide_level<1, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            const Bits minus_up = count_up<0>(moves.minus, minus, LOW_PLANES);
+            const Bits plus_up = count_up<0>(moves.plus, plus, LOW_PLANES);
+            if (level < FIRST_LEVELS) continue;
+            count_up<LOW_PLANES>(moves.minus, minus_up);
+            count_up<LOW_PLANES>(moves.plus, plus_up);
         }
         subtract(n, moves.minus);
         subtract(n, moves.plus);
@@ -119,21 +121,22 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
 }
 
 // What leaves words along an axis of each species, in low planes.
-typedef Bits LowMoves[N_SPECIES][2][LOW_PLANES];
+typedef Bits LowMoves[OWN][2][LOW_PLANES];
 
 // Keeps what leaves. Planes above the lowest are written where a word of the group has such a count; those that have get
 // a bit in `more`.
 DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves,
                        LowMoves &low, Bits &more) {
     UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-        low[species][MINUS][i] = moves.minus[i], low[species][PLUS][i] = moves.plus[i];
+        low[species % OWN][MINUS][i] = moves.minus[i], low[species % OWN][PLUS][i] = moves.plus[i];
     Bits high = {};
     UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
     if (!any_site(high)) return;
-    const i32 at = moved_index(l, g.first);
+    u32 *const minus = moved_plane(l, buffer, MINUS, species) + moved_index(l, g.first);
+    u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
     UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
-        store_words(moved_plane(l, buffer, MINUS, species, i) + at, moves.minus[i]);
-        store_words(moved_plane(l, buffer, PLUS, species, i) + at, moves.plus[i]);
+        store_words(after(minus, l.moved_bytes, i), moves.minus[i]);
+        store_words(after(plus, l.moved_bytes, i), moves.plus[i]);
     }
     more |= where_any(high) & (1u << species);
 }
@@ -144,7 +147,7 @@ DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &serie
                    int buffer, Counts &n, LowMoves &low, Bits &more) {
     if constexpr (SPECIES < N_SPECIES) {
         Moves moves;
-        decide<SPECIES>(l, s, series, g, axis, n[SPECIES], moves);
+        decide<classes_of(SPECIES)>(l, s, series, g, axis, SPECIES, n[SPECIES], moves);
         keep_moves(l, g, buffer, SPECIES, moves, low, more);
         depart<SPECIES + 1>(l, s, series, g, axis, buffer, n, low, more);
     }
@@ -153,67 +156,89 @@ DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &serie
 // Stores the low planes of what leaves, and the flags.
 DEVICE void store_moves(const Lattice &l, const WordGroup &g, int buffer, const LowMoves &low, Bits more) {
     const i32 at = moved_index(l, g.first);
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+    u32 *const minus = moved_plane(l, buffer, MINUS, g.species) + at;
+    u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
+    UNROLL for (int s = 0; s < OWN; ++s) {
         UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            store_words(moved_plane(l, buffer, MINUS, s, i) + at, low[s][MINUS][i]);
-            store_words(moved_plane(l, buffer, PLUS, s, i) + at, low[s][PLUS][i]);
+            store_words(after(minus, l.moved_bytes, s * PLANES + i), low[s][MINUS][i]);
+            store_words(after(plus, l.moved_bytes, s * PLANES + i), low[s][PLUS][i]);
         }
     }
-    store_words(more_of(l, buffer) + at, more);
+    store_words(more_of(l, buffer, g.species) + at, more);
 }
 
 DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) {
-    UNROLL for (int s = 0; s < N_SPECIES; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) store_words(plane_of(l, l.stayed, s, i) + g.first, n[s][i]);
+    u32 *const own = plane_of(l, l.stayed, g.species) + g.first;
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(own, l.plane_bytes, s * PLANES + i), n[s][i]);
 }
 
-// What comes to words along an axis, from the minus side and from the plus side.
+// What comes to words along an axis from either side, in a plane.
 struct Arrivals {
     Bits from_minus, from_plus;
 };
 
-// In one plane of a species. `own`, `minus`, `plus` are ~0 where the plane of the word itself and of those beside is
-// written.
-DEVICE Arrivals arriving(const Lattice &l, const WordGroup &g, int axis, int buffer, int species, int plane,
-                         Bits own, Bits minus, Bits plus) {
-    const u32 *const ups = moved_plane(l, buffer, PLUS, species, plane);
-    const u32 *const downs = moved_plane(l, buffer, MINUS, species, plane);
-    Bits from_minus = load_beside(ups, g.minus, g.minus_follows) & minus;
-    Bits from_plus = load_beside(downs, g.plus, g.plus_follows) & plus;
-    if (axis == 0) {
-        const i32 at = moved_index(l, g.first);
-        const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
-        from_minus = ((up << 1) & g.inside) | (from_minus >> g.before & 1u);
-        from_plus = (down >> 1) | (from_plus & 1u) << g.last;
-    }
-    return {from_minus & g.there, from_plus & g.there};
+DEVICE Arrivals load_arrivals(const WordGroup &g, const u32 *ups, const u32 *downs) {
+    return {load_beside(ups, g.minus, g.minus_follows), load_beside(downs, g.plus, g.plus_follows)};
 }
 
-// Takes in what comes along an axis; returns sites with more particles than planes hold.
-DEVICE Bits arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, Counts &n) {
-    const u32 *const flags = more_of(l, buffer);
-    const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) : Bits{};
-    const Bits minus = load_beside(flags, g.minus, g.minus_follows);
-    const Bits plus = load_beside(flags, g.plus, g.plus_follows), all = on_words(~0u);
-    Bits a[N_SPECIES][LOW_PLANES], b[N_SPECIES][LOW_PLANES], carry = {};
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            const Arrivals come = arriving(l, g, axis, buffer, s, i, all, all, all);
-            a[s][i] = come.from_minus, b[s][i] = come.from_plus;
-        }
+// Along x most of it comes from within the words. `own` is ~0 where the words' own planes are written.
+DEVICE Arrivals arriving_along_x(const Lattice &l, const WordGroup &g, const u32 *ups, const u32 *downs, Bits own,
+                                 const Arrivals &beside) {
+    const i32 at = moved_index(l, g.first);
+    const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
+    return {(((up << 1) & g.inside) | (beside.from_minus >> g.before & 1u)) & g.there,
+            ((down >> 1) | (beside.from_plus & 1u) << g.last) & g.there};
+}
+
+// What comes, and flags of the planes that are written.
+struct Incoming {
+    Arrivals low[OWN][LOW_PLANES], flags;
+    Bits own_flags;
+};
+
+// All loads, before the first of them is needed.
+DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer) {
+    Incoming in;
+    const u32 *const flags = more_of(l, buffer, g.species);
+    const u32 *const downs = moved_plane(l, buffer, MINUS, g.species);
+    const u32 *const ups = after(downs, l.moved_bytes, N_SPECIES * PLANES);
+    in.flags = load_arrivals(g, flags, flags), in.own_flags = Bits{};
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+            in.low[s][i] = load_arrivals(g, after(ups, l.moved_bytes, s * PLANES + i),
+                                         after(downs, l.moved_bytes, s * PLANES + i));
+    if (axis != 0) return in;
+    in.own_flags = load_words(flags + moved_index(l, g.first)) & g.there;
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+            in.low[s][i] = arriving_along_x(l, g, after(ups, l.moved_bytes, s * PLANES + i),
+                                            after(downs, l.moved_bytes, s * PLANES + i), on_words(~0u), in.low[s][i]);
+    return in;
+}
+
+// Takes in what comes along an axis.
+DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, const Incoming &in, Counts &n) {
+    Bits carry[OWN];
+    UNROLL for (int s = 0; s < OWN; ++s) {
+        Bits a[LOW_PLANES], b[LOW_PLANES];
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = in.low[s][i].from_minus, b[i] = in.low[s][i].from_plus;
+        carry[s] = join_low(n[s], a, b);
     }
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) carry |= join_low(n[s], a[s], b[s]);
-    if (!any_site((own | minus | plus) & g.there)) return carry;
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
-        const u32 bit = 1u << s;
+    const bool high = any_site(in.own_flags | in.flags.from_minus | in.flags.from_plus);
+    UNROLL for (int s = 0; high && s < OWN; ++s) {
+        const u32 bit = 1u << (g.species + s);
         UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
-            const Arrivals come = arriving(l, g, axis, buffer, s, i, where_any(own & bit),
-                                           where_any(minus & bit), where_any(plus & bit));
-            carry |= add_bit(n[s], i, come.from_minus);
-            carry |= add_bit(n[s], i, come.from_plus);
+            const u32 *const ups = moved_plane(l, buffer, PLUS, g.species + s, i);
+            const u32 *const downs = moved_plane(l, buffer, MINUS, g.species + s, i);
+            Arrivals come = load_arrivals(g, ups, downs);
+            come.from_minus &= where_any(in.flags.from_minus & bit), come.from_plus &= where_any(in.flags.from_plus & bit);
+            if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(in.own_flags & bit), come);
+            carry[s] |= add_bit(n[s], i, come.from_minus);
+            carry[s] |= add_bit(n[s], i, come.from_plus);
         }
     }
-    return carry;
+    UNROLL for (int s = 0; s < OWN; ++s) saturate(n[s], carry[s]);
 }
 
 // ---------------------------------------------------------------- sites with too many particles
@@ -224,7 +249,7 @@ struct Crowd {
 };
 
 DEVICE u32 moved_at(const Lattice &l, int buffer, int side, int species, i32 index, u32 place) {
-    const bool all = more_of(l, buffer)[index] >> species & 1;
+    const bool all = more_of(l, buffer, species)[index] >> species & 1;
     u32 count = 0;
     NO_UNROLL for (int i = 0; i < (all ? PLANES : LOW_PLANES); ++i)
         count |= (moved_plane(l, buffer, side, species, i)[index] >> place & 1) << i;
@@ -236,8 +261,8 @@ DEVICE void crowd_at(const Lattice &l, u32 word, u32 place, int axis, int buffer
     const u32 last = at.x == l.row - 1 ? l.last : 31;
     i32 minus = moved_index(l, word), plus = minus;
     u32 minus_place = place, plus_place = place;
-    if (axis > 0 || place == 0) minus = beside_word(l, word, at, axis, MINUS);
-    if (axis > 0 || place == last) plus = beside_word(l, word, at, axis, PLUS);
+    if (axis > 0 || place == 0) minus = beside_word(l, word, at, way_along(l, axis), MINUS);
+    if (axis > 0 || place == last) plus = beside_word(l, word, at, way_along(l, axis), PLUS);
     if (axis == 0) {
         minus_place = place ? place - 1 : at.x == 0 ? l.last : 31;
         plus_place = place < last ? place + 1 : 0;
@@ -287,13 +312,22 @@ DEVICE_SELDOM void settle_crowd(const Lattice &l, StepDraws s, u64 step, u32 wor
 }
 
 DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
-                          Bits sites, Counts &n) {
+                          Bits sites, Desk &desk) {
     NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
         for (u32 left = word_of(sites, i); left; left &= left - 1) {
             const u32 place = (u32)lowest_bit(left);
             u32 counts[N_SPECIES];
             settle_crowd(*l.kept, s, step, g.first + (u32)i, place, axis, buffer, counts);
-            set_counts(n, i, place, counts);
+            set_counts(desk, first_own() + i, place, counts);
         }
     }
+}
+
+// Where sites are crowded, those that find no room wait.
+DEVICE void settle(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
+                   Bits sites, Desk &desk, Counts &n) {
+    meet(desk);
+    if (leads(g)) settle_crowds(l, s, g, step, axis, buffer, sites, desk);
+    meet(desk);
+    take_back(g, desk, n);
 }

@@ -24,13 +24,16 @@ struct EdgePlane {
 template <bool PACKS>
 DEVICE void travel(const Lattice &l, int buffer, const EdgePlane &edge, i64 thread, i64 threads) {
     if (!edge.message) return;
-    u32 *const flags = more_of(l, buffer) + edge.first;
     for (i64 i = thread; i < l.plane; i += threads) {
-        if (PACKS)
-            edge.message[i] = flags[i];
-        else
-            flags[i] = edge.message[i];
-        const u32 more = flags[i];
+        u32 more = PACKS ? 0 : edge.message[i];
+        UNROLL for (int s = 0; s < N_SPECIES; s += OWN) {
+            u32 &flags = more_of(l, buffer, s)[edge.first + i];
+            if (PACKS)
+                more |= flags;
+            else
+                flags = more;
+        }
+        if (PACKS) edge.message[i] = more;
     UNROLL for (int s = 0; s < N_SPECIES; ++s) {
             const int end = more >> s & 1 ? PLANES : LOW_PLANES;
             for (int k = 0; k < end; ++k) {

@@ -24,109 +24,152 @@ struct Pass {
 DEVICE void count_words(const Lattice &l, const WordGroup &g, const Counts &n, u64 *counts) {
     NO_UNROLL for (int t = 0; t < N_TYPES; ++t) {
         const Bits of_type = N_TYPES == 1 ? on_words(~0u) : load_words(l.type_sites + t * l.stride + g.first);
-        UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        UNROLL for (int s = 0; s < OWN; ++s) {
             u32 found = 0;
             UNROLL for (int i = 0; i < PLANES; ++i) found += bits_in(n[s][i] & of_type) << i;
-            add_together(counts + t * N_SPECIES + s, found);
+            add_together(counts + t * N_SPECIES + g.species + s, found);
         }
     }
 }
 
-DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const Bits &number,
-                     Counts &n) {
-    react(l, s, word_series(s, number), g, pass.step, n);
-    if (!read_now(l.work + WAITING_0 + (pass.step & 1))) return;
-    NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
-        if (g.first + (u32)i < (u32)l.words) place_waiting(l, pass.step, g.first + (u32)i, i, n);
+// The end of a step, where a team has shown its counts: one warp finds crowded sites and candidates for reactions, all
+// do the reactions, and one lets in particles that waited.
+DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const WordSeries &series,
+                     Desk &desk, Counts &n) {
+    if (leads(g)) {
+        const Bits over = crowded(desk);
+        if (any_site(over)) {
+            settle_crowds(*l.kept, s, g, pass.step, 2, pass.buffer, over, desk);
+            note_of(desk) = 1;
+        }
+        find_candidates(l, s, series, g, desk);
+    }
+    meet(desk);
+    if (N_CAUSES && any_listed(desk)) {
+        react(l, s, g, pass.step, desk);
+        meet(desk);
+    }
+    if (note_of(desk)) {
+        if (leads(g))
+            NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
+                if (g.first + (u32)i < (u32)l.words)
+                    place_waiting(*l.kept, pass.step, g.first + (u32)i, first_own() + i, desk);
+        meet(desk);
+    }
+    take_back(g, desk, n);
 }
 
-// Takes in low planes from the words on either side, which threads have that go together.
-DEVICE Bits exchange_along_x(const Lattice &l, const WordGroup &g, const LowMoves &low, Counts &n) {
+// Takes in what came along an axis.
+DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, const Incoming &in,
+                    u32 waits, Desk &desk, Counts &n) {
+    const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
+    const bool ends = pass.arrives == 2;
+    arrive(l, g, pass.arrives, pass.buffer, in, n);
+    next_desk(desk);
+    if (!ends) {
+        show(g, n, 0, desk);
+        const Bits over = crowded(desk);
+        if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk, n);
+        return;
+    }
+    const WordSeries series = word_series(s, number);
+    if (g.species < DRAWN_TOGETHER && 4 * g.species < l.thinned[6 * N_TYPES - 3])
+        draw_for_all(g, draw_of_words(s, series, plane_address(CANDIDATES, (u32)g.species)), desk);
+    show(g, n, waits, desk);
+    end_step(l, g, pass, s, series, desk, n);
+}
+
+// Takes in what comes along x from the words on either side, which threads have that go together.
+DEVICE void exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &moves, Counts &n) {
     const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
     const u32 before = lane - place + ((place - 1) & last);
     const u32 after = lane - place + ((place + 1) & last);
     const bool round = face_kind(4) == PERIODIC;
     const Bits from_before = all_or_none(round || place > 0);
     const Bits from_after = all_or_none(round || place < last);
-    Bits carry = {};
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
-        Bits a[LOW_PLANES], b[LOW_PLANES];
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            const Bits up = low[s][PLUS][i], down = low[s][MINUS][i];
-            const Bits beside_up = word_of_lane(up, before) & from_before;
-            const Bits beside_down = word_of_lane(down, after) & from_after;
-            a[i] = ((up << 1) & g.inside) | (beside_up >> g.before & 1u);
-            b[i] = (down >> 1) | (beside_down & 1u) << g.last;
-        }
-        carry |= join_low(n[s], a, b);
+    const auto come_up = [&](Bits up) {
+        return ((up << 1) & g.inside) | ((word_of_lane(up, before) & from_before) >> g.before & 1u);
+    };
+    const auto come_down = [&](Bits down) {
+        return (down >> 1) | ((word_of_lane(down, after) & from_after) & 1u) << g.last;
+    };
+    Bits a[LOW_PLANES], b[LOW_PLANES], high = {};
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = come_up(moves.plus[i]), b[i] = come_down(moves.minus[i]);
+    Bits carry = join_low(n[0], a, b);
+    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
+    const bool some = any_site(high);
+    UNROLL for (int i = LOW_PLANES; some && i < PLANES; ++i) {
+        carry |= add_bit(n[0], i, come_up(moves.plus[i]));
+        carry |= add_bit(n[0], i, come_down(moves.minus[i]));
     }
-    return carry;
+    saturate(n[0], carry);
 }
 
-// Takes in what came along x in words whose neighbours along x threads have that go together: through registers, or
-// through memory where a site has too many particles, or more leave to a side than low planes hold.
+// The same, and where sites are crowded those that find no room wait; that is done in memory.
 DEVICE void arrive_along_x(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int buffer,
-                           const LowMoves &low, Bits more, Counts &n) {
-    if (!any_site(more)) {
-        Counts after;
-        UNROLL for (int k = 0; k < N_SPECIES; ++k)
-            UNROLL for (int i = 0; i < PLANES; ++i) after[k][i] = n[k][i];
-        const Bits carry = exchange_along_x(l, g, low, after);
-        if (LIKELY(!any_site(crowded(after, carry)))) {
-            UNROLL for (int k = 0; k < N_SPECIES; ++k)
-                UNROLL for (int i = 0; i < PLANES; ++i) n[k][i] = after[k][i];
-            return;
-        }
-    }
-    store_moves(l, g, buffer, low, more);
-    store_counts(l, g, n);
-    lanes_meet();
-    WordGroup around = {};
-    look_around(l, g.first, 0, around);
-    const Bits over = crowded(n, arrive(l, around, 0, buffer, n));
-    if (any_site(over)) settle_crowds(l, s, around, step, 0, buffer, over, n);
-    lanes_meet();  // before others write there
+                           const Moves &moves, Desk &desk, Counts &n) {
+    Counts before;
+    UNROLL for (int i = 0; i < PLANES; ++i) before[0][i] = n[0][i];
+    exchange_along_x(l, g, moves, n);
+    next_desk(desk);
+    show(g, n, 0, desk);
+    const Bits over = crowded(desk);
+    if (LIKELY(!any_site(over))) return;
+    LowMoves low;
+    Bits more = {};
+    const Lattice &far = *l.kept;
+    keep_moves(far, g, buffer, g.species, moves, low, more);
+    store_moves(far, g, buffer, low, more);
+    store_counts(far, g, before);
+    settle(far, s, g, step, 0, buffer, over, desk, n);
 }
 
 // What leaves along an axis. Along x it arrives at once where threads that go together have whole rows, and what
 // leaves along y follows: a loop, so that there is one text.
-DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Counts &n) {
+DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk, Counts &n) {
     const u64 step = pass.step + (pass.arrives == 2);
     const StepDraws s = step_draws(l.seed, step, (u32)l.replica);
     const WordSeries series = word_series(s, number);
     const int buffer = 1 - pass.buffer;
-    NO_UNROLL for (int axis = pass.departs;; ++axis) {
-        LowMoves low;
-        Bits more = {};
-        depart<0>(l, s, series, g, axis, buffer, n, low, more);
-        if constexpr (PLANE_LANES > 1) {
+    LowMoves low;
+    Bits more = {};
+    if constexpr (OWN == N_SPECIES && PLANE_LANES == 1) {
+        depart<0>(l, s, series, g, pass.departs, buffer, n, low, more);
+    } else {
+        NO_UNROLL for (int axis = pass.departs;; ++axis) {
+            Moves moves;
+            decide<MOST_CLASSES>(l, s, series, g, axis, g.species, n[0], moves);
             if (axis == 0 && l.rows_together) {
-                arrive_along_x(l, s, g, step, buffer, low, more, n);
+                arrive_along_x(l, s, g, step, buffer, moves, desk, n);
                 continue;
             }
+            keep_moves(l, g, buffer, g.species, moves, low, more);
+            break;
         }
-        store_moves(l, g, buffer, low, more);
-        return;
     }
+    store_moves(l, g, buffer, low, more);
 }
 
-DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
+DEVICE_SHARED void do_words(const Lattice &l, u32 first, int species, const Pass &pass, const Way &way, Desk &desk) {
     WordGroup g = {};
-    look_around(l, first, pass.arrives, g);
+    g.first = first, g.species = species;
+    look_around(l, way, g);
     Counts n;
     Bits number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
-    UNROLL for (int s = 0; s < N_SPECIES; ++s)
+    const u32 *const own = plane_of(l, l.stayed, g.species) + first;
+    UNROLL for (int s = 0; s < OWN; ++s)
         UNROLL for (int i = 0; i < PLANES; ++i)
-            n[s][i] = load_words(plane_of(l, l.stayed, s, i) + first) & g.there;
-    if (pass.arrives >= 0) {
-        const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
-        const Bits over = crowded(n, arrive(l, g, pass.arrives, pass.buffer, n));
-        if (any_site(over)) settle_crowds(l, s, g, pass.step, pass.arrives, pass.buffer, over, n);
-        if (pass.arrives == 2) end_step(l, g, pass, s, number, n);
-    }
+            n[s][i] = load_words(after(own, l.plane_bytes, s * PLANES + i));
+    const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer);
+    // By one lane: the compiler makes others wait for what all have.
+    const bool asks = pass.arrives == 2 && leads(g) && first_own() == 0;
+    const u64 waits = asks ? read_now(l.work + WAITING_0 + (pass.step & 1)) : 0;
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) n[s][i] &= g.there;
+    if (pass.arrives >= 0) take_in(l, g, pass, number, in, waits != 0, desk, n);
     if (pass.counts) count_words(l, g, n, pass.counts);
-    if (pass.departs >= 0) leave(l, g, pass, number, n);
+    if (pass.departs >= 0) leave(l, g, pass, number, desk, n);
     store_counts(l, g, n);
 }
 
@@ -135,17 +178,21 @@ struct OneBlock {
     i64 number, blocks;
 };
 
-// All words of the slab. Threads of a CPU take words side by side; those of a GPU, far apart.
+// All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
 DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
-    const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS;
-    if (PLANE_LANES == 1) {
-        const i64 end = groups * (block.number + 1) / block.blocks;
-        for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass);
-        return;
-    }
-    const i64 lane = THREAD_ID % PLANE_LANES;
-    for (i64 i = block.number * BLOCK_THREADS + THREAD_ID - lane; i < groups; i += block.blocks * BLOCK_THREADS)
-        do_words(l, (u32)(i + lane), pass);
+    const Way way = way_along(l, pass.arrives);
+#ifdef LANES_SIDE_BY_SIDE
+    SHARED TeamMemory memory[TEAMS];
+    const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
+    const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
+    Desk desk = {memory + team, memory[team].shown, (int)team};
+    for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words; i += each)
+        do_words(l, i + (u32)first_own(), (int)species, pass, way, desk);
+#else
+    const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
+    Desk desk = {};
+    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), 0, pass, way, desk);
+#endif
 }
 
 // Adds to a row of counts [type, species] what waits. Behind it come the numbers of reactions, of particles that
@@ -180,7 +227,7 @@ struct PlaneStepsArguments {
 };
 
 // Whole steps of a lattice that lies on one device. All blocks run at the same time.
-BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
+BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
     const OneBlock block = {BLOCK_ID, BLOCKS};
     u32 arrivals = 0;
@@ -220,7 +267,7 @@ struct PlanePassArguments {
 };
 
 // A pass of a slab, whose neighbours' particles have come.
-BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
+BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
     if (a.arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     do_pass(l, {BLOCK_ID, BLOCKS}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
@@ -233,7 +280,7 @@ struct PlaneCountArguments {
 };
 
 // Counts a lattice between batches of steps.
-BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
+BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
     do_pass(l, {BLOCK_ID, BLOCKS}, {-1, -1, 0, l.step, a.counts});
     count_rest(l, {BLOCK_ID, BLOCKS}, l.step & 1, a.counts);

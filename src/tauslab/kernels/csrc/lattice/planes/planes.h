@@ -3,8 +3,10 @@
 //     stayed   [species, plane, word]          particles that do not move, or all between batches of steps
 //     moved    [2, side, species, plane, word] particles on their way along an axis, from the word in which they were;
 //                                              two buffers by turns
-//     more     [2, word]                       whether planes 2 and above of `moved` are written
+//     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
 //
+// A thread of a CPU has all species of its words. On a GPU a warp has one species of 32 words, and the warps of a team
+// have all: they show each other their counts where sites are crowded or react.
 // Words are numbered [z, y, x / 32]; the last of a row may have fewer sites. A pass takes in what came along an axis,
 // and decides what leaves along the next one; a step is three passes.
 #pragma once
@@ -15,6 +17,9 @@
 // Bits of a count of up to SLOTS particles.
 constexpr int PLANES = SLOTS > 16 ? 6 : SLOTS > 8 ? 5 : 4;
 static_assert(SLOTS == 1 << (PLANES - 1));
+constexpr int OWN = PLANE_LANES > 1 ? 1 : N_SPECIES;  // species that a thread has
+constexpr int TEAM_SIZE = PLANE_LANES > 1 ? 32 * N_SPECIES : 1;  // threads of a team
+constexpr int MORE_SETS = N_SPECIES / OWN;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
 
 enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2 };
@@ -61,9 +66,26 @@ struct PlaneArguments {
     i64 replica;
 };
 
+// Division by a number that is the same for long: n / d = n * factor / 2^shift for all n below 2^31.
+struct Divisor {
+    u32 factor;
+    i32 shift;
+};
+
+DEVICE Divisor divisor_of(u32 d) {
+    const i32 shift = d > 1 ? 63 - leading_zeros(d - 1) : 31;
+    return {(u32)(((1ull << shift) + d - 1) / d), shift};
+}
+
+DEVICE u32 quotient_of(u32 n, const Divisor &by) {
+    return (u32)((u64)n * by.factor >> by.shift);
+}
+
 struct Lattice : PlaneArguments {
     i32 row, plane;  // words along x, and of a plane
     u32 last;        // sites of the last word of a row, less 1
+    u32 plane_bytes, moved_bytes;  // from one plane to the next
+    Divisor by_row, by_ny;
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
     const Lattice *kept;
@@ -71,7 +93,8 @@ struct Lattice : PlaneArguments {
 
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
     const i32 row = (i32)((given.nx + 31) / 32);
-    return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, nullptr};
+    return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, (u32)given.stride * 4,
+            (u32)given.moved_stride * 4, divisor_of((u32)row), divisor_of((u32)given.ny), nullptr};
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -114,7 +137,7 @@ struct WordPlace {
 };
 
 DEVICE WordPlace place_of_word(const Lattice &l, u32 word) {
-    const u32 rows = word / (u32)l.row, z = rows / (u32)l.ny;
+    const u32 rows = quotient_of(word, l.by_row), z = quotient_of(rows, l.by_ny);
     return {(i32)z, (i32)(rows - z * (u32)l.ny), (i32)(word - rows * (u32)l.row)};
 }
 
@@ -142,28 +165,37 @@ DEVICE i32 moved_index(const Lattice &l, u32 word) {
     return (i32)word + (i32)l.below * l.plane;
 }
 
-DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, int axis, int side) {
-    const i32 own = moved_index(l, word);
-    if (axis == 0) {
-        const bool edge = side == MINUS ? at.x == 0 : at.x == l.row - 1;
-        if (edge && face_kind(4) != PERIODIC) return -1;
-        return side == MINUS ? own + (edge ? l.row - 1 : -1) : own - (edge ? l.row - 1 : -1);
-    }
-    if (axis == 1) {
-        const bool edge = side == MINUS ? at.y == 0 : at.y == (i32)l.ny - 1;
-        if (edge && face_kind(2) != PERIODIC) return -1;
-        const i32 by = edge ? -((i32)l.ny - 1) * l.row : l.row;
-        return side == MINUS ? own - by : own + by;
-    }
-    const bool edge = side == MINUS ? at.z == 0 && !l.below : at.z == (i32)l.planes - 1 && !l.above;
-    if (edge && !l.wraps) return -1;
-    const i32 by = edge ? -((i32)l.planes - 1) * l.plane : l.plane;
-    return side == MINUS ? own - by : own + by;
+// How words lie along an axis.
+struct Way {
+    i32 axis;
+    i32 step, extent;      // from one word to the next, and how many there are
+    bool below, above;     // whether there are more beside the slab
+    bool round;            // whether the last is beside the first
+};
+
+DEVICE Way way_along(const Lattice &l, int axis) {
+    Way way = {axis, 1, l.row, false, false, face_kind(4) == PERIODIC};
+    if (axis == 1) way = {axis, l.row, (i32)l.ny, false, false, face_kind(2) == PERIODIC};
+    if (axis == 2) way = {axis, l.plane, (i32)l.planes, l.below != 0, l.above != 0, l.wraps != 0};
+    return way;
+}
+
+DEVICE i32 place_along(const Way &way, const WordPlace &at) {
+    return way.axis == 0 ? at.x : way.axis == 1 ? at.y : at.z;
+}
+
+DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, const Way &way, int side) {
+    const i32 own = moved_index(l, word), place = place_along(way, at);
+    const bool edge = side == MINUS ? place == 0 && !way.below : place == way.extent - 1 && !way.above;
+    const i32 by = side == MINUS ? -way.step : way.step;
+    const i32 beside = own + (edge ? (1 - way.extent) * by : by);
+    return edge && !way.round ? -1 : beside;
 }
 
 // The words that a thread does together.
 struct WordGroup {
     u32 first;                                  // the first of them
+    int species;                                // the thread's first
     Bits there;                                 // ~0 for those that there are
     Bits inside;                                // sites of each
     Bits last;                                  // sites of each, less 1
@@ -188,31 +220,32 @@ DEVICE void look_inside(const Lattice &l, WordPlace at, bool full, WordGroup &g)
     }
 }
 
-DEVICE void look_around(const Lattice &l, u32 first, int axis, WordGroup &g) {
-    g.first = first;
+DEVICE void look_around(const Lattice &l, const Way &way, WordGroup &g) {
+    const u32 first = g.first;
+    const int axis = way.axis;
     WordPlace at = place_of_word(l, first);
     const bool full = first + PLANE_WORDS <= (u32)l.words;
     look_inside(l, at, full, g);
     g.minus_follows = g.plus_follows = false;
-    if (axis < 0) return;
     if (PLANE_WORDS > 1 && axis > 0 && full) {
         // Along an axis at most one of them is the first that goes round, or comes from there.
         const u32 last = first + PLANE_WORDS - 1;
         const WordPlace end = place_of_word(l, last);
         const bool ordered = axis == 2 || at.z == end.z;
-        g.minus[0] = beside_word(l, first, at, axis, MINUS);
-        g.plus[0] = beside_word(l, first, at, axis, PLUS);
+        g.minus[0] = beside_word(l, first, at, way, MINUS);
+        g.plus[0] = beside_word(l, first, at, way, PLUS);
         g.minus_follows = ordered && g.minus[0] >= 0 &&
-                          beside_word(l, last, end, axis, MINUS) == g.minus[0] + PLANE_WORDS - 1;
+                          beside_word(l, last, end, way, MINUS) == g.minus[0] + PLANE_WORDS - 1;
         g.plus_follows = ordered && g.plus[0] >= 0 &&
-                         beside_word(l, last, end, axis, PLUS) == g.plus[0] + PLANE_WORDS - 1;
+                         beside_word(l, last, end, way, PLUS) == g.plus[0] + PLANE_WORDS - 1;
         if (g.minus_follows && g.plus_follows) return;
     }
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
         const u32 word = first + (u32)i;
-        const bool there = word < (u32)l.words;
-        g.minus[i] = there ? beside_word(l, word, at, axis, MINUS) : -1;
-        g.plus[i] = there ? beside_word(l, word, at, axis, PLUS) : -1;
+        const bool comes = axis >= 0 && word < (u32)l.words;
+        const i32 minus = beside_word(l, word, at, way, MINUS), plus = beside_word(l, word, at, way, PLUS);
+        g.minus[i] = comes ? minus : -1;
+        g.plus[i] = comes ? plus : -1;
         if (PLANE_WORDS > 1) next_place(l, at);
     }
 }
@@ -225,16 +258,23 @@ DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
     return bits;
 }
 
-DEVICE u32 *plane_of(const Lattice &l, u32 *base, int species, int plane) {
-    return base + (species * PLANES + plane) * l.stride;
+// A plane of so many after one, where planes are so many bytes apart: one instruction.
+template <class T>
+DEVICE T *after(T *plane, u32 bytes, int number) {
+    return (T *)((char *)plane + (u64)bytes * (u32)number);
 }
 
-DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int plane) {
-    return l.moved + (((buffer * 2 + side) * N_SPECIES + species) * PLANES + plane) * l.moved_stride;
+DEVICE u32 *plane_of(const Lattice &l, u32 *base, int species, int plane = 0) {
+    return after(base, l.plane_bytes, species * PLANES + plane);
 }
 
-DEVICE u32 *more_of(const Lattice &l, int buffer) {
-    return l.more + buffer * l.moved_stride;
+DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int plane = 0) {
+    return after(l.moved, l.moved_bytes, ((buffer * 2 + side) * N_SPECIES + species) * PLANES + plane);
+}
+
+// Flags of a species.
+DEVICE u32 *more_of(const Lattice &l, int buffer, int species) {
+    return after(l.more, l.moved_bytes, buffer * MORE_SETS + species / OWN);
 }
 
 // ---------------------------------------------------------------- numbers in planes
@@ -245,6 +285,11 @@ DEVICE Bits beyond(const Bits (&n)[PLANES], int level) {
     UNROLL for (int i = 0; i < PLANES; ++i) found =
         (level + 1) >> i & 1 ? n[i] & found : n[i] | found;
     return found;
+}
+
+// Sites with more particles than planes hold get more than SLOTS, so that `crowded` finds them.
+DEVICE void saturate(Bits (&n)[PLANES], Bits sites) {
+    n[0] |= sites, n[PLANES - 1] |= sites;
 }
 
 // Adds a bit of weight 2^FIRST to each count; returns the carry.
@@ -290,50 +335,197 @@ DEVICE Bits join_low(Bits (&n)[PLANES], const Bits (&a)[LOW_PLANES], const Bits 
     return count_up<3>(n, majority(plane_2, c1, c2));
 }
 
+typedef Bits Counts[OWN][PLANES];
+
+// ---------------------------------------------------------------- counts of all species
+
+#ifdef LANES_SIDE_BY_SIDE
+// What the warps of a team show each other, in the block's memory.
+constexpr int DRAWN_TOGETHER = N_CAUSES ? N_SPECIES : 0;  // blocks of random bits, one by each warp
+struct Shown {
+    u32 counts[N_SPECIES][PLANES][32];
+    u32 note;
+};
+struct TeamMemory {
+    Shown shown[2];  // by turns, so that what some still read is not written by those ahead
+    u32 drawn[DRAWN_TOGETHER + 1][4][32];
+    u32 n_listed;
+    u16 listed[N_CAUSES ? 1024 : 1];  // sites, 32 * word + place
+};
+struct Desk {
+    TeamMemory *team;
+    Shown *shown;
+    int number;  // of the team in the block
+};
+DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
+    return desk.shown->counts[species][plane][word];
+}
+// The thread's words, of those that it does together with others.
+DEVICE int first_own() {
+    return THREAD_ID % 32;
+}
+DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
+    return desk.shown->counts[species][plane][THREAD_ID % 32];
+}
+DEVICE u32 &note_of(Desk &desk) {
+    return desk.shown->note;
+}
+template <int TEAM>
+DEVICE void meet_in(int team) {
+    if constexpr (TEAM == TEAMS - 1)
+        BARRIER_OF(1 + TEAM, TEAM_SIZE);
+    else if (team == TEAM)
+        BARRIER_OF(1 + TEAM, TEAM_SIZE);
+    else
+        meet_in<TEAM + 1>(team);
+}
+// Waits for the others of the team.
+DEVICE void meet(const Desk &desk) {
+    if (N_SPECIES == 1)
+        LANES_BARRIER(32);
+    else
+        meet_in<0>(desk.number);
+}
+// Lists sites, for all threads of the team; those of a warp call it.
+DEVICE void list_sites(Bits sites, Desk &desk) {
+    u32 end = (u32)popc(sites);
+    const u32 count = end;
+    UNROLL for (int distance = 1; distance < 32; distance *= 2) {
+        const u32 before = LANES_READ(32, end, (first_own() - distance) & 31);
+        if (first_own() >= distance) end += before;
+    }
+    if (first_own() == 31) desk.team->n_listed = end;
+    u16 *next = desk.team->listed + end - count;
+    NO_UNROLL for (; sites; sites &= sites - 1) *next++ = (u16)(32 * first_own() + lowest_bit(sites));
+}
+// Calls `work` with the word, counted from the first of those that go together, and the place of each.
+template <class Work>
+DEVICE void each_listed(const Desk &desk, const Work &work) {
+    NO_UNROLL for (u32 i = (u32)(THREAD_ID % TEAM_SIZE); i < desk.team->n_listed; i += TEAM_SIZE)
+        work(desk.team->listed[i] / 32, (u32)desk.team->listed[i] % 32);
+}
+DEVICE bool any_listed(const Desk &desk) {
+    return desk.team->n_listed != 0;
+}
+// Before the next is shown.
+DEVICE void next_desk(Desk &desk) {
+    desk.shown = desk.team->shown + (desk.shown == desk.team->shown);
+}
+// Shows the thread's counts; `note` is the first warp's.
+DEVICE void show(const WordGroup &g, Counts &n, u32 note, Desk &desk) {
+    UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species, i, first_own()) = n[0][i];
+    if (g.species == 0 && THREAD_ID % 32 == 0) desk.shown->note = note;
+    meet(desk);
+}
+DEVICE void take_back(const WordGroup &g, const Desk &desk, Counts &n) {
+    UNROLL for (int i = 0; i < PLANES; ++i) n[0][i] = shown_bits(desk, g.species, i);
+}
+// Random bits for `drawn_before`, to be shown.
+DEVICE void draw_for_all(const WordGroup &g, const Draw &drawn, Desk &desk) {
+    UNROLL for (int i = 0; i < 4; ++i) desk.team->drawn[g.species][i][THREAD_ID % 32] = drawn.x[i];
+}
+DEVICE Bits drawn_before(const Desk &desk, int word) {
+    return desk.team->drawn[word / 4][word % 4][THREAD_ID % 32];
+}
+#else
+constexpr int DRAWN_TOGETHER = 0;
+struct Desk {
+    Bits (*counts)[PLANES];
+    Bits listed;
+    u32 note;
+};
+DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
+    return word_of(desk.counts[species][plane], word);
+}
+DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
+    return desk.counts[species][plane];
+}
+DEVICE u32 &note_of(Desk &desk) {
+    return desk.note;
+}
+DEVICE int first_own() {
+    return 0;
+}
+DEVICE void list_sites(Bits sites, Desk &desk) {
+    desk.listed = sites;
+}
+template <class Work>
+DEVICE void each_listed(const Desk &desk, const Work &work) {
+    Bits listed = desk.listed;
+    for (int i = 0; i < PLANE_WORDS; ++i)
+        for (u32 sites = word_of(listed, i); sites; sites &= sites - 1) work(i, (u32)lowest_bit(sites));
+}
+DEVICE bool any_listed(const Desk &desk) {
+    return any_site(desk.listed);
+}
+DEVICE void meet(const Desk &) {}
+DEVICE void next_desk(Desk &) {}
+DEVICE void draw_for_all(const WordGroup &, const Draw &, Desk &) {}
+DEVICE Bits drawn_before(const Desk &, int) {
+    return Bits{};
+}
+DEVICE void show(const WordGroup &, Counts &n, u32 note, Desk &desk) {
+    desk = {n, Bits{}, note};
+}
+DEVICE void take_back(const WordGroup &, const Desk &, Counts &) {}
+#endif
+
+// Whether a thread does what one of its team has to.
+DEVICE bool leads(const WordGroup &g) {
+    return OWN == N_SPECIES || g.species == 0;
+}
+
+DEVICE Bits beyond(const Desk &desk, int species, int level) {
+    Bits n[PLANES];
+    UNROLL for (int i = 0; i < PLANES; ++i) n[i] = shown_bits(desk, species, i);
+    return beyond(n, level);
+}
+
 // Number of a species at a site.
-DEVICE u32 count_at(Bits (&n)[PLANES], int word, u32 place) {
+DEVICE u32 count_at(Desk &desk, int species, int word, u32 place) {
     u32 count = 0;
-    UNROLL for (int i = 0; i < PLANES; ++i) count |= (word_of(n[i], word) >> place & 1) << i;
+    UNROLL for (int i = 0; i < PLANES; ++i) count |= (shown_word(desk, species, i, word) >> place & 1) << i;
     return count;
 }
 
-DEVICE void set_count(Bits (&n)[PLANES], int word, u32 place, u32 count) {
-    UNROLL for (int i = 0; i < PLANES; ++i)
-        word_of(n[i], word) = (word_of(n[i], word) & ~(1u << place)) | (count >> i & 1) << place;
+// Others of the team may change other sites of the word meanwhile.
+DEVICE void set_count(Desk &desk, int species, int word, u32 place, u32 count) {
+    NO_UNROLL for (int i = 0; i < PLANES; ++i) {
+        u32 &cell = shown_word(desk, species, i, word);
+        const u32 change = ((cell >> place ^ count >> i) & 1) << place;
+        if (change) flip_in_block(&cell, change);
+    }
 }
 
-typedef Bits Counts[N_SPECIES][PLANES];
-
-DEVICE void counts_at(Counts &n, int word, u32 place, u32 *counts) {
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) counts[s] = count_at(n[s], word, place);
+DEVICE void counts_at(Desk &desk, int word, u32 place, u32 *counts) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) counts[s] = count_at(desk, s, word, place);
 }
 
-DEVICE void set_counts(Counts &n, int word, u32 place, const u32 *counts) {
-    UNROLL for (int s = 0; s < N_SPECIES; ++s) set_count(n[s], word, place, counts[s]);
+DEVICE void set_counts(Desk &desk, int word, u32 place, const u32 *counts) {
+    NO_UNROLL for (int s = 0; s < N_SPECIES; ++s) set_count(desk, s, word, place, counts[s]);
 }
 
-// Sites of more than SLOTS particles, where `carry` has those that planes do not hold.
-DEVICE Bits crowded(const Counts &n, Bits carry) {
-    Bits total[PLANES];
-    UNROLL for (int i = 0; i < PLANES; ++i) total[i] = n[0][i];
+// Sites of more than SLOTS particles.
+DEVICE Bits crowded(const Desk &desk) {
+    Bits total[PLANES], carry = {}, lower = {};
+    UNROLL for (int i = 0; i < PLANES; ++i) total[i] = shown_bits(desk, 0, i);
     UNROLL for (int s = 1; s < N_SPECIES; ++s) {
         Bits c = {};
         UNROLL for (int i = 0; i < PLANES; ++i) {
-            const Bits next = majority(total[i], n[s][i], c);
-            total[i] = parity(total[i], n[s][i], c);
+            const Bits bit = shown_bits(desk, s, i), next = majority(total[i], bit, c);
+            total[i] = parity(total[i], bit, c);
             c = next;
         }
         carry |= c;
     }
-    Bits lower = {};
     UNROLL for (int i = 0; i < PLANES - 1; ++i) lower |= total[i];
     return carry | (total[PLANES - 1] & lower);
 }
 
 // ---------------------------------------------------------------- particles that wait
 
-// Puts a particle on the list of a word, which no other thread changes meanwhile. If the list is full, the batch of
-// steps is void: LIST_FULL makes the host repeat it with a longer list.
+// Puts a particle on the list of a word. If the list is full, the batch of steps is void: LIST_FULL makes the host
+// repeat it with a longer list.
 DEVICE_SELDOM void add_waiting(const Lattice &l, u64 list, u32 word, u64 site, u64 age, u32 particle) {
     const u64 place = atomic_add(l.work + WAITING_0 + list, 1);
     if (place >= (u64)l.capacity) {
@@ -341,8 +533,9 @@ DEVICE_SELDOM void add_waiting(const Lattice &l, u64 list, u32 word, u64 site, u
         return;
     }
     i32 *const head = l.heads + (i64)list * l.stride + word;
-    l.waiting[(i64)list * l.capacity + (i64)place] = {site, age, particle, *head};
-    *head = (i32)place;
+    i32 next = *head;
+    for (i32 seen; (seen = atomic_compare_exchange(head, next, (i32)place)) != next;) next = seen;
+    l.waiting[(i64)list * l.capacity + (i64)place] = {site, age, particle, next};
 }
 
 // The entry of a word that comes first by site and age, not before the given ones; -1: none.
@@ -360,7 +553,7 @@ DEVICE i32 first_waiting(const Waiting *list, i32 head, u64 site, u64 age) {
 }
 
 // Puts particles that wait in sites of a word into free slots, oldest first; the others wait another step.
-DEVICE void place_waiting(const Lattice &l, u64 step, u32 word, int at, Counts &n) {
+DEVICE void place_waiting(const Lattice &l, u64 step, u32 word, int at, Desk &desk) {
     const i32 head = l.heads[(step & 1) * l.stride + word];
     if (head < 0) return;
     l.heads[(step & 1) * l.stride + word] = -1;
@@ -372,14 +565,12 @@ DEVICE void place_waiting(const Lattice &l, u64 step, u32 word, int at, Counts &
         site = entry.site, age = entry.age + 1;
         const u32 place = (u32)(site - first);
         u32 held = 0;
-        UNROLL for (int s = 0; s < N_SPECIES; ++s) held += count_at(n[s], at, place);
+        UNROLL for (int s = 0; s < N_SPECIES; ++s) held += count_at(desk, s, at, place);
         if (held == SLOTS) {
             add_waiting(*l.kept, (step + 1) & 1, word, site, entry.age, entry.particle);
             continue;
         }
-        UNROLL for (int s = 0; s < N_SPECIES; ++s) {
-            if ((u32)s + 1 == entry.particle)
-                set_count(n[s], at, place, count_at(n[s], at, place) + 1);
-        }
+        const int species = (int)entry.particle - 1;
+        set_count(desk, species, at, place, count_at(desk, species, at, place) + 1);
     }
 }

@@ -12,6 +12,7 @@
 #include "lattice/planes/planes.h"
 
 enum SiteClass { SINGLE = 0, FEW = 1 };
+constexpr int MOST_IN_TEXT = 16;  // reactions
 constexpr u32 MOST_EVENTS = (1u << 6) + (1u << 18);  // as in slots
 
 DEVICE u32 site_address(u32 purpose, u32 place, u32 number) {
@@ -77,47 +78,77 @@ DEVICE bool is_below(u64 u, double p) {
     return p >= 1.0 || u < (u64)(p * 0x1p64);
 }
 
-// A candidate of probability 2^-k: its reactions. Whether there were some.
-DEVICE_SELDOM bool react_at(const Lattice &l, StepDraws s, SiteOf at, int type, u32 *counts) {
-    u32 most = 0, spilled = 0;
-    for (int i = 0; i < N_SPECIES; ++i) most = counts[i] > most ? counts[i] : most;
+// The sum of all propensities, where few reactions are text.
+DEVICE double all_propensities(const Lattice &l, int type, const u32 (&counts)[N_SPECIES]) {
+    i32 chosen;
+    if (N_REACTIONS > MOST_IN_TEXT) return sum_of_propensities(l, type, counts, 1e300, chosen);
+    double sum = 0;
+    UNROLL for (int r = 0; r < (N_REACTIONS > MOST_IN_TEXT ? 0 : N_REACTIONS); ++r) {
+        const int a = first_reactant(r), b = second_reactant(r);
+        const u32 n = counts[a < 0 ? 0 : a], m = counts[b < 0 ? 0 : b];
+        sum += l.chances[r * N_TYPES + type] * (double)(a < 0 ? 1 : b < 0 ? n : a == b ? n * (n - 1) / 2 : n * m);
+    }
+    return sum;
+}
+
+// Of a candidate of probability 2^-k, in which x is the sum of the propensities.
+struct Candidate {
+    double scale, x;  // 2^-k
+    Philox4 drawn;
+};
+
+// Whether a candidate may react: 1 - exp(-x) is below x, which is enough for most.
+DEVICE bool may_react(const Lattice &l, const StepDraws &s, const SiteOf &at, int type,
+                      const u32 (&counts)[N_SPECIES], Candidate &c) {
+    u32 most = 0;
+    UNROLL for (int i = 0; i < N_SPECIES; ++i) most = counts[i] > most ? counts[i] : most;
     const i32 k = most > 3 ? 0 : l.thinning[2 * type + (most > 1 ? FEW : SINGLE)];
+    c.scale = from_bits((u64)(1023 - k) << 52);
+    c.x = all_propensities(l, type, counts);
+    if (!(c.x > 0)) return false;
+    c.drawn = draw_of_site(s, word_number(l, at.word), site_address(SITE_REACTION, at.place, 0));
+    return (double)(joined(c.drawn.x0, c.drawn.x1) >> 11) * 0x1p-53 * c.scale <= c.x * 1.000001;
+}
+
+enum Outcome : u32 { NOTHING = 0, REACTED = 1, REACTED_AND_SPILLED = 2 };
+
+// The reactions of a candidate.
+DEVICE_SELDOM Outcome react_at(const Lattice &l, StepDraws s, SiteOf at, int type, const Candidate &c, u32 *counts) {
+    u32 spilled = 0;
     i32 chosen = -1;
-    double x = sum_of_propensities(l, type, counts, 1e300, chosen);
-    if (!(x > 0)) return false;
+    double x = c.x;
+    const double scale = c.scale;
     const u32 word = word_number(l, at.word);
-    Philox4 drawn = draw_of_site(s, word, site_address(SITE_REACTION, at.place, 0));
+    Philox4 drawn = c.drawn;
     u64 u = joined(drawn.x0, drawn.x1);
-    const double scale = from_bits((u64)(1023 - k) << 52);  // 2^-k
-    // 1 - exp(-x) is below x: for most candidates that is enough.
-    if ((double)(u >> 11) * 0x1p-53 * scale > x * 1.000001) return false;
-    if (!is_below(u, -tl_expm1(-x) / scale)) return false;
+    if (!is_below(u, -tl_expm1(-x) / scale)) return NOTHING;
     double left = 1.0, among = (double)(u >> 11) * 0x1p-53 * scale;
     for (u32 event = 1;; ++event) {
         sum_of_propensities(l, type, counts, unit_half_open(drawn.x2, drawn.x3) * x, chosen);
         fire(l, at, chosen, counts, spilled);
         left -= tl_exponential(1.0 - among) / x;
         x = sum_of_propensities(l, type, counts, 1e300, chosen);
-        if (!(x * left > 0)) return true;
+        const Outcome so_far = spilled ? REACTED_AND_SPILLED : REACTED;
+        if (!(x * left > 0)) return so_far;
         drawn = draw_of_site(s, word, site_address(SITE_REACTION, at.place, event));
         u = joined(drawn.x0, drawn.x1);
-        if (!is_below(u, -tl_expm1(-(x * left)))) return true;
+        if (!is_below(u, -tl_expm1(-(x * left)))) return so_far;
         if (event == MOST_EVENTS || spilled + (u32)MOST_PRODUCTS > MOST_SPILLED) {
             atomic_add(l.work + TRUNCATED, 1);
-            return true;
+            return so_far;
         }
         among = (double)(u >> 11) * 0x1p-53;
     }
 }
 
 // Sites of each type that have the reactants of something.
-DEVICE void find_active(const Lattice &l, const WordGroup &g, Counts &n, Bits (&active)[N_TYPES]) {
+DEVICE void find_active(const Lattice &l, const WordGroup &g, const Desk &desk, Bits (&active)[N_TYPES]) {
     UNROLL for (int t = 0; t < N_TYPES; ++t) active[t] = Bits{};
     UNROLL for (int c = 0; c < N_CAUSES; ++c) {
         Bits present = g.inside;
         if (cause_first(c) >= 0) {
-            present = beyond(n[cause_first(c) < 0 ? 0 : cause_first(c)], cause_first(c) == cause_second(c));
-            if (cause_second(c) >= 0) present &= beyond(n[cause_second(c) < 0 ? 0 : cause_second(c)], 0);
+            present = beyond(desk, cause_first(c) < 0 ? 0 : cause_first(c), cause_first(c) == cause_second(c));
+            if (cause_second(c) >= 0) present &= beyond(desk, cause_second(c) < 0 ? 0 : cause_second(c), 0);
         }
         const u32 types = l.cause_types[c];
         UNROLL for (int t = 0; t < N_TYPES; ++t) active[t] |= present & all_or_none(types >> t & 1);
@@ -128,12 +159,12 @@ DEVICE void find_active(const Lattice &l, const WordGroup &g, Counts &n, Bits (&
 }
 
 // Sites that are candidates.
-DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, Counts &n,
+DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const Desk &desk,
                        const Bits (&active)[N_TYPES]) {
     Bits of_class[2], some, few = {}, many = {}, open, rest = {};
     UNROLL for (int k = 0; k < N_SPECIES; ++k) {
-        few |= n[k][1];
-        UNROLL for (int i = 2; i < PLANES; ++i) many |= n[k][i];
+        few |= shown_bits(desk, k, 1);
+        UNROLL for (int i = 2; i < PLANES; ++i) many |= shown_bits(desk, k, i);
     }
     of_class[SINGLE] = ~(few | many), of_class[FEW] = few & ~many;
     UNROLL for (int t = 0; t < N_TYPES; ++t) rest |= active[t];
@@ -144,6 +175,10 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &s
     i32 words = 0;
     NO_UNROLL for (int e = 0; e < 2 * N_TYPES && any_site(rest & all); ++e) {
         NO_UNROLL for (; words < l.thinned[3 * e]; ++words) {
+            if (words < 4 * DRAWN_TOGETHER) {
+                all &= drawn_before(desk, words);
+                continue;
+            }
             if (words % 4 == 0)
                 drawn = draw_of_words(s, series, plane_address(CANDIDATES, (u32)words / 4));
             UNROLL for (int i = 0; i < 4; ++i) if (words % 4 == i) all &= drawn.x[i];
@@ -157,23 +192,29 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &s
     return open;
 }
 
-// The reactions of a pass, and then particles that waited.
-DEVICE void react(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, u64 step,
-                  Counts &n) {
+DEVICE void find_candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
+                            Desk &desk) {
     if (N_CAUSES == 0) return;
     Bits active[N_TYPES];
-    find_active(l, g, n, active);
-    Bits open = candidates(l, s, series, n, active);
-    if (!any_site(open)) return;
-    NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
-        for (u32 sites = word_of(open, i); sites; sites &= sites - 1) {
-            const u32 place = (u32)lowest_bit(sites);
-            int type = 0;
-            UNROLL for (int t = 1; t < N_TYPES; ++t) type = word_of(active[t], i) >> place & 1 ? t : type;
-            u32 counts[N_SPECIES];
-            counts_at(n, i, place, counts);
-            const SiteOf at = {g.first + (u32)i, place, step};
-            if (react_at(*l.kept, s, at, type, counts)) set_counts(n, i, place, counts);
-        }
-    }
+    find_active(l, g, desk, active);
+    list_sites(candidates(l, s, series, desk, active), desk);
+}
+
+// The reactions of a pass.
+DEVICE void react(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, Desk &desk) {
+    each_listed(desk, [&](int word, u32 place) {
+        const SiteOf at = {g.first - (u32)first_own() + (u32)word, place, step};
+        int type = 0;
+        UNROLL for (int t = 1; t < N_TYPES; ++t)
+            type = l.type_sites[t * l.stride + at.word] >> place & 1 ? t : type;
+        u32 counts[N_SPECIES];
+        counts_at(desk, word, place, counts);
+        Candidate found;
+        if (!may_react(l, s, at, type, counts, found)) return;
+        u32 after[N_SPECIES];
+        UNROLL for (int k = 0; k < N_SPECIES; ++k) after[k] = counts[k];
+        const Outcome outcome = react_at(*l.kept, s, at, type, found, after);
+        if (outcome != NOTHING) set_counts(desk, word, place, after);
+        if (outcome == REACTED_AND_SPILLED) or_in_block(&note_of(desk), 1);
+    });
 }
