@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import importlib.util
@@ -95,6 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only what needs no compiler and no MPI")
 
 
+@functools.cache
 def _needs_of(path: Path) -> set[str]:
     """What all tests of a file or a folder need."""
     inside = path.relative_to(DATA.parent) if path.is_relative_to(DATA.parent) else Path()
@@ -107,6 +109,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.option.quick and _needs_of(collection_path) else None
 
 
+@functools.cache
 def _turn(path: Path) -> int:
     """Whether a file comes early."""
     inside = path.relative_to(DATA.parent) if path.is_relative_to(DATA.parent) else Path()

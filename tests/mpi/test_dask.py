@@ -41,6 +41,7 @@ def test_ranks_and_workers_give_a_sweep_the_same_bits(same_ranks, tmp_path):
     assert "mpirun or srun started 2 ranks: start one process" in done.stderr
 
 
+@pytest.mark.validate
 @NEEDS_DASK
 def test_ranks_and_workers_take_what_one_pilot_chose(same_ranks, tmp_path):
     """Of a cycle with so many molecules that propensities hardly change."""

@@ -17,6 +17,7 @@ from lattice_factory import (
     lowered,
     state_of,
 )
+from sampling import ordinary
 
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.planes import missing_in_planes
@@ -25,9 +26,9 @@ from tauslab.kernels.lattice.planes_engine import PlanesEngine
 Z_LIMIT = 4.4  # two-sided 1.1e-5
 
 
-@pytest.fixture(params=[LatticeEngine, PlanesEngine], autouse=True)
+@pytest.fixture(params=ordinary([LatticeEngine, PlanesEngine], LatticeEngine), autouse=True)
 def kind(request, monkeypatch):
-    """The engine of a test."""
+    """The engine of a test; kernels/lattice/test_planes.py holds planes against slots."""
     monkeypatch.setattr(started, "kind", request.param, raising=False)
 
 

@@ -35,13 +35,13 @@ P_SMALLEST = 1e-5  # of 13 tests of each selector: a false alarm in one of 1,900
 @pytest.mark.parametrize(("team", "order"), ordinary(WAYS, (128, -1)))
 @pytest.mark.parametrize("selector", ordinary(OF_TABLES, "pdm", "rssa"))
 def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
-    times = [0.0, 0.2, 0.4, 0.7]
+    times = [0.0, 0.2, 0.4]
     cpu = get_backend("cpu", BackendOptions(threads=1))
-    expected = simulate(cpu, crowd(), times, 4, selector)
+    expected = simulate(cpu, crowd(), times, 3, selector)
     assert not expected[3].any()
-    assert expected[4][0] > 150
+    assert expected[4][0] > 80
     device = EmulatedBackend(tmp_path, max(32, team), order)
-    found = simulate(device, crowd(), times, 4, selector, team)
+    found = simulate(device, crowd(), times, 3, selector, team)
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend
 from engine_runs import compiler, simulate
+from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.exact.ssa import UnrolledSsa
@@ -30,8 +31,14 @@ def switching() -> Network:
 
 
 @compiler
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize("n", [LANES, 3 * LANES + 5])
+@pytest.mark.parametrize(
+    ("n", "order"),
+    ordinary(
+        [(n, order) for n in (LANES, 3 * LANES + 5) for order in (1, -1)],
+        (LANES, -1),
+        (3 * LANES + 5, 1),
+    ),
+)
 def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, order):
     times, queues = np.linspace(0, 10, 21), []
     scratch = UnrolledSsa.scratch

@@ -56,8 +56,14 @@ WAYS = [(team, order) for team in (8, 32, 128) for order in (1, -1)]
 
 
 @compiler
-@pytest.mark.parametrize(("team", "order"), ordinary(WAYS, (8, 1), (128, -1)))
-@pytest.mark.parametrize("selector", ordinary(SELECTORS_OF_TABLES, "pdm", "rssa"))
+@pytest.mark.parametrize(
+    ("selector", "team", "order"),
+    ordinary(
+        [(selector, *way) for selector in SELECTORS_OF_TABLES for way in WAYS],
+        ("pdm", 128, -1),
+        ("rssa", 8, 1),
+    ),
+)
 def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
     times = [0.0, 0.3, 0.5]
     cpu = get_backend("cpu", BackendOptions(threads=1))

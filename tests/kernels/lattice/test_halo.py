@@ -70,17 +70,18 @@ def same(states, expected):
     assert {s.step for s in states} == {STEPS}
 
 
+CUTS = [("crowded", 2, 1, 2), ("crowded", 3, 3, 1), ("held", 3, 1, 1), ("typed periodic", 2, 2, 2),
+        ("sparse", 4, 1, 1), ("sparse", 3, 2, 1)]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("name", "size", "depth", "threads"),
-    [("crowded", 2, 1, 2), ("crowded", 3, 3, 1), ("held", 3, 1, 1), ("typed periodic", 2, 2, 2),
-     pytest.param("sparse", 4, 1, 1, marks=pytest.mark.validate), ("sparse", 3, 2, 1)],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    ("record", "early"),
+    ("name", "size", "depth", "threads", "record", "early"),
     ordinary(
-        [(False, False), (False, True), (True, False), (True, True)], (False, False), (True, True)
+        [(*cut, record, early) for cut in CUTS
+         for record in (False, True) for early in (False, True)],
+        *((*cut, number % 2 == 0, number % 2 == 0) for number, cut in enumerate(CUTS)),
     ),
-)
+)  # fmt: skip
 def test_a_cut_changes_nothing(name, size, depth, threads, record, early):
     options = HaloOptions(transport="peer", depth=depth, record=record, early=early)
     found = on_threads(size, lambda comm: advanced(comm, name, options, threads))

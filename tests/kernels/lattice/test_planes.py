@@ -161,7 +161,7 @@ def test_reactions_are_those_of_slots(cpu, frequent):
     for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
         engine.load_start()
         state, rows = engine.save(), []
-        for seed in range(400):
+        for seed in range(200):
             engine.seed = seed
             engine.load(state)
             samples = engine.run_sampled([1, 4])
@@ -233,7 +233,7 @@ def test_particles_wait_as_often_as_in_slots(cpu):
     for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
         engine.load_start()
         state, rows = engine.save(), []
-        for seed in range(150):
+        for seed in range(60):
             engine.seed = seed
             engine.load(state)
             samples = engine.run_sampled([5, 6])

@@ -10,6 +10,7 @@ from emulation import EmulatedBackend
 from engine_runs import compiler, leap, lowered, recording
 from hypothesis import given
 from hypothesis import strategies as st
+from sampling import ordinary
 
 from tauslab.cli.bench import michaelis_menten, schlogl
 from tauslab.kernels.backends.base import BackendOptions
@@ -25,15 +26,24 @@ TIMES = [0.0, 0.5, 2.0, 6.0]
 
 
 @compiler
-@pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize(
-    ("model", "n", "trajectories"),
-    [
-        (schlogl, 300, 0),
-        (schlogl, 64, 64),
-        (michaelis_menten, 700, 700),
-        (schlogl, 12, 12),
-    ],
+    ("model", "n", "trajectories", "order"),
+    ordinary(
+        [
+            (*case, order)
+            for case in (
+                (schlogl, 300, 0),
+                (schlogl, 64, 64),
+                (michaelis_menten, 700, 700),
+                (schlogl, 12, 12),
+            )
+            for order in (1, -1)
+        ],
+        (schlogl, 300, 0, 1),
+        (schlogl, 64, 64, -1),
+        (michaelis_menten, 700, 700, -1),
+        (schlogl, 12, 12, 1),
+    ),
 )
 def test_warps_give_the_numbers_of_a_thread(
     tmp_path, monkeypatch, model, n, trajectories, order

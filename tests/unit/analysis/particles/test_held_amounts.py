@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 
@@ -31,18 +32,17 @@ def means(particles):
     return [particles.mean(name) for name in NAMES]
 
 
-@pytest.mark.parametrize("method", ["ssa", "tau"])
-@pytest.mark.parametrize("events", [False, True])
+CHANGES = ((0.5, 4), (3, HALF), (3, 0.5), (0.5, 1.5), (3, 5), (HALF, 2))
+WAYS = [(i, events, method) for i in range(len(CHANGES)) for events in (False, True)
+        for method in ("ssa", "tau")]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (0.5, 4),
-        (3, HALF),
-        *(pytest.param(*pair, marks=pytest.mark.validate)
-          for pair in ((3, 0.5), (0.5, 1.5), (3, 5), (HALF, 2))),
-    ],
-)  # fmt: skip
-def test_a_value_set_on_the_way_holds_from_then_on(before, after, events, method):
+    ("change", "events", "method"),
+    ordinary(WAYS, (0, False, "ssa"), (0, True, "tau"), (1, True, "ssa"), (1, False, "tau")),
+)
+def test_a_value_set_on_the_way_holds_from_then_on(change, events, method):
+    before, after = CHANGES[change]
     with ts.Ensemble(
         made(events=events), N, seed=1, method=method, device="cpu", parameters={"E": before}
     ) as particles:

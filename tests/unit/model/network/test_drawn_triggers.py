@@ -12,7 +12,7 @@ from timed_triggers import differences, drawn, table_differences
 
 
 @settings(
-    max_examples=10, derandomize=True, deadline=None, database=None,
+    max_examples=6, derandomize=True, deadline=None, database=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(st.randoms(use_true_random=False))

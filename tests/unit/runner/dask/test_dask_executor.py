@@ -91,7 +91,7 @@ def blocks_done(path):
 @needs_dask
 def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
     """Killed when some blocks are on disk and most are not."""
-    options = RUN | {"t_end": 10.0, "n": 2400, "block": 8}
+    options = RUN | {"t_end": 5.0, "n": 2400, "block": 8}
     path, killed = tmp_path / "dask.h5", []
 
     def kill():
@@ -121,9 +121,9 @@ def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
 
     path = tmp_path / "out.h5"
     chosen = {"executor": ts.Dask(client), "output": path}
-    options = RUN | {"t_end": 10.0, "n": 1200, "block": 20, "record": "statistics"}
+    options = RUN | {"t_end": 2.0, "n": 1200, "block": 20, "record": "statistics"}
     stopping = Options(
-        sample_times(None, 10.0, 6), seed=5, device="cpu", n=1200, block=20,
+        sample_times(None, 2.0, 6), seed=5, device="cpu", n=1200, block=20,
         record=Record.parse("statistics"), output=path, quiet=True,
         dask=dask_options.dask_options("dask", client, None),
     )  # fmt: skip

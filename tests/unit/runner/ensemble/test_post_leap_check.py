@@ -53,11 +53,11 @@ def test_counts_never_fall_below_zero(leap):
         net.add_reaction(f"X{i} ->", rate=1.0)
     for i in range(6):
         net.add_reaction(f"X{i} + X{(i + 1) % 6} ->", rate=0.01)
-    result = leap(net, n=5000, times=np.linspace(0, 2, 11), epsilon=0.2)
+    result = leap(net, n=1500, times=np.linspace(0, 2, 11), epsilon=0.2)
     assert (result.counts() >= 0).all()
     assert (result.status == 0).all()
-    assert rejected(result) > 5000
-    assert work(result)["leaps"] > 5000
+    assert rejected(result) > 1500
+    assert work(result)["leaps"] > 1500
 
 
 def test_feeds_limit_nothing(leap):
@@ -111,7 +111,7 @@ BITS = {
 
 
 @pytest.mark.parametrize(
-    ("model", "checked"), ordinary(BITS, *(one for one in BITS if one != ("ras_camp_pka", False)))
+    ("model", "checked"), ordinary(BITS, *(one for one in BITS if one[0] == "schlogl"))
 )
 def test_bits_are_those_of_every_device(leap, model, checked):
     result = leap(SBML / f"{model}.xml", n=30, t_end=1.0, points=3, epsilon=0.1, checked=checked)

@@ -75,7 +75,7 @@ def check_means(job, result, done):
     np.testing.assert_array_equal(found, wanted)
 
 
-@strides(11)  # which 2 and 3 do not divide: all kinds of attempts below are met
+@strides(17)  # which 2 and 3 do not divide: all kinds of attempts below are met
 @pytest.mark.parametrize(
     ("ranks", "parts", "record"),
     ordinary(
@@ -123,7 +123,7 @@ def test_killed_twice(tmp_path):
         assert contents(path) == expected
 
 
-@strides(8)
+@strides(13)
 @pytest.mark.parametrize("record", CRASH_JOBS)
 @pytest.mark.parametrize("ranks", ordinary([1, 2], 2))
 def test_power_lost(tmp_path, record, ranks, stride):
