@@ -66,40 +66,38 @@ def _require_flag(what: str, value: object) -> None:
 
 
 class Network(NetworkData):
-    """Species, parameters, rules and reactions; built by a reader or by hand.
+    """A well-stirred model: species, parameters, rules, reactions and events.
 
-    Two networks are equal if they describe the same process, wherever they were read.  Expressions
-    are numbers or texts such as ``"vmax * X / (km + X)"``; docs/model-toml.md lists what they may
-    hold.  A species in one always means its number of molecules.
+    Expressions are numbers or texts such as ``"vmax * X / (km + X)"`` (docs/model-toml.md), in
+    which a species is its number of molecules.  Two networks are equal if they describe the same
+    process.
 
     Parameters
     ----------
     name
-        What messages and results call the model.
+        Name of the model in messages and results.
     species, parameters, reactions, rules
-        By name, in the order that the methods below added them; `reactions` is a list.
+        By name, in the order in which they were added; `reactions` is a list.
     rates
-        Bare equations dx/dt = ... of species, for ``ode`` alone: reactions do not change such a
-        species.
+        Rate rules dx/dt = ... of species, which reactions then do not change.
     events
-        New amounts at given times or when a condition turns true, for ``ssa`` and ``ode``.
+        Events at given times or with triggers.
     features
-        What not every engine can honour.
+        Elements that some methods do not support.
     t_end
-        End of a run that is given no other.
+        End time of a run without `t_end`.
     source_path, source_text, notes
-        File, its text, and what a reader assumed.
+        The model's file, its text, and assumptions of the reader.
     labels
-        A longer name of a species (the pattern in a .net file).
+        Descriptions of species, such as patterns of a .net file.
     molecules_per_unit
-        The file's unit of amount, where it is known (see `tauslab.in_molecules`).
+        Molecules in the file's unit of amount, if known (see `tauslab.in_molecules`).
     amount_unit, time_unit
-        What axes of pictures name, such as ``nmol`` and ``min``; empty where it is not known.
+        Units for pictures, such as ``nmol`` and ``min``; empty if unknown.
     count_unit
-        What a count is where a user chose it (`tauslab.in_molecules`), else ``molecules``.
+        Meaning of a count, ``molecules`` unless chosen otherwise (`tauslab.in_molecules`).
     source_digest
-        Stands for what the source says beyond `features`, in a network that was read from a normal
-        form.
+        Digest of the source, in a network that was read from its normal form.
 
     Examples
     --------
@@ -132,23 +130,22 @@ class Network(NetworkData):
         Parameters
         ----------
         name
-            Letters, digits and underscores, no digit first, 1000 at most; not yet a species,
-            parameter or rule.
+            Letters, digits and underscores, no digit first, at most 1000; unique among species,
+            parameters and rules.
         initial
-            0 or more; may use parameters and other species. Rounded half to even for ``ssa`` and
-            ``tau``, unless the species is `fixed` and nothing else changes it. With a
-            distribution, such as ``"poisson(20)"``, each trajectory draws its own (for ``ssa``).
-            With ``time`` it says what the amount was before time 0 too, for equations that look
-            back (for ``ode``).
+            Initial amount, 0 or more; may use parameters and other species. Rounded half to even
+            for ``ssa`` and ``tau``, unless the species is `fixed` and nothing else changes it. A
+            distribution, such as ``"poisson(20)"``, is drawn for each trajectory (``ssa``). With
+            ``time`` it also defines the past, for delays (``ode``).
         fixed
             Whether reactions read the amount and do not change it.
         compartment
-            Name of the parameter that holds the size of its compartment, as SBML models have it.
+            Parameter with the size of its compartment, as in SBML.
 
         Raises
         ------
         ModelError
-            The name is none, or taken.
+            The name is invalid or taken.
         """
         self._claim(name)
         _require_flag(f"species {name}: fixed", fixed)
@@ -162,8 +159,8 @@ class Network(NetworkData):
     def add_parameter(self, name: str, value: float | str | Expression) -> None:
         """Add a parameter; `value` may be an expression of other parameters.
 
-        With a distribution, such as ``"lognormal(0, 0.3)"``, it is a fixed species instead, which
-        each trajectory draws for itself (for ``ssa``).
+        With a distribution, such as ``"lognormal(0, 0.3)"``, it becomes a fixed species whose
+        value is drawn for each trajectory (``ssa``).
         """
         if draws_in(as_expression(value)):
             self.add_species(name, value, fixed=True)
@@ -175,7 +172,7 @@ class Network(NetworkData):
     def add_rule(
         self, name: str, expression: float | str | Expression, *, recorded: bool = True
     ) -> None:
-        """Add a quantity that `expression`, of species, parameters and rules, gives at all times.
+        """Add a quantity defined at all times by an expression of species, parameters and rules.
 
         `recorded` makes it an observable of results. Raises as `add_species` does.
         """
@@ -186,14 +183,14 @@ class Network(NetworkData):
 
     @checks_keywords
     def add_rate(self, name: str, expression: float | str | Expression) -> None:
-        """Give species `name` the equation dx/dt = `expression`, in place of reactions.
+        """Give a species the rate rule dx/dt = `expression`, instead of reactions.
 
         For ``ssa``, ``tau`` and ``ode``. The expression may use ``time``.
 
         Raises
         ------
         ModelError
-            There is no such species, or it has an equation already.
+            The species does not exist or already has a rate rule.
         """
         if name not in self.species:
             raise ModelError(f"rate of {name}: {name!r} is not a species of {self.name}")
@@ -218,31 +215,31 @@ class Network(NetworkData):
         initial: bool = True,
         early: bool = True,
     ) -> None:
-        """Let species get new amounts at a time, or when a condition turns true.
+        """Add an event: species get new amounts at a time, or when a condition becomes true.
 
-        For ``ssa``, ``tau`` and ``ode``. A species that is `fixed`, has no compartment and is set
-        by an event is a real number everywhere, a rate constant for instance; others are counts
-        under ``ssa`` and ``tau``, and what is not whole is rounded half to even.
+        For ``ssa``, ``tau`` and ``ode``. A `fixed` species without compartment that an event sets
+        is a real number, such as a rate constant; other species are counts under ``ssa`` and
+        ``tau``, and their new amounts are rounded half to even.
 
         Parameters
         ----------
         name
-            What messages call it.
+            Name of the event in messages.
         time
-            In the model's unit, an expression of parameters; at 0 or before it never comes, of
-            which a run warns.
+            An expression of parameters, in the model's unit; at 0 or before the event never
+            fires, and a run warns.
         assignments
             New amount of each species, as an expression; all are computed before any is set.
         trigger
-            Instead of `time`, a condition such as ``"X >= 100 && time > 5"``: the event comes
-            whenever it turns from false to true.
+            Instead of `time`, a condition such as ``"X >= 100 && time > 5"``: the event fires
+            whenever it changes from false to true.
         delay, priority, persistent, initial, early
-            Of an event with a trigger, see `tauslab.model.network.network.Event`.
+            With a trigger, see `tauslab.model.network.network.Event`.
 
         Raises
         ------
         ModelError
-            Not one of `time` and `trigger` is given, or what belongs to a trigger beside `time`.
+            Neither or both of `time` and `trigger` are given, or a trigger's argument with `time`.
         """
         check_name(name, "the name of an event")
         if (time is None) == (trigger is None):
@@ -283,7 +280,7 @@ class Network(NetworkData):
             self.add_feature(Feature("draw", where, DRAWN))
 
     def add_feature(self, feature: Feature) -> None:
-        """List what not every engine can honour, once; readers of model files do so."""
+        """List an element that some methods do not support; used by readers of model files."""
         if feature not in self.features:
             self.features.append(feature)
 
@@ -316,33 +313,31 @@ class Network(NetworkData):
         Parameters
         ----------
         equation
-            Species, with whole numbers before them where more than one takes part.
+            Species with optional integer coefficients.
         rate
             Stochastic rate constant: the propensity is `rate` times the number of distinct
             combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``.
         law
             Instead of `rate`, the propensity itself, any expression of counts and parameters.
         limit
-            Beside `law`: what ``ode`` takes in its place, the limit for many molecules; `rate` has
-            its own.
+            With `law`: the rate for ``ode``, the limit for many molecules; `rate` has its own.
         parameters
             Local parameters; added to the network as ``<reaction>_<parameter>``.
         name
             ``R1``, ``R2``, ... by position if not given.
         delay
-            Time from the beginning of the reaction to its end, 0 or more, for ``ssa``: a number or
-            an expression of counts, parameters, ``time`` and distributions such as
-            ``"gamma(7, 0.5)"``, computed when the reaction begins.
+            Time from the start of the reaction to its completion, 0 or more: a number or an
+            expression of counts, parameters, ``time`` and distributions such as
+            ``"gamma(7, 0.5)"``, evaluated when the reaction starts.
         consuming
-            Of a delayed reaction, whether what it takes on balance leaves when it begins, or at
-            the end, where what it makes comes (Barrio et al. 2006).
+            Of a delayed reaction: whether reactants leave at the start or, with the products, at
+            completion (Barrio et al. 2006).
 
         Raises
         ------
         ModelError
-            The equation is none, the name is taken, not one of `rate` and `law` is given, or a
-            limit of a `rate`. `validate`, and the start of a run, refuse names that no species or
-            parameter has.
+            The equation is invalid, the name is taken, or neither or both of `rate` and `law` are
+            given. `validate` and the start of a run reject unknown names.
         """
         name = name or f"R{len(self.reactions) + 1}"
         check_name(name, "the name of a reaction")
