@@ -26,7 +26,8 @@ struct Lanes {
     // The clock when the trajectory began, and PHILOX_M0 times the clock when the low half of the draw's number did.
     Words begun, begun_product;
     Real c[N_CONSTANTS + 1];
-    const double *pieces[SIMD_LANES];  // where rates follow the time: the piece of the run that the lane is in
+    const double *pieces
+        [SIMD_LANES];  // where rates follow the time: the piece of the run that the lane is in
     i64 row[SIMD_LANES], k[SIMD_LANES];
     u64 told[SIMD_LANES], pause[SIMD_LANES];
     // Copies of what runs, for functions that are seldom called.

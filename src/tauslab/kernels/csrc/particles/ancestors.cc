@@ -9,7 +9,8 @@
 
 constexpr i64 PIECE = 256;    // weights
 constexpr i64 TOGETHER = 64;  // particles that one item places
-constexpr int AHEAD = 8;      // pieces of which an item that goes through a row loads the numbers together
+constexpr int AHEAD =
+    8;  // pieces of which an item that goes through a row loads the numbers together
 constexpr i32 LARGEST_EXPONENT = 900;
 
 struct AncestorArguments {
@@ -18,12 +19,12 @@ struct AncestorArguments {
     const double *shares;  // [particle]
     double *ladder;        // [particle]: sums of the weights up to this one
     double *starts;        // [rows, pieces]: about the sum before a piece; then the sum
-    i64 *even, *odd;       // [rows, pieces]: what a piece adds to an even and to an odd number of units
-    u64 seed;              // of the key
-    i64 purpose, group;    // its other half; number of the first row
-    i64 stratified;        // a uniform number for each particle, or one for all of a row
-    const i64 *numbers;    // [rows]: how many resamplings there were
-    i64 *ancestors;        // [particle]
+    i64 *even, *odd;  // [rows, pieces]: what a piece adds to an even and to an odd number of units
+    u64 seed;         // of the key
+    i64 purpose, group;  // its other half; number of the first row
+    i64 stratified;      // a uniform number for each particle, or one for all of a row
+    const i64 *numbers;  // [rows]: how many resamplings there were
+    i64 *ancestors;      // [particle]
 };
 
 DEVICE i64 pieces_of(i64 n) {
@@ -74,7 +75,7 @@ KERNEL(guess_starts, const AncestorArguments a) {
         double *const starts = a.starts + row * pieces;
         for (i64 first = 0; first < pieces; first += AHEAD) {
             double own[AHEAD];
-            UNROLL for (int k = 0; k < AHEAD; ++k) own[k] = first + k < pieces ? starts[first + k] : 0.0;
+    UNROLL for (int k = 0; k < AHEAD; ++k) own[k] = first + k < pieces ? starts[first + k] : 0.0;
             UNROLL for (int k = 0; k < AHEAD; ++k) {
                 if (first + k < pieces) starts[first + k] = sum;
                 sum += own[k];

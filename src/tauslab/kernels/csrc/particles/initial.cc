@@ -16,13 +16,16 @@ KERNEL(draw_initial, const InitialArguments a) {
     const double total = a.ladder[a.length - 1];
     for (i64 i = GLOBAL_ID; i < a.rows; i += GLOBAL_SIZE) {
         const i64 group = (a.first + i) / a.size, place = a.first + i - group * a.size;
-        const u64 word = random_word(a.seed, (u64)a.purpose, (u64)a.number, (u64)(a.group + group), place);
+        const u64 word =
+            random_word(a.seed, (u64)a.purpose, (u64)a.number, (u64)(a.group + group), place);
         const double wanted = fraction_of(word) * total;
         i64 low = 0, high = a.length;
         while (low < high) {
             const i64 middle = (low + high) / 2;
-            if (a.ladder[middle] > wanted) high = middle;
-            else low = middle + 1;
+            if (a.ladder[middle] > wanted)
+                high = middle;
+            else
+                low = middle + 1;
         }
         a.counts[i * a.stride + a.column] = (i32)(low < a.last ? low : a.last);
     }

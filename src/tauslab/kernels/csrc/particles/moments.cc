@@ -3,15 +3,15 @@
 
 struct MomentArguments {
     i64 rows, n;
-    i64 first, size;         // quantities first .. first + size - 1
-    const void *counts;      // [particle, stride]: i32, or double if `real`
+    i64 first, size;     // quantities first .. first + size - 1
+    const void *counts;  // [particle, stride]: i32, or double if `real`
     i64 stride, real;
-    const double *shares;    // [particle]
-    const double *totals;    // [rows]: sums of shares, 1 where they are 0
-    const i64 *held;         // [particle]: in a row, particles that have weight, in order; null: all have
-    const double *numbers;   // [rows]: how many these are
-    const double *means;     // [size, rows]: null for means, else variances around them
-    double *sums;            // [size, rows, blocks]
+    const double *shares;  // [particle]
+    const double *totals;  // [rows]: sums of shares, 1 where they are 0
+    const i64 *held;  // [particle]: in a row, particles that have weight, in order; null: all have
+    const double *numbers;  // [rows]: how many these are
+    const double *means;    // [size, rows]: null for means, else variances around them
+    double *sums;           // [size, rows, blocks]
 };
 
 DEVICE double term(const MomentArguments &a, i64 row, i64 quantity, i64 i) {
@@ -33,7 +33,7 @@ KERNEL(moments, const MomentArguments a) {
         const i64 first = block.row * a.n;
         const i64 n = a.held ? (i64)a.numbers[block.row] : a.n;
         double x[IN_BLOCK];
-        UNROLL for (int i = 0; i < IN_BLOCK; ++i) {
+    UNROLL for (int i = 0; i < IN_BLOCK; ++i) {
             const i64 place = block.begin + i;
             x[i] = place < n ? term(a, block.row, quantity, first + (a.held ? a.held[first + place] : place)) : 0.0;
         }

@@ -7,13 +7,14 @@ enum Noise { NORMAL, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, BINOMIAL, STUDENT_T,
 
 // A column of data in a row. Of the parameters each is one number, or one of each particle.
 struct Observed {
-    i32 kind, column;      // of counts, or -1 - k for row k of `values`
+    i32 kind, column;  // of counts, or -1 - k for row k of `values`
     double y;
     double log_factorial;  // of y, where it is a count
     double first, second;
-    double log_first;      // of a `first` that is one number: its logarithm, the log-gamma of a negative
-                           // binomial, the logarithm of the largest density of a t distribution
-    double log_more;       // log-gamma of y + first, of a negative binomial
+    double
+        log_first;    // of a `first` that is one number: its logarithm, the log-gamma of a negative
+                      // binomial, the logarithm of the largest density of a t distribution
+    double log_more;  // log-gamma of y + first, of a negative binomial
 };
 
 DEVICE double normal_density(const Observed &seen, double x, double sd, double log_sd) {
@@ -53,8 +54,8 @@ DEVICE double negative_binomial_density(const Observed &seen, double x, double s
 DEVICE double binomial_density(const Observed &seen, double x, double p, double log_p) {
     const bool possible = x >= seen.y;
     const double left = possible ? x - seen.y : 0.0;
-    const double combinations =
-        host_log_gamma((possible ? x : seen.y) + 1.0) - host_log_gamma(left + 1.0) - seen.log_factorial;
+    const double combinations = host_log_gamma((possible ? x : seen.y) + 1.0) -
+                                host_log_gamma(left + 1.0) - seen.log_factorial;
     double part = seen.y != 0.0 ? seen.y * log_p : 0.0;
     part = part + left * host_log(left > 0.0 ? 1.0 - p : 1.0);
     return possible ? combinations + part : -tl_infinity();
@@ -65,7 +66,8 @@ DEVICE double student_peak(double degrees, double scale) {
     return gammas - 0.5 * host_log(degrees) - HALF_LOG_PI - host_log(scale);
 }
 
-DEVICE double student_density(const Observed &seen, double x, double degrees, double scale, double peak) {
+DEVICE double student_density(const Observed &seen, double x, double degrees, double scale,
+                              double peak) {
     const double z = (seen.y - x) / scale;
     return peak - 0.5 * (degrees + 1.0) * host_log(1.0 + z * z / degrees);
 }
@@ -73,14 +75,21 @@ DEVICE double student_density(const Observed &seen, double x, double degrees, do
 // Of parameters that are one number for all particles.
 DEVICE double density(const Observed &seen, double x) {
     switch (seen.kind) {
-    case NORMAL: return normal_density(seen, x, seen.first, seen.log_first);
-    case LOGNORMAL: return lognormal_density(seen, x, seen.first, seen.log_first);
-    case POISSON: return poisson_density(seen, x, seen.first, seen.second);
-    case NEGATIVE_BINOMIAL:
-        return negative_binomial_density(seen, x, seen.first, seen.second, seen.log_first, seen.log_more);
-    case STUDENT_T: return student_density(seen, x, seen.first, seen.second, seen.log_first);
-    case BINOMIAL: return binomial_density(seen, x, seen.first, seen.log_first);
-    default: return x;
+        case NORMAL:
+            return normal_density(seen, x, seen.first, seen.log_first);
+        case LOGNORMAL:
+            return lognormal_density(seen, x, seen.first, seen.log_first);
+        case POISSON:
+            return poisson_density(seen, x, seen.first, seen.second);
+        case NEGATIVE_BINOMIAL:
+            return negative_binomial_density(seen, x, seen.first, seen.second, seen.log_first,
+                                             seen.log_more);
+        case STUDENT_T:
+            return student_density(seen, x, seen.first, seen.second, seen.log_first);
+        case BINOMIAL:
+            return binomial_density(seen, x, seen.first, seen.log_first);
+        default:
+            return x;
     }
 }
 

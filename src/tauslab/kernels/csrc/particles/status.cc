@@ -14,7 +14,8 @@ KERNEL(largest_status, const StatusArguments a) {
     for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
         const i64 end = (item + 1) * EACH < a.rows ? (item + 1) * EACH : a.rows;
         u8 largest = 0;
-        for (i64 i = item * EACH; i < end; ++i) largest = a.status[i] > largest ? a.status[i] : largest;
+        for (i64 i = item * EACH; i < end; ++i)
+            largest = a.status[i] > largest ? a.status[i] : largest;
         a.largest[item] = largest;
     }
 }

@@ -8,16 +8,17 @@
 constexpr double LEAST = -700.0;  // logarithm of a relative weight that counts as 0
 
 struct WeighArguments {
-    i64 rows, n;             // particles are rows * n
-    const u8 *status;        // [particle]: 2 and above have ended; null: none has
-    const void *counts;      // [particle, stride]: i32, or double if `real`
+    i64 rows, n;         // particles are rows * n
+    const u8 *status;    // [particle]: 2 and above have ended; null: none has
+    const void *counts;  // [particle, stride]: i32, or double if `real`
     i64 stride, real;
-    const double *values;    // [given, particle]: quantities that no column of counts has, or log densities
-    const Observed *seen;    // [columns]
-    const double *own;       // [2 * columns, particle]: parameters of each particle, or null
+    const double
+        *values;  // [given, particle]: quantities that no column of counts has, or log densities
+    const Observed *seen;  // [columns]
+    const double *own;     // [2 * columns, particle]: parameters of each particle, or null
     i64 columns;
-    double *logs;            // [particle]
-    double *largest;         // [rows, blocks]: infinite where one is no number
+    double *logs;     // [particle]
+    double *largest;  // [rows, blocks]: infinite where one is no number
 };
 
 DEVICE double log_density_of(const WeighArguments &a, i64 i) {
@@ -26,13 +27,17 @@ DEVICE double log_density_of(const WeighArguments &a, i64 i) {
     for (i64 k = 0; k < a.columns; ++k) {
         const Observed &seen = a.seen[k];
         double x;
-        if (seen.column < 0) x = a.values[(-1 - seen.column) * all + i];
-        else if (a.real) x = ((const double *)a.counts)[i * a.stride + seen.column];
-        else x = (double)((const i32 *)a.counts)[i * a.stride + seen.column];
+        if (seen.column < 0)
+            x = a.values[(-1 - seen.column) * all + i];
+        else if (a.real)
+            x = ((const double *)a.counts)[i * a.stride + seen.column];
+        else
+            x = (double)((const i32 *)a.counts)[i * a.stride + seen.column];
         const bool missing = is_nan(x) && seen.kind != GIVEN;
         if (missing) x = 0.0;
-        double found = a.own ? density_of_own(seen, x, a.own[2 * k * all + i], a.own[(2 * k + 1) * all + i])
-                             : density(seen, x);
+        double found =
+            a.own ? density_of_own(seen, x, a.own[2 * k * all + i], a.own[(2 * k + 1) * all + i])
+                  : density(seen, x);
         if (missing) found = -tl_infinity();
         total = k ? total + found : found;
     }
@@ -46,8 +51,10 @@ KERNEL(weigh_particles, const WeighArguments a) {
         double largest = -tl_infinity();
         for (i64 i = block.row * a.n + block.begin; i < block.row * a.n + block.end; ++i) {
             double log = a.logs[i];
-            if (a.status && a.status[i] > 1) log = -tl_infinity();
-            else if (a.columns) log = log + log_density_of(a, i);
+            if (a.status && a.status[i] > 1)
+                log = -tl_infinity();
+            else if (a.columns)
+                log = log + log_density_of(a, i);
             a.logs[i] = log;
             largest = log > largest ? log : is_nan(log) ? tl_infinity() : largest;
         }
@@ -72,7 +79,8 @@ KERNEL(share_weights, const ShareArguments a) {
         double share[IN_BLOCK], square[IN_BLOCK];
         const i64 first = block.row * a.n + block.begin, size = block.end - block.begin;
         double above = 0.0;
-        LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) share[i] = i < size ? a.logs[first + i] - some : LEAST;
+        LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) share[i] =
+            i < size ? a.logs[first + i] - some : LEAST;
         LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) {
             const double less = share[i] > LEAST ? share[i] : LEAST;
             const double x = host_exp(less);
@@ -100,7 +108,7 @@ KERNEL(reduce_sums, const ReduceArguments a) {
     for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
         const Block block = block_of(item, a.n);
         double x[IN_BLOCK];
-        UNROLL for (int i = 0; i < IN_BLOCK; ++i)
+    UNROLL for (int i = 0; i < IN_BLOCK; ++i)
             x[i] = i < block.end - block.begin ? a.from[block.row * a.n + block.begin + i] : 0.0;
         a.to[item] = sum_by_halves(x, a.n);
     }

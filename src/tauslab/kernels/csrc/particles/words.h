@@ -8,7 +8,8 @@ DEVICE u64 random_word(u64 key0, u64 key1, u64 number, u64 group, i64 i) {
     u64 c[4] = {(u64)(i / 4) + 1, 0, number, group};
     for (int round = 0; round < 10; ++round) {
         const u64 low0 = c[0] * 0xD2E7470EE14C6C93ull, low1 = c[2] * 0xCA5A826395121157ull;
-        const u64 high0 = MULHI64(c[0], 0xD2E7470EE14C6C93ull), high1 = MULHI64(c[2], 0xCA5A826395121157ull);
+        const u64 high0 = MULHI64(c[0], 0xD2E7470EE14C6C93ull),
+                  high1 = MULHI64(c[2], 0xCA5A826395121157ull);
         c[0] = high1 ^ c[1] ^ key0;
         c[1] = low1;
         c[2] = high0 ^ c[3] ^ key1;
