@@ -741,8 +741,9 @@ class Ensemble:
         """Refuse names that the model does not have, and say which it has."""
         parameters, species = self._model.parameters, self._model.species
         labels = getattr(self._model, "labels", {}).values()
+        named = {*parameters, *species, *labels}
         for name in names:
-            if name not in parameters and name not in species and name not in labels:
+            if name not in named:
                 known = [*parameters, *species, *labels]
                 near = meant(name, known).replace(":", ";", 1)
                 raise ConfigError(

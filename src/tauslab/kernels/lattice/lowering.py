@@ -9,7 +9,7 @@ is q = D tau / h^2 with the tau of a part.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +26,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import FACES, MAX_HOP
 from tauslab.model.lattice.placement import Particles, ParticleStart
 from tauslab.model.lattice.site_map import SiteArray, SiteMap
-from tauslab.model.lattice.values import LatticeValues, lattice_values
+from tauslab.model.lattice.values import LatticeValues, lattice_values, rates_with
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,12 @@ class LoweredLattice:
         """Sizes of the axes of what is counted of it."""
         named = {"site_type": self.site_types, "species": self.species, "reaction": self.reactions}
         return {axis: len(names) for axis, names in named.items()}
+
+    @cached_property
+    def rates(self) -> FloatArray:
+        """Stochastic constants ``[reaction, site type]`` per site."""
+        shape = (len(self.reactions), len(self.site_types))
+        return np.array([one.rates for one in self.reactions], np.float64).reshape(shape)
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
@@ -222,6 +228,29 @@ def lower_lattice(
             model.type_names,
         ),
     )
+
+
+def with_rates(
+    before: LoweredLattice, model: Lattice, reactions: Sequence[int], values: Mapping[str, float]
+) -> LoweredLattice:
+    """The lattice with other values of parameters, which only rates of `reactions` use.
+
+    Its cost of turns is that of the fastest rates so far.
+    """
+    parameters, found = rates_with(model, reactions, values)
+    which = np.array(reactions, np.int64)
+    rates = before.rates.copy()
+    rates[which] = found
+    splitting = before.splitting
+    if (found > before.rates[which]).any():
+        now = before.splitting_with(rates, reactions)
+        splitting = max(splitting, now, key=lambda one: one.error)
+    changed = list(before.reactions)
+    for j, row in zip(reactions, found, strict=True):
+        changed[j] = replace(changed[j], rates=row)
+    made = replace(before, reactions=tuple(changed), parameters=parameters, splitting=splitting)
+    made.__dict__["rates"] = rates
+    return made
 
 
 def _reactions(model: Lattice, values: LatticeValues) -> tuple[LatticeReaction, ...]:

@@ -103,6 +103,7 @@ class LatticeReplicas:
         self.rest = self._none(0)
         self._rates: tuple[Any, Any] | None = None
         self._own_rates = self._engine.rates.copy()
+        self._bounds: RateBounds | None = None
         self._room: dict[str, Any] = {}
         self._capacity = 0
 
@@ -216,7 +217,7 @@ class LatticeReplicas:
         if rates is None or not len(rates):
             return
         chance = np.stack([chances(self.lattice, each) for each in rates])
-        bounds = RateBounds(self.lattice)
+        self._bounds = bounds = self._bounds or RateBounds(self.lattice)
         bound = np.empty((len(chance), *bounds.table.shape), np.uint32)
         for row, each in enumerate(chance):
             bounds.update(each)

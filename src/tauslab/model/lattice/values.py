@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
+from tauslab.model.expressions.expression import symbols
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import (
     ANY,
@@ -199,8 +200,48 @@ def _rates(
     values: Mapping[str, float],
     sites_of: IntArray,
 ) -> FloatArray:
-    rates = np.zeros((len(lattice.reactions), len(sites_of)))
-    for row, reaction in zip(rates, lattice.reactions, strict=True):
+    return _rates_of(lattice, lattice.reactions, species, values, sites_of)
+
+
+def rates_behind(lattice: LatticeData, names: Collection[str]) -> list[int] | None:
+    """Numbers of the reactions whose rates use parameters; None if anything else uses them."""
+    behind, waiting = set(names), set(names)
+    while waiting:
+        waiting = {n for n, tree in lattice.parameters.items() if symbols(tree) & waiting} - behind
+        behind |= waiting
+    trees = [rule.coefficient for rule in lattice.diffusion]
+    trees += [tree for place in lattice.placements for tree in (place.count, place.concentration)
+              if tree is not None]  # fmt: skip
+    trees += [tree for face in lattice.boundary.values() for tree in face.concentrations.values()]
+    if not behind <= lattice.parameters.keys() or any(symbols(tree) & behind for tree in trees):
+        return None
+    return [j for j, one in enumerate(lattice.reactions) if symbols(one.rate) & behind]
+
+
+def rates_with(
+    lattice: LatticeData, reactions: Sequence[int], overrides: Mapping[str, float]
+) -> tuple[dict[str, float], FloatArray]:
+    """Values of all parameters, and of some reactions rates 1/s ``[reaction, site type]``.
+
+    As `lattice_values` gives them with these parameters replaced.
+    """
+    values = lattice.parameter_values(
+        {name: value for name, value in overrides.items() if not is_start(lattice, name)} or None
+    )
+    species = {name: index for index, name in enumerate(lattice.species)}
+    some = [lattice.reactions[j] for j in reactions]
+    return values, _rates_of(lattice, some, species, values, _sites_of(lattice))
+
+
+def _rates_of(
+    lattice: LatticeData,
+    reactions: Sequence[SiteReaction],
+    species: Mapping[str, int],
+    values: Mapping[str, float],
+    sites_of: IntArray,
+) -> FloatArray:
+    rates = np.zeros((len(reactions), len(sites_of)))
+    for row, reaction in zip(rates, reactions, strict=True):
         where = f"reaction {reaction.name}"
         for name in (*reaction.reactants, *reaction.products):
             _species(name, species, where)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.kernels.lattice.lowering import lower_lattice, with_rates
+from tauslab.model.lattice.values import rates_behind
 
 SHAPE = (6, 5, 7)
 pytestmark = pytest.mark.filterwarnings("ignore:.*particles waited")
@@ -140,3 +142,19 @@ def test_devices_agree():
             one.advance(3e-3)
         assert (e.counts == f.counts).all()
         assert (e.fired() == f.fired()).all()
+
+
+def test_rates_alone_are_computed_where_nothing_else_follows():
+    model = cell()
+    model.add_parameter("twice", "2 * k")
+    model.add_parameter("d", 1e-13)
+    model.add_reaction("2 A -> X", rate="twice", unit="M^-1 s^-1", name="pair")
+    model.add_diffusion("X", "d")
+    assert rates_behind(model, {"k"}) == [0, 2]
+    assert rates_behind(model, {"d"}) is None
+    assert rates_behind(model, {"A"}) is None
+    found = with_rates(lower_lattice(model), model, [0, 2], {"k": 700.0})
+    whole = lower_lattice(model, parameters={"k": 700.0})
+    assert (found.rates == whole.rates).all()
+    assert found.parameters == whole.parameters
+    assert found.splitting.error >= whole.splitting.error

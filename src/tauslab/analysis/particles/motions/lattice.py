@@ -6,27 +6,30 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
-from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
+from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.changing import drawn_places
-from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice, with_rates
 from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
 from tauslab.kernels.lattice.state import WAITING
 from tauslab.model.lattice.diagnosis.check import model_warnings
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.values import rates_behind
 from tauslab.options.lattice import MOST_REPLICAS, set_parameters
 from tauslab.runner.lattice.judging import Judge
 from tauslab.store.state import State
 
+_MOST_KNOWN = 64  # values for which the model is kept as numbers
 _LOOKED_AT = 1 << 26  # bytes of lattices that are counted at once
 _MOVED = 4  # lattices that one takes while it moves, about
 _WAITING_FIELDS = ("site", "age", "particle")
@@ -63,18 +66,21 @@ class LatticeMotion(Motion):
         super().__init__(n, backend, comm)
         self._model = model
         self._reaction_names = tuple(reaction.name for reaction in model.reactions)
+        self._own_names = frozenset(model.species)
         self._step: float | None = None  # seconds; of the first values that were given
         self._done = 0  # steps of the model
         self._starts: list[LoweredLattice] = []  # with the values `_given`, of which each has one
         self._given: list[dict[str, float]] = []
         self._known: dict[tuple[tuple[str, float], ...], LoweredLattice] = {}
+        self._last: tuple[dict[str, float], LoweredLattice] | None = None
+        self._behind: dict[frozenset[str], list[int] | None] = {}  # by names: see `rates_behind`
         self._replicas: LatticeReplicas | None = None
         self._by_type: IntArray = np.zeros(0, np.int64)
         self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
         self._told_of_splitting = False
         self._seed, self._first, self._puts = 0, 0, 0  # of draws of `put`, whose calls are numbered
-        self._places: dict[bytes, IntArray] = {}
-        self._types: Array | None = None  # of all sites
+        # Hops, for which they hold; sites where a species may be, and those of some types.
+        self._places: tuple[Any, dict[int, IntArray], dict[bytes, IntArray]] = (None, {}, {})
         self.prepare(rows, n)
         self._judge = Judge(self.lattice)
 
@@ -182,8 +188,12 @@ class LatticeMotion(Motion):
         key = tuple(sorted(values.items()))
         if key in self._known:
             return self._known[key]
-        if len(self._known) > MOST_REPLICAS:
+        if len(self._known) > max(_MOST_KNOWN, self.n):
             self._known = {}
+        found = self._with_rates(values)
+        if found is not None:
+            self._known[key], self._last = found, (dict(values), found)
+            return found
         with warnings.catch_warnings():
             if not tell:
                 warnings.simplefilter("ignore")
@@ -191,8 +201,19 @@ class LatticeMotion(Motion):
             for sentence in model_warnings(self._model, dict(values) or None) if tell else ():
                 warn(f"{self._model.name}: {sentence}")
         self._step = found.step
-        self._known[key] = found
+        self._known[key], self._last = found, (dict(values), found)
         return found
+
+    def _with_rates(self, values: Mapping[str, float]) -> LoweredLattice | None:
+        """What was made last with other rates; None where more is new."""
+        if self._last is None:
+            return None
+        given, before = self._last
+        names = frozenset(name for name in (*given, *values) if given.get(name) != values.get(name))
+        if names not in self._behind:
+            self._behind[names] = rates_behind(self._model, names)
+        reactions = self._behind[names]
+        return None if reactions is None else with_rates(before, self._model, reactions, values)
 
     def _tell_of_splitting(self, starts: list[LoweredLattice]) -> None:
         """Warn, once, where reactions are so fast that hops should come between them."""
@@ -213,16 +234,11 @@ class LatticeMotion(Motion):
             if held is not None:
                 made.put(held.particles, held.rest)
             self._replicas = made
-        shape = (len(base.reactions), len(base.site_types))
-        if len(self._starts) == 1 and _same_rates(self.lattice, base):
+        if len(self._starts) == 1 and np.array_equal(self.lattice.rates, base.rates):
             self._lattices.use_rates(None)
             return
-        rates = [
-            np.array([r.rates for r in one.reactions], np.float64).reshape(shape)
-            for one in self._starts
-        ]
         own = self._which[Shares(n, self._comm).own]
-        self._lattices.use_rates(np.stack(rates)[own])
+        self._lattices.use_rates(np.stack([one.rates for one in self._starts])[own])
 
     # ---------------------------------------------------------------- moving
 
@@ -252,7 +268,7 @@ class LatticeMotion(Motion):
 
     def holds(self, name: str) -> bool:
         """Return whether a name is a species, whose number is part of the state."""
-        return name in self._model.species and name not in self._model.parameters
+        return name in self._own_names and name not in self._model.parameters
 
     def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
         """Give numbers of particles, which come to random sites, or go, drawn at random.
@@ -281,10 +297,7 @@ class LatticeMotion(Motion):
 
     def _add_counts(self, rows: IntArray, sites: IntArray, particles: IntArray, by: int) -> None:
         """Count particles that came or went."""
-        lattice = self.lattice
-        if self._types is None:
-            self._types = lattice.sites(0, lattice.shape[0]).reshape(-1)
-        np.add.at(self._by_type, (rows, self._types[sites], particles - 1), by)
+        np.add.at(self._by_type, (rows, self._site_types[sites], particles - 1), by)
 
     def _put_in(self, numbers: IntArray, kinds: IntArray, first: int) -> None:
         """Put ``numbers[particle of this rank, kind]`` at random sites where they may be."""
@@ -305,19 +318,42 @@ class LatticeMotion(Motion):
 
     def _places_of(self, kind: int) -> IntArray:
         """Sites where a species may be: where it hops, or is at the start, or reacts; or all."""
-        lattice = self.lattice
-        among = np.asarray((lattice.hop[:, :, kind] > 0).any(axis=0))
-        if not among.any():
-            among[[one.site_type for one in lattice.start.placed if one.species == kind]] = True
-        if not among.any():
-            acts = [r.rates for r in lattice.reactions if kind in (*r.reactants, *r.products)]
-            among |= (np.array(acts).reshape(-1, len(among)) > 0).any(axis=0)
-        key = among.tobytes()
-        if key not in self._places:
-            types = np.asarray(lattice.sites(0, lattice.shape[0])).reshape(-1)
-            found = np.flatnonzero(among[types])
-            self._places[key] = found if len(found) else np.arange(len(types))
-        return self._places[key]
+        hop, of_kinds, of_types = self._places
+        if hop is not self.lattice.hop:
+            of_kinds, of_types = {}, {}
+            self._places = self.lattice.hop, of_kinds, of_types
+        if kind not in of_kinds:
+            types = self._types_of(kind)
+            if types.tobytes() not in of_types:
+                found = np.flatnonzero(types[self._site_types])
+                of_types[types.tobytes()] = (
+                    found if len(found) else np.arange(len(self._site_types))
+                )
+            of_kinds[kind] = of_types[types.tobytes()]
+        return of_kinds[kind]
+
+    def _types_of(self, kind: int) -> BoolArray:
+        """Site types where a species may be, whatever the rates are."""
+        lattice, name = self.lattice, self.species[kind]
+        types = np.asarray((lattice.hop[:, :, kind] > 0).any(axis=0))
+        if not types.any():
+            for one in lattice.start.placed:
+                if one.species == kind and one.positions is None:
+                    types[one.site_type] = True
+                elif one.species == kind and one.positions is not None:
+                    where = np.ravel_multi_index(tuple(one.positions.T), lattice.shape)
+                    types[self._site_types[where]] = True
+        if not types.any():
+            for reaction in self._model.reactions:
+                if name in reaction.reactants or name in reaction.products:
+                    within = reaction.site_types or self._model.type_names
+                    types[[self._model.type_names.index(one) for one in within]] = True
+        return types
+
+    @cached_property
+    def _site_types(self) -> Array:
+        """Types of all sites."""
+        return np.asarray(self.lattice.sites(0, self.lattice.shape[0])).reshape(-1)
 
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
         """Move all lattices by whole steps; all go on."""
@@ -400,7 +436,7 @@ class LatticeMotion(Motion):
         """Go on from what `stored` gave."""
         step = state.real("step", np.nextafter(0.0, 1.0), np.finfo(np.float64).max)
         if step != self._step:
-            self._step, self._known = step, {}
+            self._step, self._known, self._last = step, {}, None
             self.prepare(self._values, self.n)
         lattices, own, n = self._lattices, self.shares.own, self.n
         lattice = lattices.lattice
@@ -457,7 +493,7 @@ def _together(
 def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:
     return bool(
         one.diffusion_substeps == other.diffusion_substeps
-        and (one.hop == other.hop).all()
+        and (one.hop is other.hop or (one.hop == other.hop).all())
         and (one.ghost == other.ghost).all()
     )
 
@@ -467,14 +503,5 @@ def _serves(held: LoweredLattice, other: LoweredLattice) -> bool:
 
     What happens in the other may happen in it, so that no tile is passed over.
     """
-    happens = all(
-        ((b.rates > 0) <= (a.rates > 0)).all()
-        for a, b in zip(held.reactions, other.reactions, strict=True)
-    )
+    happens = bool(((other.rates > 0) <= (held.rates > 0)).all())
     return happens and held.reaction_substeps == other.reaction_substeps and _same_hops(held, other)
-
-
-def _same_rates(one: LoweredLattice, other: LoweredLattice) -> bool:
-    return all(
-        (a.rates == b.rates).all() for a, b in zip(one.reactions, other.reactions, strict=True)
-    )
