@@ -95,8 +95,8 @@ def events_by_time(task: NetworkTask) -> float:
 
     The trapezoidal rule over `_TIMES` intervals, up to where a rate law has no finite value.
     """
-    dynamics = task.lowered.dynamics
-    if dynamics is None or not dynamics.moves:
+    dynamics, thinning = task.lowered.dynamics, task.lowered.thinning
+    if thinning is None and (dynamics is None or not dynamics.moves):
         return 0.0
     network = task.network
     rules = network.rule_expressions()
