@@ -188,7 +188,7 @@ def test_runs_state_what_they_are(tmp_path):
     with ts.open(path) as result:
         assert result.method == "cle"
         assert result.attributes["epsilon"] == 0.1
-        assert "docs/partitioned.md" in result.approximate
+        assert "2 of 2 reactions as channels of the Langevin equation" in result.approximate
 
 
 def test_a_pilot_tells_of_the_error(monkeypatch):

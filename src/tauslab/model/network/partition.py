@@ -38,8 +38,8 @@ class Partition:
             "auto": "as such channels among many molecules",
         }
         counted = {kind: self.kinds.count(kind) for kind in told}
-        parts = [f"{n} {told[kind]}" for kind, n in counted.items() if n]
-        return f"{' and '.join(parts)} of {len(self.kinds)} reactions" if parts else ""
+        of = f"of {len(self.kinds)} reactions"
+        return " and ".join(f"{n} {of} {told[kind]}" for kind, n in counted.items() if n)
 
     def integrated(self, network: Network) -> list[str]:
         """Names of the reactions that are equations beside exact events."""
