@@ -70,8 +70,7 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define BARRIER_WAIT(number, threads) (__syncwarp(), barrier_wait_((number), (threads)))
 // The same of numbers that are text: a block takes as many of the 64 barriers of a multiprocessor as it uses, and 16 if
 // the compiler cannot know.
-#define BARRIER_OF(number, threads) \
-    (__syncwarp(), barrier_of_<(number), (threads)>())
+#define BARRIER_OF(number, threads) (__syncwarp(), barrier_of_<(number), (threads)>())
 // LANES_BALLOT of fewer lanes than a warp has. With a mask for each team a warp ballots once for every team, one
 // after another. So the teams of which all lanes run here, side by side, ballot at once: those are in `here` with
 // all their bits, and each of their lanes has the same `here`, which one instruction gave them.

@@ -21,7 +21,8 @@ struct Doors {
 };
 
 template <int CLASSES>
-DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int species, Doors<CLASSES> &doors) {
+DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int species,
+                       Doors<CLASSES> &doors) {
     UNROLL for (int k = 0; k < CLASSES; ++k) {
         if (k >= classes_of(species)) {
             doors.minus[k] = doors.plus[k] = Bits{};

@@ -17,7 +17,7 @@
 // Bits of a count of up to SLOTS particles.
 constexpr int PLANES = SLOTS > 16 ? 6 : SLOTS > 8 ? 5 : 4;
 static_assert(SLOTS == 1 << (PLANES - 1));
-constexpr int OWN = PLANE_LANES > 1 ? 1 : N_SPECIES;  // species that a thread has
+constexpr int OWN = PLANE_LANES > 1 ? 1 : N_SPECIES;             // species that a thread has
 constexpr int TEAM_SIZE = PLANE_LANES > 1 ? 32 * N_SPECIES : 1;  // threads of a team
 constexpr int MORE_SETS = N_SPECIES / OWN;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
@@ -82,8 +82,8 @@ DEVICE u32 quotient_of(u32 n, const Divisor &by) {
 }
 
 struct Lattice : PlaneArguments {
-    i32 row, plane;  // words along x, and of a plane
-    u32 last;        // sites of the last word of a row, less 1
+    i32 row, plane;                // words along x, and of a plane
+    u32 last;                      // sites of the last word of a row, less 1
     u32 plane_bytes, moved_bytes;  // from one plane to the next
     Divisor by_row, by_ny;
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
@@ -93,8 +93,15 @@ struct Lattice : PlaneArguments {
 
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
     const i32 row = (i32)((given.nx + 31) / 32);
-    return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, (u32)given.stride * 4,
-            (u32)given.moved_stride * 4, divisor_of((u32)row), divisor_of((u32)given.ny), nullptr};
+    return {given,
+            row,
+            row * (i32)given.ny,
+            (u32)(given.nx - 1) % 32,
+            (u32)given.stride * 4,
+            (u32)given.moved_stride * 4,
+            divisor_of((u32)row),
+            divisor_of((u32)given.ny),
+            nullptr};
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -168,9 +175,9 @@ DEVICE i32 moved_index(const Lattice &l, u32 word) {
 // How words lie along an axis.
 struct Way {
     i32 axis;
-    i32 step, extent;      // from one word to the next, and how many there are
-    bool below, above;     // whether there are more beside the slab
-    bool round;            // whether the last is beside the first
+    i32 step, extent;   // from one word to the next, and how many there are
+    bool below, above;  // whether there are more beside the slab
+    bool round;         // whether the last is beside the first
 };
 
 DEVICE Way way_along(const Lattice &l, int axis) {
@@ -186,7 +193,8 @@ DEVICE i32 place_along(const Way &way, const WordPlace &at) {
 
 DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, const Way &way, int side) {
     const i32 own = moved_index(l, word), place = place_along(way, at);
-    const bool edge = side == MINUS ? place == 0 && !way.below : place == way.extent - 1 && !way.above;
+    const bool edge =
+        side == MINUS ? place == 0 && !way.below : place == way.extent - 1 && !way.above;
     const i32 by = side == MINUS ? -way.step : way.step;
     const i32 beside = own + (edge ? (1 - way.extent) * by : by);
     return edge && !way.round ? -1 : beside;

@@ -12,7 +12,7 @@
 #include "lattice/planes/planes.h"
 
 enum SiteClass { SINGLE = 0, FEW = 1 };
-constexpr int MOST_IN_TEXT = 16;  // reactions
+constexpr int MOST_IN_TEXT = 16;                     // reactions
 constexpr u32 MOST_EVENTS = (1u << 6) + (1u << 18);  // as in slots
 
 DEVICE u32 site_address(u32 purpose, u32 place, u32 number) {
