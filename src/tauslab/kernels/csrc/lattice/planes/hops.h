@@ -99,22 +99,23 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
         if (!any_site(there)) return;
         Doors<CLASSES> doors;
         load_doors(l, g, axis, species, doors);
-        NO_UNROLL for (int level = 0; level < SLOTS; ++level) {
+        NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
             if (level > 0) {
-                there = on_words(~0u);
-                UNROLL for (int i = 0; i < PLANES; ++i)
-                    there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+                there = level == 1 ? beyond(n, 1) : beyond(n, 2);
                 if (!any_site(there)) break;
             }
-            if (PLANE_LANES > 1 || level < FIRST_LEVELS)  // a short text is worth more to a GPU
-                decide_level<2, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
-            else
-                decide_level<1, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
-            const Bits minus_up = count_up<0>(moves.minus, minus, LOW_PLANES);
-            const Bits plus_up = count_up<0>(moves.plus, plus, LOW_PLANES);
-            if (level < FIRST_LEVELS) continue;
-            count_up<LOW_PLANES>(moves.minus, minus_up);
-            count_up<LOW_PLANES>(moves.plus, plus_up);
+            decide_level<2, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            count_up<0>(moves.minus, minus, LOW_PLANES);
+            count_up<0>(moves.plus, plus, LOW_PLANES);
+        }
+        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
+            there = on_words(~0u);
+            UNROLL for (int i = 0; i < PLANES; ++i)
+                there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+            if (!any_site(there)) break;
+            decide_level<1, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            count_up<0>(moves.minus, minus);
+            count_up<0>(moves.plus, plus);
         }
         subtract(n, moves.minus);
         subtract(n, moves.plus);
