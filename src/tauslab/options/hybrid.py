@@ -29,7 +29,7 @@ class HybridFlags:
         "interval, or ``lie``, of first.",
     )  # fmt: skip
     pilot: int = option(
-        20, "of a hybrid: intervals of its pilot (20)", flag="--pilot", group="sampling",
+        20, "of a hybrid: intervals of its pilot (20)", flag="--pilot-intervals", group="sampling",
         type=count, metavar="K", check=whole(0, 1_000_000),
         doc="Intervals of a run of 32 cells before, once as it is and once with half the interval, "
         "of which the result says how means change; 0 for none.",

@@ -363,6 +363,10 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
     assert "held" in missing_in_planes(MODELS["held"]())
     lattice = binding((4, 4, 40), 1.6)
     assert engine_of(lattice, hooks=False) is LatticeEngineName.SLOTS
+    with monkeypatch.context() as patch:
+        patch.setattr(choice, "LEAST_DENSE_SITES", 640)
+        assert engine_of(lattice, hooks=False) is LatticeEngineName.PLANES
+        assert engine_of(binding((4, 4, 40), 0.05), hooks=False) is LatticeEngineName.SLOTS
     monkeypatch.setattr(choice, "LEAST_SITES", 640)
     assert engine_of(lattice, hooks=False) is LatticeEngineName.PLANES
     assert engine_of(lattice, hooks=True) is LatticeEngineName.SLOTS

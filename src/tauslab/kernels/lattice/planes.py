@@ -23,7 +23,8 @@ MANY_THREADS, MANY_BLOCKS = 192, 8  # registers for so many hide how long memory
 FEW_THREADS, FEW_BLOCKS = 96, 4  # of lattices of few words, where each warp has more registers
 FEW_WORDS = 1 << 14
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
-LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots
+LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots, but for these:
+DENSE, LEAST_DENSE_SITES = 0.1, 1 << 18
 MOST_SPECIES = 8
 MOST_TYPES = 16
 MOST_CLASSES = 24  # hop probabilities of all species
@@ -48,8 +49,10 @@ def engine_of(lattice: LoweredLattice, *, hooks: bool) -> LatticeEngineName:
     Hooks see and change particles in slots. Of a lattice with few particles at its start most words
     are empty, and the slots engine looks only for sites that hold some.
     """
-    large = math.prod(lattice.shape) >= LEAST_SITES and lattice.start.density >= LEAST_DENSITY
-    planes = large and not hooks and missing_in_planes(lattice) is None
+    sites, density = math.prod(lattice.shape), lattice.start.density
+    large = sites >= LEAST_SITES and density >= LEAST_DENSITY
+    dense = sites >= LEAST_DENSE_SITES and density >= DENSE
+    planes = (large or dense) and not hooks and missing_in_planes(lattice) is None
     return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
 
 

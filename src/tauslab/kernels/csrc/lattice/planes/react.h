@@ -78,20 +78,6 @@ DEVICE bool is_below(u64 u, double p) {
     return p >= 1.0 || u < (u64)(p * 0x1p64);
 }
 
-constexpr double MARGIN = 1e-6;  // of a bound: more than all that is rounded
-
-DEVICE_SELDOM bool is_below_exactly(u64 u, double scale, double x) {
-    return is_below(u, -tl_expm1(-x) / scale);
-}
-
-// Whether 64 random bits times `scale`, 2^-k, are below 1 - exp(-x), which is between x - x^2 / 2 and x.
-DEVICE bool is_below_exponential(u64 u, double scale, double x) {
-    const double drawn = (double)(u >> 11) * 0x1p-53 * scale;
-    if (drawn > x * (1 + MARGIN)) return false;
-    if (drawn + 0x1p-53 * scale < (x - 0.5 * x * x) * (1 - MARGIN)) return true;
-    return is_below_exactly(u, scale, x);
-}
-
 // The sum of all propensities, where few reactions are text.
 DEVICE double all_propensities(const Lattice &l, int type, const u32 (&counts)[N_SPECIES]) {
     i32 chosen;
@@ -121,7 +107,7 @@ DEVICE bool may_react(const Lattice &l, const StepDraws &s, const SiteOf &at, in
     c.x = all_propensities(l, type, counts);
     if (!(c.x > 0)) return false;
     c.drawn = draw_of_site(s, word_number(l, at.word), site_address(SITE_REACTION, at.place, 0));
-    return (double)(joined(c.drawn.x0, c.drawn.x1) >> 11) * 0x1p-53 * c.scale <= c.x * (1 + MARGIN);
+    return (double)(joined(c.drawn.x0, c.drawn.x1) >> 11) * 0x1p-53 * c.scale <= c.x * 1.000001;
 }
 
 enum Outcome : u32 { NOTHING = 0, REACTED = 1, REACTED_AND_SPILLED = 2 };
@@ -135,21 +121,18 @@ DEVICE_SELDOM Outcome react_at(const Lattice &l, StepDraws s, SiteOf at, int typ
     const u32 word = word_number(l, at.word);
     Philox4 drawn = c.drawn;
     u64 u = joined(drawn.x0, drawn.x1);
-    if (!is_below_exponential(u, scale, x)) return NOTHING;
+    if (!is_below(u, -tl_expm1(-x) / scale)) return NOTHING;
     double left = 1.0, among = (double)(u >> 11) * 0x1p-53 * scale;
     for (u32 event = 1;; ++event) {
         sum_of_propensities(l, type, counts, unit_half_open(drawn.x2, drawn.x3) * x, chosen);
         fire(l, at, chosen, counts, spilled);
-        const Outcome so_far = spilled ? REACTED_AND_SPILLED : REACTED;
-        const double before = x;
+        left -= tl_exponential(1.0 - among) / x;
         x = sum_of_propensities(l, type, counts, 1e300, chosen);
-        if (!(x > 0)) return so_far;
+        const Outcome so_far = spilled ? REACTED_AND_SPILLED : REACTED;
+        if (!(x * left > 0)) return so_far;
         drawn = draw_of_site(s, word, site_address(SITE_REACTION, at.place, event));
         u = joined(drawn.x0, drawn.x1);
-        // Less time is left than before, so most need no logarithm.
-        if ((double)(u >> 11) * 0x1p-53 > x * left * (1 + MARGIN)) return so_far;
-        left -= tl_exponential(1.0 - among) / before;
-        if (!(x * left > 0) || !is_below_exponential(u, 1.0, x * left)) return so_far;
+        if (!is_below(u, -tl_expm1(-(x * left)))) return so_far;
         if (event == MOST_EVENTS || spilled + (u32)MOST_PRODUCTS > MOST_SPILLED) {
             atomic_add(l.work + TRUNCATED, 1);
             return so_far;
