@@ -52,6 +52,7 @@ from tauslab.kernels.lattice.planes import planes_header
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
+from tauslab.kernels.leaping.langevin import langevin_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
 from tauslab.kernels.network.thinning import thinned
@@ -448,6 +449,7 @@ def test_portable_functions_stay_in_registers(architecture):
 def every_file() -> list[tuple[str, str]]:
     """Every kernel file of a GPU with a header, but those of equations."""
     small, large = lowered(model("schlogl")), lowered(model("toggle_switch"))
+    flowing = lowered_events(growing())
     tables = {name: tables_of(large, name).header() for name in ("pdm", "rssa")}
     tabled = behind_counts(lowered_events(everything()))
     of_events = {
@@ -478,6 +480,7 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         **dict.fromkeys((f"particles/{name}.cc" for name in PARTICLES), ""),
+        "leaping/langevin.cc": langevin_header(flowing, ["auto"] * len(flowing.reactions)),
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),

@@ -193,9 +193,9 @@ def test_which_selector_a_network_with_events_gets():
     moving = growing()
     for i in range(LARGEST_WITH_EVENTS):
         moving.add_reaction("X -> Y" if i else "Y -> X", rate=1)
-    with pytest.raises(ts.ConfigError, match=r"rate rules, and laws .* in models of up to 2000"):
+    with pytest.raises(ts.ConfigError, match=r"rate rules, and rates .* in models of up to 2000"):
         selector_of(lowered_events(moving))
-    with pytest.raises(ts.ConfigError, match=r"selector=.rssa. is not for rate rules, and laws"):
+    with pytest.raises(ts.ConfigError, match=r"selector=.rssa. is not for rate rules, and rates"):
         selector_of(lowered_events(growing()), "rssa")
 
 

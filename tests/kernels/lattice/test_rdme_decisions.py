@@ -14,13 +14,13 @@ from places import TESTS
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.compilers import STRICT, host_compiler
 from tauslab.kernels.lattice.codegen import (
-    bounds,
     chances,
     lattice_header,
     poisson_thresholds,
     reaction_tables,
 )
 from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.rates import RateBounds
 
 PROBE = TESTS / "support" / "kernels" / "csrc_rdme_probe.cc"
 
@@ -110,7 +110,9 @@ def test_bounds_hold_for_every_content():
     model.add_reaction("-> B", rate=50, volume="site")
     lattice = lowered(model)
     chance = chances(lattice, np.array([r.rates for r in lattice.reactions]))
-    table = bounds(lattice, chance)[0].astype(float)
+    bounds = RateBounds(lattice)
+    bounds.update(chance)
+    table = bounds.table[0].astype(float)
     rng = np.random.default_rng(4)
     for _ in range(200):
         a, b, c = rng.integers(0, 6, 3)

@@ -43,7 +43,7 @@ def test_a_word_like_no_command_gets_all_of_them(capsys):
 
 
 def test_without_a_command_the_commands_are_told(capsys):
-    assert re.search(r"give a command: run, rdme, .*help; tauslab --help", said(capsys))
+    assert re.search(r"give a command: run, rdme, .*help; see tauslab --help", said(capsys))
 
 
 @pytest.mark.parametrize(

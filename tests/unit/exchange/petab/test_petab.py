@@ -24,7 +24,7 @@ def test_without_petab_the_command_to_install_it_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "petab.v1", None)
-    with pytest.raises(ConfigError, match=r"tauslab\[petab\]"):
+    with pytest.raises(ConfigError, match=r"pip install .petab"):
         ts.petab.load(tmp_path / "problem.yaml")
 
 
