@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -95,12 +96,8 @@ MODELS = (
 @contextmanager
 def integrating() -> Iterator[None]:
     """Within, rates of the time are integrated."""
-    kept = ensemble_run.with_thinning
-    ensemble_run.with_thinning = lambda task: task  # type: ignore[assignment]
-    try:
+    with mock.patch.object(ensemble_run, "with_thinning", lambda task: task):
         yield
-    finally:
-        ensemble_run.with_thinning = kept
 
 
 def timed(network: ts.Network, times: FloatArray, n: int, **options: Any) -> tuple[Any, float]:

@@ -2,9 +2,10 @@
 
 Interval arithmetic (Moore 1966) on arrays.  What IEEE 754 rounds correctly, rounding included, is
 monotonic: bounds of such an operation at the ends of its arguments hold for every computed value.
-Of all other functions a kernel is at most 1 unit in the last place off (docs/portable-math.md) and
-the host here at most 3: their bounds are widened by `_WIDER`, which is 8 units, powers by `_POWER`,
-sines by `_SINE`.  Bounds are the same bits on every machine.  NaN stands for what is not known.
+Of all other functions a kernel is at most 1 unit in the last place off
+(docs/developers/portable-math.md) and the host here at most 3: their bounds are widened by
+`_WIDER`, which is 8 units, powers by `_POWER`, sines by `_SINE`.  Bounds are the same bits on
+every machine.  NaN stands for what is not known.
 """
 
 from __future__ import annotations

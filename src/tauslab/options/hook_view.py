@@ -144,12 +144,12 @@ class LatticeView:
     # ---------------------------------------------------------------- looking
 
     def count(self, species: str, site_type: str | None = None) -> int:
-        """Count the particles of a species on the whole lattice; waiting ones count too."""
+        """Count the particles of a species on the whole lattice, waiting particles included."""
         by_type = self._samples().by_type[0, :, self.number(species)]
         return int(by_type.sum() if site_type is None else by_type[self._type(site_type)])
 
     def counts(self, by: Literal["site_type"] | None = None) -> IntArray:
-        """Count all species on the whole lattice; waiting particles count too.
+        """Count all species on the whole lattice, waiting particles included.
 
         Returns
         -------
@@ -162,13 +162,13 @@ class LatticeView:
         return found.copy()
 
     def fired(self) -> IntArray:
-        """How often each reaction fired on the whole lattice since the last call of any hook.
+        """Firings of each reaction on the whole lattice since a hook last called `fired`.
 
-        Or since the start of the run; a resumed run goes on.
+        The first call counts from the start of the run. A resumed run continues these counts.
 
         Returns
         -------
-        int64 ``[reaction]``, as `reaction_names`.
+        int64 ``[reaction]``, in the order of `reaction_names`.
         """
         now = self._samples().fired[0]
         found = now - self._looked
@@ -198,10 +198,10 @@ class LatticeView:
     def add(
         self, species: str | Mapping[str, npt.ArrayLike], positions: npt.ArrayLike = ()
     ) -> None:
-        """Put a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits.
+        """Add a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits.
 
-        Positions refer to the whole lattice; each rank uses the ones in its slab. For several
-        species give a mapping of names to positions, which are put in its order.
+        Positions refer to the whole lattice; each rank uses the ones in its slab. A mapping of
+        names to positions adds several species, in its order.
         """
         given = {species: positions} if isinstance(species, str) else species
         kinds = [self.number(name) + 1 for name in given]
@@ -212,10 +212,10 @@ class LatticeView:
             self._put(sites, np.repeat(kinds, [len(one) for one in places]))
 
     def place(self, numbers: Mapping[str, int], site_type: str | None = None) -> None:
-        """Put so many particles of each species at random sites, of a type or of all.
+        """Add particles of each species at random sites of a type, or of the whole lattice.
 
-        All these sites are alike, whatever stands there; at a full one a particle waits. Draws are
-        those of the seed, the replica, the step and the call.
+        All sites have equal probability; at a full site a particle waits. The sites depend on seed,
+        replica, step and call only.
         """
         kinds = np.array([self.number(name) + 1 for name in numbers], np.int64)
         counts = [_number(f"place({name!r})", count) for name, count in numbers.items()]
@@ -242,20 +242,20 @@ class LatticeView:
     def remove(
         self, species: str | list[str] | tuple[str, ...] | Mapping[str, int], where: Any = None
     ) -> int | dict[str, int]:
-        """Take out all particles of some species, only at the sites of a mask, or so many.
+        """Remove all particles of some species, the ones at sites of a mask, or a number of them.
 
         Parameters
         ----------
         species
-            A name, or several; or a mapping of names to numbers of particles, which are drawn at
-            random from all that have a slot. Where fewer do, all of them go.
+            A name, or several; or a mapping of names to numbers of particles, which are chosen at
+            random. If there are fewer, all are removed.
         where
-            Booleans ``[z, y, x]`` of the slab or of the whole lattice, on the device or NumPy; not
+            Booleans ``[z, y, x]`` of the slab or of the whole lattice, a NumPy or device array; not
             with numbers.
 
         Returns
         -------
-        How many, on the whole lattice, by name if several were asked for; particles that wait for a
+        Number removed on the whole lattice, by name if several are given. Particles that wait for a
         slot stay.
         """
         if isinstance(species, Mapping):
@@ -275,14 +275,14 @@ class LatticeView:
     def relabel(
         self, old: str | Mapping[str, str], new: str | None = None, where: Any = None
     ) -> int | dict[str, int]:
-        """Turn particles of a species into another, all or at sites of a mask, as for `remove`.
+        """Change the species of particles, of all or at sites of a mask, as for `remove`.
 
-        A mapping of old names to new ones turns all at once: ``{"A": "B", "B": "A"}`` swaps.
+        A mapping changes several species at once: ``{"A": "B", "B": "A"}`` swaps two.
 
         Returns
         -------
-        How many, on the whole lattice, by old name of a mapping; particles that wait for a slot
-        stay what they are.
+        Number changed on the whole lattice, by old name for a mapping. Particles that wait for a
+        slot keep their species.
         """
         if isinstance(old, str):
             if new is None:

@@ -20,19 +20,19 @@ SPLITTINGS: tuple[str, ...] = get_args(Splitting)
 @declared
 @dataclass(frozen=True, kw_only=True)
 class HybridFlags:
-    """Options of hybrids alone."""
+    """Options of hybrids only."""
 
     splitting: Splitting = option(
         "strang", "of a hybrid: strang or lie (strang)", flag="--splitting", group="sampling",
         choices=SPLITTINGS,
-        doc="Of parts that act on each other in a circle: ``strang``, of second order in the "
-        "interval, or ``lie``, of first.",
+        doc="For parts that influence each other: ``strang``, of second order in the "
+        "interval, or ``lie``, of first order.",
     )  # fmt: skip
     pilot: int = option(
         20, "of a hybrid: intervals of its pilot (20)", flag="--pilot-intervals", group="sampling",
         type=count, metavar="K", check=whole(0, 1_000_000),
-        doc="Intervals of a run of 32 cells before, once as it is and once with half the interval, "
-        "of which the result says how means change; 0 for none.",
+        doc="Intervals that a pilot of up to 32 cells simulates before the run, with the given "
+        "interval and with half of it, to estimate the error of means; 0: no pilot.",
     )  # fmt: skip
 
 
@@ -41,13 +41,13 @@ class HybridFlags:
 class HybridKeywords(HybridFlags):
     """Keywords of `tauslab.run` that a `tauslab.Hybrid` has."""
 
-    t_end: float | None = option(None, doc="End, a whole multiple of every interval.")
+    t_end: float | None = option(None, doc="End time, a whole multiple of every interval.")
     n: int = option(1, type=count, check=whole(1, MOST_TRAJECTORIES), doc="Number of cells.")
     seed: int | None = seed_option()
     output: Name | Output | None = option(
-        None, doc="File of the result. While it runs, ``<output>.checkpoint`` has how far it is."
+        None, doc="Result file. During the run, the state is saved in ``<output>.checkpoint``."
     )
-    resume: bool = option(False, doc="Go on from the checkpoint of `output`, with the same bits.")
+    resume: bool = option(False, doc="Continue from the checkpoint of `output`, with equal bits.")
     checkpoint_every: float = checkpoint_every_option()
     device: Device = device_option()
     comm: Any = comm_option()

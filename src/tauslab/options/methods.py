@@ -207,22 +207,22 @@ def _check_patterns(option: str, given: object) -> None:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class _Judged(_Steps):
-    """Settings of methods that say how far they are from exact trajectories."""
+    """Settings of methods that estimate their error by exact trajectories."""
 
     pilot: int = option(
         1000, "trajectories that judge the error (1000)", flag="--pilot", metavar="N", type=count,
         elsewhere="judges hybrids: use it with {hybrid} or cle", check=whole(0, 2**20),
-        doc="Trajectories of the method, and as many exact ones, whose means and deviations are "
-        "compared before a run of 100 or more; the result says what they tell. 0 for none.",
+        doc="Trajectories of a pilot before a run of 100 or more: so many by the method are "
+        "compared with as many exact ones, and the result reports the differences; 0: no pilot.",
     )  # fmt: skip
 
 
 @declared
 @dataclass(frozen=True, kw_only=True)
 class Langevin(_Judged):
-    """The chemical Langevin equation: amounts with the noise of many molecules.
+    """The chemical Langevin equation: real amounts with Gaussian noise.
 
-    Steps are of weak order 2, and no amount falls below zero: see docs/partitioned.md.
+    Steps have weak order 2; amounts stay non-negative. See docs/partitioned.md.
 
     Parameters
     ----------
@@ -240,12 +240,11 @@ class Langevin(_Judged):
 @declared
 @dataclass(frozen=True, kw_only=True)
 class Partitioned(_Judged):
-    """Each reaction is an event, an equation or a channel of Langevin's: see docs/partitioned.md.
+    """Reactions as jumps, equations or Langevin noise: see docs/partitioned.md.
 
-    A reaction without a mark is an event where molecules are few, and a channel where it is
-    expected to fire often among many; which changes while a trajectory runs. With marks of events
-    and equations alone nothing but the tolerance of the equations is approximate: propensities
-    are integrated while amounts move.
+    A reaction that no pattern matches is a jump while molecules are few, and has Langevin noise
+    while it fires often among many; this may change during a trajectory. With only jumps and
+    equations the tolerance of the integrator is the only error.
 
     Parameters
     ----------
@@ -267,25 +266,25 @@ class Partitioned(_Judged):
     jump: Patterns = option(
         "", "reactions that are events", flag="--jump", group="method", metavar="NAMES",
         stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
-        doc="Reactions that happen one by one: names, with ``*`` for any letters; ``*`` alone "
-        "means all that no other pattern names.",
+        doc="Reactions simulated as discrete events: names, in which ``*`` matches any characters; "
+        "``*`` alone selects all reactions that no other pattern matches.",
     )  # fmt: skip
     langevin: Patterns = option(
         "", "reactions with Gaussian noise", flag="--langevin", group="method", metavar="NAMES",
         stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
-        doc="Reactions that are channels of the chemical Langevin equation, likewise.",
+        doc="Reactions by the chemical Langevin equation; patterns as for `jump`.",
     )  # fmt: skip
     many: float = option(
         DEFAULT_MANY, "molecules from which on a reaction may flow (100)", flag="--many",
         group="method", type=float, metavar="X", stored=Stored(), elsewhere=_OF_HYBRIDS,
         check=number(lambda many: 10 <= many < 2**31, "10 or more, below 2^31"),
-        doc="Of reactions without a mark: how many molecules of each species that it changes a "
-        "reaction needs to be a channel; it is an event again below half of that.",
+        doc="Molecules of each changed species from which on a reaction that no pattern matches "
+        "has Langevin noise; below half of that it is a jump again.",
     )  # fmt: skip
     ode: Patterns = option(
         "", "reactions that are equations", flag="--as-ode", group="method", metavar="NAMES",
         stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
-        doc="Reactions that flow as equations of what they change, likewise.",
+        doc="Reactions that are terms of the rate equations; patterns as for `jump`.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

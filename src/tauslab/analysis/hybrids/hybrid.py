@@ -38,24 +38,22 @@ from tauslab.options.methods import Method, MethodWord, method_of
 
 
 class Hybrid:
-    """Parts of a model that step together, each by its own method: what whole cells need.
+    """Several models simulated together, each with its own method.
 
-    A part is a network by ``ssa``, ``tau`` or ``ode``, a lattice, or a function. Parts exchange
-    quantities by links, at times that are whole multiples of a tick. A hybrid is a model:
-    `tauslab.run` runs it.
+    A part is a network by ``ssa``, ``tau`` or ``ode``, a lattice, or a function. Links exchange
+    quantities between parts, at whole multiples of a tick. `tauslab.run` simulates a hybrid.
 
     Parameters
     ----------
     name
         Of the model.
     tick
-        Base of the clock, in the time of the model: every interval is a whole multiple. By default
-        the shortest ``every``.
+        Unit of time of which every interval is a whole multiple; by default the shortest ``every``.
     seed
-        64 bits, where `tauslab.run` is given none; drawn by default. A part draws from a stream of
-        its own, which other parts do not change.
+        64-bit seed, if `tauslab.run` is given none; drawn by default. Each part has its own random
+        numbers, which other parts do not change.
     t_end
-        End, where `tauslab.run` is given none.
+        End time, if `tauslab.run` is given none.
 
     Examples
     --------
@@ -119,22 +117,22 @@ class Hybrid:
         Parameters
         ----------
         name
-            Letters, digits and underscores: ``name.quantity`` stands for a quantity of it.
+            Letters, digits and underscores. ``name.quantity`` refers to a quantity of the part.
         model
-            A network or a lattice, or its file; or a function ``f(t, dt, values) -> changes`` of
-            arrays ``[cell]`` by name, which depends on its arguments alone.
+            A network or lattice, or its file; or a function ``f(t, dt, values) -> changes`` of
+            arrays ``[cell]`` by name, which depends on its arguments only.
         method
-            ``ssa``, ``tau`` or ``ode``, or their settings; not of lattices.
+            ``ssa``, ``tau`` or ``ode``, or its settings; not for lattices.
         every
-            Time between exchanges; the tick by default. Without links it has no effect.
+            Time between exchanges, by default the tick. Without links it has no effect.
         sample
-            Time between its samples; `every` by default.
+            Time between samples, by default `every`.
         record
-            Names that are recorded; all by default.
+            Names to record; by default all.
         values
-            Of a function: its quantities at the start, one value for all cells, or ``[cell]``.
+            Initial quantities of a function: one value for all cells, or ``[cell]``.
         parameters, max_steps
-            As of `tauslab.Ensemble`.
+            As for `tauslab.Ensemble`.
 
         Raises
         ------
@@ -172,27 +170,28 @@ class Hybrid:
     def drive(
         self, target: str, formula: float | str, *, over: str = "mean", for_each: Any = None
     ) -> None:
-        """Let a parameter of a part follow a formula over quantities of other parts.
+        """Set a parameter of a part to a formula of quantities of other parts.
 
         Parameters
         ----------
         target
-            ``part.parameter``; of a function one of its quantities.
+            ``part.parameter``, or a quantity of a function.
         formula
-            As of rate laws, with ``part.quantity`` for a species, a rule or a parameter,
-            ``part.sum(P_*)`` for a sum of names, ``part.volume(type)`` for litres of a lattice.
+            Formula with the syntax of rate laws: ``part.quantity`` is a species, rule or parameter,
+            ``part.sum(P_*)`` a sum over names, ``part.volume(type)`` the volume in litres of the
+            lattice sites of a type.
         over
-            ``mean``: means over the interval, where the other part is already past it; ``start``
-            and ``end``: its values there. Parts that act on each other in a circle see the values
-            of the moment.
+            ``mean``: averages over the interval, if the other part was simulated before; ``start``
+            or ``end``: its values at that time. Parts that influence each other read current
+            values.
         for_each
-            Columns by name, or a `pandas.DataFrame`: a link for each row, whose values stand for
-            names in braces, as in ``"0.5 * space.P_{gene}"``.
+            Columns by name, or a `pandas.DataFrame`: one link per row, whose values replace names
+            in braces, as in ``"0.5 * space.P_{gene}"``.
 
         Raises
         ------
         ConfigError
-            A name is of no part, or the formula is none.
+            A name is unknown, or the formula is invalid.
         """
         one_of("over", over, OVER)
         for row in rows_of(for_each):
@@ -209,22 +208,22 @@ class Hybrid:
     def share(
         self, first: str, second: str, *, volume: float | str = 1.0, for_each: Any = None
     ) -> None:
-        """Let two species be one pool, which both parts change: changes are added.
+        """Make two species one pool that both parts change.
 
         Parameters
         ----------
         first, second
-            ``part.species``. The pool begins as the first has it.
+            ``part.species``. The initial amount of `first` is that of the pool.
         volume
-            Units of the first for one of the second, a number or a formula: with a concentration
-            as the second, Avogadro's number times the volume.
+            Amount of `first` that equals one unit of `second`, a number or a formula: Avogadro's
+            number times the volume if `second` is a concentration.
         for_each
-            As of `drive`.
+            As for `drive`.
 
         Raises
         ------
         ConfigError
-            A species is of no part, or nothing may change it.
+            A species is unknown or fixed.
         """
         for row in rows_of(for_each):
             ends = [address(filled(one, row), "what is shared") for one in (first, second)]
@@ -235,47 +234,47 @@ class Hybrid:
 
     @checks_keywords
     def bill(self, events: str, pools: Mapping[str, Any], *, for_each: Any = None) -> None:
-        """Let reactions of a part cost units of pools, which owe what they cannot pay.
+        """Subtract units from pools for each firing; what a pool cannot pay is a debt.
 
         Parameters
         ----------
         events
-            ``part.fired(name_*)``: reactions by pattern; commas separate several.
+            ``part.fired(name_*)``: a pattern of reaction names; commas separate several.
         pools
-            Units of an event by ``part.species``: a number, one for each reaction, or a mapping by
+            Units per firing by ``part.species``: a number, one number per reaction, or a mapping by
             reaction.
         for_each
-            As of `drive`.
+            As for `drive`.
 
         Raises
         ------
         ConfigError
-            No reaction fits, or a pool is none.
+            No reaction matches, or a pool is unknown.
         """
         self._add_bills(events, pools, for_each, 1)
 
     @checks_keywords
     def credit(self, events: str, pools: Mapping[str, Any], *, for_each: Any = None) -> None:
-        """Let reactions of a part give units to pools; arguments as of `bill`."""
+        """Add units to pools for each firing; arguments as for `bill`."""
         self._add_bills(events, pools, for_each, -1)
 
     @checks_keywords
     def set_rate(
         self, pattern: str, formula: float | str, *, over: str = "mean", for_each: Any = None
     ) -> None:
-        """Let rate constants of reactions follow a formula; in it, ``k`` is that of the model.
+        """Set rate constants to a formula, in which ``k`` is the constant of the model.
 
         Parameters
         ----------
         pattern
-            ``part.name_*``: reactions by pattern.
+            ``part.name_*``: a pattern of reaction names.
         formula, over, for_each
-            As of `drive`.
+            As for `drive`.
 
         Raises
         ------
         ConfigError
-            No reaction fits, or one has no rate constant.
+            No reaction matches, or one has no rate constant.
         """
         one_of("over", over, OVER)
         for row in rows_of(for_each):
@@ -294,12 +293,12 @@ class Hybrid:
 
     @property
     def tick(self) -> float:
-        """Base of the clock.
+        """Unit of time of the intervals.
 
         Raises
         ------
         ConfigError
-            Neither it nor an interval is given, or it is not above 0.
+            Neither a tick nor an interval is given, or it is not positive.
         """
         given = [every for every, _ in self._every.values() if every is not None]
         if self._tick is None and not given:
@@ -310,14 +309,14 @@ class Hybrid:
         return found
 
     def intervals(self, halvings: int = 0) -> dict[str, Interval]:
-        """Half ticks between exchanges and between samples of each part.
+        """Return the half ticks between exchanges and between samples of each part.
 
-        With `halvings` the tick is as many times halved, and samples keep their times.
+        `halvings` halves the tick so many times; sample times stay.
 
         Raises
         ------
         ConfigError
-            One is no whole multiple of the tick.
+            An interval is no whole multiple of the tick.
         """
         tick, found, linked = self.tick, {}, self.linked
         for name, (every, sample) in self._every.items():
@@ -334,7 +333,7 @@ class Hybrid:
         return found
 
     def acting(self) -> list[tuple[str, str]]:
-        """Pairs of parts of which the first acts on the second."""
+        """Return pairs of parts, the first of which influences the second."""
         pairs = [(p, one.part) for one in self.drives for p in one.formula.parts]
         for share in self.shares:
             pairs += [(share.first.part, share.second.part), (share.second.part, share.first.part)]
@@ -343,11 +342,11 @@ class Hybrid:
         return pairs + [(one.part, pool.part) for one in self.bills for pool in one.amounts]
 
     def check(self) -> list[str]:
-        """Each link in words: units, and its interval times the fastest rate of what it reads."""
+        """Describe each link: units, and interval times the fastest rate of the quantity read."""
         return links_of(self, self.intervals(), self.tick)
 
     def first_cells(self, n: int) -> Hybrid:
-        """A copy whose values of each cell are those of the first n."""
+        """Return a copy with the values of the first `n` cells."""
         made = copy(self)
         made.parts = {name: part.first_cells(n) for name, part in self.parts.items()}
         return made
@@ -361,7 +360,7 @@ class Hybrid:
 
     @property
     def linked(self) -> set[str]:
-        """Names of parts with links."""
+        """Names of parts that have links."""
         bills = {pool.part for one in self.bills for pool in one.amounts}
         bills |= {one.part for one in self.bills}
         return (

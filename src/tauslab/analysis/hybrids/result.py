@@ -92,11 +92,11 @@ class HybridResult(ArrayResult):
     name, seed, tick, splitting
         As given or drawn.
     parts
-        A `Series` by name of the part, each at its own times.
+        A `Series` per part, by name, with its own times.
     pilot
-        What halving the interval changes.
+        Effect of halving the interval on means.
     links
-        Each link in words.
+        Description of each link.
     """
 
     _METHODS = (HYBRID,)
@@ -144,7 +144,7 @@ class HybridResult(ArrayResult):
         Raises
         ------
         ConfigError
-            There is none of that name.
+            The name is unknown.
         """
         part, _, quantity = name.partition(".")
         own = self._part(part)
@@ -154,11 +154,11 @@ class HybridResult(ArrayResult):
         return own.values[:, :, own.names.index(quantity)]
 
     def mean(self, name: str) -> FloatArray:
-        """Mean ``[time]`` over cells that have not ended."""
+        """Mean ``[time]`` over cells that have not ended early."""
         return _over_cells(self.values(name))[0]
 
     def variance(self, name: str) -> FloatArray:
-        """Variance ``[time]`` over cells that have not ended; NaN of one."""
+        """Variance ``[time]`` over cells that have not ended early; NaN for one cell."""
         return _over_cells(self.values(name))[1]
 
     def paid(self, pool: str) -> FloatArray:
@@ -246,7 +246,7 @@ class HybridResult(ArrayResult):
         Raises
         ------
         ConfigError
-            An unknown name or suffix, parts with other times, or no matplotlib.
+            An unknown name or suffix, or parts with different times.
         OutputError
             The picture cannot be written.
         """

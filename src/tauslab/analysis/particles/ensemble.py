@@ -55,7 +55,7 @@ _ENDED = 2  # this status and all above are ends
 
 
 class Ensemble:
-    """n particles of a network or a lattice: advance, weigh and copy them as often as you like.
+    """n particles of a network or a lattice, which calls advance, weight and resample.
 
     The state stays on the device between calls. A draw is a pure function of seed, round and
     particle, where each advance is a round; weights are summed in one fixed order on the host. So
@@ -88,9 +88,9 @@ class Ensemble:
     max_steps
         Steps of a particle in one advance at most; not of lattices.
     count_reactions
-        Names of reactions whose firings `fired` counts, or True for all. No bit of a trajectory
-        depends on it, but of ``tau`` where counted reactions change the same counts as others: a
-        warning says so. Of lattices all are counted; not of ``ode``.
+        Names of reactions whose firings `fired` counts, or True for all. Counting does not change
+        the bits of a trajectory, except with ``tau`` if a counted reaction has the same net change
+        as another reaction; a warning says so. Lattices count all reactions, ``ode`` counts none.
     comm
         As of `tauslab.run`.
 
@@ -250,20 +250,20 @@ class Ensemble:
         return self._counted
 
     def fired(self) -> IntArray:
-        """How often each reaction fired since the last call, or since the start.
+        """Firings of each reaction since the last call, or since the start.
 
-        A copy of a particle has what its ancestor had. In one advance a reaction of a network fires
-        2,147,483,647 times at most: then the particle overflows. A delayed reaction counts when it
-        begins.
+        A copy has the counts of its ancestor. A particle overflows if a reaction of a network fires
+        more than 2,147,483,647 times in one advance. A delayed reaction counts when it starts.
 
         Returns
         -------
-        int64 ``[particle, reaction]``, as `reaction_names`; -1 where a particle has ended.
+        int64 ``[particle, reaction]``, in the order of `reaction_names`; -1 where a particle has
+        ended.
 
         Raises
         ------
         ConfigError
-            The ensemble does not count.
+            The ensemble does not count reactions.
         """
         if not self._counted and len(self._model.reactions):
             raise ConfigError(
@@ -280,9 +280,9 @@ class Ensemble:
 
     @property
     def device_counts(self) -> Any:
-        """The counts where they are: a NumPy array, or one of CuPy with DLPack and no copy.
+        """Counts in the memory of the device, without a copy: a NumPy array, or CuPy's with DLPack.
 
-        Read it, and do not write. In the row of a particle that has ended is a copy of another.
+        Do not write to it. The row of a particle that has ended is a copy of another particle.
         Under ``mpirun`` these are the particles of this rank, `own`.
         """
         return self._motion.device_counts()
@@ -326,12 +326,12 @@ class Ensemble:
 
     @property
     def weights(self) -> FloatArray:
-        """Weights ``[particle]`` that sum to 1; all 0 where no particle has one."""
+        """Weights ``[particle]``, normalised to a sum of 1; all 0 if no particle has a weight."""
         return particle_weights.normalised(self._logs)
 
     @property
     def log_weights(self) -> FloatArray:
-        """Logarithms ``[particle]`` of the weights as they are, not divided by their sum."""
+        """Logarithms ``[particle]`` of the weights before normalisation."""
         return self._logs.copy()
 
     @property
@@ -415,7 +415,7 @@ class Ensemble:
         return self._of_lattices("device_particles").cells
 
     def profile(self, species: str, axis: str = "z") -> IntArray:
-        """Particles of a species in planes of lattices, ``[particle, plane]`` along z, y or x."""
+        """Counts of a species per plane of lattices, ``[particle, plane]`` along z, y or x."""
         motion = self._of_lattices("profile")
         one_of("species", species, self.species)
         one_of("axis", axis, ("z", "y", "x"))
@@ -428,7 +428,7 @@ class Ensemble:
         return self._motion
 
     def mean(self, name: str) -> float:
-        """Weighted mean over particles that go on; NaN where no weight is left."""
+        """Weighted mean over particles that have not ended; NaN if all weights are 0."""
         values, shares = self.values(name), self.weights
         held = shares > 0
         return fixed_sum(shares[held] * values[held]) if held.any() else np.nan
@@ -448,9 +448,8 @@ class Ensemble:
     def advance(self, t: float) -> None:
         """Move all particles to time `t`, one round; at the present time nothing happens.
 
-        A lattice makes the steps that are over at `t`: the last one ends at `t` or before.
-        A particle that overflows, meets a NaN or takes too many steps has ended: its weight is 0,
-        and its counts are -1; the others go on.
+        A lattice makes all steps that end at `t` or before. A particle that overflows, meets a NaN
+        or exceeds `max_steps` has ended: its weight is 0 and its counts are -1.
 
         Raises
         ------
@@ -498,7 +497,7 @@ class Ensemble:
     def resample(
         self, weights: npt.ArrayLike | None = None, method: str = "systematic"
     ) -> IntArray:
-        """Copy particles by their weights; afterwards all weigh the same.
+        """Resample particles by their weights; afterwards all weights are equal.
 
         Parameters
         ----------
@@ -528,7 +527,7 @@ class Ensemble:
         return ancestors
 
     def take(self, ancestors: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
-        """Make particle i a copy of particle ``ancestors[i]``: split some, give up others.
+        """Make particle i a copy of particle ``ancestors[i]``.
 
         Parameters
         ----------
@@ -564,13 +563,14 @@ class Ensemble:
     def set(
         self, values: Mapping[str, float | npt.ArrayLike] | None = None, /, **more: Any
     ) -> None:
-        """Give species counts, or parameters values: one for all particles, or an array ``[n]``.
+        """Set counts of species or values of parameters: one for all, or an array ``[n]``.
 
-        By keyword, or in a mapping by name. All counts of a call are one upload. The first value
+        By keyword, or in a mapping by name. One call uploads all counts together. The first value
         of a parameter may compile kernels; later ones do not.
-        Particles of lattices come to random sites, all alike, of types where they can hop, or else
-        are at the start or react, where a full site lets them wait; or go, drawn at random.
-        Events whose triggers the new values turn true come at once.
+        On lattices, new particles are placed at random sites of types in which the species can
+        diffuse, else of types in which it is placed at the start or reacts; at a full site they
+        wait. Removed particles are chosen at random.
+        Events whose triggers become true are executed at once.
 
         Raises
         ------
@@ -809,10 +809,10 @@ class Ensemble:
             self._begin(self._options.set)
 
     def copy_rows(self, index: Any, *, alike: bool = False) -> None:
-        """Copy states, how particles are, and their values; weights stay as they are.
+        """Copy states, status and values of particles; weights are unchanged.
 
-        `index`, int64 ``[particle]``, is on the host or on the device. `alike`: particles have the
-        values of those they become.
+        `index`, int64 ``[particle]``, is on the host or on the device. `alike`: a particle has the
+        same values as its copy.
         """
         arrays = not alike and any(np.ndim(v) for v in self._rows.values())
         if arrays or self.status.any() or not self._motion.takes_on_device:
