@@ -46,7 +46,7 @@ from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
 from tauslab.kernels.exact.table_selector import entry_of, file_of
-from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
+from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.lattice.planes import planes_header
 from tauslab.kernels.leaping.codegen import leap_header
@@ -310,7 +310,7 @@ def lattice_texts(
     tables = reaction_tables(lattice.reactions, species)
     more = LINES | {"DRAWS_LINES_AHEAD": 1} if lines else None
     header = lattice_header(lattice, tables, small=small, section=section, more=more)
-    return csrc_texts() | {"model.h": header}
+    return csrc_texts() | {"model.h": header, "site alone": site_header(lattice)}
 
 
 @pytest.mark.validate
@@ -336,7 +336,8 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
         # A block of many lattices has to know where the one that it does begins.
         assert max(stack, stores) <= (320 if name == "rdme_replicas" else 160)
         assert registers <= 128
-    usage = compile_usage("lattice/count.cc", texts, architecture)
+    counting = texts | {"model.h": texts["site alone"]}
+    usage = compile_usage("lattice/count.cc", counting, architecture)
     check(usage, {"rdme_count", "rdme_filled_tiles"})
     usage = compile_usage("lattice/change.cc", texts, architecture)
     check(usage, {"rdme_become", "rdme_list", "rdme_take", "rdme_put"})
@@ -455,7 +456,8 @@ def every_file() -> list[tuple[str, str]]:
     of_events = {
         file_of(name): header_of(tabled, tables_of(tabled, name), 32) for name in ("pdm", "rssa")
     }
-    lattice = lattice_texts(16, 3, small=True, lines=True)["model.h"]
+    texts = lattice_texts(16, 3, small=True, lines=True)
+    lattice = texts["model.h"]
     headers = {
         "coupled/common_paths.cc": common_header(small, CudaBackend.style),
         "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),
@@ -469,7 +471,7 @@ def every_file() -> list[tuple[str, str]]:
         "events/ssa_events.cc": events_header(lowered_events(everything())),
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
         "lattice/change.cc": lattice,
-        "lattice/count.cc": lattice,
+        "lattice/count.cc": texts["site alone"],
         "lattice/halo.cc": lattice,
         "lattice/lines/steps.cc": lattice,
         "lattice/place.cc": "",

@@ -15,7 +15,7 @@ from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import lanes_header
 from tauslab.kernels.exact.table_network import header_of, tables_of
 from tauslab.kernels.exact.table_selector import file_of
-from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
+from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.lattice.planes import planes_header
 from tauslab.kernels.leaping.codegen import leap_header
@@ -128,7 +128,8 @@ def _of_lattices():
         for name in ("planes", "messages"):
             yield f"lattice/planes/{name}.cc", planes_header(lattice)
         header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
-        for name in ("rdme", "replicas", "count", "halo", "sparse/steps"):
+        yield "lattice/count.cc", site_header(lattice)
+        for name in ("rdme", "replicas", "halo", "sparse/steps"):
             yield f"lattice/{name}.cc", header
         if slots <= 16:
             header = lattice_header(lattice, reaction_tables(lattice.reactions, 2), section=SECTION)

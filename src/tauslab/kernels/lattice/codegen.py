@@ -304,9 +304,8 @@ def lattice_header(
     more
         Other constants by name.
     """
-    particle_bytes = np.dtype(lattice.particle_type).itemsize
     tile = tile_of(lattice, small=small, tall=tall)
-    site_bytes = particle_bytes * lattice.slots
+    site_bytes = _site_bytes(lattice)
     resident = 768 if site_bytes < 64 else 640  # threads of a processor
     blocks = resident // tile.threads if small else _blocks(lattice)
     sizes = {
@@ -317,7 +316,6 @@ def lattice_header(
         "TABLE_ENTRIES": len(tables.array),
         "REACTION_PASSES": reaction_passes(lattice),
         "MOST_PRODUCTS": max((len(r.products) for r in lattice.reactions), default=0),
-        "SLOTS": lattice.slots,
         "TILE_X": tile.x,
         "TILE_Y": tile.y,
         "TILE_THREADS": tile.threads,
@@ -334,14 +332,24 @@ def lattice_header(
     lines += [f"constexpr int {name} = {value};\n" for name, value in tables.offsets.items()]
     kinds = [FACE_KINDS[kind] for kind in lattice.boundary]
     return (
-        "// Generated from the lattice: its sizes, its faces, and where its tables begin.\n"
-        '#pragma once\n#include "device/prelude.h"\n'
-        f"typedef u{8 * particle_bytes} Particle;\n"
-        f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
+        f"{site_header(lattice)}"
+        "// Its sizes, its faces, and where its tables begin.\n"
         f"#define WORDS_IN_REGISTERS {words_in_registers(lattice, small=small)}\n"
         f"#define MANY_STEPS {int(together)}  // whether a launch may do many steps\n"
         f"{''.join(lines)}{_of_face('face_kind', kinds)}"
         f"{_of_face('ghost_type', list(lattice.ghost_type))}"
+    )
+
+
+def site_header(lattice: LoweredLattice) -> str:
+    """`model.h` of kernels that read sites alone: all lattices with such sites share them."""
+    particle_bytes = np.dtype(lattice.particle_type).itemsize
+    return (
+        "// Generated from the lattice: what a site holds.\n"
+        '#pragma once\n#include "device/prelude.h"\n'
+        f"typedef u{8 * particle_bytes} Particle;\n"
+        f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
+        f"constexpr int SLOTS = {lattice.slots};\n"
     )
 
 

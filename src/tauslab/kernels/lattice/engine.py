@@ -16,7 +16,7 @@ import numpy as np
 from tauslab.base.arrays import Array, DeviceArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.lattice.changing import Changing
-from tauslab.kernels.lattice.codegen import may_be_sparse
+from tauslab.kernels.lattice.codegen import may_be_sparse, site_header
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import (
@@ -115,8 +115,9 @@ class LatticeEngine(LatticeMemory):
         self.steps = steps_of(self, self.plan)
         if not self.steps.fits:
             self._without_lines()
+        header = {"model.h": site_header(self.lattice)}
         self._counter = self.backend.compile(
-            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), self.plan.header)
+            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), header)
         )
         self._counting = self._counter.resident_blocks("rdme_count", self.plan.tile.threads)
 
@@ -264,8 +265,9 @@ class LatticeEngine(LatticeMemory):
         threads = self.plan.tile.threads
         grid = LaunchGrid(min(-(-len(own) * self.plan.tiles // threads), self._counting), threads)
         arguments = self._counter.arguments(
-            "rdme_filled_tiles", sites=own, planes=len(own), ny=ny, nx=nx, counts=counts
-        )
+            "rdme_filled_tiles", sites=own, planes=len(own), ny=ny, nx=nx,
+            tile_y=self.plan.tile.y, tile_x=self.plan.tile.x, counts=counts,
+        )  # fmt: skip
         self._counter.launch_blocks("rdme_filled_tiles", grid, arguments, self.stream)
         return self.host(counts).astype(np.int64)
 
@@ -277,18 +279,24 @@ class LatticeEngine(LatticeMemory):
         grid = LaunchGrid(
             min(-(-sites // self.plan.tile.threads), self._counting), self.plan.tile.threads
         )
+        counted = {
+            "sites": self.particles[own],
+            "types": None if self.types is None else self.types[own],
+            "n_sites": sites,
+            "fired": self._fired,
+            "waiting": self._waiting,
+            "work": self.work,
+            "capacity": self.capacity,
+            "list": self.step & 1,
+            "first_site": slab.begin * ny * nx,
+            "counts": row,
+        }
         arguments = self._counter.arguments(
             "rdme_count",
-            sites=self.particles[own],
-            types=None if self.types is None else self.types[own],
-            n_sites=sites,
-            fired=self._fired,
-            waiting=self._waiting,
-            work=self.work,
-            capacity=self.capacity,
-            list=self.step & 1,
-            first_site=slab.begin * ny * nx,
-            counts=row,
+            lattice=counted,
+            n_types=len(self.lattice.site_types),
+            n_species=len(self.lattice.species),
+            n_reactions=len(self.lattice.reactions),
         )
         self._counter.launch_blocks("rdme_count", grid, arguments, self.stream)
 

@@ -16,7 +16,7 @@ from tauslab.base.arrays import Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.fields import Field
 
-# Words of `work`: WorkWord of csrc/lattice/site/lattice.h.
+# Words of `work`: WorkWord of csrc/lattice/site/work.h.
 WORK, WAITING_0, FULL, MESSAGE_FULL = 14, 0, 3, 6
 _HOOK_ORDER = 0xF000  # in an age: after all passes of a step
 _LAST_ORDER = 0xFFFF
@@ -127,7 +127,7 @@ class LatticeState:
         return {name: getattr(self, name) for name in SINCE_START}
 
 
-# `Waiting` in csrc/lattice/site/lattice.h.
+# `Waiting` in csrc/lattice/site/work.h.
 WAITING = np.dtype([("site", "<u8"), ("age", "<u8"), ("particle", "<u4"), ("next", "<i4")])
 
 

@@ -1,11 +1,19 @@
 // Counts the particles of a lattice: by site type and species, those that wait included.
 #pragma once
 
-#include "lattice/site/lattice.h"
+#include "lattice/site/site.h"
+#include "lattice/site/work.h"
 
-// A histogram in the block's memory, where it is small enough.
-constexpr int BINS = N_TYPES * N_SPECIES;
-constexpr int BLOCK_BINS = BINS <= 2048 ? BINS : 1;
+// A histogram of so many bins is kept in the block's memory.
+constexpr int MOST_BINS = 2048;
+
+// Sizes of a model: constants in a kernel that has the model's header.
+struct CountSizes {
+    int types, species, reactions;
+
+    DEVICE_MEMBER constexpr int bins() const { return types * species; }
+    DEVICE_MEMBER constexpr bool in_block() const { return bins() <= MOST_BINS; }
+};
 
 // The slab's own sites, and what waits.
 struct LatticeCountArguments {
@@ -22,28 +30,30 @@ struct LatticeCountArguments {
 };
 
 // Adds a site's particles to the block's `bins`, or to `counts`.
-DEVICE void count_site(const Site &content, int row, u32 *bins, u64 *counts) {
+DEVICE void count_site(const CountSizes &sizes, const Site &content, int row, u32 *bins,
+                       u64 *counts) {
     UNROLL for (int s = 0; s < SLOTS; ++s) {
         const int particle = (int)particle_of(content.word, s / GROUP, s % GROUP);
         if (!particle) break;
-        if (BLOCK_BINS == BINS)
+        if (sizes.in_block())
             add_in_block(bins + row + particle - 1, 1);
         else
             atomic_add(counts + row + particle - 1, 1);
     }
 }
 
-DEVICE void clear_bins(u32 (&bins)[BLOCK_BINS]) {
-    for (int i = THREAD_ID; i < BLOCK_BINS; i += BLOCK_THREADS) bins[i] = 0;
+DEVICE void clear_bins(const CountSizes &sizes, u32 *bins) {
+    for (int i = THREAD_ID; sizes.in_block() && i < sizes.bins(); i += BLOCK_THREADS) bins[i] = 0;
 }
 
 // When all sites of the block are counted and it has met: adds to `counts` [type, species] what is in
 // `bins` and what waits, `held` particles. Behind it come the numbers of reactions, of particles that found no room so
 // far, of those that wait, and of passes that were truncated so far.
-DEVICE void count_rest(const LatticeCountArguments &a, const u32 (&bins)[BLOCK_BINS], i64 block,
-                       i64 blocks, u64 held) {
-    u64 *const counts = a.counts;
-    for (int i = THREAD_ID; BLOCK_BINS == BINS && i < BINS; i += BLOCK_THREADS)
+DEVICE void count_rest(const CountSizes &sizes, const LatticeCountArguments &a, const u32 *bins,
+                       i64 block, i64 blocks, u64 held) {
+    const int end = sizes.bins();
+    u64 *const counts = a.counts, *const behind = counts + end + sizes.reactions;
+    for (int i = THREAD_ID; sizes.in_block() && i < end; i += BLOCK_THREADS)
         if (bins[i]) atomic_add(counts + i, bins[i]);
     const i64 n_waiting = held < (u64)a.capacity ? (i64)held : a.capacity;
     u64 own = 0;  // others wait in planes that are kept beside the slab
@@ -51,29 +61,29 @@ DEVICE void count_rest(const LatticeCountArguments &a, const u32 (&bins)[BLOCK_B
         const Waiting &entry = a.waiting[a.list * a.capacity + i];
         const u64 site = entry.site - (u64)a.first_site;
         if (site >= (u64)a.n_sites) continue;
-        const int type = N_TYPES == 1 ? 0 : a.types[site];
-        atomic_add(counts + type * N_SPECIES + (int)entry.particle - 1, 1);
+        const int type = sizes.types == 1 ? 0 : a.types[site];
+        atomic_add(counts + type * sizes.species + (int)entry.particle - 1, 1);
         ++own;
     }
-    if (own) atomic_add(counts + BINS + N_REACTIONS + 1, own);
+    if (own) atomic_add(behind + 1, own);
     if (block != 0) return;
-    for (int r = THREAD_ID; r < N_REACTIONS; r += BLOCK_THREADS) counts[BINS + r] = a.fired[r];
+    for (int r = THREAD_ID; r < sizes.reactions; r += BLOCK_THREADS) counts[end + r] = a.fired[r];
     if (THREAD_ID == 0) {
-        counts[BINS + N_REACTIONS] = a.work[SPILLS];
-        counts[BINS + N_REACTIONS + 2] = a.work[TRUNCATED];
+        behind[0] = a.work[SPILLS];
+        behind[2] = a.work[TRUNCATED];
     }
 }
 
 // Counts a lattice. `bins` is memory of the block.
-DEVICE void count_lattice(const LatticeCountArguments &a, u32 (&bins)[BLOCK_BINS], i64 block,
-                          i64 blocks) {
-    clear_bins(bins);
+DEVICE void count_lattice(const CountSizes &sizes, const LatticeCountArguments &a, u32 *bins,
+                          i64 block, i64 blocks) {
+    clear_bins(sizes, bins);
     BARRIER();
     for (i64 i = block * BLOCK_THREADS + THREAD_ID; i < a.n_sites; i += blocks * BLOCK_THREADS) {
         const Site content = a.sites[i];
-        count_site(content, N_TYPES == 1 || is_empty(content) ? 0 : a.types[i] * N_SPECIES, bins,
-                   a.counts);
+        const int type = sizes.types == 1 || is_empty(content) ? 0 : a.types[i];
+        count_site(sizes, content, type * sizes.species, bins, a.counts);
     }
     BARRIER();
-    count_rest(a, bins, block, blocks, a.work[WAITING_0 + a.list]);
+    count_rest(sizes, a, bins, block, blocks, a.work[WAITING_0 + a.list]);
 }

@@ -1,6 +1,6 @@
 // Many lattices of one model: each is done by a block of its own, so that no block waits for another.
 #include "lattice/cooperative_steps.h"
-#include "lattice/counting.h"
+#include "lattice/counting_model.h"
 
 // The buffers of a lattice follow those of the one before.
 struct ReplicaArguments {
@@ -62,7 +62,7 @@ BLOCK_KERNEL(TILE_THREADS, 1, rdme_count_replicas, const ReplicaArguments a) {
             (a.places[2 * number + 1] + a.done) & 1,
             0,
             a.counts + number * a.columns};
-        count_lattice(own, bins, 0, 1);
+        count_lattice(SIZES, own, bins, 0, 1);
         BARRIER();
     }
 }

@@ -32,7 +32,7 @@ struct Waiting {
     i32 next;
 };
 
-// Words of `PlaneArguments::work`: those of lattice/site/lattice.h.
+// Words of `PlaneArguments::work`: those of lattice/site/work.h.
 enum PlaneWork { WAITING_0 = 0, SPILLS = 2, LIST_FULL = 3, BARRIER_CELL = 7, TRUNCATED = 13 };
 // Places in an age, see lattice/site/waiting.h.
 constexpr u32 SPILL_OF_AXIS = 0x1000, SPILL_REACTION = 0x3000, MOST_SPILLED = 0xb000;

@@ -9,7 +9,7 @@
 // In a tile with its rim, row r is that of y = y0 + r - 1, and column c that of x = x0 + c - 1.
 #pragma once
 
-#include "lattice/counting.h"
+#include "lattice/counting_model.h"
 #include "lattice/plane.h"
 
 static_assert(RIM_X <= 32 && RIM_Y <= 32 && TILE_X <= 16, "a row of sites is a word");
@@ -212,7 +212,7 @@ DEVICE void count_piece(const Lattice &l, const u16 *rows, const SparseTile &til
         const i64 first = site_index(l, t.plane, t.y0 + r, t.x0);
         NO_UNROLL for (u32 left = rows[t.tile * TILE_Y + r]; left; left &= left - 1) {
             const i64 index = first + lowest_bit(left);
-            count_site(l.state[index], type_at(l, index) * N_SPECIES, bins, counts);
+            count_site(SIZES, l.state[index], type_at(l, index) * N_SPECIES, bins, counts);
         }
     }
 }

@@ -133,7 +133,7 @@ BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_sections, const SectionS
         }
         if (!counts) break;
         l.state = now;
-        clear_bins(bins);
+        clear_bins(SIZES, bins);
         BARRIER();
         u64 *const row = arguments.counts + mark * arguments.columns;
         NO_UNROLL for (int k = block; k < sections; k += blocks) {
@@ -142,7 +142,7 @@ BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_sections, const SectionS
                 count_piece(l, held, tile_of_section(l, counted, i, lane), bins, row);
         }
         BARRIER();
-        count_rest(counted_now(l, l.step, row), bins, BLOCK_ID, BLOCKS, *count_of_list(l, l.step));
+        count_rest(SIZES, counted_now(l, l.step, row), bins, BLOCK_ID, BLOCKS, *count_of_list(l, l.step));
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
     }
     if (BLOCK_ID == 0 && THREAD_ID == 0) leave_count(l);

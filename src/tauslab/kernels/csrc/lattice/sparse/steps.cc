@@ -161,7 +161,7 @@ BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps,
             finish_piece(l, s, rows, i == first ? own : sparse_piece(l, i, parts, lane), work);
         const bool counts = n + 1 == next;
         if (counts) {
-            clear_bins(bins);
+            clear_bins(SIZES, bins);
             BARRIER();
             u64 *const row = arguments.counts + mark * arguments.columns;
             NO_UNROLL for (i64 i = first; i < end; i += by)
@@ -169,7 +169,7 @@ BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps,
         }
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         if (!counts) continue;
-        count_rest(counted_now(l, l.step + 1, arguments.counts + mark * arguments.columns), bins,
+        count_rest(SIZES, counted_now(l, l.step + 1, arguments.counts + mark * arguments.columns), bins,
                    BLOCK_ID, BLOCKS, l.work[WAITING_0 + ((l.step + 1) & 1)]);
         ++mark;
         next = mark < arguments.n_marks ? arguments.marks[mark] : -1;
