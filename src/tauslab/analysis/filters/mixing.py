@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray
+from tauslab.base.arrays import BoolArray, FloatArray
 
 
 def effective_size(rows: FloatArray) -> float:
@@ -16,7 +16,7 @@ def effective_size(rows: FloatArray) -> float:
     their means differ by counted in (Vehtari and others 2021, section 3.2): chains that stay at
     places of their own have a small one. NaN where a chain never moved.
     """
-    if not bool((rows.var(axis=1) > 0).all()):
+    if not _moved(rows).all():
         return math.nan
     parts = _halves(rows) if len(rows) > 1 and rows.shape[1] >= 4 else rows
     count, n = parts.shape
@@ -40,13 +40,16 @@ def rhat(rows: FloatArray) -> float:
     """
     halves = _halves(rows)
     half = halves.shape[1]
-    if half < 2:
-        return math.nan
+    if half < 2 or not _moved(halves).any():
+        return math.inf if half > 1 and (halves != halves[0, 0]).any() else math.nan
     within = float(halves.var(axis=1, ddof=1).mean())
     between = half * float(halves.mean(axis=1).var(ddof=1))
-    if not within > 0:
-        return math.inf if between > 0 else math.nan
     return math.sqrt((half - 1) / half + between / (half * within))
+
+
+def _moved(rows: FloatArray) -> BoolArray:
+    """Whether chains hold more than one value: rounding makes variances of equal numbers."""
+    return np.asarray((rows != rows[:, :1]).any(axis=1))
 
 
 def _halves(rows: FloatArray) -> FloatArray:

@@ -24,6 +24,7 @@ from tauslab.store.state import State
 _FIRST_STEP = 0.2  # of the spread of a prior, in a first proposal
 _ADAPT_EVERY = 25  # steps of the warm-up of one chain; of several less, but so many at least:
 _ADAPT_LEAST = 5
+_LEAST_MOVING, _MOST_MOVING = 0.05, 0.7  # parts of the steps that move with a proposal of use
 _CHECK_EVERY, _CHECK_FROM = 25, 50  # steps after the warm-up between looks at the target
 MOST_RHAT = 1.05  # with which an effective size is believed
 
@@ -35,7 +36,8 @@ class Walk:
     """Chains side by side, each with draws of its own.
 
     During the warm-up the proposal takes the covariance of the places of all chains in the second
-    half of the steps so far, times 2.38^2 / d (Roberts and Rosenthal 2001); afterwards it stays.
+    half of the steps so far, times 2.38^2 / d (Roberts and Rosenthal 2001); it is halved where
+    hardly a step moves and doubled where nearly all do. Afterwards it stays.
 
     Parameters
     ----------
@@ -194,8 +196,24 @@ class Walk:
         self.visited[:, step], self.logs[:, step] = self.place, self.found
         every = max(_ADAPT_LEAST, -(-_ADAPT_EVERY // chains))
         if step < self._warm_up and chains * step >= 4 * size and (step + 1) % every == 0:
-            places = self.visited[:, step // 2 : step + 1]
-            self.root = _adapted(places.reshape(-1, size), self.root)
+            self.root = self._adapted(every)
+
+    def _adapted(self, every: int) -> FloatArray:
+        """The root of the proposal's covariance from where chains have been.
+
+        Of few places, or of chains that hardly left one, a covariance says nothing: there the
+        proposal is doubled or halved by how many of the last `every` steps moved.
+        """
+        end, size = self.step + 1, self.place.shape[1]
+        begin, moving = self.step // 2, float(self.moved[:, end - every : end].mean())
+        if moving > _MOST_MOVING:
+            return self.root * 2
+        if self.moved[:, begin:end].sum() < 2 * size:
+            return self.root / 2 if moving < _LEAST_MOVING else self.root
+        covariance = np.atleast_2d(np.cov(self.visited[:, begin:end].reshape(-1, size).T))
+        covariance *= 2.38**2 / size
+        root = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
+        return np.asarray(root, np.float64)
 
     def _values(self, places: FloatArray) -> dict[str, FloatArray]:
         return {
@@ -227,12 +245,3 @@ def _unpack(draw: np.random.Generator, packed: Array) -> None:
     state["buffer"] = packed[6:10].copy()
     state["buffer_pos"], state["has_uint32"], state["uinteger"] = (int(x) for x in packed[10:])
     draw.bit_generator.state = state
-
-
-def _adapted(places: FloatArray, root: FloatArray) -> FloatArray:
-    """The root of the proposal's covariance from where chains have been."""
-    size = places.shape[1]
-    covariance = np.atleast_2d(np.cov(places.T)) * (2.38**2 / size)
-    if not (np.diag(covariance) > 0).all():
-        return root / 2  # nothing was accepted
-    return np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))

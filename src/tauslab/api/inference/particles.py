@@ -370,7 +370,7 @@ def pmmh(
     )
     digest = b"" if given.checkpoint is None else digest_of(
         _text_of(network), rows.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
-        _said(given.initial), repr(given.method), *_named_numbers(parsed), "one proposal",
+        _said(given.initial), repr(given.method), *_named_numbers(parsed), "one proposal by moves",
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
     file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
