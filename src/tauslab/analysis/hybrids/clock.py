@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned
 
@@ -28,6 +30,8 @@ def ticks_of(interval: float, tick: float, what: str) -> int:
     ConfigError
         It is no whole multiple of the tick; `what` names it.
     """
+    if not isinstance(interval, int | float | np.number):
+        raise ConfigError(f"{what} is a number, and not {interval!r:.80}")
     count = round(interval / tick) if math.isfinite(interval) and interval > 0 else 0
     if count < 1 or abs(interval / tick - count) > _WHOLE * count:
         raise ConfigError(

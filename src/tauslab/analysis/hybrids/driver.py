@@ -26,6 +26,8 @@ from tauslab.analysis.hybrids.parts import Part, PartModel, Watch, rates_of, sta
 from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
+from tauslab.model.expressions.array_math import evaluate_rows
+from tauslab.model.expressions.expression import Expression
 from tauslab.store.state import State
 
 Key = tuple[str, str]
@@ -93,6 +95,7 @@ class HybridRun:
         self.end = require_end(t_end, self.tick, self.intervals)
         self.groups = groups_of(self.intervals, edges_of(hybrid.acting()))
         self.alive: BoolArray = np.ones(n, bool)
+        self.not_finite: dict[str, None] = {}  # drives that were at times, and left what was
         self._reached = [0] * len(self.groups)
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
         self._drives: dict[str, list[Drive]] = {name: [] for name in hybrid.parts}
@@ -115,13 +118,18 @@ class HybridRun:
         """Take the state at t = 0."""
         n, parts = self.n, self.hybrid.parts
         self._given: dict[Key, FloatArray] = {}  # what parameters of parts were last given
+        self._computed: dict[Key, Expression] = {}  # formulas of parameters that follow those
         for name, made in parts.items():
-            known = {**made.parameters, **rates_of(made, self.hybrid.rates.get(name, {}))}
-            known |= made.options.get("parameters", {})
+            known: dict[str, Any] = {**made.parameters, **made.options.get("parameters", {})}
+            known |= rates_of(made, self.hybrid.rates.get(name, {}))
             known |= {one.name: made.options["values"][one.name] for one in self._drives[name]
                       if made.is_function}  # fmt: skip
             for parameter, value in known.items():
                 self._given[name, parameter] = np.broadcast_to(np.asarray(value, float), (n,))
+            driven = {one.name for one in self._drives[name]}
+            self._computed |= {
+                (name, one): tree for one, tree in made.computed.items() if one not in driven
+            }
         self._now: dict[Key, FloatArray] = {}
         self._pools: dict[Key, Pool] = {}
         self._scales: dict[Key, Formula] = {}
@@ -162,7 +170,10 @@ class HybridRun:
             self._one_pool = {k: a if v == old else v for k, v in self._one_pool.items()}
         for bill in self.hybrid.bills:
             for pool in bill.amounts:
-                first(_key(pool))
+                if (unit := first(_key(pool))) != _key(pool) and _key(pool) in self._scales:
+                    raise ConfigError(
+                        f"{bill}: bill the species whose units the pool has, {'.'.join(unit)}"
+                    )
         for part, name in self._one_pool:
             self._members[part].append(name)
 
@@ -180,7 +191,16 @@ class HybridRun:
     def _scale(self, key: Key) -> FloatArray | float:
         """Units of the pool for one unit of a member."""
         formula = self._scales.get(key)
-        return 1.0 if formula is None else formula.evaluate(self.n, self._value)
+        if formula is None:
+            return 1.0
+        found = formula.evaluate(self.n, self._value)
+        wrong = self.alive & ~(np.isfinite(found) & (found > 0))
+        if wrong.any():
+            raise ConfigError(
+                f"share with {'.'.join(key)}: volume= {formula.text} is {found[wrong][0]:g}; it "
+                "must be above 0"
+            )
+        return np.where(self.alive, found, 1.0)
 
     def _seen(self, key: Key) -> FloatArray:
         """What a part finds of a pool."""
@@ -223,13 +243,20 @@ class HybridRun:
                 total = total + self._over(one, how, start, end)
             return total
         if (part, name) in self._given and name not in made.quantities:
-            return self._given[part, name]
+            return self._parameter(part, name)
         if how is not None:
             known = self._courses[part].over(name, start, end, how, self.tick)
             if known is not None:
                 return known
         key = part, name
         return self._seen(key) if key in self._one_pool and self._pools else self._now[key]
+
+    def _parameter(self, part: str, name: str) -> FloatArray:
+        """A parameter ``[cell]``, as it was given or follows from others."""
+        tree = self._computed.get((part, name))
+        if tree is None:
+            return self._given[part, name]
+        return evaluate_rows(tree, self.n, lambda one: self._parameter(part, one))
 
     # ---------------------------------------------------------------- steps
 
@@ -301,7 +328,10 @@ class HybridRun:
         for drive in self._drives[name]:
             key = name, drive.name
             values = drive.formula.evaluate(self.n, self._reader(name, drive.over, start, end))
-            values = np.where(np.isfinite(values), values, self._held(key))
+            finite = np.isfinite(values)
+            if (self.alive & ~finite).any():
+                self.not_finite[str(drive)] = None
+            values = np.where(finite, values, self._held(key))
             if (values != self._held(key)).any():
                 given[drive.name] = values
                 self._hold(key, values)
@@ -376,6 +406,11 @@ class HybridRun:
             or self.sampled[name] * self.intervals[name].sample > tick
         ):
             return
+        self.series[name][:, self.sampled[name]] = self.table(name)
+        self.sampled[name] += 1
+
+    def table(self, name: str) -> FloatArray:
+        """What is recorded of a part ``[cell, name]``, now. Collective."""
         own = self.hybrid.record[name]
         table = np.empty((self.n, len(self.recorded[name])))
         table[:, : len(own)] = self.parts[name].values(own)
@@ -387,19 +422,12 @@ class HybridRun:
             pool = self._pools[self._one_pool[name, quantity]]
             table[:, column] = {"paid": pool.paid, "debt": pool.debt, "credit": pool.credited}[kind]
         table[~self.alive] = np.nan
-        self.series[name][:, self.sampled[name]] = table
-        self.sampled[name] += 1
+        return table
 
     def times(self, name: str) -> FloatArray:
         """Sample times of a part."""
         step = self.intervals[name].sample
         found: FloatArray = np.arange(self.series[name].shape[1]) * step * self.tick / 2
-        return found
-
-    def last(self, part: str, quantity: str) -> FloatArray:
-        """The last sample ``[cell]`` of a quantity."""
-        column = self.recorded[part].index(quantity)
-        found: FloatArray = self.series[part][:, self.sampled[part] - 1, column]
         return found
 
     # ---------------------------------------------------------------- keeping

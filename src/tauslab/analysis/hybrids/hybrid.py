@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
@@ -27,6 +28,7 @@ from tauslab.analysis.hybrids.links import (
 )
 from tauslab.analysis.hybrids.outlook import links_of
 from tauslab.analysis.hybrids.parts import Change, PartModel, parameter_of_rate, rates_of
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.unknown import checks_keywords
 from tauslab.formats.read import read
@@ -35,6 +37,8 @@ from tauslab.model.names import check_name
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.options.methods import Method, MethodWord, method_of
+
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")  # of a part: links write part.quantity
 
 
 class Hybrid:
@@ -139,7 +143,8 @@ class Hybrid:
         ConfigError
             The name is taken, or an argument is not allowed.
         """
-        check_name(name, "the name of a part")
+        if not (isinstance(name, str) and _NAME.match(name)):
+            raise ConfigError(f"the name of a part has letters, digits and underscores: {name!r}")
         if name in self.parts:
             raise ConfigError(f"part {name} is defined twice")
         if isinstance(model, str | os.PathLike):
@@ -158,8 +163,11 @@ class Hybrid:
             method_of(method)
         options = {key: value for key, value in options.items() if value is not None}
         made = PartModel(name, model, options)
+        record = (record,) if isinstance(record, str) else record
         for one in record or ():
-            made.require(one, "record=")
+            if one not in made.quantities:
+                known = some(dict.fromkeys(made.quantities))
+                raise ConfigError(f"record=: part {name} has no quantity {one!r}; it has {known}")
         self.parts[name] = made
         self._every[name] = (every, sample)
         self.record[name] = tuple(record) if record is not None else made.quantities
@@ -230,7 +238,17 @@ class Hybrid:
             for end in ends:
                 self._require_pool(end, "share")
             scale = None if volume == 1.0 else self._formula(filled(volume, row))
-            self.shares.append(Share(ends[0], ends[1], scale))
+            share = Share(ends[0], ends[1], scale)
+            if scale is not None and self.parts[ends[1].part].whole(ends[1].name):
+                raise ConfigError(
+                    f"share {share}: volume= is units of the first for one of the second, and "
+                    f"{ends[1]} is a count, which comes first"
+                )
+            if scale is not None and any(
+                self._reads(one, ends[1]) for one in scale.quantities.values()
+            ):
+                raise ConfigError(f"share {share}: volume= reads {ends[1]}, which follows from it")
+            self.shares.append(share)
 
     @checks_keywords
     def bill(self, events: str, pools: Mapping[str, Any], *, for_each: Any = None) -> None:
@@ -285,6 +303,8 @@ class Hybrid:
                 constant = rates_of(made, own).get(own[name])
                 if constant is None:
                     raise ConfigError(f"set_rate: rates of part {to.part} cannot be set")
+                driven = {one.name for one in self.drives if one.part == to.part}
+                self._require_one(made, name, driven)
                 read = self._formula(filled(formula, row), {"k": constant})
                 self._drive(Drive(to.part, own[name], read, over))
                 self.rates.setdefault(to.part, {}).update(own)
@@ -300,7 +320,7 @@ class Hybrid:
         ConfigError
             Neither a tick nor an interval is given, or it is not positive.
         """
-        given = [every for every, _ in self._every.values() if every is not None]
+        given = [one for one, _ in self._every.values() if isinstance(one, int | float)]
         if self._tick is None and not given:
             raise ConfigError(f"hybrid {self.name} has no clock: give tick=, or every= of a part")
         found = float(min(given) if self._tick is None else self._tick)
@@ -345,10 +365,13 @@ class Hybrid:
         """Describe each link: units, and interval times the fastest rate of the quantity read."""
         return links_of(self, self.intervals(), self.tick)
 
-    def first_cells(self, n: int) -> Hybrid:
-        """Return a copy with the values of the first `n` cells."""
-        made = copy(self)
-        made.parts = {name: part.first_cells(n) for name, part in self.parts.items()}
+    def of_links(self, n: int) -> Hybrid:
+        """Return a copy of the parts with links, with the values of the first `n` cells."""
+        made, linked = copy(self), self.linked
+        made.parts = {k: part.first_cells(n) for k, part in self.parts.items() if k in linked}
+        made._tick = self.tick  # noqa: SLF001 - of its own kind
+        made._every = {name: self._every[name] for name in made.parts}  # noqa: SLF001
+        made.record = {name: self.record[name] for name in made.parts}
         return made
 
     def __repr__(self) -> str:
@@ -374,7 +397,9 @@ class Hybrid:
             raise ConfigError(f"{what}: there is no part {name!r}; parts: {some(self.parts)}")
         return self.parts[name]
 
-    def _formula(self, given: float | str, numbers: Mapping[str, float] | None = None) -> Formula:
+    def _formula(
+        self, given: float | str, numbers: Mapping[str, float | FloatArray] | None = None
+    ) -> Formula:
         """A formula whose names are all of parts."""
         found = Formula.of(given, numbers)
         for one in found.quantities.values():
@@ -395,7 +420,23 @@ class Hybrid:
             raise ConfigError(
                 f"{one}: a part that follows itself needs no link: write it into its model"
             )
+        for reaction in self.rates.get(one.part, ()):
+            self._require_one(self.parts[one.part], reaction, {one.name})
         self.drives.append(one)
+
+    def _reads(self, one: Quantity, other: Quantity) -> bool:
+        """Return whether a term of a formula reads a quantity."""
+        names = [one.name] if one.inside is None else matching(one.inside, [other.name])
+        return one.part == other.part and other.name in names and one.name != "volume"
+
+    @staticmethod
+    def _require_one(made: PartModel, reaction: str, driven: set[str]) -> None:
+        """Refuse a rate constant that is set, and also follows a drive of a parameter in it."""
+        if both := sorted(driven & made.behind_rate(reaction)):
+            raise ConfigError(
+                f"the rate of {made.name}.{reaction} follows two formulas: its own, and that of "
+                f"{made.name}.{both[0]}"
+            )
 
     def _require_pool(self, end: Quantity, what: str) -> None:
         made = self._part(end.part, what)
@@ -419,6 +460,8 @@ class Hybrid:
             part, pattern = events(filled(text, row))
             reactions = self._reactions(self._part(part, "bill"), pattern)
             amounts = {}
+            if not isinstance(pools, Mapping):
+                raise ConfigError(f"pools are units by part.species, and not {pools!r:.80}")
             for name, units in pools.items():
                 pool = address(filled(name, row), "a pool")
                 self._require_pool(pool, "bill")

@@ -53,16 +53,18 @@ class Formula:
     quantities
         By symbol.
     numbers
-        Values of other names in it.
+        Values of other names in it, one for all cells or ``[cell]``.
     """
 
     text: str
     tree: Expression
     quantities: Mapping[str, Quantity]
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float | FloatArray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: float | str, numbers: Mapping[str, float] | None = None) -> Formula:
+    def of(
+        cls, given: float | str, numbers: Mapping[str, float | FloatArray] | None = None
+    ) -> Formula:
         """Read a number or a text.
 
         Raises
@@ -104,7 +106,8 @@ class Formula:
 
         def column(name: str) -> FloatArray:
             if name in self.numbers:
-                return np.full(n, self.numbers[name])
+                number = np.asarray(self.numbers[name])
+                return np.full(n, number[:n] if number.ndim else number)
             return value(self.quantities[name])
 
         return evaluate_rows(self.tree, n, column)
@@ -203,7 +206,10 @@ def rows_of(for_each: Any) -> list[dict[str, Any]]:
     """
     if for_each is None:
         return [{}]
-    columns = {str(name): list(for_each[name]) for name in for_each}
+    try:
+        columns = {str(name): list(for_each[name]) for name in for_each}
+    except TypeError:
+        raise ConfigError(f"for_each= takes columns by name, and not {for_each!r:.80}") from None
     if len({len(column) for column in columns.values()}) > 1:
         raise ConfigError("for_each= has columns of different lengths")
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

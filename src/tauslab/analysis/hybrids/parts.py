@@ -17,8 +17,8 @@ from tauslab.analysis.particles.motions.lattice import region_names
 from tauslab.analysis.particles.store import StoredParticles
 from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.model.expressions.expression import Expression, Number, Symbol, call
-from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.array_math import evaluate_rows
+from tauslab.model.expressions.expression import Expression, Number, Symbol, call, symbols
 from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
@@ -71,6 +71,39 @@ class PartModel:
         if isinstance(self.model, Network):
             return self.model.parameter_values()
         return self.model.parameter_values() if isinstance(self.model, Lattice) else {}
+
+    @property
+    def computed(self) -> dict[str, Expression]:
+        """Formulas of parameters that follow others."""
+        if self.is_function:
+            return {}
+        given = self.options.get("parameters", {})
+        trees = self.model.parameters  # type: ignore[union-attr]
+        return {name: one for name, one in trees.items() if name not in given and symbols(one)}
+
+    def values_of(self, tree: Expression) -> FloatArray:
+        """Values f64 ``[1 or cell]`` of a formula of parameters, as they were given."""
+        given = self.options.get("parameters", {})
+        n = max((np.size(value) for value in given.values()), default=1)
+
+        def column(name: str) -> FloatArray:
+            if name in given:
+                return np.broadcast_to(np.asarray(given[name], np.float64), (n,))
+            return evaluate_rows(self.model.parameters[name], n, column)  # type: ignore[union-attr]
+
+        return evaluate_rows(tree, n, column)
+
+    def behind_rate(self, reaction: str) -> set[str]:
+        """Names of parameters on which the constant of a reaction depends."""
+        assert isinstance(self.model, Network | Lattice)
+        trees = self.model.parameters
+        own: Any = next(one for one in self.model.reactions if one.name == reaction)
+        waiting = set(symbols(own.rate if isinstance(self.model, Lattice) else own.law))
+        found = set[str]()
+        while waiting := {one for one in waiting - found if one in trees}:
+            found |= waiting
+            waiting = {other for one in waiting for other in symbols(trees[one])}
+        return found
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -222,11 +255,18 @@ class FunctionPart(Part):
         """
         assert callable(self.made.model)
         copies = {name: value.copy() for name, value in self._values.items()}
-        for name, change in self.made.model(self._t, t - self._t, copies).items():
-            if name not in self._values or np.shape(change) not in ((), (self.n,)):
+        changes = self.made.model(self._t, t - self._t, copies)
+        if not isinstance(changes, Mapping):
+            raise ConfigError(
+                f"the function of part {self.made.name} must return changes by name, and returns "
+                f"{changes!r:.80}"
+            )
+        for name, change in changes.items():
+            fits = np.shape(change) in ((), (self.n,)) and np.asarray(change).dtype.kind in "biuf"
+            if name not in self._values or not fits:
                 raise ConfigError(
                     f"the function of part {self.made.name} must change its own quantities by one "
-                    f"number a cell, and gives {name!r} of shape {np.shape(change)}"
+                    f"number a cell, and gives {name!r}: {change!r:.80} of shape {np.shape(change)}"
                 )
             self._values[name] = self._values[name] + change
         self._t = t
@@ -292,7 +332,7 @@ class EnsemblePart(Part):
         )  # fmt: skip
         for reaction, parameter in watch.rates.items():
             place = [one.name for one in own.reactions].index(reaction)
-            own.parameters[parameter] = Number(rate_constant(own, own.reactions[place]))
+            own.parameters[parameter] = Number(0.0)  # a column stands in its place
             own.reactions[place] = _with_rate(own, own.reactions[place], parameter)
         counters = {name: f"fired__{name}" for name in watch.reactions if self.made.real}
         for name in counters.values():
@@ -378,21 +418,20 @@ def parameter_of_rate(reaction: str) -> str:
     return f"rate__{reaction}"
 
 
-def rates_of(made: PartModel, rates: Mapping[str, str]) -> dict[str, float]:
-    """Rate constants of the model by the parameters that hold them."""
+def rates_of(made: PartModel, rates: Mapping[str, str]) -> dict[str, FloatArray]:
+    """Rate constants ``[1 or cell]`` of a part by the parameters that hold them."""
     model = made.model
     if isinstance(model, Network):
         own = {one.name: one for one in model.reactions}
-        return {to: rate_constant(model, own[name]) for name, to in rates.items()}
+        return {to: rate_constant(made, model, own[name]) for name, to in rates.items()}
     if isinstance(model, Lattice):
         constants = {one.name: one.rate for one in model.reactions}
-        values = model.parameter_values()
-        return {to: evaluate(constants[name], values) for name, to in rates.items()}
+        return {to: made.values_of(constants[name]) for name, to in rates.items()}
     return {}
 
 
-def rate_constant(network: Network, reaction: Reaction) -> float:
-    """Constant of a reaction with a rate.
+def rate_constant(made: PartModel, network: Network, reaction: Reaction) -> FloatArray:
+    """Constant ``[1 or cell]`` of a reaction with a rate.
 
     Raises
     ------
@@ -406,7 +445,7 @@ def rate_constant(network: Network, reaction: Reaction) -> float:
             "of its law"
         )
     combinations = math.prod(math.factorial(order) for order in found.orders.values())
-    return combinations * evaluate(found.constant, network.parameter_values())
+    return combinations * made.values_of(found.constant)
 
 
 def _with_rate(network: Network, reaction: Reaction, parameter: str) -> Reaction:
@@ -429,11 +468,10 @@ def _with_rates(lattice: Lattice, rates: Mapping[str, str]) -> Lattice:
     """A copy of a lattice with parameters in place of rates of some reactions."""
     own = copy(lattice)
     own.parameters = dict(lattice.parameters)
-    values = lattice.parameter_values()
     own.reactions = []
     for one in lattice.reactions:
         if one.name in rates:
-            own.parameters[rates[one.name]] = Number(evaluate(one.rate, values))
+            own.parameters[rates[one.name]] = Number(0.0)  # a column stands in its place
         rate = Symbol(rates[one.name]) if one.name in rates else one.rate
         own.reactions.append(replace(one, rate=rate))
     return own
@@ -448,6 +486,10 @@ def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, co
 
 def _each(value: Any, n: int) -> FloatArray:
     """One value for all cells, or one of each, as ``[cell]``."""
-    if np.shape(value) not in ((), (n,)):
-        raise ConfigError(f"give one value or one per cell ({n}), not shape {np.shape(value)}")
+    if np.shape(value) == (1,):
+        value = value[0]
+    if np.shape(value) not in ((), (n,)) or np.asarray(value).dtype.kind not in "biuf":
+        raise ConfigError(
+            f"give one value or one per cell ({n}), not {value!r:.80} of shape {np.shape(value)}"
+        )
     return np.broadcast_to(np.asarray(value, np.float64), (n,)).copy()

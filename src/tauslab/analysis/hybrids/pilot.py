@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from tauslab.analysis.hybrids.driver import HybridRun
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.result import Pilot
+from tauslab.base.arrays import FloatArray
 from tauslab.model.lattice.lattice import Lattice
 
 _CELLS, _MOST_OUTPUTS = 32, 512
@@ -16,21 +18,21 @@ _CELLS, _MOST_OUTPUTS = 32, 512
 
 def pilot_of(hybrid: Hybrid, intervals: int, n: int, t_end: float, **how: Any) -> Pilot:
     """Run some intervals as they are, and with half the tick, and compare means at their end."""
-    steps = hybrid.intervals()
-    longest = max(one.step for one in steps.values()) * hybrid.tick / 2
-    samples = max(one.sample for one in steps.values()) * hybrid.tick / 2
-    end = min(t_end, samples * max(1, round(intervals * longest / samples)))
     names = outputs_of(hybrid)
     if not intervals or not names:
         return Pilot()
     by_chance = not all(made.real for made in hybrid.parts.values())
     cells = _cells(hybrid, n, by_chance=by_chance)
-    first, found = hybrid.first_cells(cells), []
+    first, found = hybrid.of_links(cells), []
+    steps = [one.step for one in first.intervals().values()]
+    together = math.lcm(*steps)  # half ticks after which all parts are at the end of a step
+    rounds = max(1, -(-intervals * max(steps) // together))
+    end = min(t_end, rounds * together * first.tick / 2)
     for halvings in (0, 1):
         run = HybridRun(first, n=cells, t_end=end, halvings=halvings, **how)
         try:
             run.run()
-            found.append(np.stack([run.last(*name.split(".", 1)) for name in names]))
+            found.append(_now(run, names))
         finally:
             run.close()
     alive = np.isfinite(found[0]).all(axis=0) & np.isfinite(found[1]).all(axis=0)
@@ -43,6 +45,13 @@ def pilot_of(hybrid: Hybrid, intervals: int, n: int, t_end: float, **how: Any) -
     if not alive.any():
         return Pilot()
     return Pilot(tuple(names), ends[0].mean(axis=1), ends[1].mean(axis=1), error)
+
+
+def _now(run: HybridRun, names: list[str]) -> FloatArray:
+    """Quantities ``[name, cell]`` now."""
+    tables = {part: run.table(part) for part in run.parts}
+    columns = [name.partition(".")[::2] for name in names]
+    return np.stack([tables[part][:, run.recorded[part].index(one)] for part, one in columns])
 
 
 def _cells(hybrid: Hybrid, n: int, *, by_chance: bool) -> int:

@@ -101,6 +101,8 @@ def _result(
             file.save(lambda: {**now.stored(), **more}, last=last)
 
         run.run(keep)
+        if comm.rank == 0:
+            _warn_of(run)
         parts = {
             name: Series(run.times(name), run.recorded[name], run.series[name])
             for name in run.parts
@@ -110,6 +112,15 @@ def _result(
     return HybridResult(
         hybrid.name, parts, pilot, tuple(hybrid.check()), seed, hybrid.tick, given.splitting
     )
+
+
+def _warn_of(run: HybridRun) -> None:
+    """Warn of what values do not show."""
+    name = run.hybrid.name
+    if ended := int((~run.alive).sum()):
+        warn(f"{ended} of {run.n} cells of hybrid {name} ended early, and their values are NaN")
+    if held := list(run.not_finite):
+        warn(f"hybrid {name}: not finite at times, where the last value stayed: {'; '.join(held)}")
 
 
 def _of_pilot(pilot: Pilot) -> dict[str, Any]:
@@ -149,5 +160,15 @@ def _described(made: PartModel) -> bytes:
     elif isinstance(made.model, Lattice):
         model = lattice_canonical_text(made.model)
     else:
-        model = inspect.getsource(made.model) if inspect.isfunction(made.model) else ""
+        model = _text_of(made.model)
     return digest_of(made.name, model, method.word, repr(given_in(method)), options)
+
+
+def _text_of(function: Any) -> str:
+    """The text of a function, or its code where nobody has kept the text."""
+    if not inspect.isfunction(function):
+        return ""
+    try:
+        return inspect.getsource(function)
+    except OSError:
+        return f"{function.__code__.co_code.hex()} {function.__code__.co_names}"

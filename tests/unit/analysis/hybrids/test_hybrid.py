@@ -466,7 +466,8 @@ def test_cells_with_values_of_their_own():
     cell.add_part("grows", grows, parameters={"k": np.append(rates, 20.0)}, max_steps=20_000)
     cell.add_part("sees", lambda t, dt, v: {"sum": v["X"] * dt}, values={"sum": 0, "X": 0})
     cell.drive("sees.X", "grows.X")
-    result = run(cell, 3.0, n=41, pilot=1)
+    with pytest.warns(UserWarning, match="1 of 41 cells of hybrid own ended early"):
+        result = run(cell, 3.0, n=41, pilot=1)
     values = result.values("grows.X")
     assert np.isnan(values[-1, -1])  # it takes too many steps
     assert np.isnan(result.values("sees.sum")[-1, -1])
@@ -567,6 +568,11 @@ def test_the_command_line_runs_a_file(tmp_path, capsys, monkeypatch):
         (lambda c: c.bill("net.fired(*)", {"pool.x": [1, 2, 3]}), "one for each of 1 reactions"),
         (lambda c: c.bill("net.fired(*)", {"pool.x": -1}), "finite and 0 or more"),
         (lambda c: c.set_rate("pool.*", "1"), "no reaction of part pool fits"),
+        (lambda c: c.add_part("a b", network("a", {"X": 1})), "letters, digits and underscores"),
+        (lambda c: c.add_part("z", network("a", {"X": 1}), record="Y"), "has no quantity 'Y'"),
+        (lambda c: c.bill("net.fired(*)", 3), "units by part.species, and not 3"),
+        (lambda c: c.drive("net.k", "pool.x", for_each=5), "takes columns by name, and not 5"),
+        (lambda c: c.share("net.X", "pool.x", volume="2 * pool.sum(x*)"), "follows from it"),
         (lambda c: c.share("net.{a}", "pool.x", for_each={"b": ["X"]}), "no column of for_each"),
     ],
 )
@@ -576,6 +582,104 @@ def test_refusals(wrong, said):
     cell.add_part("pool", network("pool", {"x": 1.0}, (), {"x": "-x"}), method="ode", every=1)
     with pytest.raises(ts.ConfigError, match=said):
         wrong(cell)
+
+
+def read_by_a_function(part, quantity):
+    """A hybrid in which a function adds up a quantity of a network."""
+    cell = ts.Hybrid("read")
+    cell.add_part("net", part, every=1)
+    cell.add_part("own", lambda t, dt, v: {"y": v["r"] * dt}, values={"y": 0.0, "r": 0.0}, every=1)
+    cell.drive("own.r", quantity)
+    return cell
+
+
+def test_parameters_that_follow_others_are_read_as_they_are():
+    net = network("net", {"X": 0}, [("-> X", "k2")], k=1.0)
+    net.add_parameter("k2", "2 * k")
+    cell = read_by_a_function(net, "net.k2")
+    cell.add_part("z", lambda t, dt, v: {"z": dt}, values={"z": 0.0})
+    cell.drive("net.k", "5 + 0 * z.z")
+    assert run(cell, 3).values("own.y")[0].tolist() == [0, 10, 20, 30]
+    given = ts.Hybrid("given")
+    given.add_part("net", net, every=1, parameters={"k": [5.0, 7.0]})
+    given.add_part("own", lambda t, dt, v: {"y": v["r"]}, values={"y": 0.0, "r": 0.0}, every=1)
+    given.drive("own.r", "net.k2")
+    assert run(given, 2, n=2).values("own.y").tolist() == [[0, 10, 20], [0, 14, 28]]
+
+
+def test_a_rate_is_that_of_the_values_of_the_part():
+    cell = ts.Hybrid("cell")
+    net = network("net", {"X": 0.0}, [("-> X", "k")], k=1.0)
+    cell.add_part("net", net, every=1, method="ode", parameters={"k": [500.0, 300.0, 0.0]})
+    cell.add_part("own", lambda t, dt, v: {"y": dt}, values={"y": 0.0}, every=1)
+    cell.set_rate("net.r0", "2 * k + 0 * own.y")
+    result = run(cell, 2, n=3, pilot=1)
+    assert result.values("net.X")[:, -1] == pytest.approx([2000, 1200, 0])
+    with pytest.raises(ts.ConfigError, match=r"rate of net.r0 follows two formulas: .*net.k"):
+        cell.drive("net.k", "own.y")
+
+
+def test_a_pilot_of_any_intervals():
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("slow", network("slow", {"x": 9.0}, (), {"x": "-0.1 * x"}), method="ode", every=7)
+    follows = network("fast", {"y": 0.0}, [("-> y", "k")], k=0.1)
+    cell.add_part("fast", follows, method="ode", every=3, sample=210)
+    cell.drive("fast.k", "slow.x")
+    cell.add_part("alone", network("alone", {"q": 1}), sample=5)
+    result = run(cell, 210, pilot=4)
+    assert result.pilot.names == ("slow.x", "fast.y")
+    assert result.pilot.mean[0] == pytest.approx(9 * np.exp(-4.2), rel=1e-3)  # at t = 42
+
+
+def test_what_is_not_finite_is_said():
+    net = network("net", {"X": 1}, [("-> X", "k")], k=0.0)
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("net", net)
+    cell.add_part("own", lambda t, dt, v: {"y": 0.0}, values={"y": 0.0})
+    cell.drive("net.k", "1 / own.y")
+    with pytest.warns(UserWarning, match=r"not finite at times, .*net.k = 1 / own.y"):
+        run(cell, 2)
+
+
+def test_a_function_without_a_text_is_a_part():
+    names = {}
+    exec("def f(t, dt, values): return {'x': dt}", names)  # noqa: S102 - as of a prompt
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("own", names["f"], values={"x": 1.0})
+    assert run(cell, 2).values("own.x").tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda t, dt, v: None, "must return changes by name, and returns None"),
+        (lambda t, dt, v: {"x": "a"}, "one number a cell, and gives 'x': 'a'"),
+        (lambda t, dt, v: {"x": [1, 2, 3]}, "of shape"),
+    ],
+)
+def test_functions_return_changes(function, said):
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("own", function, values={"x": 1.0})
+    with pytest.raises(ts.ConfigError, match=said):
+        run(cell, 2, n=2)
+
+
+def test_pools_have_one_unit():
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("net", network("net", {"X": 9}, [("X ->", 1.0)]))
+    cell.add_part("pool", network("pool", {"x": 1.0}, (), {"x": "0"}), method="ode")
+    with pytest.raises(ts.ConfigError, match=r"net.X is a count, which comes first"):
+        cell.share("pool.x", "net.X", volume=0.5)
+    cell.share("net.X", "pool.x", volume="net.X - 9")
+    with pytest.raises(ts.ConfigError, match=r"volume= net.X - 9 is 0; it must be above 0"):
+        run(cell, 1)
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("net", network("net", {"X": 9}, [("X ->", 1.0)]))
+    cell.add_part("pool", network("pool", {"x": 1.0}, (), {"x": "0"}), method="ode")
+    cell.share("net.X", "pool.x", volume=10)
+    cell.bill("net.fired(*)", {"pool.x": 1})
+    with pytest.raises(ts.ConfigError, match=r"bill the species whose units the pool has, net.X"):
+        run(cell, 1)
 
 
 def test_intervals_are_whole_multiples():
