@@ -188,18 +188,20 @@ def test_runs_state_what_they_are(tmp_path):
     with ts.open(path) as result:
         assert result.method == "cle"
         assert result.attributes["epsilon"] == 0.1
-        assert "2 of 2 reactions as channels of the Langevin equation" in result.approximate
+        assert "2 of 2 reactions by the Langevin equation" in result.approximate
 
 
-def test_a_pilot_tells_of_the_error(monkeypatch):
-    """Where there is next to nothing the Langevin equation is wrong, and says by how much."""
+def test_a_pilot_tells_of_the_error(monkeypatch, capsys):
+    """Where there is next to nothing the Langevin equation is wrong, and warns by how much."""
     monkeypatch.setattr("tauslab.runner.ensemble.choices.hybrid_error.FEWEST", 100)
-    few = run(births(0.5), times=[0.0, 5.0], n=1000).approximate
+    with pytest.warns(UserWarning, match="finds the mean of X"):
+        few = run(births(0.5), times=[0.0, 5.0], n=1000, quiet=None).approximate
     assert "a pilot of 1000 trajectories and as many exact ones finds the mean of X" in few
-    many = run(births(1000), times=[0.0, 5.0], n=1000).approximate
+    many = run(births(1000), times=[0.0, 5.0], n=1000, quiet=None).approximate
     assert "no difference of means and deviations beyond chance" in many
     long = run(births(1e6), ts.Partitioned(), times=[0.0, 5.0], n=100).approximate
     assert "tells nothing of the error: exact ones are too long" in long
+    assert capsys.readouterr().out == ""
 
 
 def test_events_beside_channels_are_refused_by_name():

@@ -33,9 +33,9 @@ class Partition:
     def described(self) -> str:
         """Say how many reactions are no events, by kind; empty if none is."""
         told = {
-            "ode": "as equations",
-            "langevin": "as channels of the Langevin equation",
-            "auto": "as such channels among many molecules",
+            "ode": "by equations",
+            "langevin": "by the Langevin equation",
+            "auto": "by the Langevin equation where molecules are many",
         }
         counted = {kind: self.kinds.count(kind) for kind in told}
         of = f"of {len(self.kinds)} reactions"

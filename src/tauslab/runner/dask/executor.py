@@ -29,7 +29,7 @@ from tauslab.runner.ensemble.choices.solver_choice import (
 from tauslab.runner.ensemble.from_file import require_output, with_stored_choices
 from tauslab.runner.ensemble.ode_task import OdeTask
 from tauslab.runner.ensemble.run import prepare_task, run_task
-from tauslab.runner.ensemble.task import NetworkTask, Task
+from tauslab.runner.ensemble.task import NetworkTask, Task, with_thinning
 from tauslab.store.format.layout import Layout
 from tauslab.store.locks import written_by_us
 from tauslab.store.results.result import Result
@@ -83,7 +83,7 @@ def _planned(task: Task, workers: Workers) -> tuple[Task, PilotPlan]:
     if isinstance(task, NetworkTask):
         if plan.choice is not None:
             task = with_choice(task, plan.choice, tell=True)
-        return with_pilot(task, plan.pilot, tell=True), plan
+        return with_pilot(with_thinning(task), plan.pilot, tell=True), plan
     if isinstance(task, OdeTask) and plan.choice is not None:
         task = with_chosen_solver(task, plan.choice, tell=True)
     return task, plan

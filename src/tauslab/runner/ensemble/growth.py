@@ -102,6 +102,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         layout = replace(layout, format_version=base.format_version)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "append"))
+        on_root(comm, lambda: warn_of_other_bits(path, existing_attributes(path), layout))
         if not added:
             return agree(comm, lambda: open_result(path))
         with _stop_reworded(f"of the {added} trajectories to add; the same command adds to {path}"):
@@ -162,7 +163,6 @@ def _base(path: Path, options: Options, network: Network) -> _Base:
                     f"{path} holds another run: it has {name}, and {network.name} has not; "
                     f"{opt('append')} needs the same job"
                 )
-        warn_of_other_bits(path, stored)
         chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written

@@ -62,6 +62,7 @@ from tauslab.options.record import SAMPLED, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
+from tauslab.store.format.versions import THINNED_RATES
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -206,12 +207,14 @@ class NetworkTask(Task):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Attributes of the file on leaps, and on species that are not rounded."""
+        """Attributes of the file on leaps, thinned rates, and species that are not rounded."""
         found, method = {}, self.options.method
         if isinstance(method, TauLeaping):
             with command_line():  # files hold one spelling
                 found["approximate"] = approximation(method.epsilon)
             found["leaper"] = leaper_of(self.lowered)
+        if self.lowered.thinning is not None:
+            found[THINNED_RATES] = "1"
         return {**found, "unrounded": ",".join(self.unrounded)} if self.unrounded else found
 
     @cached_property

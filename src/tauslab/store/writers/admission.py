@@ -23,7 +23,7 @@ from tauslab.options.values.texts import drawn
 from tauslab.store.checking.ensemble import checked_ensemble
 from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.format.layout import Layout
-from tauslab.store.format.versions import other_bits
+from tauslab.store.format.versions import THINNED_RATES, other_bits
 from tauslab.store.targets import require_place
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
     with _open(path) as (file, attributes):
         _require_same(file, attributes, path, layout, "resume")
         if bool(file["progress/complete"][()] != 1):
-            warn_of_other_bits(path, attributes)
+            warn_of_other_bits(path, attributes, layout)
         return Existing(
             storage=str(attributes["storage"]),
             run=str(attributes["run"]),
@@ -82,9 +82,10 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
         )
 
 
-def warn_of_other_bits(path: Path, attributes: Mapping[str, Any]) -> None:
+def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout) -> None:
     """Warn where what is there has other bits than what this program adds."""
-    if difference := other_bits(attributes, "ensemble"):
+    thinned = THINNED_RATES in layout.attributes
+    if difference := other_bits(attributes, "ensemble" + " of thinned rates" * thinned):
         warn(f"{path} {difference}: its trajectories are of both")
 
 

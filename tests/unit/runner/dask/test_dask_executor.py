@@ -78,6 +78,15 @@ def test_workers_give_the_bits_of_one_process(client, tmp_path, more):
 
 
 @needs_dask
+def test_rates_that_follow_the_time_have_the_bits_of_one_process(client):
+    net = ts.Network("forced")
+    net.add_species("X", 5)
+    net.add_reaction("-> X", law="20 * (1 + sin(time))")
+    net.add_reaction("X ->", rate=0.5)
+    assert lines(ts.run(net, **RUN, executor=ts.Dask(client))) == lines(ts.run(net, **RUN))
+
+
+@needs_dask
 def test_a_result_in_memory(client):
     result = ts.run(SCHLOGL, **RUN, executor=ts.Dask(client))
     assert lines(result) == lines(ts.run(SCHLOGL, **RUN))

@@ -11,7 +11,7 @@ from pairs_factory import run
 from sample_job import digest, sample_job
 
 import tauslab as ts
-from tauslab.store.format import versions
+from tauslab.store.format import schema, versions
 from tauslab.store.results.info import describe
 from tauslab.store.results.open import open_result
 from tauslab.store.writers.parts import PartsOptions
@@ -76,3 +76,15 @@ def test_a_stopped_run_of_other_bits_is_completed_with_a_warning(tmp_path, monke
     monkeypatch.setitem(versions.BITS_SINCE, "ensemble", 6)
     with pytest.warns(UserWarning, match="bits of version 5"):
         job.run(path, resume=True)
+
+
+def test_rates_that_follow_the_time_have_other_bits_since_they_are_thinned(tmp_path, monkeypatch):
+    path, net = tmp_path / "a.h5", ts.Network("forced")
+    net.add_species("X", 5)
+    net.add_reaction("-> X", law="1 + sin(time)")
+    chosen = {"times": [1.0], "seed": 1, "device": "cpu"}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(schema, "BITS_VERSION", 4)
+        ts.run(net, **chosen, n=4, output=path).close()
+    with pytest.warns(UserWarning, match="bits of version 4"):
+        ts.run(net, device="cpu", append_to=6, output=path).close()

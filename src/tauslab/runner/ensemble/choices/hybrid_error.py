@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from tauslab.base.errors import TauslabError
+from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.kernels.backends import Backend
@@ -37,30 +38,36 @@ def with_judged_error(task: HybridTask, backend: Backend, comm: Communicator) ->
     n = min(method.pilot, options.n)
     if n < FEWEST or not task.species or not task.partition.described():
         return task
-    judged = on_root(comm, lambda: judge(task, backend, n))
-    if comm.rank == 0 and not options.quiet:
+    judged, differs = on_root(comm, lambda: judge(task, backend, n))
+    if comm.rank == 0 and differs:
+        warn(judged)
+    elif comm.rank == 0 and options.quiet is False:
         print(f"method: {judged}", flush=True)
     return replace(task, judged=judged)
 
 
-def judge(task: HybridTask, backend: Backend, n: int) -> str:
-    """Say how far means and deviations are from exact ones; of a sweep at its first point."""
+def judge(task: HybridTask, backend: Backend, n: int) -> tuple[str, bool]:
+    """Say how far means and deviations are from exact ones, and whether by more than chance.
+
+    Of a sweep the first point is judged.
+    """
     options = task.options
     began = f"a pilot of {n} trajectories"
     try:
         exact = prepare(task.network, replace(options, method=SSA(), record=None))
     except TauslabError as error:
-        return f"{began} was not made: {error}"
+        return f"{began} was not made: {error}", False
     found = _moments(task, backend, n, options.max_steps)
     known = _moments(exact, backend, n, MOST_EVENTS)
     if known.lost or found.lost:
         which = "exact ones are too long" if known.lost else "some of them end early"
-        return f"{began} tells nothing of the error: {which}"
+        return f"{began} tells nothing of the error: {which}", False
     times = options.times[compared_times(options.times)]
     names = [name for name in task.species if name in exact.species]
     mine, other = ([list(t.species).index(name) for name in names] for t in (task, exact))
     told = _worst(_columns(found, mine), _columns(known, other), names, times)
-    return f"{began} and as many exact ones finds {told}"
+    found_none = "no difference of means and deviations beyond chance"
+    return f"{began} and as many exact ones finds {told or found_none}", bool(told)
 
 
 def _moments(task: NetworkTask, backend: Backend, n: int, steps: int) -> LeapMoments:
@@ -78,7 +85,7 @@ def _columns(moments: LeapMoments, columns: list[int]) -> LeapMoments:
 
 
 def _worst(found: LeapMoments, known: LeapMoments, names: list[str], times: FloatArray) -> str:
-    """The largest difference that chance does not explain, in words."""
+    """The largest differences that chance does not explain, in words; empty without any."""
     means = np.abs(found.mean - known.mean)
     spread = np.sqrt(known.variance)
     sure = means > _CHANCE * np.hypot(found.mean_error, known.mean_error)
@@ -98,4 +105,4 @@ def _worst(found: LeapMoments, known: LeapMoments, names: list[str], times: Floa
             parts.append(
                 f"the {what} of {names[int(species)]} at t = {times[int(time)]:g} off by {size_of}"
             )
-    return " and ".join(parts) or "no difference of means and deviations beyond chance"
+    return " and ".join(parts)
