@@ -207,9 +207,10 @@ class ObservationModel:
         x = values(self.quantity)
         numbers = self.numbers(constants)
         missing = np.isnan(x)  # a particle that has ended
-        if not missing.any():
-            return KINDS[self.kind].density(float(y), x, *numbers)
-        density = KINDS[self.kind].density(float(y), np.where(missing, 0.0, x), *numbers)
+        with np.errstate(over="ignore"):  # far from what was seen the density is 0
+            if not missing.any():
+                return KINDS[self.kind].density(float(y), x, *numbers)
+            density = KINDS[self.kind].density(float(y), np.where(missing, 0.0, x), *numbers)
         return np.where(missing, -np.inf, density)
 
     def numbers(self, constants: Constants) -> list[FloatArray]:

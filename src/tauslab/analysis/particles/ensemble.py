@@ -202,6 +202,10 @@ class Ensemble:
             raise ConfigError("count_reactions is for ssa, tau and lattices: in ode nothing fires")
         if isinstance(given, bool):
             return tuple(names)
+        if not isinstance(given, Iterable):
+            raise ConfigError(
+                f"count_reactions={given!r} is not allowed: True, False or names of reactions"
+            )
         chosen = (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
         for name in chosen:
             if name not in names:

@@ -361,8 +361,11 @@ def pmmh(
         count * (places + states),
         f"chains={count} with steps={steps}, warm_up={warm_up} and n={n}",
     )
-    if proposal is not None and np.shape(proposal) != (len(parsed),):
-        raise ConfigError(f"proposal= must have one number per prior ({len(parsed)})")
+    if proposal is not None:
+        if np.shape(proposal) != (len(parsed),):
+            raise ConfigError(f"proposal= must have one number per prior ({len(parsed)})")
+        if not (np.isfinite(proposal) & (proposal > 0)).all():
+            raise ConfigError("proposal= are standard deviations: finite and above 0")
     _require_parameters(network, parsed, start, count)
     rows = given.observations()
     ranks = ranks_of(
@@ -401,7 +404,7 @@ def pmmh(
 
             def after_step() -> None:
                 if given.quiet is not True:
-                    if walk.step % _TOLD_EVERY == 0:
+                    if walk.step % _TOLD_EVERY == 0 and walk.step >= warm_up + _TOLD_EVERY:
                         bar.tell("effective size {:.4g}, R-hat {:.3f}".format(*walk.mixed()))
                     bar.update(walk.step, 0)
                 file.save(kept_now, last=walk.done)

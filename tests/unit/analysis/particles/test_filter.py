@@ -140,6 +140,11 @@ def test_a_function_observes():
         ts.particle_filter(decay(), data, observe=lambda *_: 0.0, n=5, device="cpu")
 
 
+def test_a_density_may_be_0():
+    """Without a warning, on the host too."""
+    assert density("normal(sd=1)", 1e200, [1.0]) == [-math.inf]
+
+
 def density(text, y, x, **constants):
     model = ObservationModel.parse("y", text)
     x = np.asarray(x, float)
@@ -323,6 +328,7 @@ def test_bad_chains():
         ({"priors": {"Q": "uniform(0,1)"}}, "no parameter"),
         ({"priors": {}}, "names no parameter"),
         ({"priors": {"k": "uniform(0,1)"}, "proposal": [1, 2]}, "one number per prior"),
+        ({"priors": {"k": "uniform(0,1)"}, "proposal": [0.0]}, "finite and above 0"),
         ({"priors": {"k": "uniform(0,1)"}, "data": {"time": [1.0], "X": [30]},
           "observe": {"X": "binomial(0.5)"}}, "cannot start"),
     ):  # fmt: skip

@@ -206,6 +206,8 @@ def test_what_is_refused():
         e.fired()
     with pytest.raises(ts.ConfigError, match="'to_c' is not a reaction of exchange"):
         particles(exchange(), count_reactions=["to_c"])
+    with pytest.raises(ts.ConfigError, match="count_reactions=None is not allowed"):
+        particles(exchange(), count_reactions=None)
     with pytest.raises(ts.ConfigError, match="in ode nothing fires"):
         particles(exchange(), method="ode", count_reactions=True)
 
