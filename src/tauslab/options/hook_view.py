@@ -9,6 +9,7 @@ ranks.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Literal, overload
 
@@ -24,6 +25,7 @@ from tauslab.kernels.lattice.state import Samples, Slab, waiting_anew
 from tauslab.model.lattice.parts import as_positions
 
 _LOOKED_AT = 1 << 22  # slots at a time
+_MOST = 1 << 31  # particles of a species that are placed or taken out are fewer
 
 
 class LatticeView:
@@ -288,6 +290,10 @@ class LatticeView:
             if new is None:
                 raise ConfigError(f"relabel({old!r}): what it becomes is missing")
             return self._become({old: new}, where)[old]
+        if new is not None:
+            raise ConfigError(f"relabel: {new!r} beside a mapping, which has all new names")
+        if None in old.values():
+            raise ConfigError("relabel: a new name is None: `remove` takes particles out")
         return self._become(old, where)
 
     def _become(self, names: Mapping[str, str | None], where: Any) -> dict[str, int]:
@@ -408,11 +414,7 @@ class LatticeView:
         for name in rates:
             if name not in known:
                 raise ConfigError(f"{name!r} is not a reaction; there are {', '.join(known)}")
-        values = np.array(list(rates.values()), np.float64)
-        good = np.isfinite(values) & (values >= 0)
-        if not good.all():
-            name = list(rates)[int(good.argmin())]
-            raise ConfigError(f"set_rate({name!r}, {rates[name]:g}): it must be finite, 0 or more")
+        values = np.array([_rate(name, rate) for name, rate in rates.items()], np.float64)
         which = np.array([known[name] for name in rates], np.int64)
         columns = slice(None) if site_type is None else self._type(site_type)
         if not len(which):
@@ -535,8 +537,21 @@ def _as_json(value: object) -> str | None:
         return None
 
 
+def _rate(name: str, rate: Any) -> float:
+    """A stochastic constant, finite, 0 or more."""
+    try:
+        value = math.nan if isinstance(rate, str | bytes) else float(rate)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ConfigError(
+            f"set_rate({name!r}, {rate!r:.80}): it must be a finite number, 0 or more"
+        )
+    return value
+
+
 def _number(what: str, value: object) -> int:
     """A number of particles, 0 or more."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < _MOST:
         return int(value)
     raise ConfigError(f"{what}: {value!r:.80} is no number of particles, 0 or more")

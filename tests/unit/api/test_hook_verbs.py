@@ -146,6 +146,25 @@ def test_particles_are_placed_in_sites_of_a_type():
     seen(look)
 
 
+def test_those_that_wait_are_kept_where_some_have_entered():
+    """Particles that hooks put at the same full site after steps 0 and 1."""
+    model = ts.Lattice("one", shape=(1, 1, 2), spacing=3e-8, slots=8, step=1e-4)
+    model.add_species("A", "B")
+    model.add_reaction("B ->", rate=3e3)
+    held = []
+
+    def hook(view):
+        held.append(view.count("A"))
+        if view.step == 0:
+            view.add({"B": [(0, 0, 0)] * 4, "A": [(0, 0, 0)] * 14})
+        if view.step == 1:
+            assert view.count("B") < 4
+            view.add("A", [(0, 0, 0)] * 4)
+
+    run(hook, model, steps=5, every=1, at_start=True).close()
+    assert held == [0, 14, 18, 18, 18, 18]
+
+
 def test_rates_of_several_reactions():
     def hook(view):
         view.set_rates({"turn": 0.0, "back": 0.0}, "in")
@@ -182,13 +201,22 @@ def test_a_start_is_called_once(tmp_path):
         (lambda v: v.counts(by="species"), "by='species'"),
         (lambda v: v.relabel("A"), "what it becomes is missing"),
         (lambda v: v.relabel({"A": "X"}), "'X' is not a species"),
+        (lambda v: v.relabel({"A": None}), "a new name is None"),
+        (lambda v: v.relabel({"A": "B"}, "C"), "'C' beside a mapping"),
         (lambda v: v.remove({"A": 1.5}), r"remove\('A'\): 1.5 is no number"),
+        (lambda v: v.remove({"A": 1 << 70}), "is no number of particles"),
+        (lambda v: v.place({"A": 1 << 40}), "is no number of particles"),
         (lambda v: v.remove({"A": 1}, where=np.ones(SHAPE, bool)), "goes with all particles"),
         (lambda v: v.place({"A": -1}), r"place\('A'\): -1"),
         (lambda v: v.place({"A": 1}, "fat"), "'fat' is not a site type"),
         (lambda v: (v.paint("in"), v.place({"A": 1}, "out")), "no site is of type 'out'"),
         (lambda v: v.set_rates({"turn": 1.0, "gone": 1.0}), "'gone' is not a reaction"),
         (lambda v: v.set_rates({"turn": 1.0, "back": np.inf}), r"set_rate\('back', inf\)"),
+        (lambda v: v.set_rate("turn", float("nan")), r"set_rate\('turn', nan\)"),
+        (lambda v: v.set_rate("turn", -1), r"set_rate\('turn', -1\)"),
+        (lambda v: v.set_rate("turn", "fast"), r"set_rate\('turn', 'fast'\)"),
+        (lambda v: v.set_rate("turn", None), r"set_rate\('turn', None\)"),
+        (lambda v: v.set_rate("turn", [1.0, 2.0]), r"set_rate\('turn', \[1.0, 2.0\]\)"),
     ],
 )
 def test_what_is_refused(change, message):

@@ -150,16 +150,22 @@ def waiting_anew(waiting: Array, sites: IntArray, particles: IntArray, step: int
     same = np.concatenate([[0], np.cumsum(sites[1:] != sites[:-1])])
     # They come between steps: older than what comes later, younger than what waits already.
     last = np.uint64(max(step, 1) - 1)
-    of_hooks = waiting["age"] >= (last << np.uint64(16) | np.uint64(_HOOK_ORDER))
-    before = np.sort(waiting["site"][of_hooks]).astype(np.int64)
-    waits = np.searchsorted(before, sites, "right") - np.searchsorted(before, sites, "left")
-    order = _HOOK_ORDER + waits + np.arange(len(sites)) - np.searchsorted(same, same)
-    if order.max() > _LAST_ORDER:
+    first = last << np.uint64(16) | np.uint64(_HOOK_ORDER)
+    before = waiting[waiting["age"] >= first]
+    before = before[np.lexsort((before["age"], before["site"]))]
+    # Behind the youngest that waits there: of those before it some may be gone.
+    ends = np.searchsorted(before["site"].astype(np.int64), sites, "right")
+    begins = np.full(len(sites), first)
+    if len(before):
+        youngest = before[np.maximum(ends, 1) - 1]
+        there = (ends > 0) & (youngest["site"].astype(np.int64) == sites)
+        begins[there] = youngest["age"][there] + np.uint64(1)
+    ages = begins + (np.arange(len(sites)) - np.searchsorted(same, same)).astype(np.uint64)
+    if ages.max() > last << np.uint64(16) | np.uint64(_LAST_ORDER):
         raise ConfigError(
             f"add: more than {_LAST_ORDER - _HOOK_ORDER + 1} particles would wait at a site"
         )
-    fresh["site"], fresh["particle"] = sites, particles
-    fresh["age"] = last << np.uint64(16) | order.astype(np.uint64)
+    fresh["site"], fresh["particle"], fresh["age"] = sites, particles, ages
     fresh["next"] = -1
     return fresh
 

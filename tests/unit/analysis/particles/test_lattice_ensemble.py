@@ -65,6 +65,17 @@ def test_a_start_is_that_of_a_run():
         assert e.counts.sum() < 3 * 60
 
 
+def test_counts_that_are_set_again_are_kept_where_some_wait():
+    """Of those that wait some go, and others come behind them."""
+    model = ts.Lattice("full", shape=(1, 1, 2), spacing=3e-8, slots=8, step=1e-4)
+    model.add_species("A")
+    with particles(model, 4) as e:
+        for count in (40, 10, 60):
+            e.set(A=count)
+        e.advance(0.001)
+        assert (e.counts == 60).all()
+
+
 def test_rates_that_are_set_are_judged_once():
     """The error by turns of hops and reactions, with the largest rate that a particle has."""
     slow = pairs()
