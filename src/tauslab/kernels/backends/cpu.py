@@ -225,6 +225,11 @@ class CpuStream:
         self.submit(event.wait)
 
     @property
+    def idle(self) -> bool:
+        """Return whether all work that was given is done, and none failed."""
+        return self._error is None and (self.last is None or self.last.done())
+
+    @property
     def failed(self) -> bool:
         """Return whether work failed, after which the rest was skipped."""
         return self._error is not None
@@ -371,7 +376,10 @@ class CpuBackend:
 
     def clear(self, buffer: DeviceArray, stream: CpuStream) -> None:
         """Zero the buffer when the queue gets there."""
-        stream.submit(lambda: buffer.fill(0))
+        if stream.idle:  # to hand it over would take longer
+            buffer.fill(0)
+        else:
+            stream.submit(lambda: buffer.fill(0))
 
     def copy(self, source: DeviceArray, target: DeviceArray, stream: CpuStream) -> None:
         """Copy when the queue gets there."""

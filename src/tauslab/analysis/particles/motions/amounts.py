@@ -96,6 +96,11 @@ class OdeMotion(Motion):
         return self.task.system
 
     @property
+    def _all_moves(self) -> bool:
+        """Return whether all quantities are variables, so that none follows from new values."""
+        return not self.observables and self.species == self._system.variables
+
+    @property
     def looks(self) -> bool:
         """Return whether new values may set off events at once."""
         return bool(self._system.triggered)
@@ -182,6 +187,9 @@ class OdeMotion(Motion):
             self._table = self._backend.upload(table)
         if self.looks:  # the next launch looks at triggers, and computes what follows
             self._steps = self._zeros() if columns else self._steps
+            return
+        if columns and self._all_moves:
+            self._steps = self._zeros()
             return
         steps, self._steps = self._steps, self._zeros()
         self._table, _ = self._launch(now, now, self._variables())
