@@ -8,6 +8,7 @@ from engine_runs import compiler
 from event_models import forced
 
 import tauslab as ts
+from tauslab.kernels.network import thinning
 from tauslab.kernels.network.thinning import thinned
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.infix import parse
@@ -132,6 +133,22 @@ def test_a_rate_that_is_negative_ends_a_trajectory():
     with pytest.warns(UserWarning, match=r"43 of 50 .* its propensity \(1.5 - X\)"):
         result = run(births("(1.5 - X) * exp(-0.1 * time)", start=1), n=50)
     assert set(result.status.tolist()) == {0, 4}
+
+
+@compiler
+@pytest.mark.filterwarnings("ignore:.*no trajectory is valid")
+@pytest.mark.parametrize("n", [2, 300])
+def test_a_rate_above_its_bound_ends_a_trajectory(monkeypatch, n):
+    """Bounds halved behind the back of the kernel: events would be lost unseen."""
+    packed = thinning._packed
+
+    def halved(*given):
+        table = packed(*given)
+        table.reshape(*table.shape[:-1], -1, given[-1])[..., 1:-1] *= 0.5
+        return table
+
+    monkeypatch.setattr(thinning, "_packed", halved)
+    assert (run(births("20 * (2 + sin(time))"), n=n).status == 4).all()
 
 
 @compiler

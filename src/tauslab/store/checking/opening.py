@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"
 WEIGHTED, SPLITTING, FILTER = "weighted_ensemble", "multilevel_splitting", "particle_filter"
 SENSITIVITY, POPULATION, FILTERS = "sensitivity", "population", "particle_filters"
-CHAINS, CME, HYBRID = "pmmh", "cme", "parts"
+CHAINS, CME, HYBRID = "pmmh", "cme", "parts"  # ``hybrid`` is a method of ensembles
 # What files hold that are no ensembles, by method.
 OTHER_KINDS = {
     METHOD_OF_LATTICES: "a lattice run", METHOD_OF_DBNS: "a dynamic Bayesian network",

@@ -3,6 +3,7 @@
 
 #include "simd/laws.h"
 #include "ensemble/control.h"
+#include "ensemble/stepping.h"
 #include "ensemble/sampling.h"
 #include "simd/draws.h"
 #include "model.h"
@@ -156,7 +157,8 @@ DEVICE void fire(const Thread &thread, Running *run, Lanes *lanes, int d,
         if constexpr (IS_THINNED) {
             lanes[v].c[TIME_AT] = next.t[v];
             propensities_now(run[v].x, lanes[v].c, run[v].cumulative);
-            const Mask known = run[v].cumulative[N_REACTIONS - 2] >= 0.0;
+            const Real now = run[v].cumulative[N_REACTIONS - 2];
+            const Mask known = (now >= 0.0) & (now <= a0 * BOUND_HOLDS);
             run[v].t = known ? next.t[v] : on_lanes(not_a_number());
         }
     }

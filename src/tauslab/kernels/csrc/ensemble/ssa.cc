@@ -237,7 +237,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                 if (begins) target = infinity();
                 c[TIME_AT] = t;
                 propensities_now(x, c, cumulative);
-                if (!begins && !(cumulative[N_REACTIONS - 2] >= 0)) t = not_a_number();
+                const double now = cumulative[N_REACTIONS - 2];
+                if (!begins && !(now >= 0 && now <= a0 * BOUND_HOLDS)) t = not_a_number();
             }
             if constexpr (BEGINS_BY_FIRING)
                 read_draw(bits, draws, logs, entries);

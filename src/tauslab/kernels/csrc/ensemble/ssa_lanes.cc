@@ -9,7 +9,6 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "ensemble/lanes.h"
-#include "ensemble/stepping.h"
 
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int ssa_lanes_together = LANES_HERE;

@@ -51,6 +51,9 @@ DEVICE u32 next_pause(u64 step, u64 max_steps) {
 // Total propensities that the loop divides by without a test. High words of 2^-900 and 2^900.
 constexpr u32 SMALLEST_USUAL = (1023 - 900) << 20, LARGEST_USUAL = (1023 + 900) << 20;
 
+// A rate that is above its bound by more than rounding makes ends the trajectory: else events would be lost unseen.
+constexpr double BOUND_HOLDS = 1 + 0x1p-30;
+
 // What is left of a waiting time, of a total propensity of 1, after `span` with propensity a0. Not 0, and not below what
 // `quotient` takes.
 DEVICE double rest_of_waiting(double waiting, double a0, double span) {

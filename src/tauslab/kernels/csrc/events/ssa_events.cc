@@ -94,7 +94,7 @@ KERNEL_IN_BLOCKS(6, ssa_events, const EventArguments arguments) {
         if constexpr (IS_THINNED) {
             const double before = reaction > 0 ? cumulative[reaction - 1] : 0.0;
             const double now = propensity_now(reaction, s.x, s.c, a[reaction]);
-            if (!(now >= 0)) s.ended = NOT_A_NUMBER;
+            if (!(now >= 0 && now <= a[reaction] * BOUND_HOLDS)) s.ended = NOT_A_NUMBER;
             if (!(target - before < now)) continue;
         }
         if (!s.begin_late(reaction)) continue;

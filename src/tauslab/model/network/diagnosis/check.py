@@ -40,7 +40,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "cle": frozenset(("net law",)),
 }  # fmt: skip
 
-TOLD = ("ssa", "tau", "ode")  # of which a report speaks: the others are made of them
+TOLD = ("ssa", "tau", "ode")  # of which refusals in a report speak: the others are made of them
 _MOST_REACTIONS = 12  # that are listed
 # How amounts in another unit can be counted, and what else helps.
 _HINTS = {
@@ -290,7 +290,8 @@ def check_facts(network: Network) -> dict[str, object]:
 
 def _methods(network: Network) -> list[str]:
     """Methods that can run a network as it stands."""
-    known = [method for method in TOLD if _can_run(network, method)]
+    some = SUPPORTED if network.reactions else TOLD
+    known = [method for method in some if _can_run(network, method)]
     try:
         network.initial_amounts(negative=True)
     except ModelError:  # `report` says it: no run begins
