@@ -136,7 +136,7 @@ def test_programs_can_read_the_answers(tmp_path, capsys):
     assert main(["digest", out]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"{answers['digest']['total']} total"
     assert answers["check"]["fixed_species"] == ["A", "B"]
-    assert answers["check"]["methods"] == ["ssa", "tau", "ode"]
+    assert answers["check"]["methods"] == ["ssa", "tau", "ode", "hybrid", "cle"]
 
 
 def test_whole_numbers_may_have_an_exponent(tmp_path, capsys):

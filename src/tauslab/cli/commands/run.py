@@ -62,7 +62,7 @@ def process_run(arguments: argparse.Namespace) -> None:
         from tauslab.exchange.sedml.command import run_experiments
 
         with telling_warnings():
-            lines = run_experiments(arguments)
+            lines = run_experiments(arguments, given_options(arguments, *OPTIONS))
         if not arguments.quiet:
             print("\n".join(lines))
         return

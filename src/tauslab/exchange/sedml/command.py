@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 
 from tauslab.base.errors import ConfigError
@@ -11,21 +12,29 @@ from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.exchange.sedml.reports import run_archive
 
 # What SED-ML does not say.
-_HONOURED = ("model", "process", "device", "seed", "output", "overwrite", "quiet")
-_UNSAID: tuple[object, ...] = (None, False, [], (), {}, "")
-_USUAL = {"executor": "mpi", "writer": "auto"}
+_HONOURED = ("device", "seed", "output", "overwrite", "quiet")
 
 
-def run_experiments(arguments: argparse.Namespace) -> list[str]:
-    """Run what the SED-ML of an archive asks for; returns a line for each output."""
-    given = [
-        name
-        for name, value in vars(arguments).items()
-        if name not in _HONOURED and value not in (*_UNSAID, _USUAL.get(name))
-    ]
-    if given:
+def run_experiments(arguments: argparse.Namespace, given: Collection[str]) -> list[str]:
+    """Run what the SED-ML of an archive asks for.
+
+    Parameters
+    ----------
+    given
+        Names of the options that the command gives.
+
+    Returns
+    -------
+    A line for each output.
+
+    Raises
+    ------
+    ConfigError
+        An option is given that an archive states itself, or several ranks run.
+    """
+    if others := [name for name in given if name not in _HONOURED]:
         raise ConfigError(
-            f"{opt(given[0])} is not for {arguments.model}: an archive says itself what to run"
+            f"{opt(others[0])} is not for {arguments.model}: an archive says itself what to run"
         )
     if ranks().size > 1:
         raise ConfigError(f"{arguments.model}: COMBINE archives run on one rank")
