@@ -160,7 +160,7 @@ CASES = {
     "dbn quantiles": f"dbn {MAPK} --unknown J0_V1 --range J0_V1=1:4"
     " --samples 200 --t-end 300 --points 5 --spacing quantile --substeps 100",
     "rdme crowded": "rdme crowded.toml --count-every 1 --frame-every 10 --replicas 2",
-    "rdme many": "rdme many.toml --frame-every 1",
+    "rdme many": "rdme many.toml --frame-every 1 --engine slots",
     "rdme planes": "rdme crowded.toml --engine planes --count-every 1 --frame-every 10",
     "rdme membrane": "rdme examples/minde.toml --t-end 0.0005 --count-every 2 --frame-every 5",
     "rdme ball": "rdme examples/isomerisation_ball.toml --t-end 0.002 --count-every 5",
