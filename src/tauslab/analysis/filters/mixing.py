@@ -1,4 +1,4 @@
-"""How far chains tell the same: effective sizes and R-hat."""
+"""Convergence of chains: effective sample sizes and R-hat."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rhat(rows: FloatArray) -> float:
 
 
 def _moved(rows: FloatArray) -> BoolArray:
-    """Whether chains hold more than one value: rounding makes variances of equal numbers."""
+    """Return whether chains hold several values; rounding gives equal ones a variance."""
     return np.asarray((rows != rows[:, :1]).any(axis=1))
 
 

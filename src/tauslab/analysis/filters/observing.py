@@ -381,7 +381,7 @@ class Observations:
     def seen_of(
         self, row: int, columns: tuple[str, ...], values: Values, constants: Constants
     ) -> Seen | None:
-        """What a row says, as a device takes it; None where nothing was seen, or of a function.
+        """The observations of a row for a device; None for a function or a row without data.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ Edges = Mapping[str, set[str]]
 
 
 def ticks_of(interval: float, tick: float, what: str) -> int:
-    """How many ticks an interval is.
+    """The number of ticks in an interval.
 
     Raises
     ------

@@ -41,7 +41,7 @@ def seed_of(seed: int, part: str) -> int:
 
 @dataclass
 class Course:
-    """What is known of a part's quantities that others follow, at the ends of its steps.
+    """Quantities of a part that other parts read, at the ends of its steps.
 
     `ticks` are half ticks; `integrals` and `values` are f64 ``[cell, name]`` at each.
     """
@@ -203,7 +203,7 @@ class HybridRun:
         return np.where(self.alive, found, 1.0)
 
     def _seen(self, key: Key) -> FloatArray:
-        """What a part finds of a pool."""
+        """The amount of a pool that a part reads."""
         pool = self._pools[self._one_pool[key]]
         whole = self.hybrid.parts[key[0]].whole(key[1])
         found: FloatArray = pool.seen(whole=whole) / self._scale(key)
@@ -346,7 +346,7 @@ class HybridRun:
     def _reader(
         self, name: str, over: str, start: int, end: int
     ) -> Callable[[Quantity], FloatArray]:
-        """What a part reads of others: means, but within a group by Strang the moment."""
+        """Values that a part reads from others: means, or current values within a Strang group."""
 
         def read(quantity: Quantity) -> FloatArray:
             together = self._home[quantity.part] == self._home[name]
@@ -410,7 +410,7 @@ class HybridRun:
         self.sampled[name] += 1
 
     def table(self, name: str) -> FloatArray:
-        """What is recorded of a part ``[cell, name]``, now. Collective."""
+        """The recorded quantities of a part now, ``[cell, name]``. Collective."""
         own = self.hybrid.record[name]
         table = np.empty((self.n, len(self.recorded[name])))
         table[:, : len(own)] = self.parts[name].values(own)
@@ -508,6 +508,6 @@ def _counted(hybrid: Hybrid, name: str) -> tuple[str, ...]:
 
 
 def _watch(hybrid: Hybrid, made: PartModel, followed: tuple[str, ...]) -> Watch:
-    """What links ask of a part."""
+    """The quantities that links need from a part."""
     driven = tuple(one.name for one in hybrid.drives if one.part == made.name)
     return Watch(followed, _counted(hybrid, made.name), hybrid.rates.get(made.name, {}), driven)

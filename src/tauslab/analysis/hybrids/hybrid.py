@@ -50,7 +50,7 @@ class Hybrid:
     Parameters
     ----------
     name
-        Of the model.
+        Name of the hybrid.
     tick
         Unit of time of which every interval is a whole multiple; by default the shortest ``every``.
     seed

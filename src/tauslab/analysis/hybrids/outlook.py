@@ -1,4 +1,4 @@
-"""What is said of the links of a hybrid before it runs: units, and interval times fastest rate."""
+"""Report on the links of a hybrid before a run: units, and interval times fastest rate."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _OF_CELLS = "parameters", "values"  # options whose values may differ between ce
 
 @dataclass(frozen=True)
 class PartModel:
-    """What a part is made of.
+    """The model and settings of a part.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ class FunctionPart(Part):
 
 @dataclass(frozen=True)
 class Watch:
-    """What links ask of a part: names to integrate, reactions to count, rates to give."""
+    """Needs of links: names to integrate, reactions to count, rates to set."""
 
     integrals: tuple[str, ...] = ()
     reactions: tuple[str, ...] = ()

@@ -57,7 +57,7 @@ def run_hybrid_file(arguments: argparse.Namespace) -> None:
 
 
 def hybrid_facts(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """What ``tauslab check`` says of a hybrid: for programs, and in lines."""
+    """The report of ``tauslab check`` on a hybrid, as a dictionary and as lines."""
     made: Hybrid = read_hybrid(path)
     steps = made.intervals()
     parts = {name: steps[name].step * made.tick / 2 for name in made.parts}

@@ -81,7 +81,7 @@ def names_of_time(network: LoweredNetwork) -> dict[int, str]:
 
 
 def pieces_of(network: LoweredNetwork) -> str:
-    """Where kernels find the pieces of a network, and the time."""
+    """Positions of the thinning pieces and the time in the arrays of a kernel."""
     thinning = network.thinning
     return (
         "// Pieces of the run stand behind the constants of a row, each with its last time, then\n"

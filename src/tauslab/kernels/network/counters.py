@@ -32,7 +32,7 @@ def with_counters(network: Network, reactions: Sequence[str]) -> Network:
 
 
 def counting(network: LoweredNetwork, reactions: Sequence[str]) -> LoweredNetwork:
-    """What is lowered of `with_counters`, where each reaction adds 1 to its counter."""
+    """The lowered network of `with_counters`: each reaction adds 1 to its counter."""
     if not reactions:
         return network
     place = {name: network.species.index(counter_of(name)) for name in reactions}

@@ -105,7 +105,7 @@ def thinned(network: LoweredNetwork, constants: FloatArray, end: float) -> Thinn
 
 
 def _moves(network: LoweredNetwork, trigger: Law) -> bool:
-    """Whether the time enters a trigger otherwise than by relations whose times are known."""
+    """Return whether a trigger depends on time other than by relations with known times."""
     assert network.dynamics is not None
     time = Count(len(network.species))
     stack: list[Law] = [trigger]

@@ -29,7 +29,7 @@ _PIECES = ("guess_pieces", "guess_starts", "count_units", "find_starts", "add_pi
 
 @dataclass(frozen=True)
 class Seen:
-    """What a row of data says of particles.
+    """The observations of a row of data.
 
     Attributes
     ----------

@@ -205,7 +205,7 @@ class LatticeMotion(Motion):
         return found
 
     def _with_rates(self, values: Mapping[str, float]) -> LoweredLattice | None:
-        """What was made last with other rates; None where more is new."""
+        """The task prepared last, with new rates; None if more than rates changed."""
         if self._last is None:
             return None
         given, before = self._last

@@ -1,4 +1,4 @@
-"""What a pilot says of the error of hybrids and the Langevin equation, beside exact runs.
+"""Error of hybrids and the Langevin equation, by a pilot compared with exact runs.
 
 As many trajectories are simulated by the method and exactly, with a seed of their own; means and
 standard deviations of all species are compared at some sample times. Every number is computed in a
