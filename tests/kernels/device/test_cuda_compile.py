@@ -400,6 +400,12 @@ def test_messages_between_planes_stay_in_registers(architecture):
     check(usage, {"planes_pack", "planes_wait", "planes_unpack"})
 
 
+def test_changes_of_planes_need_little_local_memory(architecture):
+    """The counts of a word of all species are looked up by species."""
+    usage = compile_usage("lattice/planes/change.cc", planes_texts(16), architecture)
+    check(usage, {"planes_become", "planes_list", "planes_edit"}, 512)
+
+
 @pytest.mark.parametrize(("slots", "species"), ordinary([(8, 3), (32, 300)], (32, 300)))
 def test_messages_between_slabs_stay_in_registers(slots, species, architecture):
     usage = compile_usage("lattice/halo.cc", lattice_texts(slots, species), architecture)
@@ -475,6 +481,7 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/halo.cc": lattice,
         "lattice/lines/steps.cc": lattice,
         "lattice/place.cc": "",
+        "lattice/planes/change.cc": planes_texts(16)["model.h"],
         "lattice/planes/messages.cc": planes_texts(16)["model.h"],
         "lattice/planes/planes.cc": planes_texts(16)["model.h"],
         "lattice/rdme.cc": lattice,

@@ -303,10 +303,6 @@ DEVICE u8 *slots_of(const Lattice &l, const PlaneSlotsArguments &a, u32 word, u3
     return a.slots + (first_site(l, word) - first_site(l, (u32)a.first) + place) * SLOTS;
 }
 
-DEVICE u32 sites_of(const Lattice &l, u32 word) {
-    return place_of_word(l, word).x == l.row - 1 ? l.last + 1 : 32;
-}
-
 // Particles in slots into planes.
 KERNEL(planes_from_slots, const PlaneSlotsArguments a) {
     const Lattice l = lattice_of(a.lattice);
@@ -316,6 +312,7 @@ KERNEL(planes_from_slots, const PlaneSlotsArguments a) {
         for (u32 place = 0; place < sites_of(l, word); ++place) {
             const u8 *const slots = slots_of(l, a, word, place);
             for (int slot = 0; slot < SLOTS && slots[slot]; ++slot) {
+                if (slots[slot] > N_SPECIES) continue;  // of a hook, which is told
                 u32 bit = 1u << place;
                 for (int k = 0; k < PLANES; ++k) {
                     u32 &plane = planes[slots[slot] - 1][k];

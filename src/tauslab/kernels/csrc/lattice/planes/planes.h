@@ -167,6 +167,11 @@ DEVICE u64 first_site(const Lattice &l, u32 word) {
     return ((u64)(l.first_plane + at.z) * (u64)l.ny + (u64)at.y) * (u64)l.nx + 32u * (u64)at.x;
 }
 
+// Number of sites of a word.
+DEVICE u32 sites_of(const Lattice &l, u32 word) {
+    return place_of_word(l, word).x == l.row - 1 ? l.last + 1 : 32;
+}
+
 // Index in `moved` of a word and of the one beside it, -1 where there is none.
 DEVICE i32 moved_index(const Lattice &l, u32 word) {
     return (i32)word + (i32)l.below * l.plane;
