@@ -112,10 +112,10 @@ class LatticeMemory(SlabMemory):
         """Go on from a state; planes beside the slab are the caller's to fill."""
         self.take_up(state, self.backend.upload(np.ascontiguousarray(state.particles)))
 
-    def take_up(self, state: LatticeState, particles: DeviceArray) -> None:
-        """Go on from a state whose particles are on the device; those of `state` are not read."""
+    def take_up(self, state: LatticeState, content: DeviceArray) -> None:
+        """As of `SlabMemory`."""
         self._empty()
-        self.particles[self.own] = particles
+        self.particles[self.own] = content
         self._take_up_rest(state)
 
     def _empty(self) -> None:

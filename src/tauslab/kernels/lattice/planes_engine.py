@@ -221,7 +221,13 @@ class PlanesMemory(SlabMemory):
 
     def load_start(self) -> None:
         """Put the model's particles at t = 0 on the device."""
-        lattice, slab, start = self.lattice, self.slab, self.lattice.start
+        self.place(self.lattice, self.seed, self.replica)
+        fired = np.zeros(len(self.lattice.reactions), np.int64)
+        self._take_up_rest(LatticeState(np.zeros(0), np.zeros(0, WAITING), 0, fired, 0))
+
+    def place(self, lattice: LoweredLattice, seed: int, replica: int) -> None:
+        """Make the content the particles at t = 0 of a model, which may have other numbers."""
+        slab, start = self.slab, lattice.start
         self._empty()
         for begin, end in self._parts():
             part = Slab(slab.begin + begin, slab.begin + end)
@@ -229,13 +235,11 @@ class PlanesMemory(SlabMemory):
                 slots = self._room_for_slots(end - begin)
                 self.backend.clear(slots, self.stream)
                 placing = Placing(self.backend, start, part, slots, self.stream)
-                placing.run(self.seed, self.replica)
+                placing.run(seed, replica)
             else:
-                placed = lattice.particles(part.begin, part.end, self.seed, self.replica)
+                placed = lattice.particles(part.begin, part.end, seed, replica)
                 slots = self.backend.upload(np.ascontiguousarray(placed))
             self._convert("planes_from_slots", slots, begin)
-        fired = np.zeros(len(lattice.reactions), np.int64)
-        self._take_up_rest(LatticeState(np.zeros(0), np.zeros(0, WAITING), 0, fired, 0))
 
     def load(self, state: LatticeState) -> None:
         """Go on from a state of the slab's own planes."""
@@ -243,6 +247,12 @@ class PlanesMemory(SlabMemory):
         for begin, end in self._parts():
             slots = self.backend.upload(np.ascontiguousarray(state.particles[begin:end]))
             self._convert("planes_from_slots", slots, begin)
+        self._take_up_rest(state)
+
+    def take_up(self, state: LatticeState, content: DeviceArray) -> None:
+        """As of `SlabMemory`."""
+        self.synchronize()
+        self.backend.copy(content, self._stayed, self.stream)
         self._take_up_rest(state)
 
     def _empty(self) -> None:

@@ -161,6 +161,10 @@ class SlabMemory(ABC):
         """Go on from a state of the slab's own planes."""
 
     @abstractmethod
+    def take_up(self, state: LatticeState, content: DeviceArray) -> None:
+        """Go on from a state whose particles are `content`; those of `state` are not read."""
+
+    @abstractmethod
     def _lists_of(self, sites: Array) -> IntArray:
         """Lists, of all in `_heads`, of particles that wait at numbered sites of the lattice."""
 
