@@ -16,6 +16,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.planes import (
     WORD,
+    ghost_thresholds,
     hop_tables,
     is_masked,
     pass_chances,
@@ -100,6 +101,14 @@ class PlanesMemory(SlabMemory):
             tables.array if len(tables.array) else np.zeros(1, np.int32)
         )
         self._rates = np.array([r.rates for r in lattice.reactions], np.float64).reshape(-1, types)
+        self._ghost_rows: Any = None
+        self._ghost_bits: Any = None
+        if "held" in lattice.boundary:
+            ghosts = ghost_thresholds(lattice)
+            self._ghost_rows = backend.upload(ghosts.rows)
+            self._ghost_bits = backend.upload(
+                ghosts.bits if ghosts.bits.size else np.zeros((1, 64), np.uint32)
+            )
         self._doors: Any = None
         self._type_sites: Any = None
         self._types: Any = None
@@ -185,6 +194,8 @@ class PlanesMemory(SlabMemory):
             "doors": self._doors,
             "type_sites": self._type_sites,
             "hop_bits": self._hop_bits,
+            "ghost_rows": self._ghost_rows,
+            "ghost_bits": self._ghost_bits,
             "tables": self._reactions,
             "chances": self._chances,
             "cause_types": self._cause_types,

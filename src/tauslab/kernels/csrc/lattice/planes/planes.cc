@@ -65,6 +65,7 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
     const bool ends = pass.arrives == 2;
     arrive(l, g, pass.arrives, pass.buffer, in, n);
+    arrive_from_faces(l, s, g, pass.arrives, n);
     next_desk(desk);
     if (!ends) {
         show(g, n, 0, desk);
@@ -111,6 +112,7 @@ DEVICE void arrive_along_x(const Lattice &l, const StepDraws &s, const WordGroup
     Counts before;
     UNROLL for (int i = 0; i < PLANES; ++i) before[0][i] = n[0][i];
     exchange_along_x(l, g, moves, n);
+    arrive_from_faces(l, s, g, 0, n);
     next_desk(desk);
     show(g, n, 0, desk);
     const Bits over = crowded(desk);
@@ -360,9 +362,9 @@ DEVICE int type_beside(const Lattice &l, const PlaneMasksArguments &a, i64 z, i6
     const i64 size[3] = {l.nx, l.ny, l.nz};
     at[axis] += by;
     if (at[axis] < 0 || at[axis] == size[axis]) {
-        const int face = 4 - 2 * axis + side;
+        const int face = face_of(axis, side);
         if (face_kind(face) == REFLECTING) return -1;
-        if (face_kind(face) == ABSORBING) return ghost_type(face);
+        if (face_kind(face) == ABSORBING || face_kind(face) == HELD) return ghost_type(face);
         at[axis] += at[axis] < 0 ? size[axis] : -size[axis];
     }
     if (!a.types) return 0;
