@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ def test_other_values_take_the_same_kernels_and_have_their_own_bits(prepared: li
     model = enzyme()
     assert [digest(model, seed=1, set={"make": value}) for value in values] == expected
     assert prepared == ["enzyme"]
-    with pytest.raises(ts.ModelError, match="cannot be|must be"):
+    with pytest.raises(ts.ModelError, match="rate constant is -1"):
         digest(model, seed=1, set={"make": -1.0})
     assert digest(model, seed=1, set={"make": 0.3}) == expected[0]
 
@@ -382,7 +383,7 @@ def test_a_prepared_run_follows_its_model() -> None:
 
 def test_a_copy_in_another_process_runs_alike() -> None:
     made = ts.prepare(enzyme(), n=7, times=TIMES, device=CPU)
-    copied = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own
+    copied = pickle.loads(pickle.dumps(made))
     assert copied.run(seed=1).digest() == made.run(seed=1).digest()
     assert repr(copied) == repr(made)
     made.options["comm"] = object()
@@ -390,10 +391,10 @@ def test_a_copy_in_another_process_runs_alike() -> None:
         pickle.dumps(made)
 
 
-def test_what_prepare_cannot_keep_is_refused() -> None:
+def test_what_prepare_cannot_keep_is_refused(data: Path) -> None:
     with pytest.raises(ConfigError, match="not of workers"):
         ts.prepare(enzyme(), executor=ts.Dask())
     with pytest.raises(ConfigError, match="takes a network"):
-        ts.prepare(ts.Lattice.cube("box", 4, 1e-8) if hasattr(ts.Lattice, "cube") else 3)  # type: ignore[arg-type]
+        ts.prepare(data.parent.parent / "examples" / "michaelis_menten_cube.toml")
     with pytest.raises(ts.UnknownKeyword, match="output"):
         ts.prepare(enzyme(), output="x.h5")  # type: ignore[call-arg]
