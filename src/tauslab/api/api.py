@@ -191,7 +191,7 @@ def run_ensemble(model: Network, **options: Any) -> Result:
 
     given = chosen(NetworkKeywords, options, "run", (*model.species, *model.parameters))
     comm = ranks_of(given.comm, "ts.run", **options)
-    result = run_job(model, _settings(model, given, options), comm)
+    result = run_job(model, settings_of(model, given, options), comm)
     try:
         found = warning_of(result)
     except NoValidTrajectory as error:
@@ -201,7 +201,7 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     return result
 
 
-def _settings(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:
+def settings_of(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:
     """The keywords of `run_ensemble`, checked."""
     from tauslab.runner.ensemble.request import ensemble_options
 

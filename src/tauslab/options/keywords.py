@@ -264,6 +264,19 @@ class NetworkKeywords(
 
 @declared
 @dataclass(frozen=True, kw_only=True)
+class PrepareKeywords(_CommonKeywords, CommonChoices, Times, _Count):
+    """The keywords of `tauslab.prepare`."""
+
+    seed: int | None = option(
+        None, doc="64-bit seed of runs that are not given one; by default each draws its own."
+    )
+    set: Mapping[str, Values] | None = option(
+        None, doc="Values of parameters and initial amounts by name, of runs that give no others."
+    )
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
 class SimulatorKeywords(_CommonKeywords, CommonChoices, Times):
     """The keywords of `tauslab.simulator`."""
 
