@@ -246,7 +246,9 @@ class Board:
         if size:
             change = self.now[part][:, :size] - before[:, :size]
             change = change * self._scale(part) if part in self._volumes else change
-            self.ledger.add(np.where(self.alive[:, None], change, 0.0), shared.pools)
+            if not self.alive.all():
+                change = np.where(self.alive[:, None], change, 0.0)
+            self.ledger.add(change, shared.pools)
 
     def follow(self, part: str, before: FloatArray, reading: Reading, end: int, took: int) -> None:
         """Keep what others read: integrals that a part has, or the mean of both ends."""

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tauslab.analysis.hybrids.ledger import blocks
 from tauslab.analysis.hybrids.links import Formula, Quantity
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.model.expressions.array_math import elementwise
@@ -58,8 +59,9 @@ class Formulas:
         """Values f64 ``[cell, formula]`` of quantities ``[cell, quantity]``."""
         found = np.empty(self._size)
         with np.errstate(all="ignore"):  # infinities and NaN mean what they mean in a kernel
-            for where, steps in self._batches:
-                found[:, where] = _evaluated(steps, table)
+            for rows in blocks(*self._size):
+                for where, steps in self._batches:
+                    found[rows, where] = _evaluated(steps, table, rows)
         return found
 
 
@@ -125,11 +127,13 @@ def _numbers(values: Sequence[Any], n: int) -> FloatArray:
     return np.stack(each, axis=1)
 
 
-def _evaluated(steps: Sequence[_Step], table: FloatArray) -> FloatArray:
+def _evaluated(steps: Sequence[_Step], table: FloatArray, rows: slice) -> FloatArray:
     values: list[FloatArray] = []
     for step in steps:
         if isinstance(step, _Operation):
             values.append(step.function(*(values[i] for i in step.arguments)))
+        elif isinstance(step, _Take):
+            values.append(taken(table[rows], step.columns))
         else:
-            values.append(taken(table, step.columns) if isinstance(step, _Take) else step)
+            values.append(step if len(step) == 1 else step[rows])
     return values[-1]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tauslab.analysis.hybrids.clock import Interval, ticks_of
 from tauslab.analysis.hybrids.links import (
+    MOLECULES,
     OVER,
     Bill,
     Drive,
@@ -214,8 +215,9 @@ class Hybrid:
 
     @checks_keywords
     def share(
-        self, first: str, second: str, *, volume: float | str = 1.0, for_each: Any = None
-    ) -> None:
+        self, first: str, second: str, *, volume: float | str = 1.0, unit: str | None = None,
+        for_each: Any = None,
+    ) -> None:  # fmt: skip
         """Make two species one pool that both parts change.
 
         Parameters
@@ -223,21 +225,28 @@ class Hybrid:
         first, second
             ``part.species``. The initial amount of `first` is that of the pool.
         volume
-            Amount of `first` that equals one unit of `second`, a number or a formula: Avogadro's
-            number times the volume if `second` is a concentration.
+            Amount of `first` that equals one unit of `second`, a number or a formula.
+        unit
+            Of `second`, while `first` is a number of molecules: a concentration (``M``, ``mM``,
+            ``uM``, ``nM``, ``pM``), where `volume` is in litres, or a density (``m^-2``,
+            ``um^-2``, ``nm^-2``), where `volume` is an area in square metres.
         for_each
             As for `drive`.
 
         Raises
         ------
         ConfigError
-            A species is unknown or fixed.
+            A species is unknown or fixed, or a unit is.
         """
+        if unit is not None:
+            one_of("unit", unit, tuple(MOLECULES))
         for row in rows_of(for_each):
             ends = [address(filled(one, row), "what is shared") for one in (first, second)]
             for end in ends:
                 self._require_pool(end, "share")
-            scale = None if volume == 1.0 else self._formula(filled(volume, row))
+            scale = None if (volume, unit) == (1.0, None) else self._formula(filled(volume, row))
+            if scale is not None and unit is not None:
+                scale = scale.times(MOLECULES[unit], f"molecules at 1 {unit} in")
             share = Share(ends[0], ends[1], scale)
             if scale is not None and self.parts[ends[1].part].whole(ends[1].name):
                 raise ConfigError(

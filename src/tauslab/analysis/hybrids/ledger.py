@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.store.state import State
 
 _SLACK = 1e-9  # units: a rest so close below a whole one counts as one
+_BLOCK = 1 << 14  # numbers of a table that are computed at once
 _STORED = ("rest", "billed", "paid", "credited")
 
 
@@ -104,8 +107,17 @@ class Account:
 
     def units(self, fired: FloatArray) -> FloatArray:
         """Units ``[cell, one of pools]`` for firings ``[cell, reaction]``, added in one order."""
-        each = np.take(fired, self._reactions, axis=1) * self._amounts
         found = np.empty((len(fired), len(self.pools)))
-        for place, (start, end) in enumerate(zip(self._parts, self._parts[1:], strict=False)):
-            found[:, place] = np.add.accumulate(each[:, start:end], axis=1)[:, -1]
+        for rows in blocks(len(fired), len(self._reactions)):
+            each = np.take(fired[rows], self._reactions, axis=1)
+            each *= self._amounts
+            for place, (start, end) in enumerate(pairwise(self._parts)):
+                found[rows, place] = np.add.accumulate(each[:, start:end], axis=1)[:, -1]
         return found
+
+
+def blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Rows of a table in pieces that stay in the cache of a core."""
+    size = max(1, _BLOCK // max(1, columns))
+    for first in range(0, rows, size):
+        yield slice(first, min(rows, first + size))

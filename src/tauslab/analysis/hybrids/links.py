@@ -1,14 +1,15 @@
 """Links of a hybrid, and expressions over quantities of its parts.
 
 ``part.quantity`` is a species, a rule or a parameter of a part; ``part.sum(P_*)`` a sum over names,
-``part.volume(type)`` what a part says of its space, ``part.fired(name_*)`` reactions fired.
+``part.volume(type)`` what a part says of its space, ``part.fired(name_*)`` reactions fired,
+``avogadro`` the number of molecules of a mole.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -17,14 +18,19 @@ import numpy as np
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.model.expressions.array_math import evaluate_rows
-from tauslab.model.expressions.expression import Expression, symbols
+from tauslab.model.expressions.expression import Expression, call, symbols
 from tauslab.model.expressions.infix import as_expression
+from tauslab.model.names import AVOGADRO
 
 _QUANTITY = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\(([^()]*)\))?")
 _ADDRESS = re.compile(r"\s*([A-Za-z_]\w*)\.([A-Za-z_*?\[][^\s()]*)\s*\Z")
 _EVENTS = re.compile(r"\s*([A-Za-z_]\w*)\.fired\(([^()]*)\)\s*\Z")
 FUNCTIONS = ("sum", "volume")
 OVER = ("mean", "start", "end")
+MOLECULES = {  # in a litre, or on a square metre, at one unit of concentration or density
+    "M": AVOGADRO, "mM": AVOGADRO * 1e-3, "uM": AVOGADRO * 1e-6, "nM": AVOGADRO * 1e-9,
+    "pM": AVOGADRO * 1e-12, "m^-2": 1.0, "um^-2": 1e12, "nm^-2": 1e18,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,17 +90,21 @@ class Formula:
             found[f"q{len(found)}__"] = Quantity(match[1], match[2], inside)
             return f"q{len(found) - 1}__"
 
+        numbers = {"avogadro": AVOGADRO, **(numbers or {})}
         text = str(given)
         try:
             tree = as_expression(_QUANTITY.sub(named, text))
         except ModelError as error:
             raise ConfigError(f"{text!r}: {error}") from None
-        numbers = dict(numbers or {})
         if more := sorted(symbols(tree) - found.keys() - numbers.keys()):
             raise ConfigError(
                 f"{text!r}: {more[0]!r} is no quantity of a part: write part.{more[0]}"
             )
         return cls(text, tree, found, numbers)
+
+    def times(self, factor: float, text: str) -> Formula:
+        """Return the formula times a number, which `text` describes."""
+        return replace(self, tree=call("mul", factor, self.tree), text=f"{text} {self.text}")
 
     @property
     def parts(self) -> set[str]:

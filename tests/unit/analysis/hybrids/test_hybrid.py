@@ -120,7 +120,7 @@ def test_variance_that_a_held_gene_gives(over):
 
 
 @pytest.mark.validate
-@pytest.mark.parametrize("every", [100.0, 20.0, 10.0, 5.0, 1.0])
+@pytest.mark.parametrize("every", [100.0, 50.0, 20.0, 10.0, 5.0, 1.0])
 @pytest.mark.parametrize("over", ["start", "mean"])
 def test_variance_at_all_intervals(every, over):
     n = 20_000
@@ -184,6 +184,34 @@ def test_volume_turns_concentrations_into_counts():
     assert (difference < 1).all()
 
 
+@pytest.mark.parametrize(
+    ("unit", "molecules"),
+    [("M", 6.02214076e23), ("uM", 6.02214076e17), ("nm^-2", 1e18), ("um^-2", 1e12)],
+)
+def test_units_of_what_is_shared(unit, molecules):
+    """A volume that grows, in litres or square metres: amounts stay, the rest is diluted."""
+    cell = ts.Hybrid("units")
+    cell.add_part("many", network("many", {"X": 600}), every=0.5)
+    cell.add_part("space", network("space", {"V": 1.0}, (), {"V": "V"}), method="ode", every=0.5)
+    medium = network("medium", {"c": 0.0}, [("c ->", 0.0)])
+    cell.add_part("medium", medium, method="ode", every=0.5)
+    cell.share("many.X", "medium.c", volume=f"{600 / molecules} * space.V", unit=unit)
+    result = run(cell, 1.0)
+    assert (result.values("many.X") == 600).all()
+    assert result.values("medium.c")[0] == pytest.approx(np.exp([0, -0.5, -1.0]), rel=1e-4)
+    assert f"molecules at 1 {unit} in" in result.links[0]
+    with pytest.raises(ts.ConfigError, match="unit"):
+        cell.share("many.X", "medium.c", volume=1.0, unit="miles")
+
+
+def test_concentrations_that_others_read():
+    cell = ts.Hybrid("read", tick=1)
+    cell.add_part("many", network("many", {"X": 602}))
+    cell.add_part("own", lambda t, dt, v: {"y": v["c"]}, values={"y": 0.0, "c": 0.0})
+    cell.drive("own.c", "1e6 * many.X / (avogadro * 1e-15)")  # uM of a femtolitre
+    assert run(cell, 1).values("own.y")[0, -1] == pytest.approx(602 / 602.214076)
+
+
 @pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
 def test_a_part_without_links_has_the_bits_of_itself(method):
     net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
@@ -217,6 +245,31 @@ def test_binding_split_over_parts():
     assert abs(z) < stats.norm.isf(RARELY / 2)
     ratio = (n - 1) * values.var(ddof=1) / 155.272
     assert min(stats.chi2.sf(ratio, n - 1), stats.chi2.cdf(ratio, n - 1)) > RARELY
+
+
+@pytest.mark.validate
+def test_binding_on_a_large_lattice():
+    """A + B -> C on a lattice of 1,000 A and B in all, C -> A + B in a network."""
+    cube = ts.Lattice("cube", shape=(8, 8, 8), spacing=1e-6, boundary="periodic", step=0.004)
+    for name, count in {"A": 730, "B": 730, "C": 270}.items():
+        cube.add_species(name)
+        cube.add_diffusion(name, 4e-11)
+        cube.place(name, count=count)
+    cube.add_reaction("A + B -> C", rate=1.78e-4, volume="lattice")
+    loose = network("loose", {"A": 0, "B": 0, "C": 0}, [("C -> A + B", 0.351)])
+    cell = ts.Hybrid("cube", tick=0.1)
+    cell.add_part("space", cube, sample=8.0)
+    cell.add_part("loose", loose, sample=8.0)
+    cell.share("space.{s}", "loose.{s}", for_each={"s": ["A", "B", "C"]})
+    n = 256
+    result = run(cell, 16.0, n=n)
+    values = result.values("space.C")[:, 1:]
+    print(values.mean(axis=0), values.var(axis=0, ddof=1))
+    assert (result.values("space.A") + result.values("space.C") == 1000).all()
+    z = (values.mean(axis=0) - 270.186) / np.sqrt(155.272 / n)
+    assert (np.abs(z) < stats.norm.isf(RARELY / 2)).all()
+    ratio = (n - 1) * values.var(axis=0, ddof=1) / 155.272
+    assert min(stats.chi2.sf(ratio, n - 1).min(), stats.chi2.cdf(ratio, n - 1).min()) > RARELY
 
 
 def cube_and_loose(k=0.02):

@@ -1,0 +1,98 @@
+"""A hybrid that is killed at random moments, and resumed, has the digest of one that is not.
+
+A process runs a network, equations, a lattice and a function with all kinds of links, and saves its
+state after each round. It is ended by SIGKILL at a drawn moment, and another goes on, `--runs`
+times; the last one is left to its end. No difference is allowed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from outcome import FAIL, Outcome, say
+
+import tauslab as ts
+
+_PROGRAM = """
+import sys
+import tauslab as ts
+
+net = ts.Network("net")
+net.add_species("X", 30)
+net.add_species("Y", 0)
+net.add_parameter("k", 0.1)
+net.add_reaction("X -> Y", rate="k")
+net.add_reaction("Y -> X", rate=0.4)
+net.add_reaction("-> X", rate=4.0, name="born")
+pool = ts.Network("pool")
+pool.add_species("Y", 0.0)
+pool.add_species("E", 50.0)
+pool.add_rate("Y", "-0.2 * Y")
+pool.add_rate("E", "9 - 0.1 * E")
+box = ts.Lattice("box", shape=(6, 6, 6), spacing=1e-6, boundary="periodic", step=0.005)
+box.add_species("X")
+box.add_diffusion("X", 3e-11)
+box.place("X", count=30)
+box.add_reaction("X ->", rate=0.1, name="gone")
+cell = ts.Hybrid("busy", tick=0.25)
+cell.add_part("net", net, every=0.5)
+cell.add_part("pool", pool, method="ode")
+cell.add_part("box", box)
+cell.add_part("own", lambda t, dt, values: {"z": dt * values["Y"]}, values={"z": 0, "Y": 0})
+cell.share("net.Y", "pool.Y")
+cell.share("net.X", "box.X")
+cell.drive("net.k", "0.1 + 0.01 * pool.E")
+cell.drive("own.Y", "pool.Y + net.sum(X, Y)")
+cell.bill("net.fired(born)", {"pool.E": 2})
+cell.set_rate("box.gone", "k * (1 + 0.01 * pool.E)")
+output, t_end = sys.argv[1], float(sys.argv[2])
+ts.run(
+    cell, t_end=t_end, n=5, seed=1, device="cpu", pilot=0, output=output, resume=True,
+    checkpoint_every=0,
+)
+"""
+_T_END = 12.0
+
+
+def _started(folder: Path, output: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(folder / "program.py"), str(output), str(_T_END)]
+    return subprocess.Popen(command)
+
+
+def run(given: Any) -> Outcome:
+    """Kill it again and again, and compare digests."""
+    drawn, rows = np.random.default_rng(1), list[list[str]]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "program.py").write_text(_PROGRAM)
+        start = time.monotonic()
+        _started(folder, folder / "whole.h5").wait()
+        took = time.monotonic() - start
+        whole = ts.open(folder / "whole.h5").digest()
+        kills = resumed = 0
+        while kills < given.runs:
+            output, here = folder / f"cut{len(rows)}.h5", 0
+            while not output.exists():  # it is there as a whole, or not at all
+                process = _started(folder, output)
+                try:
+                    process.wait(timeout=drawn.uniform(0.4, 1.0) * took)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                    here += 1
+                    resumed += Path(f"{output}.checkpoint").exists()
+            kills += here
+            same = ts.open(output).digest() == whole
+            rows.append([str(len(rows) + 1), str(here), "" if same else FAIL])
+            say(*rows[-1])
+    about = (
+        f"{kills} kills at drawn moments of a run of {took:.1f} s, of which {resumed} left a "
+        "checkpoint; each run goes on until it ends, and its digest is that of a whole run."
+    )
+    return Outcome("Hybrids that are killed", about, ("run", "kills", "verdict"), rows)
