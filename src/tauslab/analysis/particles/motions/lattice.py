@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
+from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
@@ -280,7 +280,7 @@ class LatticeMotion(Motion):
         """Return whether a name is a species, whose number is part of the state."""
         return name in self._own_names and name not in self._model.parameters
 
-    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
+    def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:  # noqa: ARG002 - as every motion
         """Give numbers of particles, which come to random sites, or go, drawn at random.
 
         Raises
@@ -288,13 +288,12 @@ class LatticeMotion(Motion):
         ConfigError
             A number that is negative or not whole.
         """
-        if not columns:
+        if not names:
             return
         own, lattices = self.shares.own, self._lattices
-        values = beside(columns, self.n)
         good = (values >= 0) & (values <= 2**31 - 1) & (values == np.rint(values))
-        require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
-        kinds = np.array([lattices.lattice.numbers[name] for name in columns], np.int64)
+        require_each(good, names, "counts must be whole numbers from 0 to 2147483647")
+        kinds = np.array([lattices.lattice.numbers[name] for name in names], np.int64)
         rows = own_rows(values, own).astype(np.int64)
         more = rows - self._by_type.sum(axis=1)[:, kinds]
         self._puts += 1
