@@ -270,7 +270,7 @@ class LatticeTask:
             raise ModelError(f"{self.model.name}: {opt('engine', 'planes')}: {missing}")
         if asked != "auto":
             return LatticeEngineName(asked)
-        return engine_of(self.lattice, hooks=bool(self.options.hooks))
+        return engine_of(self.lattice)
 
     @property
     def sweep(self) -> Sweep | None:

@@ -433,15 +433,14 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
         many.place(name, count=8)
     assert "8 species" in missing_in_planes(lowered(many))
     lattice = binding((4, 4, 40), 1.6)
-    assert engine_of(lattice, hooks=False) is LatticeEngineName.SLOTS
+    assert engine_of(lattice) is LatticeEngineName.SLOTS
     with monkeypatch.context() as patch:
         patch.setattr(choice, "LEAST_DENSE_SITES", 640)
-        assert engine_of(lattice, hooks=False) is LatticeEngineName.PLANES
-        assert engine_of(binding((4, 4, 40), 0.05), hooks=False) is LatticeEngineName.SLOTS
+        assert engine_of(lattice) is LatticeEngineName.PLANES
+        assert engine_of(binding((4, 4, 40), 0.05)) is LatticeEngineName.SLOTS
     monkeypatch.setattr(choice, "LEAST_SITES", 640)
-    assert engine_of(lattice, hooks=False) is LatticeEngineName.PLANES
-    assert engine_of(lattice, hooks=True) is LatticeEngineName.SLOTS
-    assert engine_of(MODELS["sparse"](), hooks=False) is LatticeEngineName.SLOTS
+    assert engine_of(lattice) is LatticeEngineName.PLANES
+    assert engine_of(MODELS["sparse"]()) is LatticeEngineName.SLOTS
 
 
 @pytest.mark.parametrize("order", [1, -1, 7])

@@ -127,7 +127,7 @@ CASES = UNBROKEN | {
     "asked": (crowded, {**_ASKED, "hooks": [(5, changing), (5, asked)]}),
 }
 THIN = ("cuts", "hooked", "hooked in planes")  # cut anew
-IN_SLOTS = ("slots", "deep", "chosen", "filling")  # the others have no hooks, and are in planes
+IN_SLOTS = ("slots", "deep", "chosen", "filling", "hooks", "hooked")  # the others are in planes
 
 
 def run(folder, name, ranks_before):

@@ -48,16 +48,16 @@ class LatticeEngineName(StrEnum):
     SLOTS = "slots"
 
 
-def engine_of(lattice: LoweredLattice, *, hooks: bool) -> LatticeEngineName:
-    """Return the engine of a lattice: a pure function of the model and of whether hooks are called.
+def engine_of(lattice: LoweredLattice) -> LatticeEngineName:
+    """Return the engine of a lattice: a pure function of the model.
 
-    Hooks see and change particles in slots. Of a lattice with few particles at its start most words
-    are empty, and the slots engine looks only for sites that hold some.
+    Of a lattice with few particles at its start most words are empty, and the slots engine looks
+    only for sites that hold some.
     """
     sites, density = math.prod(lattice.shape), lattice.start.density
     large = sites >= LEAST_SITES and density >= LEAST_DENSITY
     dense = sites >= LEAST_DENSE_SITES and density >= DENSE
-    planes = (large or dense) and not hooks and missing_in_planes(lattice) is None
+    planes = (large or dense) and missing_in_planes(lattice) is None
     return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
 
 

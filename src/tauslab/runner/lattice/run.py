@@ -114,14 +114,9 @@ def _engine(options: LatticeOptions) -> Engine:
     Raises
     ------
     ConfigError
-        The run was begun with another, or is a sweep begun without the hooks that it has now.
+        The run was begun with another.
     """
     found, asked = _stored(options, "engine"), options.engine
-    if found == "auto" and options.hooks:
-        raise ConfigError(
-            f"{options.output} was begun without hooks, which put lattices into slots: "
-            f"{opt('resume')} continues as it began"
-        )
     if found is None or found == asked:
         return asked
     if asked != "auto":

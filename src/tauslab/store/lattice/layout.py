@@ -62,9 +62,8 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
 
 
 def _engine_of(task: LatticeTask) -> str:
-    """The engine of all points, or `auto`: each has what its model says. Hooks are for slots."""
-    alike = task.sweep is None or task.options.hooks
-    return str(task.engine) if alike else task.options.engine
+    """The engine; of a sweep what was asked for: with `auto` each point has what its model says."""
+    return str(task.engine) if task.sweep is None else task.options.engine
 
 
 def _sweep_attributes(task: LatticeTask) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from lattice_run_factory import T_END, digest, meddling, model, run
 from sampling import ordinary, strides
 
 import tauslab as ts
+from tauslab._version import BITS_VERSION
 from tauslab.api.api import ranks
 from tauslab.base.errors import ConfigError, InputFileError, OutputError, StoppedEarly
 from tauslab.base.files.drafts import draft_of
@@ -267,9 +268,9 @@ def test_a_run_that_other_bits_began_is_not_completed(whole, tmp_path, monkeypat
     path, asked = tmp_path / "a.h5", []
     with pytest.raises(StoppedEarly):
         run(path, stop=lambda: len(asked) > 3 or asked.append(1))
-    monkeypatch.setattr(versions, "BITS_VERSION", 6)
-    monkeypatch.setitem(versions.BITS_SINCE, "lattice with reactions", 6)
-    with pytest.raises(InputFileError, match="bits of version 5"):
+    monkeypatch.setattr(versions, "BITS_VERSION", BITS_VERSION + 1)
+    monkeypatch.setitem(versions.BITS_SINCE, "lattice with reactions", BITS_VERSION + 1)
+    with pytest.raises(InputFileError, match=f"bits of version {BITS_VERSION}"):
         run(path, resume=True, seed=None)
     run(shutil.copy(whole, tmp_path / "b.h5"), resume=True).close()  # nothing is left to do
     monkeypatch.undo()

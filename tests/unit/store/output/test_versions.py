@@ -11,6 +11,7 @@ from pairs_factory import run
 from sample_job import digest, sample_job
 
 import tauslab as ts
+from tauslab._version import BITS_VERSION as NOW
 from tauslab.store.format import schema, versions
 from tauslab.store.results.info import describe
 from tauslab.store.results.open import open_result
@@ -56,15 +57,15 @@ def test_an_enlarged_file_names_both_versions_and_other_bits_are_told(tmp_path, 
     path = tmp_path / "a.h5"
     run(n=4, output=path, record="final").close()
     with monkeypatch.context() as other:
-        other.setattr(versions, "BITS_VERSION", 6)
+        other.setattr(versions, "BITS_VERSION", NOW + 1)
         run(append_to=6, output=path).close()  # of ensembles no bits changed
-        other.setitem(versions.BITS_SINCE, "ensemble", 6)
+        other.setitem(versions.BITS_SINCE, "ensemble", NOW + 1)
         run(n=4, output=tmp_path / "b.h5", record="final").close()
         with h5py.File(tmp_path / "b.h5") as file:
             assert file.attrs["bits_version"] == versions.BITS_VERSION - 1
-        with pytest.warns(UserWarning, match="bits of version 5"):
+        with pytest.warns(UserWarning, match=f"bits of version {NOW}"):
             run(append_to=8, output=tmp_path / "b.h5").close()
-    assert writers_in(path) == (OWN, f"{ts.__version__} (bits 6)")
+    assert writers_in(path) == (OWN, f"{ts.__version__} (bits {NOW + 1})")
     with open_result(path) as result:
         assert ", ".join(writers_in(path)) in describe(result)[0]
 
@@ -72,9 +73,9 @@ def test_an_enlarged_file_names_both_versions_and_other_bits_are_told(tmp_path, 
 def test_a_stopped_run_of_other_bits_is_completed_with_a_warning(tmp_path, monkeypatch):
     job, path = sample_job(), tmp_path / "a.h5"
     job.run(path, stop_after=2)
-    monkeypatch.setattr(versions, "BITS_VERSION", 6)
-    monkeypatch.setitem(versions.BITS_SINCE, "ensemble", 6)
-    with pytest.warns(UserWarning, match="bits of version 5"):
+    monkeypatch.setattr(versions, "BITS_VERSION", NOW + 1)
+    monkeypatch.setitem(versions.BITS_SINCE, "ensemble", NOW + 1)
+    with pytest.warns(UserWarning, match=f"bits of version {NOW}"):
         job.run(path, resume=True)
 
 

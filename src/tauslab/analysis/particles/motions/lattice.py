@@ -228,7 +228,7 @@ class LatticeMotion(Motion):
     def _use(self, base: LoweredLattice, n: int) -> None:
         """Make the replicas that move lattices of this model, or give them their rates."""
         held = self._replicas
-        engine = self._engine = self._engine or engine_of(base, hooks=False)
+        engine = self._engine = self._engine or engine_of(base)
         if held is None:
             each = bytes_of(base, engine)
             # Before and after they are copied; and what moves, of one at least.
