@@ -26,6 +26,7 @@ from tauslab.model.expressions.expression import Expression
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.infix import parse
 from tauslab.runner.ensemble import run as ensemble_run
+from tauslab.runner.ensemble.kept import kept_runs
 
 FloatArray = npt.NDArray[np.float64]
 MOST = 5.0  # standard errors
@@ -95,9 +96,11 @@ MODELS = (
 
 @contextmanager
 def integrating() -> Iterator[None]:
-    """Within, rates of the time are integrated."""
+    """Within, rates of the time are integrated; nothing that was prepared otherwise is kept."""
+    kept_runs.forget()
     with mock.patch.object(ensemble_run, "with_thinning", lambda task: task):
         yield
+    kept_runs.forget()
 
 
 def timed(network: ts.Network, times: FloatArray, n: int, **options: Any) -> tuple[Any, float]:

@@ -211,3 +211,28 @@ part.Free()
 )
 def test_the_place_of_a_rank_on_its_node(environment, place):
     assert launched_place(environment) == place
+
+
+def test_prepared_runs_are_collective_and_have_the_bits_of_one_rank(ranks):
+    """Also where one rank has forgotten what the others keep."""
+    told = ranks(
+        2,
+        """
+from tauslab.runner.ensemble.kept import kept_runs
+options = dict(n=40, times=[0, 1], **here)
+prepared = ts.prepare(net, **options)
+digests = [prepared.run(seed=seed).digest() for seed in (1, 2)]
+if world.rank == 1:
+    kept_runs.forget()
+digests += [prepared.run(seed=3).digest(), prepared.run(seed=3, set={"k": 0.5}).digest()]
+kept = len(kept_runs) > 0
+kept_runs.forget()
+alone = [ts.run(net, seed=seed, comm="self", **options).digest() for seed in (1, 2, 3)]
+alone.append(ts.run(net, seed=3, set={"k": 0.5}, comm="self", **options).digest())
+tell([digests, alone, kept])
+""",
+    )
+    for digests, alone, kept in told:
+        assert digests == alone
+        assert kept
+    assert len(set(told[0][0])) == 4

@@ -53,10 +53,10 @@ class Prepared:
         Parameters
         ----------
         n, seed, t_end
-            As of `tauslab.run`; by default those that `prepare` was given. Another `n` or `t_end`
+            As of `tauslab.run`; by default what `prepare` was given. Another `n` or `t_end`
             than that of an earlier run takes the time of preparing.
         set
-            Values of parameters and initial amounts by name, beside those that `prepare` was given.
+            Values of parameters and initial amounts by name, beside what `prepare` was given.
 
         Returns
         -------

@@ -25,11 +25,10 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Event, NetworkData, TimedEvent
 from tauslab.options.ensemble import Options, Portion
-from tauslab.options.methods import SSA, TauLeaping
+from tauslab.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.ensemble.choices.outlook import Outlook
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, ProfileRow
-from tauslab.runner.ensemble.ode_task import OdeTask
 from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task
 
 MOST_KEPT = 64  # prepared runs of a process
@@ -277,7 +276,7 @@ atexit.register(kept_runs.forget)
 
 def depends_on_seed(asked: Options, task: Task) -> bool:
     """Return whether what was prepared may be another with another seed."""
-    if isinstance(task, OdeTask):
+    if isinstance(asked.method, ODE):
         return False
     if isinstance(task, HybridTask) or not isinstance(task, NetworkTask):
         return True

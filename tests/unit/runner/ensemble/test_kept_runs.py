@@ -100,6 +100,7 @@ CASES: dict[str, tuple[Callable[[], ts.Network], dict[str, Any]]] = {
     "set": (enzyme, {"set": {"make": 0.7}}),
     "rows": (enzyme, {"set": {"make": np.linspace(0.1, 2, 7)}}),
     "amounts": (enzyme, {"set": {"S": 33}}),
+    "initial": (enzyme, {"initial": {"S": [20, 30, 40], "P": 5}, "n": 3}),
     "common": (enzyme, {"common": True}),
     "reduced": (enzyme, {"record": "summary:first-passage:P:10,histogram:P:0:50:10"}),
     "species": (enzyme, {"species": ["P", "total"]}),

@@ -17,6 +17,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.ensemble import Options
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.entry import run_network
+from tauslab.runner.ensemble.kept import kept_runs
 from tauslab.store.results.digest import digest_lines
 
 DATA = TESTS / "data"
@@ -186,6 +187,7 @@ def test_a_file_in_which_a_fixed_amount_was_rounded_is_not_resumed(run, tmp_path
         before.setattr("tauslab.runner.ensemble.task._held_fractions", lambda *_: [])
         with pytest.warns(UserWarning, match="rounded: E"):
             run(net, n=5, species=["X"], output=old).close()
+    kept_runs.forget()
     run(net, n=5, species=["X"], output=new).close()
     assert run(net, n=5, species=["X"], output=new, resume=True).complete
     for again in ({"resume": True, "n": 5}, {"append": 5}):
