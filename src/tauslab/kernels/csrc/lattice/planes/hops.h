@@ -305,7 +305,7 @@ DEVICE u32 ghosts_at(const Lattice &l, const StepDraws &s, u32 word, u32 place, 
         for (int bit = 0; bit < 64 && equal; ++bit) {
             const Philox4 drawn =
                 draw_of_site(s, word_number(l, word), ghost_address(face, species, number, bit / 4));
-            const u32 words[4] = {drawn.x0, drawn.x1, drawn.x2, drawn.x3};
+            const u32 words[4] = {u32(drawn.x0), u32(drawn.x1), u32(drawn.x2), u32(drawn.x3)};
             const bool of_draw = words[bit % 4] >> place & 1, of_threshold = threshold[bit] & 1;
             equal = of_draw == of_threshold;
             passes = !equal && of_threshold;
