@@ -132,7 +132,7 @@ def test_pandas_has_nan_where_a_trajectory_has_ended(path):
     [
         (["--species", "Z"], "'Z' is not in"),
         (["--what", "summaries"], '--record "summary'),
-        (["-o", "t.xls"], ".csv or .tsv"),
+        (["-o", "t.xls"], ".csv, .tsv or .parquet"),
         (["-o", "no/t.csv"], "does not exist"),
     ],
 )
