@@ -186,8 +186,8 @@ def run_compiler(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(list(command), status, *texts)
 
 
-# Standard input is the pipe: `read` ends when it is closed, and needs no program on `PATH`. Commands in the background read nothing
-# unless they are given a descriptor.
+# Standard input is the pipe: `read` ends when it is closed, and needs no program on `PATH`.
+# Commands in the background read nothing unless they are given a descriptor.
 _ENDS_WITH_PARENT = """
 exec 3<&0 </dev/null
 { read -r _ <&3; kill -KILL 0; } 2>/dev/null >/dev/null &
