@@ -186,11 +186,11 @@ def run_compiler(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(list(command), status, *texts)
 
 
-# Standard input is the pipe: `cat` ends when it is closed. Commands in the background read nothing
-# unless they are given a descriptor.
+# Standard input is the pipe: `read` ends when it is closed, and needs no program on `PATH`.
+# Commands in the background read nothing unless they are given a descriptor.
 _ENDS_WITH_PARENT = """
 exec 3<&0 </dev/null
-{ cat <&3 >/dev/null 2>&1; kill -KILL 0; } 2>/dev/null >/dev/null &
+{ read -r _ <&3; kill -KILL 0; } 2>/dev/null >/dev/null &
 watcher=$!
 "$@" 3<&-
 status=$?
