@@ -48,7 +48,7 @@ def one_rank(tmp_path_factory) -> OneRank:
     ("ranks", "cases"),
     [
         pytest.param(2, ("whole", "cuts", "hooked", "tight"), marks=pytest.mark.validate),
-        (3, ("whole", "cuts", "sweep", "filling")),
+        (3, ("whole", "cuts", "sweep", "filling", "hooked")),
         pytest.param(3, ("whole", "cuts", "deep", "alone"), marks=pytest.mark.validate),
         pytest.param(3, ("whole", "cuts", "chosen", "replicas"), marks=pytest.mark.validate),
         pytest.param(

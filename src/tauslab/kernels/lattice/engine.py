@@ -30,6 +30,7 @@ from tauslab.kernels.lattice.plan import (
     plan_of,
     wishes_of,
 )
+from tauslab.kernels.lattice.reshaping import Reshaping
 from tauslab.kernels.lattice.state import FULL, LatticeState, Samples, Slab, counted_columns
 from tauslab.kernels.lattice.steps import PlaneSteps, steps_of
 
@@ -132,6 +133,11 @@ class LatticeEngine(LatticeMemory):
         """Kernels that change particles between steps."""
         threads = self.plan.tile.threads
         return Changing(self.backend, self.lattice, self.plan.header, threads, self.stream)
+
+    @cached_property
+    def reshaping(self) -> Reshaping:
+        """Kernels that give sites other types and move particles that may not stay there."""
+        return Reshaping(self.backend, self.lattice, self.plan.header, self.stream)
 
     @property
     def in_planes(self) -> PlaneSteps:

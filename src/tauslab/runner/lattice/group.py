@@ -222,8 +222,16 @@ class Group:
             self.hooked.types[self._own] = self.backend.upload(sites)
             self.share_sites()
 
-    def share_sites(self) -> None:
-        """Tell the neighbours of site types that were changed in the engine's memory."""
+    def share_sites(self, types: Array | None = None) -> None:
+        """Tell the neighbours of site types that were changed in the engine's memory.
+
+        Where every rank knows those of the whole lattice, `types` ``[z, y, x]``, all take these.
+        """
+        if types is not None:
+            self.hooked.synchronize()
+            self.hooked.tables.set_types_of_all(types)
+            self._sites_changed = True
+            return
         engine, sites = self.hooked, self._host_sites(whole=True)
         slab, depth = engine.slab, self.depth
         periodic = self.task.lattice.boundary[0] == "periodic"
