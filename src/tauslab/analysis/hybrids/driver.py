@@ -18,10 +18,11 @@ from tauslab.analysis.hybrids.clock import (
     require_end,
     sample_count,
     split,
+    ticks_of,
 )
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.ledger import Pool
-from tauslab.analysis.hybrids.links import Drive, Formula, Quantity, matching
+from tauslab.analysis.hybrids.links import Drive, Formula, Quantity, Shaping, matching
 from tauslab.analysis.hybrids.parts import Part, PartModel, Watch, rates_of, started
 from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
@@ -93,6 +94,7 @@ class HybridRun:
         self.tick = hybrid.tick / 2**halvings
         self.intervals: dict[str, Interval] = hybrid.intervals(halvings)
         self.end = require_end(t_end, self.tick, self.intervals)
+        self._between = {name: self._half_ticks(one) for name, one in hybrid.shapes.items()}
         self.groups = groups_of(self.intervals, edges_of(hybrid.acting()))
         self.alive: BoolArray = np.ones(n, bool)
         self.not_finite: dict[str, None] = {}  # drives that were at times, and left what was
@@ -113,6 +115,16 @@ class HybridRun:
         except BaseException:
             self.close()
             raise
+
+    def _half_ticks(self, shaping: Shaping) -> int:
+        """Half ticks between two shapes of a part."""
+        found = 2 * ticks_of(shaping.every, self.tick, f"shape of {shaping.part}: every=")
+        if found % self.intervals[shaping.part].step:
+            raise ConfigError(
+                f"shape of {shaping.part}: every= {shaping.every:g} is not a whole multiple of the "
+                "interval of the part"
+            )
+        return found
 
     def _begin(self) -> None:
         """Take the state at t = 0."""
@@ -235,7 +247,7 @@ class HybridRun:
         part, name, inside = quantity.part, quantity.name, quantity.inside
         made = self.hybrid.parts[part]
         if inside is not None and name == "volume":
-            return np.full(self.n, made.volume(inside))
+            return self.parts[part].volume(inside)
         if inside is not None:
             parts = [Quantity(part, one) for one in matching(inside, made.quantities)]
             total = np.zeros(self.n)
@@ -293,6 +305,7 @@ class HybridRun:
 
     def _step(self, name: str, start: int, end: int) -> None:
         part = self.parts[name]
+        self._reshape(name, start, end)
         self._hand_over(name, start, end)
         course = self._courses[name]
         before = self._columns(name, course.names) if course.names else None
@@ -309,6 +322,16 @@ class HybridRun:
         last = self.groups[self._home[name]]
         if end % self.intervals[name].step == 0 and end % last.step:
             self._sample(name, end)
+
+    def _reshape(self, name: str, start: int, end: int) -> None:
+        """Give a part the shape of the moment, if one is due."""
+        shaping = self.hybrid.shapes.get(name)
+        if shaping is None or start % self._between[name]:
+            return
+        read = self._reader(name, "start", start, end)
+        values = {key: one.evaluate(self.n, read) for key, one in shaping.formulas.items()}
+        self.parts[name].reshape(shaping, values)
+        self._look(name)
 
     def _follow(self, name: str, course: Course, before: FloatArray, end: int, length: int) -> None:
         """Keep what others follow: integrals that a part has, or the mean of both ends."""
@@ -493,6 +516,7 @@ def _followed(hybrid: Hybrid) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {name: {} for name in hybrid.parts}
     formulas = [one.formula for one in hybrid.drives]
     formulas += [one.volume for one in hybrid.shares if one.volume is not None]
+    formulas += [each for one in hybrid.shapes.values() for each in one.formulas.values()]
     for formula in formulas:
         for one in formula.quantities.values():
             made = hybrid.parts[one.part]
