@@ -77,7 +77,7 @@ def test_a_cell_goes_on_from_its_checkpoint(tmp_path):
     whole = run(growing(), n=2)
     half = HybridRun(growing(), n=2, seed=4, t_end=2.0, splitting="strang", device="cpu")
 
-    class Enough(Exception):
+    class EnoughError(Exception):
         """The run is left."""
 
     kept = []
@@ -85,9 +85,9 @@ def test_a_cell_goes_on_from_its_checkpoint(tmp_path):
     def keep(now, last):
         if now._reached[0] >= 20:
             kept.append({name: np.array(value) for name, value in now.stored().items()})
-            raise Enough
+            raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         half.run(keep)
     half.close()
     assert kept[0]["parts/space/part/state/site_types"].shape == (2, 30 * 26 * 28)
