@@ -12,10 +12,12 @@ from thread_ranks import on_threads
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError
+from tauslab.decomposition.slab import slab_of
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import lower_lattice
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.reshaping import preferences
 from tauslab.kernels.lattice.state import Slab
 from tauslab.model.lattice.placement import random_words
@@ -70,8 +72,6 @@ def reshaped(engine, types, gather=lambda *own: [own], follow=None, reach=8):
         engine, types, engine.reshaping.following(follow or {}), call=CALL, gather=gather,
         reach=reach,
     )  # fmt: skip
-    engine.tables.set_types_of_all(types)
-    engine.mark_all()
     return found, engine.save()
 
 
@@ -228,6 +228,34 @@ def _source(engine):
     assert engine.reshaping
     del engine.backend.compile
     return kept[0]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_bit_planes_do_the_same(name):
+    """Slots of a site are others there, and so are draws."""
+    types = SHAPES[name].astype(np.uint8)
+
+    def slab(comm):
+        backend = CpuBackend(BackendOptions(threads=1))
+        bounds = (0, 12) if comm.size == 1 else (0, 5, 12)
+        own = slab_of(bounds, comm.rank, periodic=False)
+        engine = PlanesEngine(backend, lowered(), seed=SEED, replica=REPLICA, slab=own)
+        engine.load_start()
+        engine.step = STEP
+        made = reshaped(engine, types, lambda *own: comm.allgather(own))
+        assert np.array_equal(engine.types[engine.own], types[own.begin : own.end])
+        backend.close()
+        return made
+
+    (found, state), *_ = on_threads(1, slab)
+    rows = all_particles(state)
+    assert np.bincount(rows[:, 1], minlength=4)[1:].tolist() == [700, 150, 12]
+    assert (types.reshape(-1)[rows[:, 0]] != OUT).all()
+    assert found.moved == alone(name)[0].moved
+    parts = on_threads(2, slab)
+    assert {told for told, _ in parts} == {found}
+    assert np.array_equal(np.concatenate([one.particles for _, one in parts]), state.particles)
+    assert np.array_equal(np.concatenate([one.waiting for _, one in parts]), state.waiting)
 
 
 def test_those_that_wait_go_too(cpu):

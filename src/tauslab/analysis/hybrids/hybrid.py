@@ -338,7 +338,7 @@ class Hybrid:
         every
             Time between two shapes, a whole multiple of the part's interval.
         follow, reach
-            As of `tauslab.LatticeView.reshape`.
+            As of `LatticeView.reshape`.
 
         Raises
         ------

@@ -168,7 +168,7 @@ class Shaping:
     """Site types of a part follow a shape, whose quantities follow formulas.
 
     `every` is the time between two shapes; `follow` and `reach` are those of
-    `tauslab.LatticeView.reshape`.
+    `LatticeView.reshape`.
     """
 
     part: str

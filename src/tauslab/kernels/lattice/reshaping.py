@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from tauslab.base.arrays import Array, BoolArray, DeviceArray, Int32Array, IntAr
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.lattice.changing import drawn_places
+from tauslab.kernels.lattice.codegen import site_header
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.memory import LatticeMemory
-from tauslab.kernels.lattice.state import waiting_anew
+from tauslab.kernels.lattice.state import Slab, waiting_anew
 
 FOLLOWS = ("stay", "shell", "pinned")
 REACH = 8  # sites
@@ -42,6 +42,28 @@ class Reshaped(NamedTuple):
     """Particles that came to another site."""
     waiting: int
     """Those of them that wait there for a slot."""
+
+
+class Memory(Protocol):
+    """A slab of a lattice on a device: what of `SlabMemory` a reshape uses."""
+
+    lattice: LoweredLattice
+    slab: Slab
+    seed: int
+    step: int
+    replica: int
+
+    @property
+    def types(self) -> Any: ...  # noqa: D102
+    @property
+    def own(self) -> slice: ...  # noqa: D102
+    def in_slots(self) -> DeviceArray: ...  # noqa: D102
+    def from_slots(self, cells: DeviceArray) -> None: ...  # noqa: D102
+    def set_types(self, types: Array) -> None: ...  # noqa: D102
+    def waiting(self) -> Array: ...  # noqa: D102
+    def replace_waiting(self, waiting: Array, added: int) -> None: ...  # noqa: D102
+    def mark_all(self) -> None: ...  # noqa: D102
+    def synchronize(self) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -88,10 +110,9 @@ def habitats(lattice: LoweredLattice) -> BoolArray:
 class Reshaping:
     """The device operation, of a lattice of several site types."""
 
-    def __init__(
-        self, backend: Backend, lattice: LoweredLattice, header: Mapping[str, str], stream: Stream
-    ) -> None:
+    def __init__(self, backend: Backend, lattice: LoweredLattice, stream: Stream) -> None:
         self._backend, self._lattice, self._stream = backend, lattice, stream
+        header = {"model.h": reshape_header(lattice)}
         self._program = backend.compile(KernelSource("lattice/reshape.cc", _ENTRIES, header))
         self.habitats = habitats(lattice)
         self._enters = backend.upload(_by_particle(self.habitats))
@@ -123,12 +144,10 @@ class Reshaping:
         return np.asarray((np.asarray(self._lattice.hop) > 0).any(axis=(0, 2)))
 
     def run(
-        self, memory: LatticeMemory, types: Array, following: Following, *, call: int,
+        self, memory: Memory, types: Array, following: Following, *, call: int,
         gather: Gather, reach: int = REACH,
     ) -> Reshaped:  # fmt: skip
         """Give the whole lattice other site types, and move the particles of the slab.
-
-        The caller tells the memory of the types afterwards, and of tiles that hold particles.
 
         Parameters
         ----------
@@ -203,7 +222,7 @@ class _Run:
     """A reshape of one lattice."""
 
     def __init__(
-        self, how: Reshaping, memory: LatticeMemory, types: Array, following: Following, call: int,
+        self, how: Reshaping, memory: Memory, types: Array, following: Following, call: int,
         gather: Gather, reach: int,
     ) -> None:  # fmt: skip
         self._how, self._memory, self._following = how, memory, following
@@ -211,10 +230,10 @@ class _Run:
         lattice, slab = memory.lattice, memory.slab
         self._plane = lattice.shape[1] * lattice.shape[2]
         self._first, self._n = slab.begin * self._plane, (slab.end - slab.begin) * self._plane
-        own = slice(slab.below, slab.below + slab.end - slab.begin)
         memory.synchronize()
-        self._sites = memory.particles[own].reshape(-1)
-        self._before = memory.types[own].reshape(-1)
+        self._cells = memory.in_slots()
+        self._sites = self._cells.reshape(-1)
+        self._before = memory.types[memory.own].reshape(-1)
         self._types = np.ascontiguousarray(types, np.uint8).reshape(-1)
         self._present = np.array(
             [(self._types == kind).any() for kind in range(len(lattice.site_types))]
@@ -242,6 +261,8 @@ class _Run:
         before = sum(int(part[0][1]) for part in parts if part[1][0] < self._first)
         leavers = self._leavers(each, before, waiting, displaced, totals, alone=len(parts) == 1)
         left = self._share_out(leavers, int(totals[1:].sum()), alone=len(parts) == 1)
+        self._memory.from_slots(self._cells)
+        self._memory.set_types(_of_slab(self._types, self._memory))
         self._let_wait(waiting, displaced, leavers, left)
         return Reshaped(int(totals[0]), int(totals[1:].sum()), len(left))
 
@@ -380,6 +401,23 @@ class _Run:
         if len(fresh) or displaced.any():
             rest = np.concatenate([waiting[~displaced], fresh])
             self._memory.replace_waiting(rest, len(fresh))
+        self._memory.mark_all()
+
+
+def _of_slab(types: Array, memory: Memory) -> Array:
+    """Types ``[plane, y, x]`` of the planes in memory, of those of the whole lattice."""
+    slab, shape = memory.slab, memory.lattice.shape
+    planes = np.arange(slab.begin - slab.below, slab.end + slab.above) % shape[0]
+    return np.ascontiguousarray(types.reshape(shape)[planes])
+
+
+def reshape_header(lattice: LoweredLattice) -> str:
+    """`model.h` of the kernels: what a site holds, and sizes of tables."""
+    return (
+        f"{site_header(lattice)}"
+        f"constexpr int N_SPECIES = {len(lattice.species)};\n"
+        f"constexpr int N_TYPES = {len(lattice.site_types)};\n"
+    )
 
 
 def preferences(reach: int) -> tuple[Int32Array, Int32Array]:

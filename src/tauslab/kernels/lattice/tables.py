@@ -116,10 +116,6 @@ class LatticeTables:
         self.types = self._backend.upload(self._sites)
         self._use_tiles()
 
-    def set_types_of_all(self, types: Array) -> None:
-        """Give the slab other site types, of those of the whole lattice ``[z, y, x]``."""
-        self.set_types(self._stored(lambda z0, z1: types[z0:z1]))
-
     @property
     def of_model(self) -> bool:
         """Return whether site types are those of the model."""

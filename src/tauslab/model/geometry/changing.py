@@ -42,7 +42,7 @@ class Shape:
     make
         A function of a grid and of values by name.
     quantities
-        Numbers or formulas by name, which `tauslab.Hybrid.shape` evaluates.
+        Numbers or formulas by name, which `Hybrid.shape` evaluates.
     """
 
     make: Callable[[Grid, Mapping[str, float]], Masks]
@@ -119,7 +119,7 @@ def sphere(
     Parameters
     ----------
     radius, area, volume
-        A number, a formula for `tauslab.Hybrid.shape`, or left out and given in the call.
+        A number, a formula for `Hybrid.shape`, or left out and given in the call.
     inside
         Site type of the ball.
     shells
@@ -228,7 +228,7 @@ def custom(
     shells
         Site types around the last mask, as of `sphere`.
     quantities
-        Numbers, or formulas for `tauslab.Hybrid.shape`.
+        Numbers, or formulas for `Hybrid.shape`.
 
     >>> import tauslab as ts
     >>> slab = ts.shapes.custom(lambda z, y, x, h: {"gel": z < h}, h=2e-8)
