@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tauslab as ts
-from tauslab import dbn, geometry, petab
+from tauslab import dbn, geometry, petab, shapes
 from tauslab.analysis.dbn.results import network as dbn_network
 from tauslab.api import api
 from tauslab.api.lattice import run_on_lattice
@@ -218,6 +218,7 @@ PAGES = (
             *_entries(ts.Lattice, ts.LatticeResult),
             *_entries(ts.LatticeView, made_by_user=False),
             *_of(geometry, "tauslab.geometry"),
+            *_of(shapes, "tauslab.shapes"),
         ),
     ),
     Page(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
     from tauslab import petab as petab
+    from tauslab import shapes as shapes
     from tauslab.analysis.cme.result import CmeResult as CmeResult
     from tauslab.analysis.filters.abc.result import AbcResult as AbcResult
     from tauslab.analysis.filters.chains import Chain as Chain
@@ -130,7 +131,7 @@ _FACES = {
 _fill_door(_FACES)
 
 _HOME = {name: f"tauslab.{home}" for home, names in _HOMES.items() for name in names.split()}
-_MODULES = ("dbn", "geometry", "petab")
+_MODULES = ("dbn", "geometry", "petab", "shapes")
 
 __all__ = [*sorted((*_HOME, *_MODULES)), "__version__"]  # noqa: PLE0604 - all of them texts
 

@@ -20,6 +20,7 @@ from tauslab.base.arrays import Array, DeviceArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
 from tauslab.kernels.lattice.changing import drawn_places, faulty_slots, first_of
+from tauslab.kernels.lattice.reshaping import REACH, Reshaped, as_reach, as_site_types
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import Samples, Slab, waiting_anew
 from tauslab.model.lattice.parts import as_positions
@@ -61,7 +62,7 @@ class LatticeView:
         count: Callable[[], Samples],
         total: Callable[[IntArray], IntArray],
         gather: Callable[..., list[tuple[Array, ...]]],
-        share_sites: Callable[[], None],
+        share_sites: Callable[..., None],
         memory: MutableMapping[str, Any],
         looked: IntArray,
     ) -> None:
@@ -103,6 +104,11 @@ class LatticeView:
     def shape(self) -> tuple[int, int, int]:
         """Sites of the whole lattice along z, y and x."""
         return self._lattice.shape
+
+    @property
+    def spacing(self) -> float:
+        """Edge of a site in metres."""
+        return self._lattice.spacing
 
     @property
     def particles(self) -> Any:
@@ -399,6 +405,54 @@ class LatticeView:
             self._engine.places.clear()
             self._counted = None
         return changed
+
+    def reshape(
+        self,
+        site_types: npt.ArrayLike | Mapping[str, npt.ArrayLike],
+        *,
+        follow: Mapping[str, str] | None = None,
+        reach: int = REACH,
+    ) -> Reshaped:
+        """Give all sites other types; particles that may not stay go to the nearest free sites.
+
+        A particle of a site of another type than before may not stay where its species never hops.
+        It goes to the nearest site where the species may be that has a free slot; chance decides
+        between equally near sites, and who goes first. If there is none within `reach`, it waits at
+        the nearest site where it may be. The outcome depends on seed, replica, step and call only.
+
+        Parameters
+        ----------
+        site_types
+            Numbers of types ``[z, y, x]`` of the whole lattice; or masks of it by type, of which a
+            later one replaces those before it, as `tauslab.shapes` gives them: other sites get the
+            first type.
+        follow
+            By species: ``stay``, as above, the default; ``shell``: particles go with the type of
+            their site to the nearest site that has it now; ``pinned``: particles stay, unless no
+            species can hop in their site any more.
+        reach
+            Largest distance in sites, up to 16.
+
+        Returns
+        -------
+        Sites of another type, particles moved, and how many of them wait, on the whole lattice.
+
+        Raises
+        ------
+        ConfigError
+            A mask or name is wrong, or particles have no site left where they may be.
+        """
+        types, engine = as_site_types(self._lattice, site_types), self._engine
+        self._take_up()
+        found = engine.reshaping.run(
+            engine, types, engine.reshaping.following(follow or {}), call=self._call(),
+            gather=self._gather, reach=as_reach(reach),
+        )  # fmt: skip
+        if found.sites:
+            self._share_sites(known=True)
+            engine.places.clear()
+            self._changed()
+        return found
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
         """Give a reaction another stochastic constant per site (1/s), everywhere or in a type.

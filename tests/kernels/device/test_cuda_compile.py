@@ -341,6 +341,8 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     check(usage, {"rdme_count", "rdme_filled_tiles"})
     usage = compile_usage("lattice/change.cc", texts, architecture)
     check(usage, {"rdme_become", "rdme_list", "rdme_take", "rdme_put"})
+    usage = compile_usage("lattice/reshape.cc", texts, architecture)
+    check(usage, {"rdme_leave", "rdme_ask", "rdme_enter", "rdme_nearest"})
 
 
 @pytest.mark.validate
@@ -488,6 +490,7 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/planes/planes.cc": planes_texts(16)["model.h"],
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,
+        "lattice/reshape.cc": lattice,
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         **dict.fromkeys((f"particles/{name}.cc" for name in PARTICLES), ""),

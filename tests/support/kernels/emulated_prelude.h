@@ -208,6 +208,7 @@ static void give_way() {
     if (some >> 31 && _setjmp(fibers[current].at) == 0) switch_fiber();
 }
 #define atomic_add(cell, value) (give_way(), atomic_add(cell, value))
+#define atomic_max(cell, value) (give_way(), atomic_max(cell, value))
 #define read_now(cell) (give_way(), read_now(cell))
 #define read_in_block(cell) (give_way(), read_in_block(cell))
 

@@ -21,6 +21,7 @@ def public_names():
     yield from (f"tauslab.{n}" for n in ts.__all__ if n != "__version__" and n not in unions)
     yield from (f"tauslab.dbn.{name}" for name in ts.dbn.__all__)
     yield from (f"tauslab.geometry.{name}" for name in ts.geometry.__all__)
+    yield from (f"tauslab.shapes.{name}" for name in ts.shapes.__all__)
     yield from (f"tauslab.petab.{name}" for name in ts.petab.__all__)
 
 
@@ -35,7 +36,8 @@ def test_pages_are_written_and_old_ones_removed(monkeypatch, tmp_path):
 def test_every_public_name_is_there():
     entries = [entry for page in PAGES for entry in page.entries]
     told = {entry.title for entry in entries} | {entry.call for entry in entries}
-    assert set(public_names()) - {"tauslab.dbn", "tauslab.geometry", "tauslab.petab"} <= told
+    modules = {f"tauslab.{name}" for name in ("dbn", "geometry", "petab", "shapes")}
+    assert set(public_names()) - modules <= told
 
 
 def test_what_is_hidden_is_there():
@@ -60,7 +62,7 @@ def test_names_in_docstrings_are_those_of_something():
     named = set(re.findall(r"`(tauslab(?:\.\w+)+)`", outside))
     titles = {entry.title for page in PAGES for entry in page.entries}
     assert named - titles == {
-        "tauslab.AnyResult", "tauslab.Model", "tauslab.dbn", "tauslab.geometry",
+        "tauslab.AnyResult", "tauslab.Model", "tauslab.dbn", "tauslab.geometry", "tauslab.shapes",
     }  # fmt: skip
 
 

@@ -94,6 +94,7 @@ class Board:
         self.hybrid, self.n, self.tick, self.watches = hybrid, n, tick, watches
         self.alive: BoolArray = np.ones(n, bool)
         self.now: dict[str, FloatArray] = {}
+        self.volumes: Callable[[Quantity], FloatArray]  # of lattices, ``[cell]``
         self.courses = {name: Course() for name in watches}
         self.pool_of, self._scales = pools_of(hybrid)
         self._number = {pool: i for i, pool in enumerate(dict.fromkeys(self.pool_of.values()))}
@@ -239,6 +240,10 @@ class Board:
             values = np.where(self.alive[:, None], values, self.now[part])
         self.now[part] = values
 
+    def look_again(self, part: str, values: FloatArray) -> None:
+        """Take the values of a part that changed between its steps, such as counts in regions."""
+        self.now[part] = np.where(self.alive[:, None], values, self.now[part])
+
     def book(self, part: str, before: FloatArray) -> None:
         """Add to pools what a part changed since it had the values `before`."""
         shared = self._shared[part]
@@ -303,13 +308,14 @@ class Inputs:
         self._table = np.empty((board.n, len(places)))
         self._sums = [(places[q], columns_of([places[m] for m in own])) for q, own in sums.items()]
         self._parameters: list[tuple[int, Quantity]] = []
+        self._volumes: list[tuple[int, Quantity]] = []
         reads: dict[str, list[tuple[int, str]]] = {}
         for quantity, place in places.items():
             made = board.hybrid.parts[quantity.part]
             if quantity in sums:
                 continue
             if quantity.inside is not None:
-                self._table[:, place] = made.volume(quantity.inside)
+                self._volumes.append((place, quantity))
             elif quantity.name in made.quantities:
                 reads.setdefault(quantity.part, []).append((place, quantity.name))
             elif board.follows(quantity.part, quantity.name):
@@ -337,6 +343,8 @@ class Inputs:
             table[:, to] = board.moment(part, columns, shared) if found is None else found
         for place, quantity in self._parameters:
             table[:, place] = board.parameter(quantity.part, quantity.name)
+        for place, quantity in self._volumes:
+            table[:, place] = board.volumes(quantity)
         for place, columns in self._sums:
             # One after the other, from 0 on: on every machine and for any number of cells.
             table[:, place] = np.add.accumulate(taken(table, columns), axis=1)[:, -1] + 0.0
@@ -371,6 +379,7 @@ def followed_by(hybrid: Hybrid, part: str) -> tuple[str, ...]:
     """Quantities of a part that formulas of others read."""
     formulas = [one.formula for one in hybrid.drives]
     formulas += [one.volume for one in hybrid.shares if one.volume is not None]
+    formulas += [each for one in hybrid.shapes.values() for each in one.formulas.values()]
     read = (q for one in formulas for q in one.quantities.values() if q.part == part)
     names = (one.name for q in read for one in _names_in(hybrid, q))
     known = hybrid.parts[part].quantities

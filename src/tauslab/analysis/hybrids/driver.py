@@ -17,12 +17,15 @@ from tauslab.analysis.hybrids.clock import (
     require_end,
     sample_count,
     split,
+    ticks_of,
 )
 from tauslab.analysis.hybrids.formulas import columns_of
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.ledger import Account
+from tauslab.analysis.hybrids.links import Shaping
 from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
 from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
 from tauslab.store.state import State
 
@@ -56,6 +59,7 @@ class HybridRun:
         self.not_finite: dict[str, None] = {}  # drives that were at times, and left what was
         self._reached = [0] * len(self.groups)
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
+        self._between = {name: self._half_ticks(one) for name, one in hybrid.shapes.items()}
         watches = _watches(hybrid)
         self.parts: dict[str, Part] = {}
         try:
@@ -65,6 +69,10 @@ class HybridRun:
                 )
             self.board = Board(hybrid, watches, n, self.tick)
             self._drives = {name: self._drives_of(name) for name in hybrid.parts}
+            self._quantities = {
+                name: Inputs(self.board, list(one.formulas.values()))
+                for name, one in hybrid.shapes.items()
+            }
             self._begin()
         except BaseException:
             self.close()
@@ -81,9 +89,20 @@ class HybridRun:
             for over, places in kinds.items()
         ]
 
+    def _half_ticks(self, shaping: Shaping) -> int:
+        """Half ticks between two shapes of a part."""
+        found = 2 * ticks_of(shaping.every, self.tick, f"shape of {shaping.part}: every=")
+        if found % self.intervals[shaping.part].step:
+            raise ConfigError(
+                f"shape of {shaping.part}: every= {shaping.every:g} is not a whole multiple of the "
+                "interval of the part"
+            )
+        return found
+
     def _begin(self) -> None:
         """Take the state at t = 0."""
         board = self.board
+        board.volumes = lambda one: self.parts[one.part].volume(one.inside or "")
         for name, part in self.parts.items():
             board.look(name, part.read(), part.alive)
         board.open_pools()
@@ -146,6 +165,7 @@ class HybridRun:
 
     def _step(self, name: str, start: int, end: int) -> None:
         part, board = self.parts[name], self.board
+        self._reshape(name, start, end)
         part.put(board.shared_anew(name), self._driven_anew(name, start, end))
         before = board.now[name]
         part.advance(end * self.tick / 2)
@@ -157,6 +177,15 @@ class HybridRun:
         last = self.groups[self._home[name]]
         if end % self.intervals[name].step == 0 and end % last.step:
             self._sample(name, end)
+
+    def _reshape(self, name: str, start: int, end: int) -> None:
+        """Give a part the shape of the moment, if one is due."""
+        shaping = self.hybrid.shapes.get(name)
+        if shaping is None or start % self._between[name]:
+            return
+        values = self._quantities[name].values(self._reader(name, "start"), start, end)
+        self.parts[name].reshape(shaping, values)
+        self.board.look_again(name, self.parts[name].values(self.board.watches[name].read))
 
     def _driven_anew(self, name: str, start: int, end: int) -> FloatArray | None:
         """What a part follows ``[cell, Watch.driven]``; None if it has that."""

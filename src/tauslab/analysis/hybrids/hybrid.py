@@ -19,6 +19,7 @@ from tauslab.analysis.hybrids.links import (
     Drive,
     Formula,
     Quantity,
+    Shaping,
     Share,
     address,
     amounts_of,
@@ -33,6 +34,8 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.unknown import checks_keywords
 from tauslab.formats.read import read
+from tauslab.kernels.lattice.reshaping import REACH, as_reach
+from tauslab.model.geometry.changing import Shape
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.names import check_name
 from tauslab.model.network.counts import some
@@ -100,6 +103,7 @@ class Hybrid:
         self.shares: list[Share] = []
         self.bills: list[Bill] = []
         self.rates: dict[str, dict[str, str]] = {}  # parameter by reaction, by part
+        self.shapes: dict[str, Shaping] = {}  # by part
 
     # ---------------------------------------------------------------- parts
 
@@ -318,6 +322,51 @@ class Hybrid:
                 self._drive(Drive(to.part, own[name], read, over))
                 self.rates.setdefault(to.part, {}).update(own)
 
+    @checks_keywords
+    def shape(
+        self,
+        part: str,
+        shape: Shape,
+        *,
+        every: float,
+        follow: Mapping[str, str] | None = None,
+        reach: int = REACH,
+    ) -> None:
+        """Let the site types of a lattice follow a shape.
+
+        At t = 0, and then every so often before the part's step, the shape is made of the values of
+        its quantities at that time, and the lattice is reshaped.
+
+        Parameters
+        ----------
+        part
+            Name of a part that is a lattice.
+        shape
+            Of `tauslab.shapes`. Its formulas are written as those of `drive`: lengths are metres,
+            areas m^2, volumes m^3.
+        every
+            Time between two shapes, a whole multiple of the part's interval.
+        follow, reach
+            As of `LatticeView.reshape`.
+
+        Raises
+        ------
+        ConfigError
+            The part is no lattice of several site types, or has a shape; a formula is invalid.
+        """
+        made = self._part(part, "shape")
+        if not isinstance(made.model, Lattice) or len(made.model.type_names) < 2:
+            raise ConfigError(f"shape: part {part} is no lattice of several site types")
+        if part in self.shapes:
+            raise ConfigError(f"shape: part {part} follows two shapes")
+        if not isinstance(shape, Shape):
+            raise ConfigError(f"shape: {shape!r:.80} is none of tauslab.shapes")
+        formulas = {name: self._formula(value) for name, value in shape.quantities.items()}
+        own = dict(follow or {})
+        if unknown := [name for name in own if name not in made.model.species]:
+            raise ConfigError(f"shape: follow: {unknown[0]!r} is not a species of part {part}")
+        self.shapes[part] = Shaping(part, shape, formulas, every, own, as_reach(reach))
+
     # ---------------------------------------------------------------- looking
 
     @property
@@ -368,6 +417,10 @@ class Hybrid:
             pairs += [(share.first.part, share.second.part), (share.second.part, share.first.part)]
             ends = (share.first.part, share.second.part)
             pairs += [(p, to) for p in (share.volume.parts if share.volume else ()) for to in ends]
+        for one in self.shapes.values():
+            pairs += [
+                (q.part, one.part) for f in one.formulas.values() for q in f.quantities.values()
+            ]
         return pairs + [(one.part, pool.part) for one in self.bills for pool in one.amounts]
 
     def check(self) -> list[str]:
@@ -385,7 +438,7 @@ class Hybrid:
 
     def __repr__(self) -> str:
         """One line."""
-        links = len(self.drives) + len(self.shares) + len(self.bills)
+        links = len(self.drives) + len(self.shares) + len(self.bills) + len(self.shapes)
         return f"<Hybrid {self.name}: {', '.join(self.parts) or 'no parts'}; {links} links>"
 
     # ---------------------------------------------------------------- inside
@@ -399,6 +452,7 @@ class Hybrid:
             bills
             | {name for pair in self.acting() for name in pair}
             | {one.part for one in self.drives}
+            | set(self.shapes)
         )
 
     def _part(self, name: str, what: str) -> PartModel:
@@ -414,7 +468,7 @@ class Hybrid:
         for one in found.quantities.values():
             made = self._part(one.part, repr(found.text))
             if one.name == "volume" and one.inside is not None:
-                made.volume(one.inside)
+                made.require_volume(one.inside)
             elif one.inside is not None:
                 if not matching(one.inside, made.quantities):
                     raise ConfigError(f"{found.text!r}: no quantity of {one.part} fits {one}")

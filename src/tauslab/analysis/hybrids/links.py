@@ -20,6 +20,7 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.model.expressions.array_math import evaluate_rows
 from tauslab.model.expressions.expression import Expression, call, symbols
 from tauslab.model.expressions.infix import as_expression
+from tauslab.model.geometry.changing import Shape
 from tauslab.model.names import AVOGADRO
 
 _QUANTITY = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\(([^()]*)\))?")
@@ -170,6 +171,27 @@ class Bill:
         return (
             f"{self.part}.fired({self.pattern}) {'takes from' if self.sign > 0 else 'to'} {pools}"
         )
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """Site types of a part follow a shape, whose quantities follow formulas.
+
+    `every` is the time between two shapes; `follow` and `reach` are those of
+    `LatticeView.reshape`.
+    """
+
+    part: str
+    shape: Shape
+    formulas: Mapping[str, Formula]
+    every: float
+    follow: Mapping[str, str]
+    reach: int
+
+    def __str__(self) -> str:
+        """As `Hybrid.check` shows it."""
+        told = ", ".join(f"{name} = {one.text}" for name, one in self.formulas.items())
+        return f"{self.part}: {told or 'no quantities'} every {self.every:g}"
 
 
 def address(text: str, what: str) -> Quantity:

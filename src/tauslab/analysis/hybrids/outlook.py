@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tauslab.analysis.hybrids.clock import Interval
-from tauslab.analysis.hybrids.links import Bill, Drive, Quantity, Share
+from tauslab.analysis.hybrids.links import Bill, Drive, Quantity, Shaping, Share
 from tauslab.analysis.hybrids.parts import PartModel
 from tauslab.base.errors import TauslabError
 from tauslab.model.expressions.host_math import evaluate
@@ -24,6 +24,8 @@ class Links(Protocol):
     def shares(self) -> Sequence[Share]: ...  # noqa: D102
     @property
     def bills(self) -> Sequence[Bill]: ...  # noqa: D102
+    @property
+    def shapes(self) -> Mapping[str, Shaping]: ...  # noqa: D102
 
 
 def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> list[str]:
@@ -51,6 +53,11 @@ def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> li
         word = "bill" if bill.sign > 0 else "credit"
         units = _units(links.parts, bill.amounts)
         lines.append(f"{word} {bill} [{units}]: {fastest(bill.amounts, bill.part)}")
+    for shaping in links.shapes.values():
+        read = [one for formula in shaping.formulas.values() for one in formula.quantities.values()]
+        lines.append(
+            f"shape {shaping} [{_units(links.parts, read)}]: {fastest(read, shaping.part)}"
+        )
     return lines
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tauslab.analysis.hybrids.links import matching
+from tauslab.analysis.hybrids.links import Shaping, matching
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.motions.lattice import region_names
 from tauslab.analysis.particles.store import StoredParticles
@@ -155,8 +155,8 @@ class PartModel:
             known = some(dict.fromkeys([*self.quantities, *self.parameters]))
             raise ConfigError(f"{what}: part {self.name} has no {name!r}; it has {known}")
 
-    def volume(self, inside: str) -> float:
-        """Volume of sites of a type, or of all, of a lattice, in litres.
+    def require_volume(self, inside: str) -> list[int]:
+        """Numbers of site types of a lattice that fit a pattern.
 
         Raises
         ------
@@ -170,9 +170,7 @@ class PartModel:
         chosen = matching(inside or "*", types)
         if not chosen:
             raise ConfigError(f"{self.name} has no site type {inside!r}; it has {', '.join(types)}")
-        sites = model.sites.planes(0, model.shape[0])
-        among = np.isin(sites, [types.index(one) for one in chosen])
-        return int(among.sum()) * model.site_volume * 1e3
+        return [types.index(one) for one in chosen]
 
 
 @dataclass(frozen=True)
@@ -257,6 +255,16 @@ class Part(ABC):
     @abstractmethod
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
+
+    def volume(self, inside: str) -> FloatArray:
+        """Volume ``[cell]`` of sites of a type, or of all, of a lattice, in litres."""
+        del inside
+        raise NotImplementedError
+
+    def reshape(self, shaping: Shaping, values: FloatArray) -> None:
+        """Give lattices the shape of values ``[cell, quantity]``. Collective."""
+        del shaping, values
+        raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027 - a function holds nothing
         """Give the device back."""
@@ -390,6 +398,22 @@ class EnsemblePart(Part):
     def advance(self, t: float) -> None:
         """As of `Part`."""
         self.particles.advance(t)
+
+    def volume(self, inside: str) -> FloatArray:
+        """As of `Part`."""
+        assert isinstance(self.made.model, Lattice)
+        sites = self.particles.sites_of_types()[:, self.made.require_volume(inside)]
+        return np.asarray(sites.sum(axis=1) * (self.made.model.site_volume * 1e3), np.float64)
+
+    def reshape(self, shaping: Shaping, values: FloatArray) -> None:
+        """As of `Part`."""
+        assert isinstance(self.made.model, Lattice)
+        given: list[Any] = [None] * self.n
+        own = self.particles.own
+        for cell in range(own.start, own.stop):
+            numbers = dict(zip(shaping.formulas, values[cell].tolist(), strict=True))
+            given[cell] = shaping.shape(self.made.model, **numbers)
+        self.particles.reshape(given, follow=shaping.follow, reach=shaping.reach)
 
     def read(self) -> Reading:
         """As of `Part`."""

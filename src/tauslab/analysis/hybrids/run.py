@@ -12,6 +12,7 @@ import numpy as np
 from tauslab._version import BITS_VERSION
 from tauslab.analysis.hybrids.driver import HybridRun
 from tauslab.analysis.hybrids.hybrid import Hybrid
+from tauslab.analysis.hybrids.links import Shaping
 from tauslab.analysis.hybrids.parts import PartModel
 from tauslab.analysis.hybrids.pilot import pilot_of
 from tauslab.analysis.hybrids.result import HybridResult, Pilot, Series
@@ -147,7 +148,7 @@ def _digest(hybrid: Hybrid, given: HybridKeywords, seed: int) -> bytes:
     return digest_of(
         BITS_VERSION, seed, given.n, given.t_end, given.splitting, given.pilot, *parts, links,
         amounts, over, sorted(hybrid.intervals().items()), hybrid.tick,
-        sorted(hybrid.record.items()),
+        sorted(hybrid.record.items()), *map(_shape_described, hybrid.shapes.values()),
     )  # fmt: skip
 
 
@@ -162,6 +163,19 @@ def _described(made: PartModel) -> bytes:
     else:
         model = _text_of(made.model)
     return digest_of(made.name, model, method.word, repr(given_in(method)), options)
+
+
+def _shape_described(one: Shaping) -> bytes:
+    """A digest of a shape of a part: its functions, and what they use."""
+    used = inspect.getclosurevars(one.shape.make).nonlocals
+    told = {name: _text_of(v) if callable(v) else repr(v) for name, v in used.items()}
+    return digest_of(
+        str(one),
+        sorted(one.follow.items()),
+        one.reach,
+        _text_of(one.shape.make),
+        sorted(told.items()),
+    )
 
 
 def _text_of(function: Any) -> str:

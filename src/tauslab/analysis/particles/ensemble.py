@@ -30,6 +30,7 @@ from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.reshaping import REACH
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
@@ -436,6 +437,10 @@ class Ensemble:
         found: IntArray = self.joined(motion.own_profile(species, axis))
         return found
 
+    def sites_of_types(self) -> IntArray:
+        """Sites of each site type of lattices, int64 ``[particle, site type]``."""
+        return self._of_lattices("sites_of_types").sites_of_types()
+
     def _of_lattices(self, what: str) -> LatticeMotion:
         if not isinstance(self._motion, LatticeMotion):
             raise ConfigError(f"{what} is of lattices, and {self._model.name} is a network")
@@ -654,6 +659,37 @@ class Ensemble:
     @_rows.setter
     def _rows(self, rows: dict[str, Any]) -> None:
         self._given_rows, self._late = rows, {}
+
+    @checks_keywords
+    def reshape(
+        self,
+        site_types: Any,
+        *,
+        follow: Mapping[str, str] | None = None,
+        reach: int = REACH,
+    ) -> None:
+        """Give lattices other site types, as `LatticeView.reshape` does.
+
+        Parameters
+        ----------
+        site_types
+            Numbers ``[z, y, x]`` or masks by site type for all lattices, or a list with those of
+            each.
+        follow, reach
+            As of `LatticeView.reshape`.
+
+        Raises
+        ------
+        ConfigError
+            The model is a network, site types have another shape, or some of a lattice's particles
+            have no site left where they may be.
+        """
+        motion = self._of_lattices("reshape")
+        self._meet("reshape", follow=follow, reach=reach)
+        given = site_types if isinstance(site_types, list) else [site_types] * self.n
+        if len(given) != self.n:
+            raise ConfigError(f"reshape: {len(given)} shapes are given for {self.n} particles")
+        motion.reshape(given[motion.shares.own], follow, reach=reach)
 
     @checks_keywords
     def reset(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.rates import RateBounds
+from tauslab.kernels.lattice.reshaping import Reshaped
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import (
     FULL,
@@ -52,7 +53,7 @@ class Rest:
 
     waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]``, spills and
     truncated int64 ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that
-    were made.
+    were made; types: site types u8 ``[z, y, x]`` of each that was reshaped, None of others.
     """
 
     waiting: list[Array]
@@ -60,6 +61,7 @@ class Rest:
     spills: IntArray
     truncated: IntArray
     steps: IntArray
+    types: list[Array | None] = field(kw_only=True)
 
     @classmethod
     def joined(cls, parts: Sequence[Rest]) -> Rest:
@@ -67,12 +69,14 @@ class Rest:
         return cls(
             [one for part in parts for one in part.waiting],
             *(np.concatenate([getattr(part, name) for part in parts]) for name in COUNTED),
+            types=[one for part in parts for one in part.types],
         )
 
     def take(self, index: IntArray) -> Rest:
         """Take some lattices."""
         counted = (getattr(self, name)[index] for name in COUNTED)
-        return Rest([self.waiting[i] for i in index], *counted)
+        types = [self.types[i] for i in index]
+        return Rest([self.waiting[i] for i in index], *counted, types=types)
 
 
 class Replicas(ABC):
@@ -95,11 +99,13 @@ class Replicas(ABC):
         self.rest = self._none(0)
         self._own_rates = engine.rates.copy()
         self._rates: FloatArray | None = None
+        self._types: Array | None = None  # that the engine has; None: the model's
 
     def _none(self, n: int) -> Rest:
         nothing = np.zeros(0, WAITING)
         fired = np.zeros((n, len(self.lattice.reactions)), np.int64)
-        return Rest([nothing] * n, fired, *np.zeros((len(COUNTED) - 1, n), np.int64))
+        counted = np.zeros((len(COUNTED) - 1, n), np.int64)
+        return Rest([nothing] * n, fired, *counted, types=[None] * n)
 
     def __len__(self) -> int:
         """Number of lattices."""
@@ -212,6 +218,33 @@ class Replicas(ABC):
             self.rest.waiting[row] = in_order(both, 0, self.sites)
             self.rest.spills[row] += len(fresh)
 
+    def reshape(
+        self, row: int, types: Array, follow: Mapping[str, str], *, seed: int, number: int,
+        call: int, reach: int,
+    ) -> Reshaped:  # fmt: skip
+        """Give a lattice other site types ``[z, y, x]``, as `Reshaping.run` does.
+
+        Parameters
+        ----------
+        follow
+            How species go with a shape, by name.
+        seed, number, call
+            Of the draws, with the steps that the lattice has made.
+
+        Raises
+        ------
+        ConfigError
+            The lattice has no site left where some of its particles may be.
+        """
+        engine, how = self._engine, self._engine.reshaping
+        self._load_alone(row, self.rest, seed, number)
+        found = how.run(
+            engine, types, how.following(follow), call=call, gather=lambda *own: [own], reach=reach
+        )
+        self._store_alone(row, self.rest)
+        self._types = self.rest.types[row] = types
+        return found
+
     def use_rates(self, rates: FloatArray | None) -> None:
         """Give each lattice stochastic constants ``[lattice, reaction, site type]``, or none."""
         self._rates = None if rates is None or not len(rates) else rates
@@ -264,29 +297,42 @@ class Replicas(ABC):
     def _alone(
         self, marks: Sequence[int], row: int, rest: Rest, seed: int, number: int
     ) -> IntArray:
+        self._load_alone(row, rest, seed, number)
+        samples: Samples = self._engine.run_sampled(marks)
+        if marks[-1]:
+            self._store_alone(row, rest)
+        return samples.by_type
+
+    def _load_alone(self, row: int, rest: Rest, seed: int, number: int) -> None:
+        """Let the engine go on from the state of a lattice."""
         engine = self._engine
         engine.seed, engine.replica = seed, int(number)
+        types = rest.types[row]
+        if types is not self._types:
+            model = self.lattice.sites(0, self.lattice.shape[0])
+            engine.set_types(model if types is None else types)
+            self._types = types
         wanted = self._own_rates if self._rates is None else self._rates[row]
         others = np.flatnonzero((wanted != engine.rates).any(axis=1))
         if len(others):
             engine.set_rates(others, wanted[others])
-        content = self._content(row)
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
         counted = {name: int(getattr(rest, name)[row]) for name in SINCE_START}
         engine.take_up(
             LatticeState(none, rest.waiting[row], int(rest.steps[row]), rest.fired[row], **counted),
-            content,
+            self._content(row),
         )
-        samples: Samples = engine.run_sampled(marks)
-        if marks[-1]:
-            after = engine.rest()
-            self.backend.copy(engine.content, content, engine.stream)
-            engine.synchronize()
-            rest.waiting[row] = after.waiting
-            rest.fired[row] = after.fired
-            for name, count in after.since_start.items():
-                getattr(rest, name)[row] = count
-        return samples.by_type
+
+    def _store_alone(self, row: int, rest: Rest) -> None:
+        """Keep the state of the engine as that of a lattice."""
+        engine = self._engine
+        after = engine.rest()
+        self.backend.copy(engine.content, self._content(row), engine.stream)
+        engine.synchronize()
+        rest.waiting[row] = after.waiting
+        rest.fired[row] = after.fired
+        for name, count in after.since_start.items():
+            getattr(rest, name)[row] = count
 
     @property
     def bytes_each(self) -> int:
@@ -388,7 +434,7 @@ class LatticeReplicas(Replicas):
     def _of_a_launch(self, n: int) -> int:
         """Lattices that are done at once; 0: one after another, with all blocks for each."""
         backend = self.backend
-        if self.program is None or not n:
+        if self.program is None or not n or any(one is not None for one in self.rest.types):
             return 0
         threads = self._plan.tile.threads
         resident = int(self.program.resident_blocks("rdme_replicas", threads))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, Stream
 from tauslab.kernels.lattice.changing import Changing
 from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.reshaping import Reshaping
 from tauslab.kernels.lattice.state import (
     FULL,
     SINCE_START,
@@ -118,6 +120,11 @@ class SlabMemory(ABC):
     @abstractmethod
     def changing(self) -> Changing:
         """Kernels that change particles in `content`."""
+
+    @cached_property
+    def reshaping(self) -> Reshaping:
+        """Kernels that give sites other types, and move particles that may not stay there."""
+        return Reshaping(self.backend, self.lattice, self.stream)
 
     @property
     @abstractmethod

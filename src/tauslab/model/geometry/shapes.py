@@ -52,7 +52,7 @@ def box(grid: Grid, low: Point, high: Point) -> Mask:
     """
     _require_point(low)
     _require_point(high)
-    z, y, x = _centres(grid, (0.0, 0.0, 0.0))
+    z, y, x = site_centres(grid, (0.0, 0.0, 0.0))
     slack = _SURFACE * grid.spacing
     inside = [
         (at >= a - slack) & (at <= b + slack) for at, a, b in zip((z, y, x), low, high, strict=True)
@@ -79,7 +79,7 @@ def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
 
 
 def _ellipsoid(grid: Grid, radii: Point, centre: Point | None) -> Mask:
-    offsets = _centres(grid, centre)
+    offsets = site_centres(grid, centre)
     parts = [(at / _above_0(r, "radius")) ** 2 for at, r in zip(offsets, radii, strict=True)]
     return _whole(grid, parts[0] + parts[1] + parts[2] <= 1 + _SURFACE)
 
@@ -100,7 +100,7 @@ def cylinder(
     centre
         By default the lattice's middle.
     """
-    along, across = _along(grid, axis, centre)
+    along, across = along_axis(grid, axis, centre)
     flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
     inside = flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE))
     what = f"cylinder of length {length:g} m and radius {radius:g} m"
@@ -124,7 +124,7 @@ def capsule(
     """
     if length < 2 * _above_0(radius, "radius"):
         raise ModelError(f"capsule: length {length:g} m is less than twice its radius {radius:g} m")
-    along, across = _along(grid, axis, centre)
+    along, across = along_axis(grid, axis, centre)
     beyond = np.maximum(np.abs(along) - (length / 2 - radius), 0.0)
     inside = beyond * beyond + across <= radius * radius * (1 + _SURFACE)
     what = f"capsule of length {length:g} m and radius {radius:g} m"
@@ -201,7 +201,7 @@ def _morphology(name: str, mask: Mask, steps: int, neighbours: int) -> Mask:
     return result
 
 
-def _centres(grid: Grid, centre: Point | None) -> tuple[Distances, Distances, Distances]:
+def site_centres(grid: Grid, centre: Point | None) -> tuple[Distances, Distances, Distances]:
     """Centres of the sites relative to a point, as open arrays that broadcast."""
     middle = [n * grid.spacing / 2 for n in grid.shape] if centre is None else centre
     if len(middle) != 3:
@@ -215,11 +215,11 @@ def _centres(grid: Grid, centre: Point | None) -> tuple[Distances, Distances, Di
     return z[:, None, None], y[None, :, None], x[None, None, :]
 
 
-def _along(grid: Grid, axis: str, centre: Point | None) -> tuple[Distances, Distances]:
+def along_axis(grid: Grid, axis: str, centre: Point | None) -> tuple[Distances, Distances]:
     """Coordinate along an axis, and squared distance from it."""
     if axis not in AXES:
         raise ModelError(f"axis {axis!r}: axes are {', '.join(AXES)}")
-    offsets = list(_centres(grid, centre))
+    offsets = list(site_centres(grid, centre))
     along = offsets.pop(AXES.index(axis))
     return along, offsets[0] ** 2 + offsets[1] ** 2
 

@@ -216,8 +216,14 @@ class Group:
             self.engine.types[self.engine.own] = self.backend.upload(sites)
             self.share_sites()
 
-    def share_sites(self) -> None:
-        """Tell the neighbours of site types that were changed in the engine's memory."""
+    def share_sites(self, *, known: bool = False) -> None:
+        """Tell the neighbours of site types that were changed in the engine's memory.
+
+        Not where they are `known` to all slabs.
+        """
+        self._sites_changed = True
+        if known:
+            return
         engine, sites = self.engine, self._host_sites(whole=True)
         slab, depth = engine.slab, self.depth
         periodic = self.task.lattice.boundary[0] == "periodic"
@@ -234,7 +240,6 @@ class Group:
             parcels.append(Parcel(below, sites[:depth], sent=False))
         self.comm.exchange(parcels)
         engine.set_types(sites)
-        self._sites_changed = True
 
     def _host_sites(self, *, whole: bool = False) -> Array:
         """Site types of the slab's own planes, or of all in memory, on the host."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice, with
 from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
 from tauslab.kernels.lattice.planes_replicas import bytes_of, replicas_of
 from tauslab.kernels.lattice.replicas import COUNTED, Replicas, Rest
+from tauslab.kernels.lattice.reshaping import REACH, Reshaped, as_reach, as_site_types
 from tauslab.kernels.lattice.state import WAITING
 from tauslab.model.lattice.diagnosis.check import model_warnings
 from tauslab.model.lattice.lattice import Lattice
@@ -79,9 +80,11 @@ class LatticeMotion(Motion):
         self._replicas: Replicas | None = None
         self._engine: LatticeEngineName | None = None  # of the first values, or of a file
         self._by_type: IntArray = np.zeros(0, np.int64)
+        self._sizes: IntArray | None = None  # sites of each type, where they are known
         self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
         self._told_of_splitting = False
-        self._seed, self._first, self._puts = 0, 0, 0  # of draws of `put`, whose calls are numbered
+        self._seed, self._first = 0, 0  # of draws of `put` and `reshape`, whose calls are numbered
+        self._puts, self._shapes = 0, 0
         # Hops, for which they hold; sites where a species may be, and those of some types.
         self._places: tuple[Any, dict[int, IntArray], dict[bytes, IntArray]] = (None, {}, {})
         self.prepare(rows, n)
@@ -257,7 +260,8 @@ class LatticeMotion(Motion):
         self._require_numbers(first)
         own = self.shares.own
         starts = [(self._starts[self._which[i]], first + i) for i in range(own.start, own.stop)]
-        self._done, self._puts = 0, 0
+        self._done, self._puts, self._shapes = 0, 0, 0
+        self._sizes = None
         self._seed, self._first = seed, first
         self._lattices.begin(starts, seed)
         self._by_type = self._lattices.count()
@@ -306,13 +310,16 @@ class LatticeMotion(Motion):
 
     def _add_counts(self, rows: IntArray, sites: IntArray, particles: IntArray, by: int) -> None:
         """Count particles that came or went."""
-        np.add.at(self._by_type, (rows, self._site_types[sites], particles - 1), by)
+        for row in np.unique(rows).tolist():
+            here = rows == row
+            kinds = self._types_in(row)[sites[here]], particles[here] - 1
+            np.add.at(self._by_type[row], kinds, by)
 
     def _put_in(self, numbers: IntArray, kinds: IntArray, first: int) -> None:
         """Put ``numbers[particle of this rank, kind]`` at random sites where they may be."""
-        places = [self._places_of(kind) for kind in kinds.tolist()]
-        sizes = np.array([len(one) for one in places], np.int64)
         for row in np.flatnonzero(numbers.any(axis=1)).tolist():
+            places = [self._places_of(kind, row) for kind in kinds.tolist()]
+            sizes = np.array([len(one) for one in places], np.int64)
             kind = np.repeat(np.arange(len(kinds)), numbers[row])
             drawn = drawn_places(
                 len(kind), sizes[kind], seed=self._seed, step=self._puts, call=2,
@@ -325,8 +332,16 @@ class LatticeMotion(Motion):
             self._lattices.put_in(rows, sites, kinds[kind] + 1)
             self._add_counts(rows, sites, kinds[kind] + 1, 1)
 
-    def _places_of(self, kind: int) -> IntArray:
+    def _types_in(self, row: int) -> Array:
+        """Types of all sites of a lattice of this rank."""
+        own = self._lattices.rest.types[row]
+        return self._site_types if own is None else own.reshape(-1)
+
+    def _places_of(self, kind: int, row: int) -> IntArray:
         """Sites where a species may be: where it hops, or is at the start, or reacts; or all."""
+        if self._lattices.rest.types[row] is not None:
+            found = np.flatnonzero(self._types_of(kind)[self._types_in(row)])
+            return found if len(found) else np.arange(len(self._site_types))
         hop, of_kinds, of_types = self._places
         if hop is not self.lattice.hop:
             of_kinds, of_types = {}, {}
@@ -359,9 +374,50 @@ class LatticeMotion(Motion):
                     types[[self._model.type_names.index(one) for one in within]] = True
         return types
 
+    def reshape(
+        self, given: Sequence[Any], follow: Mapping[str, str] | None = None, *, reach: int = REACH
+    ) -> list[Reshaped]:
+        """Give each lattice other site types, as `LatticeView.reshape` does. Collective.
+
+        Parameters
+        ----------
+        given
+            Site types of each lattice of this rank.
+
+        Returns
+        -------
+        What changed in each lattice of this rank.
+        """
+        lattices, own = self._lattices, self.shares.own
+        reach, self._shapes = as_reach(reach), self._shapes + 1
+        every = [as_site_types(lattices.lattice, one) for one in given]
+        found = [
+            Reshaped(0, 0, 0)
+            if np.array_equal(types.reshape(-1), self._types_in(row))
+            else lattices.reshape(
+                row, types, follow or {}, seed=self._seed, number=self._first + own.start + row,
+                call=self._shapes, reach=reach,
+            )
+            for row, types in enumerate(every)
+        ]  # fmt: skip
+        self._by_type = lattices.count()
+        self._sizes = None
+        return found
+
+    def sites_of_types(self) -> IntArray:
+        """Sites int64 ``[particle, site type]`` of all ranks. Collective after a new shape."""
+        if self._sizes is None:
+            types = range(len(self._model.type_names))
+            rows = range(len(self._lattices))
+            own = [[np.count_nonzero(self._types_in(row) == t) for t in types] for row in rows]
+            self._sizes = np.asarray(
+                self.shares.joined(np.array(own, np.int64).reshape(len(own), len(types)))
+            )
+        return self._sizes
+
     @cached_property
     def _site_types(self) -> Array:
-        """Types of all sites."""
+        """Types of all sites of the model."""
         return np.asarray(self.lattice.sites(0, self.lattice.shape[0])).reshape(-1)
 
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
@@ -395,7 +451,7 @@ class LatticeMotion(Motion):
         self.shares = Shares(len(ancestors), self._comm)
         self._which = self._which[ancestors]
         lattices.put(particles, rest)
-        self._by_type, self._looked = by_type, looked
+        self._by_type, self._looked, self._sizes = by_type, looked, None
         self._use(lattices.lattice, len(ancestors))
 
     def _moved_rest(self, order: IntArray, wanted: Any) -> tuple[Rest, IntArray, IntArray]:
@@ -434,12 +490,17 @@ class LatticeMotion(Motion):
             **{name: joined(getattr(rest, name)) for name in COUNTED},
             "looked": joined(self._looked),
             "puts": np.array(self._puts),
+            "shapes": np.array(self._shapes),
             "waiting/lengths": joined(lengths),
             "done": np.array(self._done),
             "step": np.array(self._step),
         }
         for name in _WAITING_FIELDS:
             found[f"waiting/{name}"] = self.shares.gathered(entries[name])
+        if self._shapes:
+            sites = [self._types_in(row) for row in range(len(lattices))]
+            whole = len(sites), lattices.sites
+            found["site_types"] = joined(np.array(sites, np.uint8).reshape(whole))
         return found
 
     def take_up(self, state: State) -> None:
@@ -458,13 +519,28 @@ class LatticeMotion(Motion):
             raise state.damaged("it holds particles of no species")
         fired = state.take("fired", np.int64, n, len(lattice.reactions))
         others = (state.take(name, np.int64, n)[own] for name in COUNTED[1:])
-        lattices.take_up(held[own], Rest(self._waiting_of(state)[own], fired[own], *others))
+        lattices.take_up(
+            held[own],
+            Rest(self._waiting_of(state)[own], fired[own], *others, types=self._shapes_of(state)),
+        )
         # Files of earlier versions lack it: nobody looked.
         looked = state.take("looked", np.int64, *fired.shape) if "looked" in state else 0 * fired
         self._looked = np.ascontiguousarray(looked[own])
         self._by_type = state.take("counts_by_type", np.int64, n, *self._by_type.shape[1:])[own]
         self._done = state.whole("done")
         self._puts = state.whole("puts") if "puts" in state else 0
+        self._sizes = None
+
+    def _shapes_of(self, state: State) -> list[Array | None]:
+        """Site types of this rank's lattices, of a file."""
+        lattice, own = self._lattices.lattice, self.shares.own
+        self._shapes = state.whole("shapes") if "shapes" in state else 0
+        if "site_types" not in state:
+            return [None] * (own.stop - own.start)
+        held = state.take("site_types", np.uint8, self.n, math.prod(lattice.shape))
+        if held.max(initial=0) >= len(lattice.site_types):
+            raise state.damaged("it holds sites of no type")
+        return list(np.ascontiguousarray(held[own]).reshape(-1, *lattice.shape))
 
     def _waiting_of(self, state: State) -> list[Array]:
         """Particles that wait in each lattice, of a file."""

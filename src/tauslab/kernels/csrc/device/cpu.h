@@ -263,6 +263,15 @@ DEVICE void atomic_largest(u64 *cell, u64 value) {
     }
 }
 
+// The same; returns what the cell held.
+DEVICE u64 atomic_max(u64 *cell, u64 value) {
+    u64 found = __atomic_load_n(cell, __ATOMIC_ACQUIRE);
+    while (found < value && !__atomic_compare_exchange_n(cell, &found, value, true,
+                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+    return found;
+}
+
 // Adds 1 to the cell of each lane that has one.
 DEVICE void warp_aggregated_add(u64 *cell) {
     if (cell) atomic_add(cell, 1);

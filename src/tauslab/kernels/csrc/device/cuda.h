@@ -341,6 +341,11 @@ DEVICE void atomic_largest(u64 *cell, u64 value) {
     if (value > read_now(cell)) atomicMax(cell, value);
 }
 
+// The same; returns what the cell held.
+DEVICE u64 atomic_max(u64 *cell, u64 value) {
+    return atomicMax(cell, value);
+}
+
 // Adds 1 to the cell of each lane that has one. All lanes of the warp call it; those with one cell add once.
 DEVICE void warp_aggregated_add(u64 *cell) {
     const u32 same = __match_any_sync(0xffffffffu, (u64)cell);

@@ -1,0 +1,101 @@
+"""Hooks that give a lattice other site types: a cell of 85,000 particles that grows (H14)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.base.errors import ConfigError
+from tauslab.store.results.digest import digest_total
+from tauslab.store.results.lattice.digest import lattice_digest_lines
+
+SHAPE, SPACING = (128, 64, 64), 1e-8
+BALL = ts.shapes.sphere(
+    shells={"shell": 1, "membrane": 1}, centre=(64.5e-8, 32.5e-8, 32.5e-8)
+)  # of the centre of a site
+NUMBERS = {"C": (73_400, "cytoplasm"), "P": (7_400, "shell"), "M": (4_200, "membrane")}
+
+
+def cell(slots, scale=1, shape=SHAPE, radius=20.0, ball=BALL):
+    made = ts.Lattice("cell", shape=shape, spacing=SPACING, slots=slots, step=5e-5)
+    made.add_site_type("out")
+    for name, mask in ball(made, radius=radius * SPACING).items():
+        made.add_site_type(name, mask)
+    made.add_species(*NUMBERS)
+    for name in ("cytoplasm", "shell"):
+        made.add_diffusion("C", 1e-13, within=name)
+    made.add_diffusion("C", 1e-13, between=("cytoplasm", "shell"))
+    made.add_diffusion("P", 1e-13, within="shell")
+    made.add_diffusion("M", 1e-14, within="membrane")
+    for name, (count, where) in NUMBERS.items():
+        made.place(name, count=count // scale, site_type=where)
+    return made
+
+
+@pytest.mark.parametrize("slots", [16, 8])
+def test_a_cell_grows_site_by_site(slots):
+    """Nobody goes farther than two sites; the last shape takes all at once."""
+    told = []
+
+    def grow(view):
+        for radius, reach in ((21, 2), (22, 2), (23, 2), (24, 2), (25, 2), (20, 8)):
+            found = view.reshape(BALL(view, radius=radius * SPACING), reach=reach)
+            table = view.counts(by="site_type")
+            held = np.asarray(view.particles > 0).any(axis=-1)
+            told.append((table.tolist(), found, bool((held & np.asarray(view.sites == 0)).any())))
+
+    ts.run(cell(slots), t_end=5e-5, hooks=[(1, grow)], seed=1, quiet=True, device="cpu").close()
+    names = ["out", "membrane", "shell", "cytoplasm"]
+    for table, found, in_wall in told:
+        by_type = {name: dict(zip("CPM", row, strict=True))
+                   for name, row in zip(names, table, strict=True)}  # fmt: skip
+        assert not in_wall
+        assert by_type["out"] == {"C": 0, "P": 0, "M": 0}
+        assert by_type["shell"]["P"] == 7_400
+        assert by_type["membrane"] == {"C": 0, "P": 0, "M": 4_200}
+        assert by_type["shell"]["C"] + by_type["cytoplasm"]["C"] == 73_400
+        assert found.waiting == 0
+
+
+@pytest.mark.gpu
+def test_devices_agree():
+    ball = ts.shapes.sphere(shells={"shell": 1, "membrane": 1})
+
+    def grow(view):
+        radius = (6 + 0.3 * (view.step % 7)) * SPACING
+        view.reshape(ball(view, radius=radius), follow={"C": "shell"}, reach=3)
+
+    found = []
+    for engine in ("slots", "planes"):
+        for device in ("cpu", "cuda"):
+            model = cell(8, 20, (30, 28, 26), 6.0, ball)
+            run = {"t_end": 50 * 5e-5, "hooks": [(2, grow)], "seed": 3, "frame_every": 10}
+            with ts.run(model, device=device, engine=engine, quiet=True, **run) as result:
+                found.append(digest_total(lattice_digest_lines(result.path)))
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"site_types": np.zeros((3, 3, 3), int)}, "site types are whole numbers"),
+        ({"site_types": np.full((30, 28, 26), 9)}, "numbers of site types are 0 to 3"),
+        ({"site_types": {"wall": np.zeros((30, 28, 26), bool)}}, "'wall' is not a site type"),
+        ({"site_types": {"shell": np.zeros((30, 28, 26))}}, "takes a mask of the whole lattice"),
+        ({"site_types": {}}, "no site left where C may be"),
+        ({"reach": 17}, "reach = 17"),
+        ({"follow": {"X": "stay"}}, "'X' is not a species"),
+    ],
+)
+def test_what_is_refused(given, message):
+    ball = ts.shapes.sphere(shells={"shell": 1, "membrane": 1})
+    model = cell(8, 20, (30, 28, 26), 6.0, ball)
+
+    def hook(view):
+        given.setdefault("site_types", ball(view, radius=5.5 * SPACING))
+        view.reshape(given["site_types"], **{k: v for k, v in given.items() if k != "site_types"})
+
+    with pytest.raises(ConfigError, match=message):
+        ts.run(model, t_end=5e-5, hooks=[(1, hook)], seed=1, quiet=True, device="cpu")
