@@ -210,6 +210,13 @@ def _same_seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(secrets, "randbits", random.Random(request.node.nodeid).getrandbits)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    """A test may replace what an earlier one has prepared."""
+    if kept := sys.modules.get("tauslab.runner.ensemble.kept"):
+        kept.kept_runs.forget()
+
+
 @pytest.fixture
 def data() -> Path:
     """The folder of test models."""

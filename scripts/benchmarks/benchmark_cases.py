@@ -29,7 +29,7 @@ UNITS = {
     "filters/s": 1.0, "10^6 particle steps/s": 1e-6,
 }  # fmt: skip
 PLAIN = {"epsilon", "log-likelihood", "% in kernels", "MB of a rank", "bytes of a trajectory",
-         "trajectories at a time"}  # parts of answers that have no unit of the case  # fmt: skip
+         "trajectories at a time", "molecules"}  # parts of answers that have no unit of the case  # fmt: skip
 CPU, CUDA, BOTH = ("cpu",), ("cuda",), ("cpu", "cuda")
 
 
@@ -181,9 +181,17 @@ def starts() -> Iterator[Case]:
         done = of(command, name=name)
         goal, device = 1.0 if name == "run" else None, "cuda" if name == "cupy" else ""
         yield Case(f"start-{name}", "start", about, "s", done, goal, device=device)
-    for name, sets in (("call", False), ("call-set", True)):
-        about = f"a call for 10 trajectories of Schlögl{', other rates each' * sets}"
-        yield Case(name, "calls", about, "ms", of(networks.calls, sets=sets), 1.5)
+    for name, model, n, sets in (
+        ("call", "schlogl", 10, ""), ("call-set", "schlogl", 10, "c1"),
+        ("call-births", "births", 1, ""), ("call-births-100", "births", 100, ""),
+        ("call-enzyme", "enzyme", 1, ""), ("call-enzyme-100", "enzyme", 100, ""),
+        ("call-enzyme-set", "enzyme", 1, "make"), ("call-events", "events", 1, ""),
+        ("call-tau", "tau", 1, ""), ("call-ode", "ode", 1, ""),
+    ):  # fmt: skip
+        about = f"a call for {n} trajector{'y' if n == 1 else 'ies'} of {model}{', other rates each' if sets else ''}"
+        yield Case(name, "calls", about, "ms", of(networks.calls, name=model, n=n, sets=sets), 1.5)
+    about = "10,000 calls for one trajectory of enzyme, other rates each"
+    yield Case("evaluations", "calls", about, "s", of(networks.evaluations), 15.0)
 
 
 def ensembles() -> Iterator[Case]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import geometry as geometry
     from tauslab import petab as petab
     from tauslab.analysis.cme.result import CmeResult as CmeResult
+    from tauslab.analysis.filters.abc.result import AbcResult as AbcResult
     from tauslab.analysis.filters.chains import Chain as Chain
     from tauslab.analysis.filters.result import FilterResult as FilterResult
     from tauslab.analysis.filters.result import FilterResults as FilterResults
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.api.api import read as read
     from tauslab.api.api import run as run
     from tauslab.api.cme import cme as cme
+    from tauslab.api.inference.abc import abc_smc as abc_smc
     from tauslab.api.inference.particles import exact_filter as exact_filter
     from tauslab.api.inference.particles import particle_filter as particle_filter
     from tauslab.api.inference.particles import particle_filters as particle_filters
@@ -38,6 +40,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.api.inference.simulator import Simulator as Simulator
     from tauslab.api.inference.simulator import simulator as simulator
     from tauslab.api.populations import population as population
+    from tauslab.api.prepared import Prepared as Prepared
+    from tauslab.api.prepared import prepare as prepare
     from tauslab.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.api.rare import weighted_ensemble as weighted_ensemble
     from tauslab.base.errors import ConfigError as ConfigError
@@ -87,8 +91,10 @@ _HOMES = {  # public names by module
     "model.network.network": "Network",
     "api.api": "open read run",
     "api.cme": "cme",
+    "api.inference.abc": "abc_smc",
     "api.inference.particles": "exact_filter particle_filter particle_filters pmmh",
     "api.populations": "population",
+    "api.prepared": "Prepared prepare",
     "api.rare": "multilevel_splitting weighted_ensemble",
     "api.inference.sensitivity": "expectation sensitivity",
     "api.inference.simulator": "Simulator simulator",
@@ -97,6 +103,7 @@ _HOMES = {  # public names by module
     "options.hook_view": "LatticeView",
     "options.methods": "Auto Langevin ODE Partitioned SSA TauLeaping",
     "options.places": "CPU Dask GPU Output",
+    "analysis.filters.abc.result": "AbcResult",
     "analysis.filters.chains": "Chain",
     "analysis.hybrids.hybrid": "Hybrid",
     "analysis.hybrids.result": "HybridResult",

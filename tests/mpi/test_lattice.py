@@ -20,8 +20,17 @@ from tauslab.store.results.lattice.result import LatticeResult
 pytestmark = pytest.mark.mpi
 
 PROGRAM = TESTS / "support" / "programs" / "lattice_program.py"
-LIKE = {"hooks": "hooks", "hooked": "hooks", "alone": "alone", "replicas": "replicas",
-        "sweep": "sweep", "filling": "filling", "deep": "slots", "chosen": "slots"}  # fmt: skip
+LIKE = {
+    "hooks": "hooks",
+    "hooked": "hooks",
+    "hooked in planes": "hooks in planes",
+    "alone": "alone",
+    "replicas": "replicas",
+    "sweep": "sweep",
+    "filling": "filling",
+    "deep": "slots",
+    "chosen": "slots",
+}
 
 
 def digest(path) -> str:
@@ -47,8 +56,10 @@ def one_rank(tmp_path_factory) -> OneRank:
 @pytest.mark.parametrize(
     ("ranks", "cases"),
     [
-        pytest.param(2, ("whole", "cuts", "hooked", "tight"), marks=pytest.mark.validate),
-        (3, ("whole", "cuts", "sweep", "filling")),
+        pytest.param(
+            2, ("whole", "cuts", "hooked", "hooked in planes", "tight"), marks=pytest.mark.validate
+        ),
+        (3, ("whole", "cuts", "hooked in planes", "sweep", "filling")),
         pytest.param(3, ("whole", "cuts", "deep", "alone"), marks=pytest.mark.validate),
         pytest.param(3, ("whole", "cuts", "chosen", "replicas"), marks=pytest.mark.validate),
         pytest.param(

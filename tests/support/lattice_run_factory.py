@@ -13,6 +13,7 @@ from tauslab.store.results.digest import digest_total
 from tauslab.store.results.lattice.digest import lattice_digest_lines
 
 T_END = 60 * STEP
+GIVEN: dict[str, object] = {"t_end": T_END, "count_every": 3, "frame_every": 10, "seed": 7}
 
 
 def model(slots=8) -> Lattice:
@@ -29,8 +30,7 @@ def model(slots=8) -> Lattice:
 
 
 def run(path=None, lattice=None, **options):
-    options = {"t_end": T_END, "count_every": 3, "frame_every": 10, "seed": 7, **options}
-    return ts.run(lattice or model(), device=ts.CPU(threads=1), output=path, **options)
+    return ts.run(lattice or model(), device=ts.CPU(threads=1), output=path, **GIVEN | options)
 
 
 def digest(path) -> str:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.dbn.results.network import DynamicNetwork
+from tauslab.analysis.filters.abc.result import AbcResult
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.result import FilterResult, FilterResults
 from tauslab.analysis.hybrids.result import HybridResult
@@ -23,6 +24,7 @@ AnyResult: TypeAlias = (
     | FilterResult
     | FilterResults
     | Chain
+    | AbcResult
     | SensitivityResult
     | PopulationResult
     | HybridResult

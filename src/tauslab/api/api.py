@@ -63,8 +63,8 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     -------
     A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
     it is one that ``tauslab dbn`` made; else what wrote the file: a `RareResult`, `FilterResult`,
-    `FilterResults`, `Chain`, `SensitivityResult`, `PopulationResult`, `HybridResult` or
-    `CmeResult`.
+    `FilterResults`, `Chain`, `AbcResult`, `SensitivityResult`, `PopulationResult`, `HybridResult`
+    or `CmeResult`.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def run_ensemble(model: Network, **options: Any) -> Result:
 
     given = chosen(NetworkKeywords, options, "run", (*model.species, *model.parameters))
     comm = ranks_of(given.comm, "ts.run", **options)
-    result = run_job(model, _settings(model, given, options), comm)
+    result = run_job(model, settings_of(model, given, options), comm)
     try:
         found = warning_of(result)
     except NoValidTrajectory as error:
@@ -201,7 +201,7 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     return result
 
 
-def _settings(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:
+def settings_of(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:
     """The keywords of `run_ensemble`, checked."""
     from tauslab.runner.ensemble.request import ensemble_options
 

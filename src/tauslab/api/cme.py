@@ -20,7 +20,9 @@ from tauslab.options.values.sample_times import sample_times
 
 @checks_keywords
 @takes(CmeKeywords)
-def cme(model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options: Any) -> CmeResult:
+def cme(
+    model: Network | str | os.PathLike[str], times: npt.ArrayLike | None = None, **options: Any
+) -> CmeResult:
     """Solve the chemical master equation by finite state projection, with a proved error bound.
 
     Munsky and Khammash, J. Chem. Phys. 124, 044104 (2006); uniformisation of Jensen (1953). The
@@ -31,7 +33,8 @@ def cme(model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options
     model
         A network, or a model file, that ``ssa`` can run.
     times
-        One time or several ``[time]``, increasing, of 0 or more, in the model's unit.
+        One time or several ``[time]``, increasing, of 0 or more, in the model's unit; instead of
+        `t_end` and `points`.
     {options}
 
     Returns
@@ -61,4 +64,5 @@ def cme(model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options
     network = network_of(model, "ts.cme")
     given = chosen(CmeKeywords, {"times": times, **options}, "cme")
     values = one_number_each("set", given.set, "a master equation has no trajectories")
-    return solve(network, sample_times(times), values, given)
+    at = sample_times(times, given.t_end, given.points, model_t_end=network.t_end)
+    return solve(network, at, values, given)

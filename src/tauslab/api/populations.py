@@ -33,7 +33,7 @@ from tauslab.options.values.sample_times import sample_times
 @checks_keywords
 @takes(PopulationKeywords)
 def population(
-    model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options: Any
+    model: Network | str | os.PathLike[str], times: npt.ArrayLike | None = None, **options: Any
 ) -> PopulationResult:
     """Simulate cells that grow and divide, exactly, each by the model of one cell.
 
@@ -47,7 +47,8 @@ def population(
     model
         A network, or a model file, of one cell, that ``ssa`` can run.
     times
-        When to look at all cells, one time or ``[time]``, increasing, of 0 or more.
+        Times of snapshots, one or several ``[time]``, increasing, of 0 or more; instead of `t_end`
+        and `points`.
     {options}
 
     Returns
@@ -99,7 +100,7 @@ def population(
                 f"cells begin with the trigger of {given.division} true, and it comes when it "
                 "turns true: it must be false first, or have initial=False"
             )
-    looks = sample_times(given.times)
+    looks = sample_times(given.times, given.t_end, given.points, model_t_end=network.t_end)
     settings = Options(
         times=np.zeros(1), n=given.cells, seed=agreed_seed(given.seed, lambda: None, ranks),
         set=rows, method=SSA(), **device_settings(given.device), **steps,

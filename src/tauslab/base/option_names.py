@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 
@@ -39,6 +40,7 @@ class Spelling:
 
 _KNOWN: dict[str, Spelling] = {}
 _at_command_line = False
+_heard: ContextVar[tuple[list[str | Warning], ...]] = ContextVar("heard", default=())
 
 
 def know(name: str, spelling: Spelling) -> None:
@@ -116,8 +118,21 @@ def said(command: str, python: str) -> str:
     return command if _at_command_line else python
 
 
+@contextmanager
+def listening() -> Iterator[list[str | Warning]]:
+    """Within it collect what `warn` is given, in this thread; it is told all the same."""
+    told: list[str | Warning] = []
+    token = _heard.set((*_heard.get(), told))
+    try:
+        yield told
+    finally:
+        _heard.reset(token)
+
+
 def warn(message: str | Warning) -> None:
     """Warn as `warnings.warn` does, at the line outside tauslab that led to the warning."""
+    for told in _heard.get():
+        told.append(message)
     frame, level = sys._getframe(1), 2  # noqa: SLF001 - as `warnings` itself counts
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

@@ -119,7 +119,7 @@ def _of_export() -> Iterable[Argument]:
         _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
         _POINT,
         _takes("--steps", metavar="A:B", help="time points of a Bayesian network"),
-        _writes(".csv, .tsv, - to print; .vtkhdf (ParaView) or .npy of a lattice; .bif"),
+        _writes(".csv, .tsv, .parquet, - to print; .vtkhdf (ParaView) or .npy of a lattice; .bif"),
         _OVERWRITE,
     )  # fmt: skip
 

@@ -40,7 +40,7 @@ def default_n(
     *,
     equations_alone: bool = False,
 ) -> int:
-    """Trajectories at each point where nobody said how many: one where all would be the same.
+    """Trajectories at each point by default: as many as values have rows, one if all are equal.
 
     Parameters
     ----------
@@ -50,7 +50,10 @@ def default_n(
     >>> default_n(ODE(), {"k": 0.5}, Sampling()), default_n(SSA(), {}, Sampling())
     (1, 1000)
     """
-    drawn = bool(sample.names) or any(map(np.ndim, settings.values()))
+    for value in settings.values():
+        if np.ndim(value) == 1:
+            return len(np.asarray(value))
+    drawn = bool(sample.names)
     return 1 if (equations_alone or isinstance(method, ODE)) and not drawn else _DEFAULT_N
 
 

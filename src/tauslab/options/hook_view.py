@@ -16,15 +16,14 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, IntArray
+from tauslab.base.arrays import Array, DeviceArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
-from tauslab.kernels.lattice.changing import drawn_places, first_of
-from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.changing import drawn_places, faulty_slots, first_of
+from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import Samples, Slab, waiting_anew
 from tauslab.model.lattice.parts import as_positions
 
-_LOOKED_AT = 1 << 22  # slots at a time
 _MOST = 1 << 31  # particles of a species that are placed or taken out are fewer
 
 
@@ -58,7 +57,7 @@ class LatticeView:
 
     def __init__(
         self,
-        engine: LatticeEngine,
+        engine: SlabMemory,
         count: Callable[[], Samples],
         total: Callable[[IntArray], IntArray],
         gather: Callable[..., list[tuple[Array, ...]]],
@@ -70,7 +69,8 @@ class LatticeView:
         self._gather, self._share_sites, self._looked = gather, share_sites, looked
         self._lattice = engine.lattice
         self.memory = memory
-        self._given = False  # particles, which may be changed by hand
+        self._cells: Any = None  # `particles`, which may be changed by hand, if they were given
+        self._faults = np.zeros(2, np.int64)  # as of `faulty_slots`, that were seen
         self._marks = False  # whether particles were changed
         self._counted: Samples | None = None
 
@@ -105,24 +105,32 @@ class LatticeView:
         return self._lattice.shape
 
     @property
-    def _own(self) -> slice:
-        """The rank's own planes in its memory."""
-        slab = self._engine.slab
-        return slice(slab.below, slab.below + slab.end - slab.begin)
-
-    @property
     def particles(self) -> Any:
-        """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty; no copy.
+        """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty.
 
-        In a site the slots that are not empty come first.
+        In a site the slots that are not empty come first. Of a lattice in bit planes they are a
+        copy, ordered by species in a site; what a hook changes there is taken up by the next method
+        or at the end of its call.
         """
-        self._given = True
+        self._engine.synchronize()
+        if self._cells is None:
+            self._cells = self._engine.in_slots()
         return self._cells
 
+    def _take_up(self, *, ends: bool = False) -> None:
+        """Give the engine what was changed by hand; slots that kernels cannot read are noted."""
+        if self._cells is None or not (ends or self._engine.SLOTS_APART):
+            return
+        self._engine.wait_for_arrays()
+        self._faults += faulty_slots(self._cells, len(self._lattice.species))
+        self._engine.from_slots(self._cells)
+
     @property
-    def _cells(self) -> Any:
+    def _content(self) -> DeviceArray:
+        """What the engine's kernels change."""
+        self._take_up()
         self._engine.synchronize()
-        return self._engine.particles[self._own]
+        return self._engine.content
 
     @property
     def sites(self) -> Any:
@@ -131,7 +139,7 @@ class LatticeView:
         `paint` changes them.
         """
         types = self._engine.types
-        return None if types is None else types[self._own]
+        return None if types is None else types[self._engine.own]
 
     def number(self, species: str) -> int:
         """Number of a species; `particles` holds it plus 1."""
@@ -189,9 +197,11 @@ class LatticeView:
 
     def _samples(self) -> Samples:
         """Counts of the whole lattice, made once between two changes."""
-        if self._counted is None or self._given:
-            if self._given:
+        given = self._cells is not None
+        if self._counted is None or given:
+            if given:
                 self._engine.wait_for_arrays()
+                self._take_up()
             self._counted = self._count()
         return self._counted
 
@@ -303,8 +313,8 @@ class LatticeView:
         after = [0 if new is None else self.number(new) + 1 for new in names.values()]
         table[np.array(before, np.int64) + 1] = after
         mask = self._mask(where)
-        changed = self._engine.changing.become(self._cells, table, mask)
-        self.changed()
+        changed = self._engine.changing.become(self._content, table, mask)
+        self._changed()
         found = self._total(changed)[before].tolist()
         return dict(zip(names, found, strict=True))
 
@@ -316,13 +326,13 @@ class LatticeView:
             wanted[self.number(name) + 1] = _number(f"remove({name!r})", count)
         first = self.slab.begin * shape[1] * shape[2]
         own = engine.changing.candidates(
-            self._cells, wanted > 0, each=max(1, self._cells.size), first=first, seed=engine.seed,
+            self._content, wanted > 0, each=math.prod(shape), first=first, seed=engine.seed,
             step=engine.step, call=self._call(), replica=self.replica,
         )  # fmt: skip
         mine = first_of(own, wanted)
         chosen = self._chosen_of_all(mine, wanted, first)
-        engine.changing.take(self._cells, chosen)
-        self.changed()
+        engine.changing.take(self._content, chosen)
+        self._changed()
         gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
         total = self._total(gone)
         return {name: int(total[self.number(name) + 1]) for name in numbers}
@@ -429,6 +439,12 @@ class LatticeView:
         """Say that particles were changed by hand, which the end of a hook's call does too."""
         self._marks, self._counted = True, None
 
+    def _changed(self) -> None:
+        """Note that kernels changed particles, and show that where they were given."""
+        self.changed()
+        if self._cells is not None and self._engine.SLOTS_APART:
+            self._engine.in_slots(self._cells)
+
     def finish(self) -> None:
         """End a hook's call: check what it changed by hand, and what it noted.
 
@@ -439,8 +455,9 @@ class LatticeView:
         ConfigError
             A slot holds no species or is filled behind an empty one; or a note cannot be stored.
         """
+        self._take_up(ends=True)
         self._require_particles()
-        if self._given or self._marks:
+        if self._cells is not None or self._marks:
             self._engine.mark_all()
         for name, value in list(self.memory.items()):
             text = _as_json(value) if isinstance(name, str) else None
@@ -453,14 +470,8 @@ class LatticeView:
 
     def _require_particles(self) -> None:
         """Refuse slots that kernels cannot read; one rank may have changed its slab alone."""
-        cells, species = self._cells, len(self._lattice.species)
-        planes = max(1, _LOOKED_AT * len(cells) // max(1, cells.size))
-        wrong = holes = 0
-        for z in range(0, len(cells) if self._given else 0, planes):
-            part = cells[z : z + planes]
-            wrong += int((part > species).sum())
-            holes += int(((part[..., 1:] > 0) & (part[..., :-1] == 0)).sum())
-        wrong, holes = self._total(np.array([wrong, holes])).tolist()
+        species = len(self._lattice.species)
+        wrong, holes = self._total(self._faults).tolist()
         if wrong or holes:
             what = f"{wrong} hold no species" if wrong else f"{holes} come after an empty one"
             raise ConfigError(
@@ -518,10 +529,10 @@ class LatticeView:
         here = np.flatnonzero((sites >= begin) & (sites < end))
         order = here[np.argsort(sites[here], kind="stable")]
         sites, particles = sites[order], particles[order]
-        left = self._engine.changing.put(self._cells, sites - begin, particles)
+        left = self._engine.changing.put(self._content, sites - begin, particles)
         if left.any():
             self._wait(sites[left], particles[left])
-        self.changed()
+        self._changed()
 
     def _wait(self, sites: IntArray, particles: IntArray) -> None:
         engine = self._engine

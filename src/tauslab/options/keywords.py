@@ -204,8 +204,9 @@ class _CommonKeywords:
         "``sampled``; as a list or separated by commas. By default trajectories if they stay "
         "below 1 GiB, else statistics and final.",
     )  # fmt: skip
-    sample: Sequence[str] | str = sample_option(
-        'Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',
+    sample: Mapping[str, str] | Sequence[str] | str = sample_option(
+        "Of ``ode``: distributions drawn for every trajectory, such as "
+        '``{"k1": "uniform(0.1,2)"}``.',
         follows="method",
     )
     device: Device = device_option()
@@ -254,12 +255,32 @@ class NetworkKeywords(
         doc="Values of parameters and initial amounts (molecules) by name: a number, or an array "
         "``[n]`` with one for each trajectory.",
     )  # fmt: skip
+    initial: Any = option(
+        None, "start from the last states of this result", flag="--initial", group="model",
+        type=Path, metavar="FILE",
+        doc="Initial amounts: a `Result` or its path, whose last states start the trajectories one "
+        "by one at t = 0; or amounts by species, as numbers or arrays ``[n]`` (also a data frame). "
+        "`set` overrides them.",
+    )  # fmt: skip
     output: Name | Output | None = option(
         None, "result file (the name of MODEL with .h5)",
         flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5",
         doc="Result file (HDF5), or `tauslab.Output`; by default the result stays in memory.",
     )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class PrepareKeywords(_CommonKeywords, CommonChoices, Times, _Count):
+    """The keywords of `tauslab.prepare`."""
+
+    seed: int | None = option(
+        None, doc="64-bit seed of runs that are not given one; by default each draws its own."
+    )
+    set: Mapping[str, Values] | None = option(
+        None, doc="Values of parameters and initial amounts by name, of runs that give no others."
+    )
 
 
 @declared

@@ -217,8 +217,6 @@ class LatticeOptions(LatticeChoices):
             )
             if not pair or one[0] < 1 or not callable(one[1]):
                 raise ConfigError("hooks: each is (steps, function), with 1 step or more")
-        if self.engine == "planes" and self.hooks:
-            raise ConfigError(f"{opt('engine', 'planes')}: a lattice with hooks is kept in slots")
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.runs > MOST_RUNS:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt, said
+from tauslab.base.option_names import opt
 from tauslab.store.results.lattice.frames import AXES, axis_number
 from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import ensemble_of
@@ -94,7 +94,7 @@ def plot_lattice(
     over_points = SWEEP_KINDS if result.whole_sweep else ()
     kinds = tuple(dict.fromkeys(("auto", "counts", "mean", *_PANELS, *over_points)))
     if kind not in kinds:
-        movie = said(", movie", "; result.movie(path) writes a movie")
+        movie = ", movie"
         raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}{movie}")
     if result.whole_sweep:
         return _sweep(result, kind, species, t, path, ax)

@@ -101,6 +101,31 @@ def plot_traces(
     return figure
 
 
+def plot_weighted(
+    rows: Mapping[str, FloatArray],
+    weights: FloatArray,
+    names: Sequence[str] = (),
+    path: Path | None = None,
+) -> Figure:
+    """Draw a histogram for each name, of its row with weights, both ``[particle]``.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name or suffix, too many names, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    chosen = _chosen(names, list(rows))
+    with drawing(path, [None] * len(chosen)) as (figure, panels):
+        for name, axes in zip(chosen, panels, strict=True):
+            edges = np.linspace(rows[name].min(), rows[name].max(), _BINS + 1)
+            axes.hist(rows[name], edges.tolist(), color=BLUE, density=True, weights=weights)
+            axes.set_xlabel(shown_name(name))
+            axes.set_ylabel("density")
+    return figure
+
+
 def plot_population(
     result: Cells, names: Sequence[str] = (), t: float | None = None, path: Path | None = None
 ) -> Figure:

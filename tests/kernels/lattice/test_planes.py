@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedLattices
 from halo_models import MODELS, SHAPE
-from lattice_factory import binding, digest, empty_lattice, lowered, state_of, typed
+from lattice_factory import binding, coefficient, digest, empty_lattice, lowered, state_of, typed
 from sampling import ordinary
 from scipy import stats
 from thread_ranks import SharedBackend, on_threads
@@ -172,6 +172,55 @@ def test_reactions_are_those_of_slots(cpu, frequent):
         assert stats.ks_2samp(planes, slots).pvalue > LEAST
 
 
+@pytest.mark.parametrize("face", ["z-", "z+"])
+def test_what_comes_through_a_held_face_is_poisson(cpu, face):
+    """Along the last axis of a step, by two site types: 0.4 to 2 of A in a site, 0.01 of B."""
+    shape = (3, 16, 72)
+    model = empty_lattice(shape, {"A": 0.4, "B": 0.01}, boundary="reflecting", slots=32)
+    model.add_site_type("water")
+    model.add_site_type("gel", np.indices(shape)[2] < 40)
+    model.add_diffusion("A", coefficient(0.08), source="water", target="gel")
+    model.set_boundary(face, "held", concentrations={"A": 2.53e-4, "B": 5e-5})
+    lattice = lowered(model)
+    plane = 0 if face == "z-" else 2
+    tables = np.zeros((2, 2, 20))
+    engine = started(cpu, lattice)
+    for seed in range(40):
+        engine.seed = seed
+        engine.load_start()
+        engine.run(1)
+        for species in range(2):
+            held = counts_of(engine.save(), species)
+            assert held.sum() == held[plane].sum()
+            for number, part in enumerate((held[plane, :, 40:], held[plane, :, :40])):
+                tables[species, number] += np.bincount(part.ravel(), minlength=20)
+    hop = lattice.hop[0, :, :]
+    for species, number in np.ndindex(2, 2):
+        mean = lattice.ghost[0 if plane == 0 else 1][species] * hop[number, species]
+        law = stats.poisson.pmf(np.arange(20), mean)
+        found = tables[species, number]
+        assert mean > 0.005
+        assert chi_square(found, found.sum() * law / law.sum()) > LEAST
+
+
+@pytest.mark.parametrize(("slots", "hops"), [(32, {"A": 0.2, "B": 0.1}), (8, {"A": 0.4})])
+def test_held_faces_are_those_of_slots(cpu, slots, hops):
+    """After some steps, over many seeds: without and with many that wait, then of one species."""
+    lattice, found = held_everywhere(slots, **hops), []
+    for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
+        rows = []
+        for seed in range(120):
+            engine.seed = seed
+            engine.load_start()
+            samples = engine.run_sampled([1, 12])
+            rows.append([*samples.counts.ravel(), *samples.fired.ravel(), *samples.spills])
+        found.append(np.array(rows, float))
+    assert (found[0][:, -1].mean() > 100) == (slots == 8)
+    for planes, slots_ in zip(found[0].T, found[1].T, strict=True):
+        assert (planes == slots_).all() or stats.ttest_ind(planes, slots_).pvalue > LEAST
+        assert stats.ks_2samp(planes, slots_).pvalue > LEAST
+
+
 def test_reactions_of_all_orders_in_sites_that_stand_alone(cpu):
     """0 -> A, A -> 2 A, 2 A -> A: the numbers of a site after a pass, as of slots."""
     model = empty_lattice((8, 8, 70), {"A": 0.0, "B": 0.0})
@@ -258,6 +307,20 @@ def test_a_full_list_is_made_longer(cpu):
 # -------------------------------------------------------------------- the same bits
 
 
+def held_everywhere(slots=8, **hops):
+    """Many particles come in along each axis, by site types; with 8 slots many wait."""
+    hops = hops or {"A": 0.2, "B": 0.4}
+    model = empty_lattice((5, 4, 41), hops, boundary="reflecting", slots=slots)
+    model.add_site_type("water")
+    model.add_site_type("gel", np.indices((5, 4, 41))[2] % 7 < 3)
+    model.add_diffusion("A", coefficient(0.1), within="gel")
+    for face, amount in (("z-", 2e-4), ("z+", 4e-4), ("y-", 1e-4), ("x-", 3e-4), ("x+", 5e-4)):
+        model.set_boundary(face, "held", concentrations=dict.fromkeys(hops, amount))
+    model.set_boundary("y+", "absorbing")
+    model.add_reaction(" + ".join(hops) + " -> A", rate=300, volume="site")
+    return lowered(model)
+
+
 def cases():
     """Lattices of all kinds."""
     return {
@@ -268,6 +331,8 @@ def cases():
         "absorbing": MODELS["absorbing"],
         "typed": MODELS["typed"],
         "typed periodic": MODELS["typed periodic"],
+        "held": MODELS["held"],
+        "held and crowded": held_everywhere,
         "32 slots": lambda: typed((4, 5, 40), slots=32, fill=12),
     }
 
@@ -305,7 +370,14 @@ def test_vectors_of_any_width_have_the_same_bits(cpu, monkeypatch, name, words):
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("crowded", 3), ("typed", 2), ("absorbing", 3), ("typed periodic", 4), ("typed periodic", 12)],
+    [
+        ("crowded", 3),
+        ("held", 3),
+        ("typed", 2),
+        ("absorbing", 3),
+        ("typed periodic", 4),
+        ("typed periodic", 12),
+    ],
 )
 @pytest.mark.parametrize("transport", ["peer", "host"])
 def test_slabs_have_the_bits_of_the_whole(cpu, name, size, transport):
@@ -360,7 +432,6 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
     for name in many.species:
         many.place(name, count=8)
     assert "8 species" in missing_in_planes(lowered(many))
-    assert "held" in missing_in_planes(MODELS["held"]())
     lattice = binding((4, 4, 40), 1.6)
     assert engine_of(lattice, hooks=False) is LatticeEngineName.SLOTS
     with monkeypatch.context() as patch:
@@ -374,7 +445,7 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
 
 
 @pytest.mark.parametrize("order", [1, -1, 7])
-@pytest.mark.parametrize("name", ["frequent", "crowded", "typed periodic"])
+@pytest.mark.parametrize("name", ["frequent", "crowded", "typed periodic", "held and crowded"])
 def test_warps_of_a_team_have_the_bits_of_a_cpu(cpu, tmp_path, name, order):
     """One species each; they show each other their counts, and share sites that may react."""
     lattice = binding((3, 3, 64), 3, frequent=30) if name == "frequent" else cases()[name]()

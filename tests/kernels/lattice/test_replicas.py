@@ -14,6 +14,8 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice import replicas as module
 from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
+from tauslab.kernels.lattice.planes_replicas import PlanesReplicas
 from tauslab.kernels.lattice.replicas import LatticeReplicas
 
 MARKS = (3, 4, 5, 20, 20)
@@ -30,11 +32,11 @@ def cpu():
     opened.close()
 
 
-def one_by_one(backend, lattice, numbers, rates=None):
+def one_by_one(backend, lattice, numbers, rates=None, made=LatticeEngine):
     """Counts at the marks, and the last state, of each."""
     found = []
     for place, number in enumerate(numbers):
-        engine = LatticeEngine(backend, lattice, seed=7, replica=number)
+        engine = made(backend, lattice, seed=7, replica=number)
         for reaction, own in enumerate(() if rates is None else rates[place]):
             engine.set_rate(reaction, own)
         engine.load_start()
@@ -45,7 +47,7 @@ def one_by_one(backend, lattice, numbers, rates=None):
 def check(lattices, expected, first=4):
     """Also after a copy, which goes on as what it was."""
     counts = lattices.run_sampled(MARKS, range(first, first + len(expected)), seed=7)
-    cells = lattices.host(lattices.cells)
+    cells = lattices.host_cells()
     for i, (by_type, state) in enumerate(expected):
         assert (counts[:, i] == by_type).all()
         assert (cells[i] == state.particles).all()
@@ -69,6 +71,42 @@ def test_lattices_at_once_and_one_after_another(name, size, cpu, monkeypatch):
     assert name != "crowded" or lattices.rest.spills.all()
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_lattices_in_planes_are_runs_of_planes(name, cpu, three_threads):
+    """With copies, and particles that are taken out and put in as in a lattice in slots."""
+    lattice, numbers = MODELS[name](), range(4, 8)
+    expected = one_by_one(cpu, lattice, numbers, made=PlanesEngine)
+    for backend in (cpu, three_threads):
+        lattices = PlanesReplicas(backend, lattice)
+        lattices.begin([(lattice, number) for number in numbers], 7)
+        lattices.put(lattices.rows(np.arange(4)[::-1]), lattices.rest.take(np.arange(4)[::-1]))
+        lattices.put(lattices.rows(np.arange(4)[::-1]), lattices.rest.take(np.arange(4)[::-1]))
+        check(lattices, expected)
+    again = PlanesReplicas(cpu, lattice)
+    again.take_up(lattices.host_cells(), lattices.rest.take(np.arange(4)))
+    slots = LatticeReplicas(cpu, lattice)
+    slots.take_up(lattices.host_cells(), lattices.rest.take(np.arange(4)))
+    wanted = np.zeros((4, len(lattice.species) + 1), np.int64)
+    wanted[1, 1], wanted[3] = 50, 3
+    wanted[3, 0] = 0
+    gone = [each.take_out(wanted, seed=3, step=2, call=1, first=5) for each in (again, slots)]
+    gone = [each[:, np.lexsort(each)] for each in gone]
+    assert np.array_equal(*gone)
+    rows, sites = np.repeat([0, 2], 30), np.arange(60) % 7
+    for each in (again, slots):
+        each.put_in(rows, sites, np.arange(60) % 2 + 1)
+    assert (by_species(again) == by_species(slots)).all()
+    assert all(map(np.array_equal, again.rest.waiting, slots.rest.waiting))
+    counts = [each.run_sampled([0, 5], range(4), seed=2) for each in (again, lattices)]
+    assert (counts[0][0].sum(axis=(1, 2)) - counts[1][0].sum(axis=(1, 2)) == [
+        30, -wanted[1].sum(), 30, -wanted[3].sum()
+    ]).all()  # fmt: skip
+
+
+def by_species(lattices):
+    return np.sort(lattices.host_cells(), axis=-1)
+
+
 @pytest.mark.parametrize("size", [0, 3])
 def test_each_with_rates_of_its_own(size, cpu, monkeypatch):
     lattice = typed((4, 9, 19))
@@ -77,6 +115,10 @@ def test_each_with_rates_of_its_own(size, cpu, monkeypatch):
         replace(reaction, rates=own)
         for reaction, own in zip(lattice.reactions, rates.max(axis=0), strict=True)
     )
+    planes = PlanesReplicas(cpu, replace(lattice, reactions=fastest))
+    planes.begin([(lattice, number) for number in range(3)], 7)
+    planes.use_rates(rates)
+    check(planes, one_by_one(cpu, lattice, range(3), rates, PlanesEngine), first=0)
     lattices = LatticeReplicas(cpu, replace(lattice, reactions=fastest))
     lattices.begin([(lattice, number) for number in range(3)], 7)
     lattices.use_rates(rates)

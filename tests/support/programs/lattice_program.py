@@ -108,6 +108,7 @@ UNBROKEN = {
     "whole": (crowded, {"frame_every": 10}),
     "slots": (crowded, {"frame_every": 10}),
     "hooks": (crowded, _HOOKS),
+    "hooks in planes": (crowded, {**_HOOKS, "engine": "planes"}),
     "alone": (alone, {"frame_every": 20}),
     "filling": (filling, {"frame_every": 20}),
     "replicas": (crowded, {"replicas": 3, "frame_every": 20}),
@@ -121,9 +122,11 @@ CASES = UNBROKEN | {
     "chosen": (crowded, {"frame_every": 10}),
     "cuts": (crowded, {"frame_every": 10, "rebalance_every": 1e-9}),
     "hooked": (crowded, {**_HOOKS, "rebalance_every": 1e-9, "halo_depth": 2}),
+    "hooked in planes": (crowded, {**_HOOKS, "rebalance_every": 1e-9, "engine": "planes"}),
     "killed": (crowded, {**_KILLED, "hooks": [(10, changing), (10, killed)]}),
     "asked": (crowded, {**_ASKED, "hooks": [(5, changing), (5, asked)]}),
 }
+THIN = ("cuts", "hooked", "hooked in planes")  # cut anew
 IN_SLOTS = ("slots", "deep", "chosen", "filling")  # the others have no hooks, and are in planes
 
 
@@ -177,7 +180,7 @@ def run_all(folder, names):
     least = planes.LEAST_SITES
     usual = lattice_group.balanced, lattice_group.HaloOptions, lattice_group.choose_depth
     for name, _, ranks_before in (text.partition("=") for text in names):
-        lattice_group.balanced = thin_slabs if name in ("cuts", "hooked") else usual[0]
+        lattice_group.balanced = thin_slabs if name in THIN else usual[0]
         tight = partial(usual[1], capacity=3)  # too few may wait: batches are done again
         lattice_group.HaloOptions = tight if name == "tight" else usual[1]
         lattice_group.choose_depth = by_latency if name == "chosen" else usual[2]

@@ -6,9 +6,15 @@ import h5py
 import numpy as np
 import pytest
 from lattice_factory import empty_lattice
-from lattice_run_factory import digest, meddling, run
+from lattice_run_factory import GIVEN, digest, meddling, run
 
 from tauslab.base.errors import ConfigError, OutputError
+
+
+@pytest.fixture(autouse=True, params=["slots", "planes"])
+def _engine(request, monkeypatch):
+    """All of them with either storage."""
+    monkeypatch.setitem(GIVEN, "engine", request.param)
 
 
 def test_hooks_see_and_change_the_lattice():

@@ -35,7 +35,7 @@ def test_methods_of_a_lattice_name_the_keyword_that_may_be_meant():
     with pytest.raises(ts.UnknownKeyword, match=r"Lattice\.add_reaction: did you mean rate="):
         cube.add_reaction("A ->", k=1.0)
     with pytest.raises(ts.UnknownKeyword, match="did you mean site_type="):
-        cube.place("A", count=1, site_types="inside")
+        cube.place("A", count=1, site_typ="inside")
 
 
 class Found(Hinting):

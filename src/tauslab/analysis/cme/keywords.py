@@ -45,8 +45,14 @@ class ProjectionChoices:
 class CmeKeywords(ProjectionChoices):
     """Keywords of `tauslab.cme`."""
 
-    times: npt.ArrayLike
+    times: npt.ArrayLike | None = None
     _: KW_ONLY
+    t_end: float | None = option(
+        None, doc="Last time, instead of `times`; by default the model's end time.",
+    )  # fmt: skip
+    points: int | None = option(
+        None, doc="Number of times from 0 to `t_end`, both included (101).",
+    )  # fmt: skip
     set: Mapping[str, float] | None = set_option(
         "Values of parameters and initial amounts by name."
     )

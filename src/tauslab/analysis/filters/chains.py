@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.filters import mixing
+from tauslab.analysis.filters.arviz import inference_data
 from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
@@ -23,6 +23,7 @@ from tauslab.store.state import State
 from tauslab.views.states import plot_traces
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray
     from matplotlib.figure import Figure
 
@@ -152,6 +153,10 @@ class Chain(ArrayResult):
         columns = [one.ravel() for one in (*numbers, *np.moveaxis(self.values, -1, 0))]
         return ResultTable((*axes, "log_likelihood", *self.parameters), iter([columns]))
 
+    def summary(self) -> pd.DataFrame:
+        """A row per parameter: mean, sd, quantiles, effective size and R-hat."""
+        return self.to_pandas("summary")
+
     def plot(
         self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
@@ -206,11 +211,7 @@ class Chain(ArrayResult):
         if data is not None:
             seen = {name: ("time", doubles(data[name])) for name in data if name != "time"}
             groups["observed_data"] = xarray.Dataset(seen, {"time": doubles(data["time"])})
-        if importlib.util.find_spec("arviz") is not None:
-            kind = getattr(importlib.import_module("arviz"), "InferenceData", None)
-            if kind is not None:
-                return kind(**groups)
-        return xarray.DataTree.from_dict(groups)
+        return inference_data(groups)
 
     def _summary(self) -> dict[str, Array]:
         rows = {name: self[name].ravel() for name in self.parameters}

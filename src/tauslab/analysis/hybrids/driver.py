@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.hybrids.board import Board, Inputs, followed_by, pools_of
 from tauslab.analysis.hybrids.clock import (
     Interval,
     edges_of,
@@ -19,61 +18,21 @@ from tauslab.analysis.hybrids.clock import (
     sample_count,
     split,
 )
+from tauslab.analysis.hybrids.formulas import columns_of
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.ledger import Pool
-from tauslab.analysis.hybrids.links import Drive, Formula, Quantity, matching
-from tauslab.analysis.hybrids.parts import Part, PartModel, Watch, rates_of, started
+from tauslab.analysis.hybrids.ledger import Account
+from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
 from tauslab.base.arrays import BoolArray, FloatArray
-from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
-from tauslab.model.expressions.array_math import evaluate_rows
-from tauslab.model.expressions.expression import Expression
 from tauslab.store.state import State
 
-Key = tuple[str, str]
+_ACCOUNTS = {"paid": "paid", "debt": "debt", "credit": "credited"}  # of `Ledger`, by kind
 
 
 def seed_of(seed: int, part: str) -> int:
     """The seed of a part, of that of the hybrid: other parts change nothing of it."""
     digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
     return int.from_bytes(digest[:8], "little")
-
-
-@dataclass
-class Course:
-    """Quantities of a part that other parts read, at the ends of its steps.
-
-    `ticks` are half ticks; `integrals` and `values` are f64 ``[cell, name]`` at each.
-    """
-
-    names: tuple[str, ...]
-    ticks: list[int] = field(default_factory=list)
-    integrals: list[FloatArray] = field(default_factory=list)
-    values: list[FloatArray] = field(default_factory=list)
-
-    def add(self, tick: int, integral: FloatArray, values: FloatArray) -> None:
-        """Add the end of a step."""
-        self.ticks.append(tick)
-        self.integrals.append(integral)
-        self.values.append(values)
-
-    def forget(self, tick: int) -> None:
-        """Leave out what is before the last entry at `tick` or before."""
-        first = max(0, bisect_right(self.ticks, tick) - 1)
-        for own in (self.ticks, self.integrals, self.values):
-            del own[:first]
-
-    def over(self, name: str, start: int, end: int, how: str, tick: float) -> FloatArray | None:
-        """Mean, or value at one end, from `start` to `end`; None where the end is not known."""
-        if not self.ticks or self.ticks[-1] < end:
-            return None
-        column = self.names.index(name)
-        first, last = bisect_right(self.ticks, start) - 1, bisect_left(self.ticks, end)
-        if how != "mean":
-            return self.values[first if how == "start" else last][:, column]
-        took = (self.ticks[last] - self.ticks[first]) * tick / 2
-        made: FloatArray = (self.integrals[last] - self.integrals[first])[:, column] / took
-        return made
 
 
 class HybridRun:
@@ -94,169 +53,63 @@ class HybridRun:
         self.intervals: dict[str, Interval] = hybrid.intervals(halvings)
         self.end = require_end(t_end, self.tick, self.intervals)
         self.groups = groups_of(self.intervals, edges_of(hybrid.acting()))
-        self.alive: BoolArray = np.ones(n, bool)
         self.not_finite: dict[str, None] = {}  # drives that were at times, and left what was
         self._reached = [0] * len(self.groups)
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
-        self._drives: dict[str, list[Drive]] = {name: [] for name in hybrid.parts}
-        for one in hybrid.drives:
-            self._drives[one.part].append(one)
-        self._watched = _followed(hybrid)
+        watches = _watches(hybrid)
         self.parts: dict[str, Part] = {}
         try:
             for name, made in hybrid.parts.items():
-                watch = _watch(hybrid, made, self._watched[name])
                 self.parts[name] = started(
-                    made, n, watch, seed=seed_of(seed, name), device=device, comm=comm
+                    made, n, watches[name], seed=seed_of(seed, name), device=device, comm=comm
                 )
+            self.board = Board(hybrid, watches, n, self.tick)
+            self._drives = {name: self._drives_of(name) for name in hybrid.parts}
             self._begin()
         except BaseException:
             self.close()
             raise
 
+    def _drives_of(self, name: str) -> list[tuple[str, Any, Inputs]]:
+        """Which values drives of a part read, their columns, and formulas, of each kind."""
+        own = [one for one in self.hybrid.drives if one.part == name]
+        kinds: dict[str, list[int]] = {}
+        for place, one in enumerate(own):
+            kinds.setdefault(one.over, []).append(place)
+        return [
+            (over, columns_of(places), Inputs(self.board, [own[i].formula for i in places]))
+            for over, places in kinds.items()
+        ]
+
     def _begin(self) -> None:
         """Take the state at t = 0."""
-        n, parts = self.n, self.hybrid.parts
-        self._given: dict[Key, FloatArray] = {}  # what parameters of parts were last given
-        self._computed: dict[Key, Expression] = {}  # formulas of parameters that follow those
-        for name, made in parts.items():
-            known: dict[str, Any] = {**made.parameters, **made.options.get("parameters", {})}
-            known |= rates_of(made, self.hybrid.rates.get(name, {}))
-            known |= {one.name: made.options["values"][one.name] for one in self._drives[name]
-                      if made.is_function}  # fmt: skip
-            for parameter, value in known.items():
-                self._given[name, parameter] = np.broadcast_to(np.asarray(value, float), (n,))
-            driven = {one.name for one in self._drives[name]}
-            self._computed |= {
-                (name, one): tree for one, tree in made.computed.items() if one not in driven
-            }
-        self._now: dict[Key, FloatArray] = {}
-        self._pools: dict[Key, Pool] = {}
-        self._scales: dict[Key, Formula] = {}
-        self._members: dict[str, list[str]] = {name: [] for name in parts}
-        self._join_pools()
-        self._read = {
-            name: tuple(dict.fromkeys([*self._members[name], *self._watched[name]]))
-            for name in parts
-        }
-        self._courses = {name: Course(self._watched[name]) for name in parts}
-        for name in parts:
-            self._look(name)
-        self._fill_pools()
-        for name, course in self._courses.items():
-            if course.names:
-                values = self._columns(name, course.names)
-                course.add(0, np.zeros_like(values), values)
+        board = self.board
+        for name, part in self.parts.items():
+            board.look(name, part.read(), part.alive)
+        board.open_pools()
+        board.begin_courses()
+        self._accounts = {name: self._accounts_of(name) for name in self.parts}
         self._open_series()
 
-    # ---------------------------------------------------------------- pools
-
-    def _join_pools(self) -> None:
-        """Find which quantities are one pool."""
-        self._one_pool: dict[Key, Key] = {}  # the first of its pool, by member
-
-        def first(key: Key) -> Key:
-            return self._one_pool.setdefault(key, key)
-
-        for share in self.hybrid.shares:
-            a, b = first(_key(share.first)), _key(share.second)
-            if _key(share.first) in self._scales or (share.volume and b in self._one_pool):
-                raise ConfigError(
-                    f"{share}: share with the species whose units the pool has, {'.'.join(a)}"
-                )
-            if share.volume is not None:
-                self._scales[b] = share.volume
-            old = first(b)
-            self._one_pool = {k: a if v == old else v for k, v in self._one_pool.items()}
+    def _accounts_of(self, name: str) -> list[tuple[int, Account]]:
+        """Bills and credits of a part, with their signs."""
+        columns = {one: i for i, one in enumerate(self.board.watches[name].reactions)}
+        entries: dict[int, list[tuple[int, int, float]]] = {}
         for bill in self.hybrid.bills:
-            for pool in bill.amounts:
-                if (unit := first(_key(pool))) != _key(pool) and _key(pool) in self._scales:
-                    raise ConfigError(
-                        f"{bill}: bill the species whose units the pool has, {'.'.join(unit)}"
-                    )
-        for part, name in self._one_pool:
-            self._members[part].append(name)
+            if bill.part != name:
+                continue
+            for pool, amounts in bill.amounts.items():
+                number = self.board.number((pool.part, pool.name))
+                entries.setdefault(bill.sign, []).extend(
+                    (columns[reaction], number, amount)
+                    for reaction, amount in zip(bill.reactions, amounts.tolist(), strict=True)
+                )
+        return [(sign, Account(own)) for sign, own in entries.items()]
 
-    def _fill_pools(self) -> None:
-        """Begin each pool with what its first member has."""
-        members: dict[Key, list[Key]] = {}
-        for key, pool in self._one_pool.items():
-            members.setdefault(pool, []).append(key)
-        for pool, own in members.items():
-            made = self.hybrid.parts
-            real = any(not made[part].whole(name) for part, name in own)
-            units = self._now[pool] * self._scale(pool)
-            self._pools[pool] = Pool(units, real=real)
-
-    def _scale(self, key: Key) -> FloatArray | float:
-        """Units of the pool for one unit of a member."""
-        formula = self._scales.get(key)
-        if formula is None:
-            return 1.0
-        found = formula.evaluate(self.n, self._value)
-        wrong = self.alive & ~(np.isfinite(found) & (found > 0))
-        if wrong.any():
-            raise ConfigError(
-                f"share with {'.'.join(key)}: volume= {formula.text} is {found[wrong][0]:g}; it "
-                "must be above 0"
-            )
-        return np.where(self.alive, found, 1.0)
-
-    def _seen(self, key: Key) -> FloatArray:
-        """The amount of a pool that a part reads."""
-        pool = self._pools[self._one_pool[key]]
-        whole = self.hybrid.parts[key[0]].whole(key[1])
-        found: FloatArray = pool.seen(whole=whole) / self._scale(key)
-        return found
-
-    # ---------------------------------------------------------------- values
-
-    def _look(self, name: str) -> None:
-        """Read what others use of a part; of a cell that has ended it stays as it was."""
-        names = self._read[name]
-        table = self.parts[name].values(names)
-        self.alive &= self.parts[name].alive
-        for column, quantity in enumerate(names):
-            before = self._now.get((name, quantity))
-            values = table[:, column]
-            self._now[name, quantity] = (
-                values if before is None else np.where(self.alive, values, before)
-            )
-
-    def _columns(self, name: str, names: tuple[str, ...]) -> FloatArray:
-        return np.stack([self._now[name, one] for one in names], axis=1)
-
-    def _value(self, quantity: Quantity) -> FloatArray:
-        """The value of the moment."""
-        return self._over(quantity, None, 0, 0)
-
-    def _over(self, quantity: Quantity, how: str | None, start: int, end: int) -> FloatArray:
-        """A value over an interval, where it is known and asked for; else that of the moment."""
-        part, name, inside = quantity.part, quantity.name, quantity.inside
-        made = self.hybrid.parts[part]
-        if inside is not None and name == "volume":
-            return np.full(self.n, made.volume(inside))
-        if inside is not None:
-            parts = [Quantity(part, one) for one in matching(inside, made.quantities)]
-            total = np.zeros(self.n)
-            for one in parts:
-                total = total + self._over(one, how, start, end)
-            return total
-        if (part, name) in self._given and name not in made.quantities:
-            return self._parameter(part, name)
-        if how is not None:
-            known = self._courses[part].over(name, start, end, how, self.tick)
-            if known is not None:
-                return known
-        key = part, name
-        return self._seen(key) if key in self._one_pool and self._pools else self._now[key]
-
-    def _parameter(self, part: str, name: str) -> FloatArray:
-        """A parameter ``[cell]``, as it was given or follows from others."""
-        tree = self._computed.get((part, name))
-        if tree is None:
-            return self._given[part, name]
-        return evaluate_rows(tree, self.n, lambda one: self._parameter(part, one))
+    @property
+    def alive(self) -> BoolArray:
+        """Cells that have not ended."""
+        return self.board.alive
 
     # ---------------------------------------------------------------- steps
 
@@ -288,106 +141,73 @@ class HybridRun:
     def _forget(self) -> None:
         """Leave out courses that nobody asks for any more."""
         least = min(self._reached)
-        for course in self._courses.values():
+        for course in self.board.courses.values():
             course.forget(least)
 
     def _step(self, name: str, start: int, end: int) -> None:
-        part = self.parts[name]
-        self._hand_over(name, start, end)
-        course = self._courses[name]
-        before = self._columns(name, course.names) if course.names else None
-        held = {one: self._now[name, one] for one in self._members[name]}
+        part, board = self.parts[name], self.board
+        part.put(board.shared_anew(name), self._driven_anew(name, start, end))
+        before = board.now[name]
         part.advance(end * self.tick / 2)
-        self._look(name)
-        for one, old in held.items():
-            key = name, one
-            change = (self._now[key] - old) * self._scale(key)
-            self._pools[self._one_pool[key]].add(change, self.alive)
-        if before is not None:
-            self._follow(name, course, before, end, end - start)
-        self._settle(name)
+        reading = part.read()
+        board.look(name, reading, part.alive)
+        board.book(name, before)
+        board.follow(name, before, reading, end, end - start)
+        self._settle(name, reading)
         last = self.groups[self._home[name]]
         if end % self.intervals[name].step == 0 and end % last.step:
             self._sample(name, end)
 
-    def _follow(self, name: str, course: Course, before: FloatArray, end: int, length: int) -> None:
-        """Keep what others follow: integrals that a part has, or the mean of both ends."""
-        values = self._columns(name, course.names)
-        known = self.parts[name].integrals(course.names)
-        if known is None:
-            known = course.integrals[-1] + (before + values) * (length * self.tick / 4)
-        course.add(end, np.where(self.alive[:, None], known, course.integrals[-1]), values)
+    def _driven_anew(self, name: str, start: int, end: int) -> FloatArray | None:
+        """What a part follows ``[cell, Watch.driven]``; None if it has that."""
+        drives = self._drives[name]
+        if not drives:
+            return None
+        held, board = self.board.held[name], self.board
+        values = np.empty_like(held)
+        for over, columns, inputs in drives:
+            values[:, columns] = inputs.values(self._reader(name, over), start, end)
+        finite = np.isfinite(values)
+        if not finite.all():
+            own = [one for one in self.hybrid.drives if one.part == name]
+            for place in np.flatnonzero((board.alive[:, None] & ~finite).any(axis=0)).tolist():
+                self.not_finite[str(own[place])] = None
+            values = np.where(finite, values, held)
+        if (values == held).all():
+            return None
+        board.held[name] = values
+        return values
 
-    def _hand_over(self, name: str, start: int, end: int) -> None:
-        """Give a part what it shares and what it follows, where that has changed."""
-        given: dict[str, FloatArray] = {}
-        for one in self._members[name]:
-            seen = self._seen((name, one))
-            if (seen != self._now[name, one]).any():
-                given[one] = self._now[name, one] = seen
-        for drive in self._drives[name]:
-            key = name, drive.name
-            values = drive.formula.evaluate(self.n, self._reader(name, drive.over, start, end))
-            finite = np.isfinite(values)
-            if (self.alive & ~finite).any():
-                self.not_finite[str(drive)] = None
-            values = np.where(finite, values, self._held(key))
-            if (values != self._held(key)).any():
-                given[drive.name] = values
-                self._hold(key, values)
-        self.parts[name].put(given)
-
-    def _held(self, key: Key) -> FloatArray:
-        return self._given[key] if key in self._given else self._now[key]
-
-    def _hold(self, key: Key, values: FloatArray) -> None:
-        (self._given if key in self._given else self._now)[key] = values
-
-    def _reader(
-        self, name: str, over: str, start: int, end: int
-    ) -> Callable[[Quantity], FloatArray]:
+    def _reader(self, name: str, over: str) -> Callable[[str], str | None]:
         """Values that a part reads from others: means, or current values within a Strang group."""
 
-        def read(quantity: Quantity) -> FloatArray:
-            together = self._home[quantity.part] == self._home[name]
-            moment = together and self.splitting == "strang"
-            return self._over(quantity, None if moment else over, start, end)
+        def read(part: str) -> str | None:
+            together = self._home[part] == self._home[name]
+            return None if together and self.splitting == "strang" else over
 
         return read
 
-    def _settle(self, name: str) -> None:
+    def _settle(self, name: str, reading: Reading) -> None:
         """Book what reactions of a part cost and give, and let all pools pay what they can."""
-        bills = [one for one in self.hybrid.bills if one.part == name]
-        if bills:
-            fired = self.parts[name].fired()
-            columns = _counted(self.hybrid, name)
-            for bill in bills:
-                for pool, amounts in bill.amounts.items():
-                    units = np.zeros(self.n)
-                    for reaction, amount in zip(bill.reactions, amounts.tolist(), strict=True):
-                        units = units + fired[:, columns.index(reaction)] * amount
-                    own = self._pools[self._one_pool[_key(pool)]]
-                    (own.bill if bill.sign > 0 else own.credit)(units)
-        for key in dict.fromkeys(self._accounts.values()):
-            self._pools[key].settle()
+        ledger = self.board.ledger
+        for sign, account in self._accounts[name]:
+            units = account.units(reading.fired)
+            (ledger.billed if sign > 0 else ledger.credited)[:, account.pools] += units
+            if sign < 0:
+                ledger.add(units, account.pools)
+        ledger.settle()
 
     # ---------------------------------------------------------------- series
 
     def _open_series(self) -> None:
         """Make room for samples, and take those at the start."""
         hybrid = self.hybrid
-        self._accounts: dict[Key, Key] = {}  # pool of each quantity that is billed or credited
-        kinds: dict[Key, list[str]] = {}
+        kinds: dict[str, dict[str, None]] = {name: {} for name in hybrid.parts}
         for bill in hybrid.bills:
-            for pool in map(_key, bill.amounts):
-                self._accounts[pool] = self._one_pool[pool]
+            for pool in bill.amounts:
                 more = ["paid", "debt"] if bill.sign > 0 else ["credit"]
-                names = [f"{pool[1]}.{one}" for one in more]
-                kinds[pool] = list(dict.fromkeys([*kinds.get(pool, ()), *names]))
-        self.recorded = {
-            part: (*own, *(one for key, more in kinds.items() if key[0] == part for one in more))
-            for part, own in hybrid.record.items()
-        }
+                kinds[pool.part] |= dict.fromkeys(f"{pool.name}.{one}" for one in more)
+        self.recorded = {part: (*own, *kinds[part]) for part, own in hybrid.record.items()}
         counts = {n: sample_count(self.end, one) for n, one in self.intervals.items()}
         size = sum(8 * self.n * counts[n] * len(names) for n, names in self.recorded.items())
         require_memory(size, f"the series of hybrid {hybrid.name}: give sample= or record=")
@@ -411,17 +231,20 @@ class HybridRun:
 
     def table(self, name: str) -> FloatArray:
         """The recorded quantities of a part now, ``[cell, name]``. Collective."""
-        own = self.hybrid.record[name]
+        own, board = self.hybrid.record[name], self.board
         table = np.empty((self.n, len(self.recorded[name])))
         table[:, : len(own)] = self.parts[name].values(own)
-        for column, quantity in enumerate(own):
-            if (name, quantity) in self._one_pool:
-                table[:, column] = self._seen((name, quantity))
+        shared = board.watches[name].shared
+        if shared:
+            seen = board.seen(name)
+            for member, quantity in enumerate(shared):
+                if quantity in own:
+                    table[:, own.index(quantity)] = seen[:, member]
         for column, account in enumerate(self.recorded[name][len(own) :], len(own)):
             quantity, _, kind = account.rpartition(".")
-            pool = self._pools[self._one_pool[name, quantity]]
-            table[:, column] = {"paid": pool.paid, "debt": pool.debt, "credit": pool.credited}[kind]
-        table[~self.alive] = np.nan
+            number = board.number((name, quantity))
+            table[:, column] = getattr(board.ledger, _ACCOUNTS[kind])[:, number]
+        table[~board.alive] = np.nan
         return table
 
     def times(self, name: str) -> FloatArray:
@@ -434,49 +257,30 @@ class HybridRun:
 
     def stored(self) -> dict[str, Any]:
         """All that the run goes on from, as arrays by name. Collective."""
+        board = self.board
         found: dict[str, Any] = {
-            "alive": self.alive.astype(np.uint8), "reached": np.array(self._reached),
+            "alive": board.alive.astype(np.uint8), "reached": np.array(self._reached),
         }  # fmt: skip
         for name, part in self.parts.items():
-            own = {
-                **{f"part/{k}": v for k, v in part.stored().items()},
-                **{f"now/{k}": self._now[name, k] for k in self._read[name]},
-                "series": self.series[name][:, : self.sampled[name]],
-                **{f"given/{one.name}": self._held((name, one.name)) for one in self._drives[name]},
-            }
-            course = self._courses[name]
-            if course.names:
-                own |= {"ticks": np.array(course.ticks, np.int64)}
-                own |= {"integrals": np.array(course.integrals), "values": np.array(course.values)}
+            own = {f"part/{k}": v for k, v in part.stored().items()} | board.stored(name)
+            own["series"] = self.series[name][:, : self.sampled[name]]
             found |= {f"parts/{name}/{key}": value for key, value in own.items()}
-        for (part_name, name), pool in self._pools.items():
-            found |= {f"pools/{part_name}/{name}/{k}": v for k, v in pool.stored().items()}
-        return found
+        return found | {f"pools/{key}": value for key, value in board.ledger.stored().items()}
 
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
-        n = self.n
-        self.alive = state.take("alive", np.uint8, n).astype(bool)
+        n, board = self.n, self.board
+        board.alive = state.take("alive", np.uint8, n).astype(bool)
         self._reached = state.take("reached", np.int64, len(self.groups)).tolist()
         for name, part in self.parts.items():
             own = state.below(f"parts/{name}")
             part.take_up(own.below("part"))
-            for one in self._read[name]:
-                self._now[name, one] = own.take(f"now/{one}", np.float64, n)
-            for drive in self._drives[name]:
-                self._hold((name, drive.name), own.take(f"given/{drive.name}", np.float64, n))
+            board.take_up(name, own)
             names = len(self.recorded[name])
             series = own.take("series", np.float64, n, None, names, nan=True)
             self.sampled[name] = series.shape[1]
             self.series[name][:, : series.shape[1]] = series
-            course = self._courses[name]
-            if course.names:
-                course.ticks = own.take("ticks", np.int64, None).tolist()
-                shape = (len(course.ticks), n, len(course.names))
-                course.integrals = list(own.take("integrals", np.float64, *shape))
-                course.values = list(own.take("values", np.float64, *shape))
-        for (part_name, name), pool in self._pools.items():
-            pool.take_up(state.below(f"pools/{part_name}/{name}"))
+        board.ledger.take_up(state.below("pools"))
 
     def close(self) -> None:
         """Give the device back."""
@@ -484,30 +288,18 @@ class HybridRun:
             part.close()
 
 
-def _key(quantity: Quantity) -> Key:
-    return quantity.part, quantity.name
-
-
-def _followed(hybrid: Hybrid) -> Mapping[str, tuple[str, ...]]:
-    """Quantities of each part that formulas of others read."""
-    found: dict[str, dict[str, None]] = {name: {} for name in hybrid.parts}
-    formulas = [one.formula for one in hybrid.drives]
-    formulas += [one.volume for one in hybrid.shares if one.volume is not None]
-    for formula in formulas:
-        for one in formula.quantities.values():
-            made = hybrid.parts[one.part]
-            names = [one.name] if one.inside is None else matching(one.inside, made.quantities)
-            found[one.part].update(dict.fromkeys(n for n in names if n in made.quantities))
-    return {name: tuple(own) for name, own in found.items()}
-
-
-def _counted(hybrid: Hybrid, name: str) -> tuple[str, ...]:
-    """Reactions of a part that are billed."""
-    own = (reaction for one in hybrid.bills if one.part == name for reaction in one.reactions)
-    return tuple(dict.fromkeys(own))
-
-
-def _watch(hybrid: Hybrid, made: PartModel, followed: tuple[str, ...]) -> Watch:
-    """The quantities that links need from a part."""
-    driven = tuple(one.name for one in hybrid.drives if one.part == made.name)
-    return Watch(followed, _counted(hybrid, made.name), hybrid.rates.get(made.name, {}), driven)
+def _watches(hybrid: Hybrid) -> dict[str, Watch]:
+    """The quantities that links need from each part."""
+    pools, _ = pools_of(hybrid)
+    return {
+        name: Watch(
+            shared=tuple(one for part, one in pools if part == name),
+            followed=followed_by(hybrid, name),
+            driven=tuple(one.name for one in hybrid.drives if one.part == name),
+            reactions=tuple(
+                dict.fromkeys(r for one in hybrid.bills if one.part == name for r in one.reactions)
+            ),
+            rates=hybrid.rates.get(name, {}),
+        )
+        for name in hybrid.parts
+    }

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.store.state import State
 
 _SLACK = 1e-9  # units: a rest so close below a whole one counts as one
+_STORED = ("rest", "billed", "paid", "credited")
 
 
-class Pool:
-    """Units that several parts change: whole ones, and a rest below one, for each cell.
+class Ledger:
+    """Pools of units that several parts change: whole ones, and a rest below one, for each cell.
 
     Parts with counts see the whole units; parts with amounts see all of it. What a part changed is
     added. Whole units are int64 and the rest is a double, so that no total depends on rounding.
@@ -21,73 +22,90 @@ class Pool:
     Parameters
     ----------
     start
-        Units ``[cell]``.
+        Units ``[cell, pool]``.
     real
-        Whether a part with amounts holds some of it.
+        Whether a part with amounts holds some of a pool, ``[pool]``.
+    billed
+        Pools that bills take from.
+
+    Attributes
+    ----------
+    whole, rest, billed, paid, credited
+        int64, and f64, ``[cell, pool]``.
     """
 
-    def __init__(self, start: FloatArray, *, real: bool) -> None:
-        n = len(start)
-        self.real = real
-        self.whole, self.rest = np.zeros(n, np.int64), np.zeros(n)
-        self.billed, self.paid, self.credited = np.zeros(n), np.zeros(n), np.zeros(n)
-        self.add(start)
-
-    @property
-    def total(self) -> FloatArray:
-        """All units ``[cell]``."""
-        found: FloatArray = self.whole + self.rest
-        return found
+    def __init__(self, start: FloatArray, real: BoolArray, billed: IntArray) -> None:
+        self.real, self._billed = real, billed
+        self.whole = np.zeros(start.shape, np.int64)
+        self.rest, self.billed, self.paid, self.credited = np.zeros((4, *start.shape))
+        self.add(start, np.arange(start.shape[1]))
 
     @property
     def debt(self) -> FloatArray:
-        """Units ``[cell]`` that were billed and are not paid."""
+        """Units ``[cell, pool]`` that were billed and are not paid."""
         found: FloatArray = self.billed - self.paid
         return found
 
-    def seen(self, *, whole: bool) -> FloatArray:
-        """Units ``[cell]`` that a part finds, 0 or more: whole ones, or all."""
-        units = self.whole.astype(np.float64) if whole else self.total
-        return np.maximum(units, 0.0)
+    def seen(self, pools: IntArray, whole: BoolArray) -> FloatArray:
+        """Units ``[cell, one of pools]``, 0 or more: whole ones, or all where not `whole`."""
+        units = self.whole[:, pools] + np.where(whole, 0.0, self.rest[:, pools])
+        found: FloatArray = np.maximum(units, 0.0)
+        return found
 
-    def add(self, change: FloatArray, where: BoolArray | None = None) -> None:
-        """Add units ``[cell]``, in some cells alone."""
+    def add(self, change: FloatArray, pools: IntArray) -> None:
+        """Add units ``[cell, one of pools]``, of which each occurs once; none where not finite."""
         change = np.where(np.isfinite(change), change, 0.0)
-        if where is not None:
-            change = np.where(where, change, 0.0)
         units = np.floor(change)
-        rest = self.rest + (change - units)
+        rest = self.rest[:, pools] + (change - units)
         carry = np.floor(rest + _SLACK)
-        self.whole += (units + carry).astype(np.int64)
-        self.rest = rest - carry
-
-    def bill(self, units: FloatArray) -> None:
-        """Owe units ``[cell]``."""
-        self.billed += units
-
-    def credit(self, units: FloatArray) -> None:
-        """Get units ``[cell]``."""
-        self.credited += units
-        self.add(units)
+        self.whole[:, pools] += (units + carry).astype(np.int64)
+        self.rest[:, pools] = rest - carry
 
     def settle(self) -> None:
-        """Pay what is owed, as far as the pool goes: in whole units, if it is short or counts."""
-        owed = self.debt
+        """Pay what is owed, as far as pools go: in whole units, if one is short or counts."""
+        pools = self._billed
+        owed = self.billed[:, pools] - self.paid[:, pools]
         if not owed.any():
             return
-        pays = np.minimum(owed, self.seen(whole=not self.real))
-        short = (pays < owed) | (not self.real)
-        pays = np.where(short, np.floor(pays), pays)
-        self.paid += pays
-        self.add(-pays)
+        counts = ~self.real[pools]
+        pays = np.minimum(owed, self.seen(pools, counts))
+        pays = np.where((pays < owed) | counts, np.floor(pays), pays)
+        self.paid[:, pools] += pays
+        self.add(-pays, pools)
 
     def stored(self) -> dict[str, Any]:
         """All that it goes on from."""
-        return {name: value for name, value in vars(self).items() if name != "real"}
+        return {name: getattr(self, name) for name in ("whole", *_STORED)}
 
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
-        n = len(self.whole)
-        self.whole = state.take("whole", np.int64, n)
-        for name in ("rest", "billed", "paid", "credited"):
-            setattr(self, name, state.take(name, np.float64, n))
+        shape = self.whole.shape
+        self.whole = state.take("whole", np.int64, *shape)
+        for name in _STORED:
+            setattr(self, name, state.take(name, np.float64, *shape))
+
+
+class Account:
+    """Units that firings of a part take from pools, or give them.
+
+    Parameters
+    ----------
+    entries
+        Column of the reaction, pool, and units per firing of each.
+    """
+
+    def __init__(self, entries: list[tuple[int, int, float]]) -> None:
+        entries = sorted(entries, key=lambda one: one[1])
+        reactions, pools, amounts = map(np.array, zip(*entries, strict=True))
+        self._reactions: Array = reactions
+        self._amounts: Array = amounts
+        self.pools, starts = np.unique(pools, return_index=True)
+        self._parts = np.append(starts, len(pools)).tolist()
+
+    def units(self, fired: FloatArray) -> FloatArray:
+        """Units ``[cell, one of pools]`` for firings ``[cell, reaction]``, added in one order."""
+        each = np.take(fired, self._reactions, axis=1) * self._amounts
+        found = np.empty((len(fired), len(self.pools)))
+        for place, (start, end) in enumerate(zip(self._parts, self._parts[1:], strict=False)):
+            found[:, place] = np.add.accumulate(each[:, start:end], axis=1)[:, -1]
+        return found

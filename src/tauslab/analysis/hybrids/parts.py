@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -177,11 +177,59 @@ class PartModel:
         return int(among.sum()) * model.site_volume * 1e3
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Needs of links.
+
+    Parameters
+    ----------
+    shared, followed
+        Quantities that belong to pools, and those that other parts read.
+    driven
+        Parameters, or quantities of a function, that follow formulas.
+    reactions
+        Reactions whose firings are counted.
+    rates
+        Parameter by reaction whose rate constant follows a formula.
+    """
+
+    shared: tuple[str, ...] = ()
+    followed: tuple[str, ...] = ()
+    driven: tuple[str, ...] = ()
+    reactions: tuple[str, ...] = ()
+    rates: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Quantities that are read after each step."""
+        return (*self.shared, *self.followed)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A part after a step.
+
+    Attributes
+    ----------
+    values
+        f64 ``[cell, quantity]`` of `Watch.read`; NaN of cells that have ended.
+    integrals
+        f64 ``[cell, quantity]`` over time since the start, of `Watch.followed`; None where only
+        ends are known.
+    fired
+        f64 ``[cell, reaction]`` since the last reading, of `Watch.reactions`.
+    """
+
+    values: FloatArray
+    integrals: FloatArray | None
+    fired: FloatArray
+
+
 class Part(ABC):
     """States of a part for n cells, all of which are at its own time."""
 
-    def __init__(self, made: PartModel, n: int) -> None:
-        self.made, self.n = made, n
+    def __init__(self, made: PartModel, n: int, watch: Watch) -> None:
+        self.made, self.n, self.watch = made, n, watch
 
     @property
     @abstractmethod
@@ -189,12 +237,16 @@ class Part(ABC):
         """Which cells have not ended, bool ``[cell]``."""
 
     @abstractmethod
-    def values(self, names: Sequence[str]) -> FloatArray:
+    def values(self, names: tuple[str, ...]) -> FloatArray:
         """Values f64 ``[cell, name]``; NaN of cells that have ended. Collective."""
 
     @abstractmethod
-    def put(self, values: Mapping[str, FloatArray]) -> None:
-        """Give quantities and parameters values ``[cell]``."""
+    def read(self) -> Reading:
+        """Look at what links need. Collective."""
+
+    @abstractmethod
+    def put(self, shared: FloatArray | None, driven: FloatArray | None) -> None:
+        """Give `Watch.shared` and `Watch.driven` values ``[cell, name]``; None: as they are."""
 
     @abstractmethod
     def advance(self, t: float) -> None:
@@ -208,15 +260,6 @@ class Part(ABC):
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
 
-    def fired(self) -> FloatArray:
-        """Events ``[cell, counted reaction]`` since the last call."""
-        return np.zeros((self.n, 0))
-
-    def integrals(self, names: Sequence[str]) -> FloatArray | None:
-        """Integrals over time ``[cell, name]`` since the start; None where only ends are known."""
-        del names
-        return None
-
     def close(self) -> None:  # noqa: B027 - a function holds nothing
         """Give the device back."""
 
@@ -224,8 +267,8 @@ class Part(ABC):
 class FunctionPart(Part):
     """A function of the user: quantities, to which its changes are added."""
 
-    def __init__(self, made: PartModel, n: int) -> None:
-        super().__init__(made, n)
+    def __init__(self, made: PartModel, n: int, watch: Watch) -> None:
+        super().__init__(made, n, watch)
         self._t = 0.0
         given = made.options.get("values", {})
         self._values = {name: _each(value, n) for name, value in given.items()}
@@ -236,16 +279,22 @@ class FunctionPart(Part):
         finite = [np.isfinite(one) for one in self._values.values()]
         return np.asarray(np.logical_and.reduce(finite, axis=0), bool)
 
-    def values(self, names: Sequence[str]) -> FloatArray:
+    def values(self, names: tuple[str, ...]) -> FloatArray:
         """As of `Part`."""
-        if not names:
-            return np.zeros((self.n, 0))
-        return np.stack([self._values[name] for name in names], axis=1)
+        found = np.empty((self.n, len(names)))
+        for place, name in enumerate(names):
+            found[:, place] = self._values[name]
+        return found
 
-    def put(self, values: Mapping[str, FloatArray]) -> None:
+    def read(self) -> Reading:
         """As of `Part`."""
-        for name, value in values.items():
-            self._values[name] = np.asarray(value, np.float64).copy()
+        return Reading(self.values(self.watch.read), None, np.zeros((self.n, 0)))
+
+    def put(self, shared: FloatArray | None, driven: FloatArray | None) -> None:
+        """As of `Part`."""
+        for names, table in ((self.watch.shared, shared), (self.watch.driven, driven)):
+            if table is not None:
+                self._values |= dict(zip(names, table.T.copy(), strict=True))
 
     def advance(self, t: float) -> None:
         """Add the changes of the function from its time to `t`.
@@ -284,16 +333,6 @@ class FunctionPart(Part):
         self._values = {k: own.take(k, np.float64, self.n, nan=True) for k in self._values}
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Needs of links: names to integrate, reactions to count, rates to set."""
-
-    integrals: tuple[str, ...] = ()
-    reactions: tuple[str, ...] = ()
-    rates: Mapping[str, str] = field(default_factory=dict)  # parameter by reaction
-    driven: tuple[str, ...] = ()  # names of parameters that follow formulas
-
-
 class EnsemblePart(Part):
     """Particles of a network, moved by ``ssa``, ``tau`` or ``ode``, or lattices.
 
@@ -304,18 +343,16 @@ class EnsemblePart(Part):
     def __init__(
         self, made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, comm: Any
     ) -> None:
-        super().__init__(made, n)
+        super().__init__(made, n, watch)
         model = made.model
         assert isinstance(model, Network | Lattice)
-        self._integrals = watch.integrals if made.real else ()
-        self._reactions = watch.reactions
+        options = dict(made.options)
         if isinstance(model, Network):
-            model = self._watched(model, watch)
+            model = _watched(model, watch, real=made.real)
+            if watch.reactions and not made.real:
+                options["count_reactions"] = watch.reactions
         else:
             model = _with_rates(model, watch.rates)
-        options = dict(made.options)
-        if isinstance(model, Network) and watch.reactions and not made.real:
-            options["count_reactions"] = watch.reactions
         parameters = dict(options.pop("parameters", None) or {})
         known = {**made.parameters, **rates_of(made, watch.rates)}
         for name in watch.driven:  # a column from the start, so that one kernel serves all
@@ -323,66 +360,53 @@ class EnsemblePart(Part):
         self.particles = Ensemble(
             model, n, seed=seed, device=device, parameters=parameters, comm=comm, **options
         )
-        self._counted = np.zeros((n, len(self._reactions)))
-
-    def _watched(self, network: Network, watch: Watch) -> Network:
-        """A copy of the network with what links need beside it."""
-        own = replace(
-            network, species=dict(network.species), parameters=dict(network.parameters),
-            reactions=list(network.reactions), rates=dict(network.rates),
-            features=list(network.features),
-        )  # fmt: skip
-        for reaction, parameter in watch.rates.items():
-            place = [one.name for one in own.reactions].index(reaction)
-            own.parameters[parameter] = Number(0.0)  # a column stands in its place
-            own.reactions[place] = _with_rate(own, own.reactions[place], parameter)
-        counters = {name: f"fired__{name}" for name in watch.reactions if self.made.real}
-        for name in counters.values():
-            own.add_species(name)
-        own.reactions = [
-            replace(one, products={**one.products, counters[one.name]: 1})
-            if one.name in counters
-            else one
-            for one in own.reactions
-        ]
-        for name in self._integrals:
-            own.add_species(f"integral__{name}")
-            own.add_rate(f"integral__{name}", name)
-        return own
+        self._real, self._nothing = made.real, np.zeros((n, 0))
+        self._counted = np.zeros((n, len(watch.reactions)))
+        self._reads = watch.read
+        if made.real:
+            self._reads += tuple(f"integral__{name}" for name in watch.followed)
+            self._reads += tuple(f"fired__{name}" for name in watch.reactions)
+        columns = {name: i for i, name in enumerate(self.particles.reaction_names)}
+        fired = [] if made.real else [columns[one] for one in watch.reactions]
+        self._columns = np.array(fired, np.int64)
 
     @property
     def alive(self) -> BoolArray:
         """As of `Part`."""
         return self.particles.alive
 
-    def values(self, names: Sequence[str]) -> FloatArray:
+    def values(self, names: tuple[str, ...]) -> FloatArray:
         """As of `Part`."""
-        return self.particles.values(list(names)) if names else np.zeros((self.n, 0))
+        return self.particles.values(names) if names else self._nothing
 
-    def put(self, values: Mapping[str, FloatArray]) -> None:
+    def put(self, shared: FloatArray | None, driven: FloatArray | None) -> None:
         """As of `Part`."""
-        if values:
-            self.particles.set(values)
+        names = () if shared is None else self.watch.shared
+        parameters = () if driven is None else self.watch.driven
+        if names or parameters:
+            self.particles.put(
+                names, self._nothing if shared is None else shared,
+                parameters, self._nothing if driven is None else driven,
+            )  # fmt: skip
 
     def advance(self, t: float) -> None:
         """As of `Part`."""
         self.particles.advance(t)
 
-    def fired(self) -> FloatArray:
+    def read(self) -> Reading:
         """As of `Part`."""
-        if not self.made.real:
-            names = self.particles.reaction_names
-            found = self.particles.fired()[:, [names.index(one) for one in self._reactions]]
-            return np.maximum(found, 0).astype(np.float64)
-        now = np.nan_to_num(self.values([f"fired__{name}" for name in self._reactions]))
+        table = self.values(self._reads)
+        first, followed = len(self.watch.read), len(self.watch.followed)
+        if not self._real:
+            fired = self._nothing
+            if self.watch.reactions:
+                fired = np.maximum(np.take(self.particles.fired(), self._columns, axis=1), 0.0)
+            return Reading(table, None, fired)
+        now = np.nan_to_num(table[:, first + followed :])
         before, self._counted = self._counted, now
-        return np.maximum(now - before, 0.0)
-
-    def integrals(self, names: Sequence[str]) -> FloatArray | None:
-        """As of `Part`."""
-        if not set(names) <= set(self._integrals):
-            return None
-        return self.values([f"integral__{name}" for name in names])
+        return Reading(
+            table[:, :first], table[:, first : first + followed], np.maximum(now - before, 0.0)
+        )
 
     def stored(self) -> dict[str, Any]:
         """As of `Part`."""
@@ -408,11 +432,38 @@ class EnsemblePart(Part):
             settings=now.settings, max_steps=now.max_steps, counted=now.counted,
         )  # fmt: skip
         self.particles.go_on(state.path, kept)
-        self._counted = state.take("counted", np.float64, self.n, len(self._reactions))
+        self._counted = state.take("counted", np.float64, self.n, len(self.watch.reactions))
 
     def close(self) -> None:
         """As of `Part`."""
         self.particles.close()
+
+
+def _watched(network: Network, watch: Watch, *, real: bool) -> Network:
+    """A copy of a network with what links need beside it."""
+    own = replace(
+        network, species=dict(network.species), parameters=dict(network.parameters),
+        reactions=list(network.reactions), rates=dict(network.rates),
+        features=list(network.features),
+    )  # fmt: skip
+    own.parameters |= dict.fromkeys(watch.rates.values(), Number(0.0))  # columns stand there
+    own.reactions = [
+        _with_rate(own, one, watch.rates[one.name]) if one.name in watch.rates else one
+        for one in own.reactions
+    ]
+    counters = {name: f"fired__{name}" for name in watch.reactions if real}
+    for name in counters.values():
+        own.add_species(name)
+    own.reactions = [
+        replace(one, products={**one.products, counters[one.name]: 1})
+        if one.name in counters
+        else one
+        for one in own.reactions
+    ]
+    for name in watch.followed if real else ():
+        own.add_species(f"integral__{name}")
+        own.add_rate(f"integral__{name}", name)
+    return own
 
 
 def parameter_of_rate(reaction: str) -> str:
@@ -482,7 +533,7 @@ def _with_rates(lattice: Lattice, rates: Mapping[str, str]) -> Lattice:
 def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, comm: Any) -> Part:
     """A part at its start."""
     if made.is_function:
-        return FunctionPart(made, n)
+        return FunctionPart(made, n, watch)
     return EnsemblePart(made, n, watch, seed=seed, device=device, comm=comm)
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Self
 
@@ -168,7 +169,10 @@ class Ensemble:
         self._initial = initial_distributions(initial, model)
         self._counted = self._counted_reactions(given=count_reactions)
         self.time, self.round, self._resampled = 0.0, 0, 0
-        self._rows: dict[str, Any] = {}
+        self._given_rows: dict[str, Any] = {}
+        self._late: dict[tuple[str, ...], FloatArray] = {}  # newer values of some, by `put`
+        self._are_states: dict[tuple[tuple[str, ...], bool], BoolArray] = {}  # of names of `put`
+        self._columns: dict[tuple[str, ...], Any] = {}  # of names, for these names of quantities
         self._origin = Origin(repeats=seed is not None)
         self._logs = np.zeros(0)
         self.status: Array = np.zeros(0, np.uint8)
@@ -364,15 +368,21 @@ class Ensemble:
 
     def _own_table(self, names: Sequence[str]) -> FloatArray:
         """Values ``[particle of this rank, name]`` of species and observables."""
-        places = {name: place for place, name in enumerate((*self.species, *self._observables))}
-        for name in names:
-            self._require_quantity(name, places)
-        columns = [places[name] for name in names]
+        known = self._motion.species, self._observables
+        key = tuple(names)
+        kept, columns = self._columns.get(key, (None, None))
+        if kept != known or columns is None:
+            places = {name: place for place, name in enumerate(chain(*known))}
+            for name in names:
+                self._require_quantity(name, places)
+            columns = np.array([places[name] for name in names], np.int64)
+            self._columns[key] = known, columns
         table = self._motion.own_counts()
-        if max(columns, default=0) >= len(self.species):
+        if columns.max(initial=0) >= len(known[0]):
             table = np.hstack([table, self._motion.observe_own(self.time)])
-        found = table[:, columns].astype(np.float64)
-        found[~self.alive[self.own]] = np.nan
+        found: FloatArray = np.take(table, columns, axis=1).astype(np.float64)
+        if not self.none_ended:
+            found[~self.alive[self.own]] = np.nan
         return found
 
     def _require_quantity(self, name: str, known: Collection[str]) -> None:
@@ -608,6 +618,42 @@ class Ensemble:
         self._rows = changed
         if self._motion.looks and values:
             self._move(self.time)  # events that the new values set off
+
+    def put(
+        self, names: tuple[str, ...], states: FloatArray,
+        parameters: tuple[str, ...], values: FloatArray,
+    ) -> None:  # fmt: skip
+        """`set` of known states and parameters, each ``[particle, name]``, again and again."""
+        motion, key = self._motion, (names, self._motion.looks)
+        if key not in self._are_states:
+            self._are_states[key] = np.array([motion.holds(name) for name in names], bool)
+        held = self._are_states[key]
+        if not held.all():  # such as what follows from conserved totals
+            parameters += tuple(compress(names, ~held))
+            values = np.hstack([values, states[:, ~held]])
+            names, states = tuple(compress(names, held)), states[:, held]
+        if parameters and not motion.change(parameters, values):
+            columns = np.hstack([states, values]).T
+            self.set(dict(zip((*names, *parameters), columns, strict=True)))
+            return
+        if parameters:
+            self._late.pop(parameters, None)
+            self._late[parameters] = values
+        motion.put_table(names, states, self.time)
+        if motion.looks:
+            self._move(self.time)
+
+    @property
+    def _rows(self) -> dict[str, Any]:
+        """Values that were given, by name."""
+        for names, values in self._late.items():
+            self._given_rows = {**self._given_rows, **dict(zip(names, values.T, strict=True))}
+        self._late = {}
+        return self._given_rows
+
+    @_rows.setter
+    def _rows(self, rows: dict[str, Any]) -> None:
+        self._given_rows, self._late = rows, {}
 
     @checks_keywords
     def reset(

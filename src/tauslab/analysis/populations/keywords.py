@@ -26,8 +26,14 @@ _MOST_CELLS = MOST_TRAJECTORIES // 4
 class PopulationKeywords:
     """Keywords of `tauslab.population`."""
 
-    times: npt.ArrayLike
+    times: npt.ArrayLike | None = None
     _: KW_ONLY
+    t_end: float | None = option(
+        None, doc="Last time, instead of `times`; by default the model's end time.",
+    )  # fmt: skip
+    points: int | None = option(
+        None, doc="Number of times from 0 to `t_end`, both included (101).",
+    )  # fmt: skip
     division: str = option(
         "", "the event that divides a cell", flag="--division", group="model", metavar="EVENT",
         doc="Needed: name of the event that divides a cell, after it has set what it sets.",

@@ -129,15 +129,21 @@ class Search:
             total, self.comm.rank, quiet=self.given.quiet, description=self.name, unit=unit
         )
 
-    def checkpoint(self, method: str) -> StateCheckpoint:
-        """The checkpoint that the call asks for. Collective."""
+    def checkpoint(self, method: str, *more: str) -> StateCheckpoint:
+        """The checkpoint that the call asks for; `more` decides the result too. Collective."""
         options: dict[str, Any] = {
             name: value for name, value in vars(self.given).items() if name not in _NOT_DECIDING
         }
         options["bins"] = repr(np.asarray(options.get("bins")).tolist())
         values = {name: float(value) for name, value in sorted((self.given.set or {}).items())}
         digest = digest_of(
-            method, self.sha256, options, values, self.coordinate.text, self.coordinate.sign
+            method,
+            self.sha256,
+            options,
+            values,
+            self.coordinate.text,
+            self.coordinate.sign,
+            *more,
         )
         what = f"checkpoint of a search for rare events: give another {opt('checkpoint')}"
         path, every = self.given.checkpoint, self.given.checkpoint_every

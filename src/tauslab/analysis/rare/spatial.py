@@ -27,7 +27,9 @@ from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.progress import Progress
-from tauslab.kernels.lattice.replicas import LatticeReplicas, Rest
+from tauslab.kernels.lattice.planes import LatticeEngineName
+from tauslab.kernels.lattice.planes_replicas import replicas_of
+from tauslab.kernels.lattice.replicas import Replicas, Rest
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
@@ -51,14 +53,16 @@ class LatticeWalks:
         As of `Mover`: the counts at t = 0, and a state that is placed anew.
     fired
         Reactions that fired in all moves.
+    engine
+        Of the lattices.
     """
 
     def __init__(
-        self, lattices: LatticeReplicas, task: LatticeTask, ends: IntArray, target: Target,
+        self, lattices: Replicas, task: LatticeTask, ends: IntArray, target: Target,
         every: int, seed: int,
     ) -> None:  # fmt: skip
         self._lattices, self._passes, self._ends, self._every = lattices, task.passes, ends, every
-        self._target, self.fired = target, 0
+        self._target, self.fired, self.engine = target, 0, task.engine
         self.judge = Judge(lattices.lattice)
         lattices.begin([(lattices.lattice, 0)], seed)
         self.start: Int32Array = np.append(_columns(lattices.count())[0], _NEW).astype(np.int32)
@@ -146,7 +150,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -
     target = Target(names_of(task), given.target, {})
     coordinate = target.coordinate(given.coordinate)
     with on_device(given, options, comm) as backend:
-        lattices = LatticeReplicas(backend, task.lattice)
+        lattices = replicas_of(backend, task.lattice, task.engine)
         walks = LatticeWalks(lattices, task, ends, target, given.look_every, seed)
         search = Search(
             lattice.name, task.sha256, given, seed, target, coordinate, walks.start[:-1],
@@ -166,7 +170,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -
     return weighted_result(found, given, times, settings, seed, fired, comm.rank)
 
 
-def _require_room(lattices: LatticeReplicas, walkers: int, bins: int) -> None:
+def _require_room(lattices: Replicas, walkers: int, bins: int) -> None:
     """Refuse a run of more lattices than are allowed, or than the device has memory for."""
     if walkers * bins > MOST_LATTICES:
         raise ConfigError(
@@ -184,7 +188,10 @@ def _runs(
     rules: WalkRules, walks: LatticeWalks, search: Search, bar: Progress
 ) -> tuple[WeightedRuns, int]:
     """All runs, and the reactions that fired on all ranks; a checkpoint holds finished runs."""
-    given, comm, file = search.given, search.comm, search.checkpoint(WEIGHTED)
+    given, comm = search.given, search.comm
+    # Others than slots are named: checkpoints of earlier versions are of lattices in slots.
+    own_form = () if walks.engine is LatticeEngineName.SLOTS else (str(walks.engine),)
+    file = search.checkpoint(WEIGHTED, *own_form)
     begun = file.take_up()
     fired = begun.whole("events") if begun else 0
     found = {

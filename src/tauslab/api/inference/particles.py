@@ -19,6 +19,7 @@ from tauslab.analysis.filters.walk import MOST_RHAT, Walk
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import FILTER_SEEDS, SCHEMES, words
+from tauslab.api.inference.given import constants_of, said_initial, text_of
 from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
@@ -28,16 +29,12 @@ from tauslab.base.option_names import assigned, warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.progress import Progress
-from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.lattice.values import lattice_values
-from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.python_values import numbers
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
-from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.priors import Prior
 
 _CHAIN_BYTES = 1000  # of its generator and its proposal
@@ -185,15 +182,16 @@ def _filters(
         raise ConfigError(f"{count} filters of {n} particles are more than {MOST_TRAJECTORIES}")
     within("number", number, 0, most)
     digest = b"" if given.checkpoint is None else digest_of(
-        _text_of(network), observed.digest(), rows, given.seed, n, count, number,
-        _said(given.initial), repr(given.method), given.resample, given.threshold, given.states,
+        text_of(network), observed.digest(), rows, given.seed, n, count, number,
+        said_initial(given.initial), repr(given.method), given.resample, given.threshold,
+        given.states,
     )  # fmt: skip
     file = FilterCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "particles", "file of particles"
     )
 
     def opened(values: Mapping[str, Any], total: int) -> Ensemble:
-        observed.check(_constants(network, values, observed))
+        observed.check(constants_of(network, values, observed))
         return Ensemble(
             network, total, seed=given.seed, device=given.device, parameters=values,
             initial=given.initial, method=given.method, comm=ranks,
@@ -210,7 +208,7 @@ def _filters(
             course.go_on(kept)
         now = {**rows, **particles.given}
         return course.run(
-            _constants(network, now, observed),
+            constants_of(network, now, observed),
             lambda: file.save(course.kept, last=course.row == len(observed)),
         )
 
@@ -372,8 +370,9 @@ def pmmh(
         given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": rows.digest()}
     )
     digest = b"" if given.checkpoint is None else digest_of(
-        _text_of(network), rows.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
-        _said(given.initial), repr(given.method), *_named_numbers(parsed), "one proposal by moves",
+        text_of(network), rows.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
+        said_initial(given.initial), repr(given.method), *_named_numbers(parsed),
+        "one proposal by moves",
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
     file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
@@ -469,7 +468,7 @@ class _Likelihood:
         word = int(words(self._seed, FILTER_SEEDS, step, 1)[0])
         each = {k: np.repeat(v, self._particles.n // self._chains) for k, v in values.items()}
         self._particles.reset(seed=word, parameters=each)
-        constants = _constants(self._network, each, self._rows)
+        constants = constants_of(self._network, each, self._rows)
         self._rows.check(constants)
         return constants
 
@@ -498,46 +497,3 @@ def _require_parameters(
     for name, given in start.items():
         if np.shape(given) not in ((), (chains,)):
             raise ConfigError(f"start {name}: one value, or one per chain ({chains})")
-
-
-def _said(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:
-    """Distributions of initial counts as a digest takes them."""
-    return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
-
-
-def _constants(
-    network: Network | Lattice, given: Mapping[str, Any], data: Observations
-) -> dict[str, Any]:
-    """Values of all parameters of the model, and given values.
-
-    A parameter of a noise that follows from others has a value for each particle, where one of
-    them has.
-    """
-    held = {name: value for name, value in given.items() if name in network.parameters}
-    first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}
-    found: dict[str, Any] = {**_parameter_values(network, first), **given}
-    arrays = {name: value for name, value in held.items() if np.ndim(value)}
-    followers = [name for name in data.constants if name in network.parameters and name not in held]
-    if not arrays or not followers:
-        return found
-    table = np.stack([np.asarray(value, np.float64) for value in arrays.values()], axis=1)
-    unique, which = np.unique(table, axis=0, return_inverse=True)
-    values = [
-        _parameter_values(network, {**first, **dict(zip(arrays, row, strict=True))})
-        for row in unique.tolist()
-    ]
-    for name in followers:
-        found[name] = np.array([value[name] for value in values])[which.ravel()]
-    return found
-
-
-def _parameter_values(model: Network | Lattice, given: Mapping[str, float]) -> dict[str, float]:
-    """Values of all parameters, where some are given."""
-    if isinstance(model, Network):
-        return model.parameter_values(given)
-    return dict(lattice_values(model, given).parameters)
-
-
-def _text_of(model: Network | Lattice) -> str:
-    """All that the model says, in its normal form."""
-    return canonical_text(model) if isinstance(model, Network) else lattice_canonical_text(model)

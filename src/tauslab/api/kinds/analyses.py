@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tauslab.api.kinds.kind import Kind, View
 from tauslab.store.checking.opening import (
+    ABC,
     CHAINS,
     CME,
     FILTER,
@@ -91,6 +92,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((WEIGHTED, SPLITTING), _Analyses(WEIGHTED, "rare.estimate:RareResult")),
     FILTER: _Analyses(FILTER, "filters.result:FilterResult", ("species",)),
     FILTERS: _Analyses(FILTERS, "filters.result:FilterResults"),
+    ABC: _Analyses(ABC, "filters.abc.result:AbcResult", ("species",), ("what",)),
     CHAINS: _Analyses(CHAINS, "filters.chains:Chain", ("species",)),
     SENSITIVITY: _Analyses(SENSITIVITY, "sensitivity.result:SensitivityResult", ("species",)),
     POPULATION: _Analyses(

@@ -53,7 +53,7 @@ class _Lattices(Kind):
 
     def export(self, path: Path, output: Path, view: View) -> None:
         with self.open(path, view) as frames:
-            if output.suffix.lower() in tables.SEPARATORS:
+            if output.suffix.lower() in tables.SUFFIXES:
                 tables.write_table(lattice_table(frames, view.species), output)
             else:
                 export_lattice(frames, output, view.species or None)

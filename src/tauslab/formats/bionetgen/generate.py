@@ -16,6 +16,7 @@ from tauslab.base.errors import ModelError
 from tauslab.base.option_names import warn
 from tauslab.formats.bionetgen.actions import RuleModel, part
 from tauslab.formats.bionetgen.net import parse_net
+from tauslab.formats.bionetgen.tables import without_tables
 from tauslab.formats.limited import Done, Limits, run_limited
 from tauslab.model.network.network import Network
 
@@ -92,7 +93,7 @@ def generate(path: str | Path) -> Generated:
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        rules, program = part(source), _program(path)
+        rules, program = part(without_tables(source)), _program(path)
         text = _run(program, rules.text)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None

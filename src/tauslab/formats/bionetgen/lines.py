@@ -32,10 +32,10 @@ _FUNCTIONS = (
     "sqrt", "cos", "sin", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
     "atanh", "if", "min", "max", "sum", "avg", "sign", "mratio", "Sat", "MM", "Hill", "Arrhenius",
 )  # fmt: skip
-_IN_PLACE_OF_A_TABLE = "write it by if(), such as if(time()<5, 4*time(), 40-4*time())"
+_NO_FILE = "the function tfun reads no file: write its table as tfun([0,5,10],[0,20,0],time)"
 _REFUSED = {
-    "TFUN": "the function TFUN, a table of values, is not supported; " + _IN_PLACE_OF_A_TABLE,
-    "tfun": "the function tfun, a table of values, is not supported; " + _IN_PLACE_OF_A_TABLE,
+    "TFUN": _NO_FILE,
+    "tfun": _NO_FILE,
     "FunctionProduct": "the rate law FunctionProduct is not supported",
 }
 _INDEX = r"\s*(?:\d+\s+)?(?:\w+\s*:\s+)?"

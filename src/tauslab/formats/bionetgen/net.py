@@ -18,6 +18,7 @@ from tauslab.base.errors import ModelError
 from tauslab.formats.bionetgen.functions import BARE, FUNCTIONS, balanced_sum
 from tauslab.formats.bionetgen.lines import lines_of, require_known
 from tauslab.formats.bionetgen.rates import ELEMENTARY, named_law, split_rate
+from tauslab.formats.bionetgen.tables import without_tables
 from tauslab.model.expressions.expression import Expression, Symbol, call, substitute, symbols
 from tauslab.model.expressions.infix import Builder, parse
 from tauslab.model.network.equations import falling_product, power_product
@@ -69,7 +70,7 @@ def parse_net(text: str, name: str) -> Network:
     ModelError
         As `read_net`, without a file's name.
     """
-    blocks, rest = _split_blocks(text)
+    blocks, rest = _split_blocks(without_tables(text))
     network = _NetReader(blocks, name).read()
     network.t_end = end_time(rest)
     units = _UNITS.search(rest)

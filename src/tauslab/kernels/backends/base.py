@@ -257,6 +257,9 @@ class Backend(Protocol):
     def launched_items(self, items: int) -> int:
         """Threads that a launch of at most `items` work items really starts."""
 
+    def rest(self) -> None:
+        """Leave threads to other devices of this process until the next launch; all is done."""
+
     def close(self) -> None:
         """Give threads and memory back."""
 

@@ -145,12 +145,14 @@ class _IdleThreads:
                 return self._queues.pop()
         return ThreadPoolExecutor(1, "tauslab-stream")
 
-    def keep(self, pool: _Threads, queues: Sequence[ThreadPoolExecutor]) -> None:
+    def keep(self, pool: _Threads | None, queues: Sequence[ThreadPoolExecutor]) -> None:
         """Keep one pool and a few queues; end the others."""
         with self._lock:
-            ended = [*self._pools, *queues[_IDLE_QUEUES - len(self._queues) :]]
+            ended = [*queues[_IDLE_QUEUES - len(self._queues) :]]
             self._queues += queues[: _IDLE_QUEUES - len(self._queues)]
-            self._pools = [pool]
+            if pool is not None:
+                ended += self._pools
+                self._pools = [pool]
         for one in ended:
             one.shutdown(wait=False)
 
@@ -234,6 +236,11 @@ class CpuStream:
         """Return whether work failed, after which the rest was skipped."""
         return self._error is not None
 
+    def rest(self) -> ThreadPoolExecutor | None:
+        """Give up the thread of an idle stream, until the next work; None if it has none."""
+        given, self.queue, self.last = self.queue, None, None
+        return given
+
     def close(self) -> None:
         """Take no more work."""
         self._closed = True
@@ -295,9 +302,8 @@ class CpuProgram:
                 raise DeviceError("the device was closed before the launch began")
 
         def together() -> None:
-            waiting: list[Future[None]] = [
-                self._backend.pool.submit(call, thread) for thread in range(threads)
-            ]
+            pool = self._backend.pool()
+            waiting: list[Future[None]] = [pool.submit(call, thread) for thread in range(threads)]
             for future in waiting:
                 future.result()
 
@@ -337,8 +343,15 @@ class CpuBackend:
         self.closed = False
         self.threads = self.multiprocessors = options.threads or allowed_cores()
         self.lattices_together = self.threads  # each has a thread, and none waits
-        self.pool = idle_threads.pool(self.threads)
+        self._lock = threading.Lock()
+        self._pool: _Threads | None = idle_threads.pool(self.threads)
         self._streams: list[CpuStream] = []
+
+    def pool(self) -> _Threads:
+        """The threads; after `rest` others, which may be the same."""
+        with self._lock:
+            self._pool = self._pool or idle_threads.pool(self.threads)
+            return self._pool
 
     def describe(self) -> str:
         """Processor and number of threads."""
@@ -454,6 +467,12 @@ class CpuBackend:
         """A launch takes no more threads than the pool has."""
         return max(1, min(items, self.threads))
 
+    def rest(self) -> None:
+        """Leave the threads to whoever works next."""
+        queues = [queue for stream in self._streams if (queue := stream.rest()) is not None]
+        idle_threads.keep(self._pool, queues)
+        self._pool = None
+
     def close(self) -> None:
         """Leave the threads to the next device, or end them after a failure.
 
@@ -469,9 +488,9 @@ class CpuBackend:
             stream.close()
         queues = [stream.queue for stream in self._streams if stream.queue is not None]
         if idle and not any(stream.failed for stream in self._streams):
-            idle_threads.keep(self.pool, queues)
+            idle_threads.keep(self._pool, queues)
             return
-        for executor in (*queues, self.pool):
+        for executor in (*queues, *([] if self._pool is None else [self._pool])):
             executor.shutdown(wait=idle)
 
 

@@ -436,6 +436,9 @@ class CudaBackend:
         """Whole blocks of threads."""
         return max(1, -(-items // THREADS_PER_BLOCK)) * THREADS_PER_BLOCK
 
+    def rest(self) -> None:
+        """Nothing to leave: no thread waits for work."""
+
     def close(self) -> None:
         """Wait for the device and give memory back."""
         import cupy

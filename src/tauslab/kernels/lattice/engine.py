@@ -6,16 +6,16 @@ model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` explains t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from tauslab.base.arrays import Array, DeviceArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
-from tauslab.kernels.lattice.changing import Changing
+from tauslab.kernels.lattice.changing import SlotsChanging
 from tauslab.kernels.lattice.codegen import may_be_sparse, site_header
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.memory import LatticeMemory
@@ -30,21 +30,11 @@ from tauslab.kernels.lattice.plan import (
     plan_of,
     wishes_of,
 )
-from tauslab.kernels.lattice.state import FULL, LatticeState, Samples, Slab, counted_columns
+from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.steps import PlaneSteps, steps_of
 
 _OF_LAUNCH = slice(7, 10)  # words of `work` that are zero when many steps are launched together
 _MOST_TOGETHER = 1 << 30  # steps of a launch; lattice/sparse/sections.cc counts them in 32 bits
-
-
-class Stepping(Protocol):
-    """A runner of the steps of a slab: the engine itself, or a rank that shares the lattice."""
-
-    def run(self, steps: int) -> None:
-        """Put steps on the stream."""
-
-    def must_repeat(self) -> bool:
-        """Return whether the last steps had too little space, and have to be done again."""
 
 
 class LatticeEngine(LatticeMemory):
@@ -67,13 +57,6 @@ class LatticeEngine(LatticeMemory):
     follows
         Whether the plan, where it is not asked for, is made again with the lattice's
         particles as they change.
-
-    Attributes
-    ----------
-    places
-        By site type what `tauslab.options.hook_view.LatticeView` knows of its sites.
-    calls
-        A step, and how many calls between it and the next have drawn random numbers.
     """
 
     def __init__(  # noqa: PLR0913
@@ -102,8 +85,6 @@ class LatticeEngine(LatticeMemory):
         self._density: float | None = lattice.start.density  # of the state, if it is known
         self._closest = lattice.start.crowding  # as of `LoweredLattice.crowding`, of the state
         self.filling = filling_of(lattice.start.density)
-        self.places: dict[str | None, tuple[IntArray, int, int]] = {}
-        self.calls = 0, 0
         plan = plan_of(backend, lattice, self._share, self._wishes, self.filling)
         super().__init__(
             backend, lattice, plan, slab, seed=seed, replica=replica, capacity=capacity
@@ -128,10 +109,10 @@ class LatticeEngine(LatticeMemory):
         self.steps = steps_of(self, self.plan)
 
     @cached_property
-    def changing(self) -> Changing:
+    def changing(self) -> SlotsChanging:
         """Kernels that change particles between steps."""
         threads = self.plan.tile.threads
-        return Changing(self.backend, self.lattice, self.plan.header, threads, self.stream)
+        return SlotsChanging(self.backend, self.lattice, self.plan.header, threads, self.stream)
 
     @property
     def in_planes(self) -> PlaneSteps:
@@ -200,67 +181,15 @@ class LatticeEngine(LatticeMemory):
         self.steps.launch(steps, marks, counts)
         self.step += steps
 
-    def run_sampled(self, marks: Sequence[int], steps: Stepping | None = None) -> Samples:
-        """Run until each of `marks` in turn, steps from now, ascending, and count there.
+    def _counts_while(self, steps: int) -> bool:
+        return self.steps.counts and steps <= _MOST_TOGETHER
 
-        Where the list of waiting particles is full, all is done again with more room. `steps` does
-        them, by default the engine itself.
-        """
-        steps = steps or self
-        if steps is self:
-            self.follow()
-        before = self.snapshot()
-        while True:
-            values = self.host(self._start_sampled(marks, steps))
-            if not steps.must_repeat():
-                return self._samples(values)
-            self.restore(before)
-
-    def _start_sampled(self, marks: Sequence[int], steps: Stepping) -> DeviceArray:
-        """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
-        rows = self.backend.empty((len(marks), counted_columns(self.lattice.sizes)), np.uint64)
-        self.backend.clear(rows, self.stream)
-        # The kernel counts once after a step, and not before the first.
-        at_once = 0 < marks[0] <= marks[-1] <= _MOST_TOGETHER and len({*marks}) == len(marks)
-        if self.steps.counts and steps is self and at_once:
-            self._run_together(marks[-1], marks, rows)
-            return rows
-        done = 0
-        for index, mark in enumerate(marks):
-            steps.run(mark - done)
-            done = mark
-            self._count(rows[index])
-        return rows
-
-    def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
-        """Begin `run_sampled` of the engine alone, beside others; a call of the answer ends it."""
-        self.follow()
-        before = self.snapshot()
-        rows = self._start_sampled(marks, self)
-
-        def finish() -> Samples:
-            values = self.host(rows)
-            if not self.must_repeat():
-                return self._samples(values)
-            self.restore(before)
-            return self.run_sampled(marks)
-
-        return finish
-
-    def must_repeat(self) -> bool:
-        """Return whether the list of waiting particles was full."""
-        return bool(self.host(self.work)[FULL])
-
-    def count(self) -> Samples:
-        """Count now."""
-        rows = self.backend.empty((1, counted_columns(self.lattice.sizes)), np.uint64)
-        self.backend.clear(rows, self.stream)
-        self._count(rows[0])
-        return self._samples(self.host(rows))
+    def _run_counting(self, marks: Sequence[int], rows: DeviceArray) -> None:
+        self._run_together(marks[-1], marks, rows)
 
     def filled_tiles(self) -> IntArray:
         """Number of tiles of each of the slab's own planes that hold particles in slots."""
-        own, (_, ny, nx) = self.particles[self._own], self.lattice.shape
+        own, (_, ny, nx) = self.particles[self.own], self.lattice.shape
         counts = self.backend.upload(np.zeros(len(own), np.uint64))
         threads = self.plan.tile.threads
         grid = LaunchGrid(min(-(-len(own) * self.plan.tiles // threads), self._counting), threads)
@@ -274,7 +203,7 @@ class LatticeEngine(LatticeMemory):
     def _count(self, row: DeviceArray) -> None:
         slab = self.slab
         _, ny, nx = self.lattice.shape
-        own = self._own
+        own = self.own
         sites = (slab.end - slab.begin) * ny * nx
         grid = LaunchGrid(
             min(-(-sites // self.plan.tile.threads), self._counting), self.plan.tile.threads

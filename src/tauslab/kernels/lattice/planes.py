@@ -13,7 +13,12 @@ from enum import StrEnum
 import numpy as np
 
 from tauslab.base.arrays import Array, FloatArray, Int32Array, Uint32Array, UintArray
-from tauslab.kernels.lattice.codegen import FACE_KINDS, ReactionTables, reaction_tables
+from tauslab.kernels.lattice.codegen import (
+    FACE_KINDS,
+    ReactionTables,
+    ghost_tables,
+    reaction_tables,
+)
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
 WORD = 32  # sites of a word
@@ -67,7 +72,7 @@ def missing_in_planes(lattice: LoweredLattice) -> str | None:
     ):
         if number > most:
             return f"planes have at most {most} {what}, and here are {number}"
-    return "planes have no held faces" if "held" in lattice.boundary else None
+    return None
 
 
 def teams_of(lattice: LoweredLattice) -> int:
@@ -131,10 +136,47 @@ def hop_tables(lattice: LoweredLattice) -> HopTables:
             class_of[..., species][thresholds[..., species] == value] = first + number
         first += len(values)
     every = np.concatenate([*classes, np.zeros(0, np.uint64)])
-    shifts = np.arange(62, -1, -1, dtype=np.uint64)
-    bits = (every[:, None] >> shifts & np.uint64(1)).astype(np.uint32)
-    return HopTables(np.ascontiguousarray(-bits.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32),
-                     class_of)  # fmt: skip
+    return HopTables(_bits_of(every, 63), class_of)
+
+
+@dataclass(frozen=True)
+class GhostThresholds:
+    """Laws of the numbers that come in through held faces (`arrive_ghosts` of planes/hops.h).
+
+    Attributes
+    ----------
+    rows
+        ``[face, type, species]``: the first threshold, -1 where none come.
+    bits
+        ``[threshold, 64]``: 0 or ~0 for each bit, the highest first; the last of a row is 0.
+    """
+
+    rows: Int32Array
+    bits: Uint32Array
+
+
+def ghost_thresholds(lattice: LoweredLattice) -> GhostThresholds:
+    """Return with which probability a number that has reached k passes it, k = 0, 1, ..."""
+    tables = ghost_tables(lattice)
+    rows, thresholds = np.full(tables.rows.shape, -1, np.int32), list[int]()
+    for where in np.argwhere(tables.rows >= 0):
+        rows[tuple(where)] = len(thresholds)
+        left, certain = 1 << 64, (1 << 64) - 1  # P(N >= k) 2^64
+        for word in tables.words[tables.rows[tuple(where)] :].tolist():
+            beyond = 0 if word == certain else (1 << 64) - word
+            thresholds.append(min(certain, (beyond << 64) // left))
+            if not beyond:
+                break
+            left = beyond
+    every = np.array(thresholds, np.uint64)
+    return GhostThresholds(rows, _bits_of(every, 64))
+
+
+def _bits_of(thresholds: UintArray, n: int) -> Uint32Array:
+    """Return 0 or ~0 for each of the lowest n bits, the highest first."""
+    shifts = np.arange(n - 1, -1, -1, dtype=np.uint64)
+    ones = (thresholds[:, None] >> shifts & np.uint64(1)).astype(np.int64)
+    return np.ascontiguousarray((-ones & 0xFFFFFFFF).astype(np.uint32))
 
 
 def causes_of(lattice: LoweredLattice) -> list[tuple[int, ...]]:
@@ -221,6 +263,7 @@ def planes_header(lattice: LoweredLattice) -> str:
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
         + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
+        + f"constexpr bool SOME_HELD = {str('held' in lattice.boundary).lower()};\n"
         + "".join(_function(name, values) for name, values in listed.items())
     )
 

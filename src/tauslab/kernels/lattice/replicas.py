@@ -1,19 +1,21 @@
 """Many lattices of one model on one device: they lie side by side, and small ones move at once.
 
-A small lattice is done by one block, and blocks do as many lattices as the device has room for at a
-time. Large ones are done one after another by `LatticeEngine`, with all blocks for each. Which way
-is taken changes no bit.
+A small lattice in slots is done by one block, and blocks do as many lattices as the device has room
+for at a time. Large ones, and those in planes, are done one after another by their engine, with all
+blocks for each. Which way is taken changes no bit.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
+from tauslab.base.arrays import Array, BoolArray, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.lattice.changing import drawn_places, first_of
@@ -21,6 +23,7 @@ from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.rates import RateBounds
+from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import (
     FULL,
     SINCE_START,
@@ -72,40 +75,26 @@ class Rest:
         return Rest([self.waiting[i] for i in index], *counted)
 
 
-class LatticeReplicas:
+class Replicas(ABC):
     """Lattices of one model, each with random draws of its number.
 
     Attributes
     ----------
     particles
-        u32 ``[lattice, word]`` on the device: those of sites, as `LatticeEngine` has them.
+        u32 ``[lattice, word]`` on the device: those of sites, as the engine has them.
     rest
         What else each lattice has.
     """
 
-    def __init__(self, backend: Backend, lattice: LoweredLattice) -> None:
-        self.backend, self.lattice = backend, lattice
-        self._engine = LatticeEngine(backend, lattice, seed=0, follows=False)
-        self._gather = Gather(backend)
-        self.program: Any = None
-        if self._engine.plan.together:
-            self.program = backend.compile(
-                KernelSource(
-                    "lattice/replicas.cc",
-                    ("rdme_replicas", "rdme_count_replicas"),
-                    self._engine.plan.header,
-                )
-            )
-        nz, ny, nx = lattice.shape
-        self.sites = nz * ny * nx
-        self.words = self.sites * lattice.slots * np.dtype(lattice.particle_type).itemsize // 4
-        self.particles: Any = backend.empty((0, self.words), np.uint32)
+    def __init__(self, engine: SlabMemory) -> None:
+        self._engine, self.backend, self.lattice = engine, engine.backend, engine.lattice
+        self._gather = Gather(self.backend)
+        self.sites = math.prod(self.lattice.shape)
+        self.words = engine.content.size * engine.content.dtype.itemsize // 4
+        self.particles: Any = self.backend.empty((0, self.words), np.uint32)
         self.rest = self._none(0)
-        self._rates: tuple[Any, Any] | None = None
-        self._own_rates = self._engine.rates.copy()
-        self._bounds: RateBounds | None = None
-        self._room: dict[str, Any] = {}
-        self._capacity = 0
+        self._own_rates = engine.rates.copy()
+        self._rates: FloatArray | None = None
 
     def _none(self, n: int) -> Rest:
         nothing = np.zeros(0, WAITING)
@@ -121,28 +110,29 @@ class LatticeReplicas:
         """Particles of all lattices that wait for a slot."""
         return sum(map(len, self.rest.waiting))
 
+    @abstractmethod
+    def in_slots(self, rows: slice) -> Any:
+        """Species + 1, 0 for an empty slot, of some lattices ``[lattice, z, y, x, slot]``."""
+
     @property
     def cells(self) -> DeviceArray:
-        """Species + 1, 0 for an empty slot, ``[lattice, z, y, x, slot]`` on the device."""
-        shape = (len(self), *self.lattice.shape, self.lattice.slots)
-        found: DeviceArray = self.particles.view(self.lattice.particle_type).reshape(shape)
+        """The same of all lattices."""
+        found: DeviceArray = self.in_slots(slice(0, len(self)))
         return found
+
+    def host_cells(self) -> Array:
+        """The same on the host."""
+        return self.host(self.cells)
+
+    @abstractmethod
+    def take_up(self, cells: Array, rest: Rest) -> None:
+        """Replace all lattices by those with `cells` on the host."""
 
     # ---------------------------------------------------------------- states
 
+    @abstractmethod
     def begin(self, starts: Sequence[tuple[LoweredLattice, int]], seed: int) -> None:
         """Place particles at t = 0: of each lattice by its model and the number of its draws."""
-        backend, nz = self.backend, self.lattice.shape[0]
-        self.particles = backend.empty((len(starts), self.words), np.uint32)
-        self.rest = self._none(len(starts))
-        most = max(1, _PLACED // (4 * self.words))
-        for begin in range(0, len(starts), most):
-            placed = [
-                lattice.particles(0, nz, seed, number).reshape(-1).view(np.uint32)
-                for lattice, number in starts[begin : begin + most]
-            ]
-            self.particles[begin : begin + len(placed)] = backend.upload(np.stack(placed))
-        self._engine.wait_for_arrays()
 
     def put(self, particles: DeviceArray, rest: Rest) -> None:
         """Replace all lattices; `particles` are on the device."""
@@ -156,6 +146,21 @@ class LatticeReplicas:
             self._gather.start(self.particles, ancestors, target, self._engine.stream)
             self._engine.synchronize()
         return target
+
+    @abstractmethod
+    def _listed(self, numbers: IntArray, **draws: int) -> Array:
+        """Candidates of the kinds in ``numbers[lattice, species + 1]``, by sites of all lattices.
+
+        Further arguments are the draws' of `Changing.candidates`.
+        """
+
+    @abstractmethod
+    def _take(self, chosen: Array) -> None:
+        """Take out candidates."""
+
+    @abstractmethod
+    def _put(self, at: IntArray, particles: IntArray) -> BoolArray:
+        """Put particles at sites of all lattices, which ascend: those that found no slot."""
 
     def take_out(self, numbers: IntArray, *, seed: int, step: int, call: int, first: int) -> Array:
         """Take out ``numbers[lattice, species + 1]`` particles, drawn at random.
@@ -175,13 +180,9 @@ class LatticeReplicas:
         """
         if not numbers.any():
             return np.zeros((3, 0), np.int64)
-        changing, at = self._engine.changing, {"seed": seed, "step": step, "call": call}
-        wanted = np.asarray(numbers.any(axis=0))
-        listed = changing.candidates(
-            self.cells, wanted, each=self.sites, first=0, replica=first, **at
-        )
-        chosen = first_of(listed, numbers, self.sites)
-        changing.take(self.cells, chosen)
+        at = {"seed": seed, "step": step, "call": call}
+        chosen = first_of(self._listed(numbers, replica=first, **at), numbers, self.sites)
+        self._take(chosen)
         rows, sites = np.divmod(chosen["site"].astype(np.int64), self.sites)
         gone = [np.stack([rows, sites, chosen["particle"].astype(np.int64)])]
         left = numbers.copy()
@@ -201,7 +202,7 @@ class LatticeReplicas:
         at = rows * self.sites + sites
         order = np.argsort(at, kind="stable")
         at, particles = at[order], particles[order]
-        left = self._engine.changing.put(self.cells, at, particles)
+        left = self._put(at, particles)
         at, particles = at[left], particles[left]
         for row in np.unique(at // self.sites).tolist():
             here = at // self.sites == row
@@ -213,18 +214,7 @@ class LatticeReplicas:
 
     def use_rates(self, rates: FloatArray | None) -> None:
         """Give each lattice stochastic constants ``[lattice, reaction, site type]``, or none."""
-        self._rates = None
-        if rates is None or not len(rates):
-            return
-        chance = np.stack([chances(self.lattice, each) for each in rates])
-        self._bounds = bounds = self._bounds or RateBounds(self.lattice)
-        bound = np.empty((len(chance), *bounds.table.shape), np.uint32)
-        for row, each in enumerate(chance):
-            bounds.update(each)
-            bound[row] = bounds.table
-        upload = self.backend.upload
-        self._rates = (upload(np.ascontiguousarray(chance)), upload(np.ascontiguousarray(bound)))
-        self._host_rates = rates
+        self._rates = None if rates is None or not len(rates) else rates
 
     def host(self, buffer: DeviceArray) -> Array:
         """A copy on the host of device memory that array operations from outside may have made."""
@@ -251,27 +241,156 @@ class LatticeReplicas:
         -------
         Particles int64 ``[mark, lattice, site type, species]``, with those that wait.
         """
-        n = len(self)
-        lattice = self.lattice
+        n, lattice = len(self), self.lattice
         found = np.zeros((len(marks), n, len(lattice.site_types), len(lattice.species)), np.int64)
         rest = self.rest.take(np.arange(n))
-        size = self._of_a_launch(n)
-        for begin in range(0, n, size or 1):
-            rows = slice(begin, min(n, begin + (size or 1)))
-            if size:
-                found[:, rows] = self._launched(marks, rows, rest, seed, numbers[rows])
-            else:
-                found[:, begin] = self._alone(marks, begin, rest, seed, numbers[begin])
+        self._move(marks, rest, seed, numbers, found)
         rest.steps[:] += marks[-1] if len(marks) else 0
         self.rest = rest
         return found
 
+    def _move(
+        self, marks: Sequence[int], rest: Rest, seed: int, numbers: Sequence[int], found: IntArray
+    ) -> None:
+        """Run all lattices, one after another, and put counts at `marks` into `found`."""
+        for row in range(len(self)):
+            found[:, row] = self._alone(marks, row, rest, seed, numbers[row])
+
+    def _content(self, row: int) -> Any:
+        """A lattice in the form of the engine."""
+        held = self._engine.content
+        return self.particles[row].view(held.dtype).reshape(held.shape)
+
+    def _alone(
+        self, marks: Sequence[int], row: int, rest: Rest, seed: int, number: int
+    ) -> IntArray:
+        engine = self._engine
+        engine.seed, engine.replica = seed, int(number)
+        wanted = self._own_rates if self._rates is None else self._rates[row]
+        others = np.flatnonzero((wanted != engine.rates).any(axis=1))
+        if len(others):
+            engine.set_rates(others, wanted[others])
+        content = self._content(row)
+        none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
+        counted = {name: int(getattr(rest, name)[row]) for name in SINCE_START}
+        engine.take_up(
+            LatticeState(none, rest.waiting[row], int(rest.steps[row]), rest.fired[row], **counted),
+            content,
+        )
+        samples: Samples = engine.run_sampled(marks)
+        if marks[-1]:
+            after = engine.rest()
+            self.backend.copy(engine.content, content, engine.stream)
+            engine.synchronize()
+            rest.waiting[row] = after.waiting
+            rest.fired[row] = after.fired
+            for name, count in after.since_start.items():
+                getattr(rest, name)[row] = count
+        return samples.by_type
+
+    @property
+    def bytes_each(self) -> int:
+        """Device memory of a lattice that rests."""
+        return 4 * self.words
+
+
+class LatticeReplicas(Replicas):
+    """Lattices in slots: small ones move at once."""
+
+    _engine: LatticeEngine
+
+    def __init__(self, backend: Backend, lattice: LoweredLattice) -> None:
+        engine = LatticeEngine(backend, lattice, seed=0, follows=False)
+        super().__init__(engine)
+        self._plan = engine.plan
+        self.program: Any = None
+        if self._plan.together:
+            self.program = backend.compile(
+                KernelSource(
+                    "lattice/replicas.cc",
+                    ("rdme_replicas", "rdme_count_replicas"),
+                    self._plan.header,
+                )
+            )
+        self._tables: tuple[Any, Any] | None = None  # of rates
+        self._bounds: RateBounds | None = None
+        self._room: dict[str, Any] = {}
+        self._capacity = 0
+
+    def in_slots(self, rows: slice) -> DeviceArray:
+        """As of `Replicas`; no copy."""
+        lattice = self.lattice
+        some = self.particles[rows].view(lattice.particle_type)
+        found: DeviceArray = some.reshape((-1, *lattice.shape, lattice.slots))
+        return found
+
+    def take_up(self, cells: Array, rest: Rest) -> None:
+        """As of `Replicas`."""
+        words = np.ascontiguousarray(cells).reshape(-1).view(np.uint32)
+        self.put(self.backend.upload(words.reshape(len(cells), self.words)), rest)
+
+    def begin(self, starts: Sequence[tuple[LoweredLattice, int]], seed: int) -> None:
+        """As of `Replicas`."""
+        backend, nz = self.backend, self.lattice.shape[0]
+        self.particles = backend.empty((len(starts), self.words), np.uint32)
+        self.rest = self._none(len(starts))
+        most = max(1, _PLACED // (4 * self.words))
+        for begin in range(0, len(starts), most):
+            placed = [
+                lattice.particles(0, nz, seed, number).reshape(-1).view(np.uint32)
+                for lattice, number in starts[begin : begin + most]
+            ]
+            self.particles[begin : begin + len(placed)] = backend.upload(np.stack(placed))
+        self._engine.wait_for_arrays()
+
+    def _listed(self, numbers: IntArray, **draws: int) -> Array:
+        wanted = np.asarray(numbers.any(axis=0))
+        return self._engine.changing.candidates(
+            self.cells, wanted, each=self.sites, first=0, **draws
+        )
+
+    def _take(self, chosen: Array) -> None:
+        self._engine.changing.take(self.cells, chosen)
+
+    def _put(self, at: IntArray, particles: IntArray) -> BoolArray:
+        return self._engine.changing.put(self.cells, at, particles)
+
+    def use_rates(self, rates: FloatArray | None) -> None:
+        """As of `Replicas`."""
+        super().use_rates(rates)
+        self._tables = None
+        if self._rates is None:
+            return
+        chance = np.stack([chances(self.lattice, each) for each in self._rates])
+        self._bounds = bounds = self._bounds or RateBounds(self.lattice)
+        bound = np.empty((len(chance), *bounds.table.shape), np.uint32)
+        for row, each in enumerate(chance):
+            bounds.update(each)
+            bound[row] = bounds.table
+        upload = self.backend.upload
+        self._tables = (upload(np.ascontiguousarray(chance)), upload(np.ascontiguousarray(bound)))
+
+    # ---------------------------------------------------------------- steps
+
+    def _move(
+        self, marks: Sequence[int], rest: Rest, seed: int, numbers: Sequence[int], found: IntArray
+    ) -> None:
+        """As of `Replicas`, or many at once."""
+        n = len(self)
+        size = self._of_a_launch(n)
+        if not size:
+            super()._move(marks, rest, seed, numbers, found)
+            return
+        for begin in range(0, n, size):
+            rows = slice(begin, min(n, begin + size))
+            found[:, rows] = self._launched(marks, rows, rest, seed, numbers[rows])
+
     def _of_a_launch(self, n: int) -> int:
         """Lattices that are done at once; 0: one after another, with all blocks for each."""
-        engine, backend = self._engine, self.backend
+        backend = self.backend
         if self.program is None or not n:
             return 0
-        threads = engine.plan.tile.threads
+        threads = self._plan.tile.threads
         resident = int(self.program.resident_blocks("rdme_replicas", threads))
         blocks = min(resident, max(1, self.sites // backend.sites_of_a_block), self._tiles)
         if min(n, resident) < blocks:
@@ -281,12 +400,7 @@ class LatticeReplicas:
 
     @property
     def _tiles(self) -> int:
-        return self._engine.plan.tiles * self.lattice.shape[0]
-
-    @property
-    def bytes_each(self) -> int:
-        """Device memory of a lattice that rests."""
-        return 4 * self.words
+        return self._plan.tiles * self.lattice.shape[0]
 
     @property
     def bytes_in_flight(self) -> int:
@@ -294,34 +408,6 @@ class LatticeReplicas:
         bits = 2 if self.lattice.slots <= 16 else 4
         tiles = 4 * self._tiles * 10
         return 2 * self.bytes_each + 2 * bits * self.sites + tiles + 48 * _CAPACITY
-
-    def _alone(
-        self, marks: Sequence[int], row: int, rest: Rest, seed: int, number: int
-    ) -> IntArray:
-        engine = self._engine
-        engine.seed, engine.replica = seed, int(number)
-        wanted = self._own_rates if self._rates is None else self._host_rates[row]
-        others = np.flatnonzero((wanted != engine.rates).any(axis=1))
-        if len(others):
-            engine.set_rates(others, wanted[others])
-        shape = engine.particles.shape
-        particles = self.cells[row].reshape(shape)
-        none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
-        counted = {name: int(getattr(rest, name)[row]) for name in SINCE_START}
-        engine.take_up(
-            LatticeState(none, rest.waiting[row], int(rest.steps[row]), rest.fired[row], **counted),
-            particles,
-        )
-        samples: Samples = engine.run_sampled(marks)
-        if marks[-1]:
-            after = engine.rest()
-            self.backend.copy(engine.particles, particles, engine.stream)
-            engine.synchronize()
-            rest.waiting[row] = after.waiting
-            rest.fired[row] = after.fired
-            for name, count in after.since_start.items():
-                getattr(rest, name)[row] = count
-        return samples.by_type
 
     def _launched(
         self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int]
@@ -355,7 +441,7 @@ class LatticeReplicas:
         if room and len(room["work"]) >= n and room["waiting"].shape[2] == capacity:
             return room
         backend, lattice = self.backend, self.lattice
-        planes, tiles = lattice.shape[0], self._engine.plan.tiles
+        planes, tiles = lattice.shape[0], self._plan.tiles
         bits = np.uint16 if lattice.slots <= 16 else np.uint32
         self._room = {}  # given back before more is taken
         self._room = {
@@ -412,7 +498,7 @@ class LatticeReplicas:
         for name, more in (("state_stamps", 1), ("moved_stamps", 0)):
             stamps = ((steps + more) & 0xFFFFFFFF).astype(np.uint32)
             room[name][:n] = backend.upload(stamps[:, None, None])
-        slab, tile = self._engine.slab, self._engine.plan.tile
+        slab, tile = self._engine.slab, self._plan.tile
         for at in range(n):
             waiting, current = rest.waiting[rows.start + at], int(steps[at]) & 1
             if not len(waiting):
@@ -441,8 +527,8 @@ class LatticeReplicas:
     ) -> None:
         """Put steps, or a count, of all lattices of a launch on the stream."""
         engine, room, n = self._engine, self._room, rows.stop - rows.start
-        tables = {} if self._rates is None else {
-            "chances": self._rates[0][rows], "bounds": self._rates[1][rows]
+        tables = {} if self._tables is None else {
+            "chances": self._tables[0][rows], "bounds": self._tables[1][rows]
         }  # fmt: skip
         buffers = ("moved_stamps", "state_stamps", "fired", "waiting", "heads", "work")
         lattice = {
@@ -463,11 +549,11 @@ class LatticeReplicas:
             replicas=n,
             done=done,
             steps=steps,
-            own_rates=self._rates is not None,
+            own_rates=self._tables is not None,
             counts=counts,
             columns=0 if counts is None else int(counts.shape[1]),
         )
-        threads = engine.plan.tile.threads
+        threads = self._plan.tile.threads
         blocks = min(n, int(self.program.resident_blocks(entry, threads)))
         self.program.launch_blocks(entry, LaunchGrid(blocks, threads), arguments, engine.stream)
 

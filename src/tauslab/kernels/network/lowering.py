@@ -247,14 +247,17 @@ class LoweredNetwork:
             for reaction in self.reactions
         ]
 
-    def constant_rows(self, rows: Mapping[str, FloatArray], n_rows: int) -> FloatArray:
-        """Evaluate the constants for every row; shape ``[n_rows, len(constants)]``.
+    def constant_rows(
+        self, rows: Mapping[str, FloatArray], n_rows: int, numbers: Sequence[int] | None = None
+    ) -> FloatArray:
+        """Evaluate the constants, or some of them, for every row; ``[n_rows, constant]``.
 
         `rows` gives each varying parameter, and each varying amount of a fixed species, as an
         array of length `n_rows`.
         """
-        table = np.empty((n_rows, len(self.constants)))
-        for column, constant in enumerate(self.constants):
+        chosen = self.constants if numbers is None else [self.constants[i] for i in numbers]
+        table = np.empty((n_rows, len(chosen)))
+        for column, constant in enumerate(chosen):
             if isinstance(constant, Symbol):  # by far the most frequent, and needs no arithmetic
                 table[:, column] = rows[constant.name]
                 continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -99,10 +100,20 @@ class OdeSystem:
         """Return whether triggers or the past are looked at while equations are integrated."""
         return bool(self.triggered) or self.looks_back
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the recorded quantities."""
         return tuple(name for name, _ in self.quantities)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Columns of recorded species, by name."""
+        return {name: place for place, name in enumerate(self.names[: self.species])}
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """Columns of `inputs`, by name."""
+        return {name: column for column, name in enumerate(self.inputs)}
 
 
 def lower_ode(

@@ -8,6 +8,7 @@ what IEEE 754 fixes; the rest is what `host_math` says, once for equal arguments
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,13 +42,20 @@ def apply(function: str, *arguments: npt.ArrayLike) -> FloatArray:
     """
     arrays = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in arguments))
     with np.errstate(all="ignore"):  # infinities and NaN mean what they mean in a kernel
-        if function in _OF_IEEE:
-            return np.asarray(_OF_IEEE[function](*arrays), np.float64)
-    return _one_by_one(function, arrays)
+        return elementwise(function)(*arrays)
 
 
-def _one_by_one(function: str, arrays: tuple[FloatArray, ...]) -> FloatArray:
+def elementwise(function: str) -> Callable[..., FloatArray]:
+    """`apply` of one function to arrays f64, where the caller silences NumPy's warnings."""
+    of_ieee = _OF_IEEE.get(function)
+    if of_ieee is None:
+        return partial(_one_by_one, function)
+    return lambda *arrays: np.asarray(of_ieee(*arrays), np.float64)
+
+
+def _one_by_one(function: str, *given: FloatArray) -> FloatArray:
     # Compared as bits: zeros have signs.
+    arrays = np.broadcast_arrays(*given)
     bits = np.stack([array.ravel() for array in arrays], axis=1).view(np.int64)
     found, where = np.unique(bits, axis=0, return_inverse=True)
     rows = found.view(np.float64).tolist()

@@ -329,6 +329,7 @@ class Lattice(LatticeData):
         concentration: Value | None = None,
         positions: npt.ArrayLike | None = None,
         site_type: str | None = None,
+        site_types: Names | None = None,
     ) -> None:
         """Put particles of a species on the lattice at t = 0.
 
@@ -342,7 +343,17 @@ class Lattice(LatticeData):
             One by one: whole numbers ``[particle, 3]``, z, y and x of the site.
         site_type
             May be left out where there is only one.
+        site_types
+            Several types, each of which gets `count` or `concentration`.
         """
+        if site_types is not None:
+            if site_type is not None:
+                raise ModelError(f"place {species}: give site_type= or site_types=, not both")
+            for one in as_names(site_types):
+                self.place(
+                    species, count, concentration=concentration, positions=positions, site_type=one
+                )
+            return
         as_names((species, *(() if site_type is None else (site_type,))))
         given = sum(value is not None for value in (count, concentration, positions))
         if given != 1:

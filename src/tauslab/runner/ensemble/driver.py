@@ -23,8 +23,8 @@ from tauslab.decomposition.ranks.mpi import Communicator, Counter, host_name
 from tauslab.decomposition.ranks.pace import next_due
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.kernels.ensemble.launch import WORK
-from tauslab.runner.ensemble.lane import Delivery
-from tauslab.runner.ensemble.lanes import LaneLike, Lanes
+from tauslab.runner.ensemble.lane import Delivery, Lane
+from tauslab.runner.ensemble.lanes import DeviceLanes, LaneLike, Lanes
 from tauslab.runner.ensemble.task import Task
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import add_accumulators
@@ -35,6 +35,7 @@ _CHECKPOINT_SECONDS = 30.0
 # Between two looks of a thread that waits: where other ranks may ask, and of a rank that is alone,
 # where it only takes time from kernels.
 _POLL_SECONDS, _POLL_ALONE_SECONDS = 0.002, 0.02
+_FIRST_LOOK_SECONDS = 2e-5  # at a launch that is alone
 _PATIENCE = 5.0  # seconds in which a delivery ends that waits for nobody
 # Of a run that is stopped: seconds in which launches may still end and be kept, as most do; between
 # two requests to end unfinished; and between two looks at what other ranks and launches tell.
@@ -78,6 +79,10 @@ class Tally:
         wait = max(0.0, self.wall - compute)
         times = {"compute": compute, "copy": copy, "write": self.write, "wait": wait}
         return {**times, "wall": self.wall, "launches": self.launches, **self.work}
+
+
+def _no_one(lane: object) -> None:
+    """Told of a launch that the caller waits for."""
 
 
 def covered(intervals: list[tuple[float, float]]) -> float:
@@ -144,9 +149,38 @@ class Ensemble:
         """Run until no block is left; raises what went wrong on the device or in the writer."""
         began = time.perf_counter()
         self._began, self._due = began, began + _CHECKPOINT_SECONDS
+        self._counter = counter = self._comm.counter()
+        if self._comm.size == 1 and isinstance(self._lanes, DeviceLanes) and self._is_one_launch():
+            self._run_one_launch(counter)
+        else:
+            self._run_launches(counter)
+        self.tally.wall = time.perf_counter() - began
+        counter.free()  # collective: rank 0, which hosts it, serves the others until all have come
+        return self.tally
+
+    def _is_one_launch(self) -> bool:
+        return self._layout.n_blocks == 1 and self._blocks.left
+
+    def _run_one_launch(self, counter: Counter) -> None:
+        """Launch all, wait and deliver in this thread: a collector takes longer than short runs."""
+        lane = self._next_lane()
+        if not isinstance(lane, Lane) or not (blocks := self._take(counter)):
+            return
+        with device_work():
+            self._lanes.launch(lane, *self._layout.block_rows(blocks[0], blocks[-1] + 1), _no_one)
+        began = looked = time.perf_counter()
+        while not lane.ended:
+            now = time.perf_counter()
+            time.sleep(min(_POLL_SECONDS, max(_FIRST_LOOK_SECONDS, (now - began) / 8)))
+            if now > looked + _POLL_ALONE_SECONDS:
+                looked = now
+                self._look()
+        self._finish(lane)
+
+    def _run_launches(self, counter: Counter) -> None:
+        """Launch in this thread; another collects."""
         collector = threading.Thread(target=self._collect, name="tauslab-collector", daemon=True)
         collector.start()
-        self._counter = counter = self._comm.counter()
         awaited = 0  # after a failure the collector waits for nothing more
         try:
             self._launch_all(counter)
@@ -155,9 +189,6 @@ class Ensemble:
             self._started.put(awaited)
         self._wait_for(collector)
         self._raise_failure()
-        self.tally.wall = time.perf_counter() - began
-        counter.free()  # collective: rank 0, which hosts it, serves the others until all have come
-        return self.tally
 
     def _launch_all(self, counter: Counter) -> None:
         """Take blocks and start them until none is left.

@@ -33,7 +33,8 @@ from tauslab.runner.ensemble.convergence import (
     half_width,
 )
 from tauslab.runner.ensemble.from_file import left_open
-from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
+from tauslab.runner.ensemble.kept import Setup
+from tauslab.runner.ensemble.run import layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.schema import root_attributes

@@ -142,16 +142,19 @@ class Lane:
     ----------
     copies
         The stream on which all lanes of the rank copy to the host.
+    waited
+        Whether launches are short, so that who starts one may as well do it.
     """
 
     def __init__(
-        self, task: Task, engine: Engine, reductions: Reductions, rows: int, copies: Stream
-    ) -> None:
+        self, task: Task, engine: Engine, reductions: Reductions, rows: int, copies: Stream,
+        *, waited: bool = False,
+    ) -> None:  # fmt: skip
         self._task, self._engine = task, engine
         statistics, summaries = reductions.statistics, reductions.summaries
         self._statistics, self._summaries = statistics, summaries
         backend = engine.backend
-        self._stream, self._copies = backend.stream(), copies
+        self._stream, self._copies = backend.stream(waited=waited), copies
         times, record = len(task.options.times), task.record
         sampled = record.trajectories or reductions
         summed = record.trajectories or record.statistics
@@ -178,10 +181,40 @@ class Lane:
         held |= self._numbers
         self._copied = {k: (v, backend.mirror(v)) for k, v in held.items() if v is not None}
         self._copied_sums = {k: (v, backend.mirror(v)) for k, v in self._sums.items()}
-        self._shared = (backend.upload(task.initial[:1]), backend.upload(task.constants[:1]))
+        self._shared = self._shared_rows()
         self._launch: Launch | None = None
         self._first = 0  # trajectory of the launch, in the order of the file
         self._marks: list[Event] = []
+
+    def _shared_rows(self) -> tuple[Any, Any]:
+        """The inputs that all trajectories share, where they do, on the device."""
+        task, backend = self._task, self._engine.backend
+        return backend.upload(task.initial[:1]), backend.upload(task.constants[:1])
+
+    def take(self, task: Task) -> None:
+        """Run `task` from now on, which differs in the seed and the values of inputs alone."""
+        held, self._task, self._marks = self._task, task, []
+        if task.initial is not held.initial or task.constants is not held.constants:
+            self._shared = self._shared_rows()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the last launch computed; for ever if there was none."""
+        return self._marks[1].seconds_since(self._marks[0]) if self._marks else math.inf
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its buffers on the device."""
+        scratch = self._buffers.scratch
+        own = scratch if isinstance(scratch, tuple | list) else (scratch,)
+        held = (
+            *(buffer for buffer, _ in self._copied.values()),
+            *self._sums.values(),
+            *own,
+            self._buffers.counts,
+            self._buffers.reals,
+        )
+        return sum(getattr(buffer, "nbytes", 0) for buffer in held)
 
     def start(self, first: int, end: int) -> None:
         """Put trajectories ``first .. end - 1`` on the device; returns at once."""

@@ -111,11 +111,14 @@ def launch_blocks(
 
 
 class DeviceLanes:
-    """The lanes of this rank's device, which share a stream for copies."""
+    """The lanes of this rank's device, which share a stream for copies.
+
+    With `waited` there is one, for a run of one short launch that the caller waits for.
+    """
 
     each = LANES
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a launch takes
         self,
         task: Task,
         layout: Layout,
@@ -126,17 +129,38 @@ class DeviceLanes:
         row: ProfileRow,
         *,
         events_each: float = 0.0,
+        waited: bool = False,
     ) -> None:
+        self.waited = waited
         self.sharers, self._comm, self._backend, self._row = comm.size, comm, engine.backend, row
         share = -(-blocks // comm.size)
         self.smallest, self.room = launch_blocks(
             task, engine, layout.block, share, events_each=events_each, sharers=comm.size
         )
-        copies = self._backend.stream()
+        copies = self._backend.stream(waited=waited)
         rows = self.room * layout.block
-        self._lanes = [Lane(task, engine, reductions, rows, copies) for _ in range(LANES)]
-        self._fresh = self._lanes
+        self._lanes = [
+            Lane(task, engine, reductions, rows, copies, waited=waited)
+            for _ in range(1 if waited else LANES)
+        ]
+        self._fresh, self._copies = self._lanes, copies
         self._origin = copies.record()
+
+    def take(self, task: Task) -> None:
+        """Run `task` from now on, which differs in the seed and the values of inputs alone."""
+        for lane in self._lanes:
+            lane.take(task)
+        self._fresh, self._origin = self._lanes, self._copies.record()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the last launch of the first lane computed; for ever if there was none."""
+        return self._lanes[0].seconds
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers on the device."""
+        return sum(lane.nbytes for lane in self._lanes)
 
     def fresh(self) -> Sequence[Lane]:
         """Return all lanes at the first call."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -16,6 +16,7 @@ from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Sweep
 from tauslab.options.values.sample_times import sample_times
 from tauslab.runner.ensemble.from_file import times_to_append
+from tauslab.runner.ensemble.initial import initial_amounts
 
 _PLAIN = {one.name for kind in (CommonChoices, EnsembleChoices) for one in fields(kind)}
 _WHOLE = ("max_steps", "block", "append", "append_to")  # which may be written as 1e4
@@ -59,9 +60,10 @@ def ensemble_options(
     own_times = keywords.times, keywords.t_end, keywords.points
     at = times_to_append(place.get("output"), *own_times) if grows else None
     plain = {name: getattr(keywords, name) for name in _PLAIN}
-    values = {name: numbers(name, value) for name, value in dict(keywords.set or {}).items()}
-    drawn = keywords.sample
-    sample = Sampling.parse([drawn] if isinstance(drawn, str) else drawn)
+    initial = keywords.initial
+    values = {} if initial is None else initial_amounts(network, initial, keywords.seed)
+    values |= {name: numbers(name, value) for name, value in dict(keywords.set or {}).items()}
+    sample = Sampling.parse(_texts(keywords.sample))
     n = default_n(method, values, sample, equations_alone=network.counts_nothing())
     n = n if keywords.n is None else whole(keywords.n)
     return Options(
@@ -82,3 +84,10 @@ def ensemble_options(
         sample=sample,
         **place,
     )
+
+
+def _texts(sample: Mapping[str, str] | Sequence[str] | str) -> Sequence[str]:
+    """Distributions as ``NAME=FORM``, which may be given by name or one alone."""
+    if isinstance(sample, Mapping):
+        return [f"{name}={form}" for name, form in sample.items()]
+    return [sample] if isinstance(sample, str) else sample

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
 from tauslab.base.errors import StoppedEarly
 from tauslab.base.host import require_memory
-from tauslab.base.option_names import warn
+from tauslab.base.option_names import listening, warn
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_task, devices
@@ -28,12 +27,21 @@ from tauslab.options.methods import ODE
 from tauslab.options.values.definition import attributes_of
 from tauslab.runner.ensemble.choices.hybrid_error import with_judged_error
 from tauslab.runner.ensemble.choices.method_choice import with_method
-from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
+from tauslab.runner.ensemble.choices.outlook import Outlook, is_tried, tell_of_long_run, trial_lane
 from tauslab.runner.ensemble.choices.pilots import piloted, with_pilot
 from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.from_file import with_stored_choices
-from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions, layout_row
-from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes, ProfileRow
+from tauslab.runner.ensemble.kept import (
+    MOST_BYTES,
+    Kept,
+    Request,
+    Setup,
+    depends_on_seed,
+    kept_runs,
+    request_of,
+)
+from tauslab.runner.ensemble.lane import LANES, build_reductions, layout_row
+from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task, prepare, with_thinning
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
@@ -44,51 +52,103 @@ from tauslab.store.writers.memory import MemoryWriter
 from tauslab.store.writers.writer import Storage, Writer, open_writer
 
 
-@dataclass(frozen=True)
-class Setup:
-    """Kernels on this rank's device and the choices made; all portions of a run share them.
-
-    `row` begins this rank's row of /profile.
-    """
-
-    task: Task
-    engine: Engine
-    reductions: Reductions
-    row: ProfileRow
-
-
 @contextmanager
 def opened(network: Network, options: Options, comm: Communicator) -> Iterator[Setup]:
-    """Check and compile, and give the device back in the end. Collective."""
+    """Check and compile, or take what is kept; the device is given back, or kept. Collective."""
     options = with_stored_choices(options, comm)
-    task = agreed_task(lambda: prepare_task(network, options), comm)
-    began = time.perf_counter()
-    with devices(options.device, options.threads, comm) as backend:
-        with telling_of_compilers(quiet=options.quiet is not False or comm.rank > 0):
-            task, engine = ready(task, backend, comm)
-            reductions = in_turn(comm, lambda: build_reductions(task, backend))
-        compiled = time.perf_counter() - began
-        row = {"device": backend.describe(), "compile": compiled, **layout_row(engine)}
-        yield Setup(task, engine, reductions, row)
+    request = request_of(network, options, comm)
+    with ExitStack() as stack:
+        kept = _taken(network, request, comm)
+        if kept is not None:
+            stack.push(kept.opened)
+        with listening() as told:
+            kept, task = _task(kept, request, network, options, comm)
+            if kept is not None:
+                setup, by_seed = kept.renewed(task), kept.by_seed
+            else:
+                stack.close()  # of a kept run with other kernels
+                setup = _compiled(task, stack, comm)
+                by_seed = depends_on_seed(options, setup.task)
+        yield setup
+        if request is not None and setup.nbytes <= MOST_BYTES:
+            setup.engine.backend.rest()
+            kept_runs.keep(network, Kept(request, setup, told, by_seed, stack.pop_all()))
+
+
+def _taken(network: Network, request: Request | None, comm: Communicator) -> Kept | None:
+    """What is kept for a request, where every rank has it. Collective."""
+    found = None if request is None else kept_runs.take(network, request)
+    same = found is not None and request is not None and found.request.values == request.values
+    held = comm.allgather((found is not None, same))
+    return found if all(has for has, _ in held) and len(set(held)) == 1 else None
+
+
+def _task(
+    kept: Kept | None, request: Request | None, network: Network, options: Options,
+    comm: Communicator,
+) -> tuple[Kept | None, Task]:  # fmt: skip
+    """The task, and what is kept for its kernels. Collective."""
+    if kept is not None and request is not None and kept.request.values == request.values:
+        for sentence in kept.told:
+            warn(sentence)
+        return kept, kept.task_with(options)
+    like = None if kept is None else kept.setup.task
+    task = agreed_task(lambda: prepare_task(network, options, like), comm)
+    return kept if kept is not None and kept.has_kernels_of(task) else None, task
+
+
+def _compiled(task: Task, stack: ExitStack, comm: Communicator) -> Setup:
+    """Open the device until `stack` is closed, and compile. Collective."""
+    began, options = time.perf_counter(), task.options
+    backend = stack.enter_context(devices(options.device, options.threads, comm))
+    with telling_of_compilers(quiet=options.quiet is not False or comm.rank > 0):
+        task, engine = ready(task, backend, comm)
+        reductions = in_turn(comm, lambda: build_reductions(task, backend))
+    compiled = time.perf_counter() - began
+    row = {"device": backend.describe(), "compile": compiled, **layout_row(engine)}
+    return Setup(task, engine, reductions, row)
 
 
 def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[], bool]) -> Result:
     """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
-    outlook = on_root(comm, lambda: tell_of_long_run(task, setup.engine, comm))
+    known = setup.outlook is not None
+    outlook = on_root(comm, lambda: _outlook(setup, task, comm))
     each = outlook.events / task.options.total
 
     def lanes(layout: Layout, blocks: int) -> Lanes:
-        return DeviceLanes(
-            task, layout, setup.engine, setup.reductions, comm, blocks, setup.row, events_each=each
-        )
+        alone = comm.size == 1 and blocks == layout.n_blocks == 1
+        short = task is setup.task and alone and setup.was_short
+        short = short and (known or setup.is_short(outlook.events))
+        if task is setup.task and setup.lanes is not None and setup.lanes.waited == short:
+            setup.lanes.take(task)
+            return setup.lanes
+        made = DeviceLanes(
+            task, layout, setup.engine, setup.reductions, comm, blocks, setup.row,
+            events_each=each, waited=short,
+        )  # fmt: skip
+        if task is setup.task:
+            setup.lanes = made
+        return made
 
     return run_task(task, comm, lanes, stop, outlook.events)
 
 
-def prepare_task(network: Network, options: Options) -> Task:
+def _outlook(setup: Setup, task: Task, comm: Communicator) -> Outlook:
+    """What the run may take, as far as the last run of the task does not say it. Of one rank."""
+    if task is not setup.task or not isinstance(task, NetworkTask):
+        return tell_of_long_run(task, setup.engine, comm)
+    if setup.outlook is None:
+        if setup.trial is None and is_tried(task):
+            setup.trial = trial_lane(task, setup.engine)
+        setup.outlook = tell_of_long_run(task, setup.engine, comm, setup.trial)
+    return setup.outlook
+
+
+def prepare_task(network: Network, options: Options, like: Task | None = None) -> Task:
     """The task of a method, as `prepare` makes it."""
     if not isinstance(options.method, ODE):
-        return prepare(network, options, shares_kernel=True)
+        like = like if type(like) is NetworkTask else None
+        return prepare(network, options, shares_kernel=True, like=like)
     from tauslab.runner.ensemble.ode_task import prepare_ode
 
     return prepare_ode(network, options)

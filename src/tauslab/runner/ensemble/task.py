@@ -45,7 +45,7 @@ from tauslab.model.network.diagnosis.check import check_rates, require_support, 
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
-from tauslab.model.network.past import with_pasts
+from tauslab.model.network.past import Past, with_pasts
 from tauslab.options.ensemble import FloatArray, Options
 from tauslab.options.methods import (
     DEFAULT_MANY,
@@ -337,6 +337,7 @@ def prepare(
     *,
     shares_kernel: bool = False,
     counted: Sequence[str] = (),
+    like: NetworkTask | None = None,
 ) -> NetworkTask:
     """Check a model against the options and lower it.
 
@@ -347,6 +348,9 @@ def prepare(
         have the same kernel. No bit depends on it.
     counted
         Reactions whose firings are counted, each in a column behind those of the species.
+    like
+        The task that this gave for the same model and options with other scalars for the same
+        names, and another seed: what cannot differ is taken from there.
 
     Raises
     ------
@@ -355,17 +359,82 @@ def prepare(
     ConfigError
         A name in the options that the model does not have.
     """
-    check_names(network, options)
+    if like is None:
+        check_names(network, options)
+    model = _valued(network, options, checked=like is not None)
+    start = _started(model)
+    recorded = recorded_names(model.network, model.options)
+    loaded = _loaded_constants(model) if shares_kernel else {}
+    if like is not None and loaded and _starts_alike(start, like):
+        lowered, varying, n_rows = like.lowered, loaded, 1
+    else:
+        lowered, varying, n_rows = _lowered(model, start, recorded, counted, loaded)
+    constants = _constant_rows(lowered, varying, n_rows, each_of(options))
+    limits = start.partition is not None
+    canonical, digest = identity(model.network, model.options, model.rows, limits=limits)
+    kind = (
+        NetworkTask if start.partition is None else partial(HybridTask, partition=start.partition)
+    )
+    # Pasts take their first counts from what they hold, and counters begin with 0.
+    hidden = len(model.pasts) + len(counted)
+    task = kind(
+        network=model.network, options=model.options, lowered=lowered,
+        initial=np.pad(start.initial, ((0, 0), (0, hidden))), constants=constants,
+        record=Record(), stored_model=canonical, sha256=digest, unrounded=start.held,
+        varying=varying,
+    )  # fmt: skip
+    return replace(task, record=checked_record(task))
+
+
+@dataclass(frozen=True)
+class _Valued:
+    """A model with the values of a run: rows of what varies, parameters, reactions with pasts."""
+
+    network: Network
+    options: Options
+    rows: dict[str, FloatArray]
+    n_rows: int
+    values: dict[str, float]
+    forward: Network
+    pasts: Sequence[Past]
+
+
+def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
+    """Put the values into the network and check it; not its names again if they are `checked`."""
     network, options, rows, n_rows = choose_values(network, options)
-    network.validate()
+    if not checked:
+        network.validate()
     values = network.parameter_values()
     warn_of_model(network, values, rows, each_of(options))
     forward, pasts = with_pasts(network, rows)
     check_rates(forward, values)
+    return _Valued(network, options, rows, n_rows, values, forward, pasts)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where trajectories start, and how reactions happen.
+
+    `counts` are those of the first row, `initial` int32 ``[row, species]`` of all; `reals` are
+    amounts that need not be whole, of which nothing changes those that are `held`.
+    """
+
+    counts: dict[str, int]
+    initial: CountArray
+    varying: dict[str, FloatArray]
+    reals: dict[str, float]
+    held: tuple[str, ...]
+    partition: Partition | None
+    flowing: Collection[str] | None
+
+
+def _started(model: _Valued) -> _Start:
+    """Round initial amounts, and say what remains real; warns of what that changes."""
+    network, values, rows = model.network, model.values, model.rows
     amounts = network.initial_amounts(values)
-    columns = _initial_columns(network, rows, values, n_rows) if rows else {}
+    columns = _initial_columns(network, rows, values, model.n_rows) if rows else {}
     held = _held_fractions(network, amounts, columns)
-    partition = _partition(network, options.method)
+    partition = _partition(network, model.options.method)
     flowing = None if partition is None else partition.integrated(network)
     parts = sorted(changed_by(network, flowing or ()))
     reals = {name: amounts[name] for name in [*real_species(network), *held, *parts]}
@@ -376,30 +445,41 @@ def prepare(
     _refuse_negative(counts)
     _warn_of_net_laws(network)
     whole = {n: _rounded(n, column) for n, column in columns.items() if n not in reals}
-    initial = _initial_rows(counts, whole, n_rows)
+    initial = _initial_rows(counts, whole, model.n_rows)
     varying = {**rows, **columns, **{n: column.astype(np.float64) for n, column in whole.items()}}
-    recorded = recorded_names(network, options)
-    forward = with_counters(forward, counted)
-    # Pasts take their first counts from what they hold, and counters begin with 0.
-    initial = np.pad(initial, ((0, 0), (0, len(pasts) + len(counted))))
-    breaks = breaks_of(network, options, values, {*varying, *rows})
+    return _Start(counts, initial, varying, reals, tuple(held), partition, flowing)
+
+
+def _lowered(
+    model: _Valued,
+    start: _Start,
+    recorded: Collection[str] | None,
+    counted: Sequence[str],
+    loaded: Mapping[str, FloatArray],
+) -> tuple[LoweredNetwork, dict[str, FloatArray], int]:
+    """The network for kernels, the columns of which its constants are computed, and their rows.
+
+    Parameters `loaded` become constants where kernels can load them.
+    """
+    network, options = model.network, model.options
+    breaks = breaks_of(network, options, model.values, {*start.varying, *model.rows})
     lowered_with = partial(
         lower,
-        breaks.applied(forward, all_tables=False),
-        parameters=values,
-        counts=counts,
+        breaks.applied(with_counters(model.forward, counted), all_tables=False),
+        parameters=model.values,
+        counts=start.counts,
         recorded=recorded,
-        reals=reals,
-        pasts=pasts,
+        reals=start.reals,
+        pasts=model.pasts,
         breaks=breaks.times,
-        flowing=flowing,
+        flowing=start.flowing,
     )
-    lowered = None
-    if shares_kernel and not (rows or pasts) and _may_load_constants(options, network):
-        own = {n: np.array([values[n]]) for n in options.set if n in network.parameters}
-        lowered = _unless_written_out(lowered_with(varying=own.keys()))
-        varying, n_rows = (varying, n_rows) if lowered is None else (own, 1)
-    lowered = lowered or lowered_with(varying=varying.keys())
+    varying, n_rows = start.varying, model.n_rows
+    lowered = _unless_written_out(lowered_with(varying=loaded.keys())) if loaded else None
+    if lowered is None:
+        lowered = lowered_with(varying=varying.keys())
+    else:
+        varying, n_rows = dict(loaded), 1
     lowered = counting(lowered, counted)
     if lowered.dynamics is not None and options.common:
         raise ModelError(f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it")
@@ -407,16 +487,26 @@ def prepare(
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
-    lowered = lowered if partition is None else _with_amounts(lowered, network, recorded)
-    constants = _constant_rows(lowered, varying, n_rows, each_of(options))
-    canonical, digest = identity(network, options, rows, limits=partition is not None)
-    kind = NetworkTask if partition is None else partial(HybridTask, partition=partition)
-    task = kind(
-        network=network, options=options, lowered=lowered, initial=initial, constants=constants,
-        record=Record(), stored_model=canonical, sha256=digest, unrounded=tuple(held),
-        varying=varying,
-    )  # fmt: skip
-    return replace(task, record=checked_record(task))
+    if start.partition is not None:
+        lowered = _with_amounts(lowered, network, recorded)
+    return lowered, varying, n_rows
+
+
+def _loaded_constants(model: _Valued) -> dict[str, FloatArray]:
+    """Parameters that the options set and that kernels may load in place of literals."""
+    network, options = model.network, model.options
+    if model.rows or model.pasts or not _may_load_constants(options, network):
+        return {}
+    return {n: np.array([model.values[n]]) for n in options.set if n in network.parameters}
+
+
+def _starts_alike(start: _Start, like: NetworkTask) -> bool:
+    """Return whether nothing that is lowered depends on a value in which two tasks differ.
+
+    Values that kernels load stand nowhere in a lowered network; initial amounts may.
+    """
+    loaded = like.varying.keys() == set(like.options.set)  # it had no species, nor literals
+    return loaded and not start.reals and np.array_equal(start.initial, like.initial)
 
 
 def _initial_rows(

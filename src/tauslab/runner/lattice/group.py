@@ -106,12 +106,6 @@ class Group:
         return self._steps.engine
 
     @property
-    def hooked(self) -> LatticeEngine:
-        """The same where hooks change particles and site types: in slots."""
-        assert isinstance(self.engine, LatticeEngine)
-        return self.engine
-
-    @property
     def _steps(self) -> SlabEngine | PlanesSlab:
         """Engine of this rank's slab."""
         assert self._slab_engine is not None
@@ -219,16 +213,16 @@ class Group:
     def _set_sites(self, sites: Array | None) -> None:
         """Give the slab's planes the site types that hooks set; None: the model's."""
         if sites is not None:
-            self.hooked.types[self._own] = self.backend.upload(sites)
+            self.engine.types[self.engine.own] = self.backend.upload(sites)
             self.share_sites()
 
     def share_sites(self) -> None:
         """Tell the neighbours of site types that were changed in the engine's memory."""
-        engine, sites = self.hooked, self._host_sites(whole=True)
+        engine, sites = self.engine, self._host_sites(whole=True)
         slab, depth = engine.slab, self.depth
         periodic = self.task.lattice.boundary[0] == "periodic"
         below, above = neighbours(self.rank, self.comm.size, periodic=periodic)
-        own = sites[self._own]
+        own = sites[engine.own]
         parcels = []
         # Two ranks may be both neighbours to each other: what goes down comes from above.
         if below is not None:
@@ -239,21 +233,14 @@ class Group:
         if below is not None:
             parcels.append(Parcel(below, sites[:depth], sent=False))
         self.comm.exchange(parcels)
-        engine.synchronize()
-        engine.tables.set_types(sites)
+        engine.set_types(sites)
         self._sites_changed = True
-
-    @property
-    def _own(self) -> slice:
-        """The slab's own planes among those in memory."""
-        slab = self.engine.slab
-        return slice(slab.below, slab.below + slab.end - slab.begin)
 
     def _host_sites(self, *, whole: bool = False) -> Array:
         """Site types of the slab's own planes, or of all in memory, on the host."""
-        self.hooked.wait_for_arrays()
-        sites = self.hooked.host(self.hooked.types)
-        return sites if whole else sites[self._own]
+        self.engine.wait_for_arrays()
+        sites = self.engine.host(self.engine.types)
+        return sites if whole else sites[self.engine.own]
 
     def piece(
         self, number: int, place: int, memory: Mapping[str, Any], looked: IntArray

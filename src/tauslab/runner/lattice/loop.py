@@ -336,7 +336,7 @@ class ReplicaRuns:
         group = self._group
         for every, hook in self._task.options.hooks:
             if self._is_due(done, every):
-                engine = group.hooked
+                engine = group.engine
                 view = LatticeView(
                     engine, group.count, group.sum, group.gather, group.share_sites, self._memory,
                     self._looked,

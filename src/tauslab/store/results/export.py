@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +67,25 @@ class FileArray:
         """Read a part, the blocks of which are compared with their checksums."""
         with self._reopen(self.path, checked=True) as result:
             return np.asarray(result.data[self.name][index])
+
+
+def select(result: Recorded, values: Mapping[str, float]) -> xarray.Dataset:
+    """The dataset at the points with these swept values: `Result.sel`."""
+    same = np.ones(result.n_points, np.bool_)
+    for name, value in values.items():
+        if name not in result.points:
+            swept = ", ".join(result.points) or "nothing"
+            raise ConfigError(f"{name!r} was not swept in {result.name}: {swept} was")
+        same &= np.isclose(result.points[name], value, rtol=1e-9, atol=0)
+    if not same.any():
+        asked = ", ".join(f"{name}={value:g}" for name, value in values.items())
+        raise ConfigError(f"{result.name} has no point with {asked}")
+    dataset = to_xarray(result)
+    if "point" in dataset.dims:
+        return dataset.isel(point=np.flatnonzero(same))
+    held = {name: result.points[name][same][0] for name in values}
+    names = {name: name if name in dataset.dims else f"{name}_swept" for name in held}
+    return dataset.sel({names[name]: value for name, value in held.items()})
 
 
 def to_dask(result: Recorded, name: str, blocks: int | None = None) -> dask.array.Array:

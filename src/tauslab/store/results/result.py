@@ -91,6 +91,20 @@ class Result(EnsembleData):
 
         return export.to_xarray(self, chunked=chunked)
 
+    def sel(self, **values: float) -> xarray.Dataset:
+        """The points of a sweep with these swept values, as `to_xarray` has them.
+
+        ``result.sel(k_on=0.01)["counts"].mean("trajectory")``: values are compared to nine digits.
+
+        Raises
+        ------
+        ConfigError
+            A name that was not swept, or no point with these values.
+        """
+        from tauslab.store.results import export
+
+        return export.select(self, values)
+
     def to_dask(self, name: str = "counts", blocks: int | None = None) -> dask.array.Array:
         """A dataset as a `dask.array.Array`, lazily, `blocks` storage blocks to a chunk.
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import replacing
+from tauslab.base.files.extras import installing
 from tauslab.base.option_names import assigned
 from tauslab.options.values.texts import some
 from tauslab.store.format.schema import STATUS_NAMES
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+PARQUET = ".parquet"
+SUFFIXES = (*SEPARATORS, PARQUET)
 _OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet computes a cell that begins so
 WHAT = ("trajectories", "statistics", "final", "summaries")
 WHAT_OF_CELLS = ("divisions",)  # of a population beside
@@ -91,20 +94,24 @@ def table_of(
 
 
 def write_table(table: ResultTable, path: Path) -> None:
-    """Write ``.csv`` or ``.tsv``, under a temporary name at first; what is not there is empty.
+    """Write ``.csv``, ``.tsv`` or ``.parquet``, under a temporary name; what is missing is empty.
 
     Of an unfinished run a first line, a comment after ``#``, says how much of it is there.
 
     Raises
     ------
     ConfigError
-        Another suffix.
+        Another suffix, or no pyarrow for Parquet.
     OutputError
         The file cannot be written.
     """
-    separator = SEPARATORS.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    if suffix == PARQUET:
+        _write_parquet(table, path)
+        return
+    separator = SEPARATORS.get(suffix)
     if separator is None:
-        raise ConfigError(f"{path}: tables are written as {' or '.join(SEPARATORS)}")
+        raise ConfigError(f"{path}: tables are written as {', '.join(SEPARATORS)} or {PARQUET}")
     with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         if table.unfinished:
             file.write(f"# unfinished: {table.unfinished}\n")
@@ -112,6 +119,27 @@ def write_table(table: ResultTable, path: Path) -> None:
         writer.writerow(map(plain_text, table.header))
         for piece in table.pieces:
             writer.writerows(zip(*(_cells(values) for values in piece), strict=True))
+
+
+def _write_parquet(table: ResultTable, path: Path) -> None:
+    """A row group per piece; missing values are null, and metadata says what is unfinished."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise ConfigError(f"{path}: Parquet needs pyarrow: {installing('pyarrow')}") from None
+    remark = {"unfinished": table.unfinished} if table.unfinished else None
+
+    def group_of(piece: Columns) -> Any:
+        arrays = [pa.array(values, mask=_missing(values)) for values in piece]
+        return pa.Table.from_arrays(arrays, list(table.header)).replace_schema_metadata(remark)
+
+    empty = [np.empty(0)] * len(table.header)
+    first = group_of(next(table.pieces, empty))
+    with replacing(path) as draft, parquet.ParquetWriter(draft, first.schema) as writer:
+        writer.write_table(first)
+        for piece in table.pieces:
+            writer.write_table(group_of(piece))
 
 
 def to_pandas(table: ResultTable) -> pd.DataFrame:
@@ -144,13 +172,18 @@ def plain_text(cell: str) -> str:
 def _cells(values: npt.NDArray[Any]) -> list[Any]:
     if values.dtype.kind in "UO":
         return [plain_text(cell) if isinstance(cell, str) else cell for cell in values.tolist()]
-    absent = np.isnan(values) if values.dtype.kind == "f" else None
-    if values.dtype.kind == "i":
-        absent = values < 0
+    absent = _missing(values)
     if absent is None or not absent.any():
         cells: list[Any] = values.tolist()
         return cells
     return [None if gone else cell for cell, gone in zip(values.tolist(), absent, strict=True)]
+
+
+def _missing(values: npt.NDArray[Any]) -> Any:
+    """Mask of missing values: counts below 0 and NaN; None for other types."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    return values < 0 if values.dtype.kind == "i" else None
 
 
 def _holds(result: EnsembleData, what: str) -> bool:

@@ -13,7 +13,7 @@ from scipy import stats
 import tauslab as ts
 from tauslab.analysis.hybrids.clock import Interval, groups_of
 from tauslab.analysis.hybrids.driver import seed_of
-from tauslab.analysis.hybrids.ledger import Pool
+from tauslab.analysis.hybrids.ledger import Ledger
 from tauslab.analysis.particles.store import StateCheckpoint
 
 RARELY = 1e-4  # a test of chance fails as seldom, were its seed another
@@ -717,17 +717,19 @@ def test_groups():
 
 
 def test_a_pool_never_shows_less_than_nothing():
-    pool = Pool(np.array([2.5, 0.0]), real=True)
-    pool.add(np.array([-3.0, 0.7]))
-    assert pool.seen(whole=True).tolist() == [0, 0]
-    assert pool.seen(whole=False).tolist() == [0, 0.7]
-    pool.add(np.array([1.0, 0.3]))
-    assert pool.seen(whole=True).tolist() == [0, 1]
-    assert np.allclose(pool.total, [0.5, 1.0])
-    pool.bill(np.array([2.0, 0.25]))
-    pool.settle()
-    assert pool.paid.tolist() == [0, 0.25]
-    assert pool.debt.tolist() == [2, 0]
+    pool = np.array([0])
+    ledger = Ledger(np.array([[2.5], [0.0]]), np.array([True]), pool)
+    whole, all_of_it = np.array([True]), np.array([False])
+    ledger.add(np.array([[-3.0], [0.7]]), pool)
+    assert ledger.seen(pool, whole).tolist() == [[0], [0]]
+    assert ledger.seen(pool, all_of_it).tolist() == [[0], [0.7]]
+    ledger.add(np.array([[1.0], [0.3]]), pool)
+    assert ledger.seen(pool, whole).tolist() == [[0], [1]]
+    assert np.allclose(ledger.whole + ledger.rest, [[0.5], [1.0]])
+    ledger.billed += np.array([[2.0], [0.25]])
+    ledger.settle()
+    assert ledger.paid.tolist() == [[0], [0.25]]
+    assert ledger.debt.tolist() == [[2], [0]]
 
 
 if __name__ == "__main__":

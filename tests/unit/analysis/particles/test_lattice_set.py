@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.kernels.lattice import planes
 from tauslab.kernels.lattice.lowering import lower_lattice, with_rates
 from tauslab.model.lattice.values import rates_behind
 
 SHAPE = (6, 5, 7)
 pytestmark = pytest.mark.filterwarnings("ignore:.*particles waited")
+
+
+@pytest.fixture(autouse=True, params=["slots", "planes"])
+def _engine(request, monkeypatch):
+    """All of them with either storage."""
+    monkeypatch.setattr(planes, "LEAST_SITES", 0 if request.param == "planes" else np.inf)
+    monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
 
 
 def cell(slots=8):

@@ -7,6 +7,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.analysis.particles.motions import amounts, network
+from tauslab.analysis.particles.motions.motion import DeviceRows
 from tauslab.kernels.backends.cpu import CpuBackend
 
 SIZE = 12
@@ -47,7 +48,7 @@ def calls(monkeypatch):
 
     count(ts.Network, "constant_species", "walks")
     count(CpuBackend, "upload", "uploads")
-    count(CpuBackend, "download", "copies")
+    count(DeviceRows, "host", "copies")
     count(network, "prepare", "tasks")
     count(amounts, "prepare_ode", "tasks")
     count(amounts, "Ode", "tasks")

@@ -10,6 +10,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.cli.main import main
+from tauslab.kernels.lattice import planes
 
 SITES, RATE, STEP = 64, 0.05, 0.01
 
@@ -46,6 +47,21 @@ def test_births_have_the_exact_law():
     assert abs(found.estimate - exact) < 3 * found.standard_error < 1.0 * exact
     assert found.rounding < 1e-13
     assert (np.diff(found.reached, axis=1) >= 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:.* runs make the estimate", "ignore:no walker reached")
+def test_births_in_planes_have_the_exact_law(monkeypatch, tmp_path):
+    """As above; a checkpoint of lattices in slots is that of another search."""
+    path = tmp_path / "births.h5"
+    few = {"checkpoint": path, "runs": 2, "walkers": 2, "rounds": 2, "bins": 2}
+    walk(**few)
+    monkeypatch.setattr(planes, "LEAST_SITES", 0)
+    monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
+    found = walk(target="A >= 6", runs=12, walkers=3, bins=3, rounds=3)
+    exact = tail(6, SITES * 100)
+    assert abs(found.estimate - exact) < 3 * found.standard_error < 1.0 * exact
+    with pytest.raises(ts.ConfigError, match="was begun with another"):
+        walk(**few)
 
 
 def test_everything_else_of_lattices(tmp_path, capsys):

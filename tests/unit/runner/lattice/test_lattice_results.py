@@ -56,7 +56,7 @@ def test_replicas_are_told_apart(tmp_path):
         ).all()
         with pytest.raises(ConfigError, match=r"frame 2 is not in .*: it has 0 to 1"):
             second.density("A", 2)
-        with pytest.raises(ConfigError, match=r"'movie' is not a plot .*result\.movie\(path\)"):
+        with pytest.raises(ConfigError, match=r"a movie needs path="):
             second.plot(kind="movie")
     with pytest.raises(ConfigError, match=r"replica 2 is not in .*: it has 0 to 1"):
         LatticeResult(path, 2)
@@ -153,6 +153,7 @@ def test_a_movie_has_a_picture_for_each_frame(path, tmp_path, capsys):
         assert movie.n_frames == len(FRAMES)
         assert movie.size[0] > 400
     with LatticeResult(path) as result:
+        assert result.plot("A", "movie", tmp_path / "plot.gif") == tmp_path / "plot.gif"
         for options, message in (
             ({"path": tmp_path / "a.avi"}, r"movies are written as \.gif or \.mp4"),
             ({"path": tmp_path / "a.gif", "name": "X"}, "not a species"),

@@ -36,23 +36,27 @@ def whole(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("frame_every", "after", "meddles"),
+    ("frame_every", "after", "meddles", "engine"),
     ordinary(
-        [(every, after, meddles)
+        [(every, after, meddles, engine)
          for every, after in ((10, 1), (10, 10), (0, 1), (0, 5), (17, 23))
-         for meddles in (False, True)],
-        (10, 1, True), (0, 5, False), (17, 23, True),
+         for meddles in (False, True)
+         for engine in ("slots", "planes")],
+        (10, 1, True, "slots"), (0, 5, False, "slots"), (17, 23, True, "slots"),
+        (17, 23, True, "planes"), (0, 5, True, "planes"),
     ),
 )  # fmt: skip
-def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after, meddles):
+def test_stopping_and_going_on_changes_nothing(
+    tmp_path, monkeypatch, frame_every, after, meddles, engine
+):
     hooks = ((10, meddling),) if meddles else ()
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
-    run(unbroken, frame_every=frame_every, hooks=hooks).close()
+    run(unbroken, frame_every=frame_every, hooks=hooks, engine=engine).close()
     asked = iter(range(1000))
     options = LatticeOptions(
         t_end=T_END, count_every=3, frame_every=frame_every, seed=7, device="cpu", threads=1,
-        output=path, quiet=True, hooks=hooks,
+        output=path, quiet=True, hooks=hooks, engine=engine,
     )  # fmt: skip
     with pytest.raises(StoppedEarly, match="resume=True completes"):
         driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= after)

@@ -178,8 +178,16 @@ def split(path):
     return ts.multilevel_splitting(model(), **RARE, walkers=4, checkpoint=path).runs.tolist()
 
 
+def come_near(path):
+    return ts.abc_smc(
+        model(), DATA, {"k": "uniform(1,20)"}, n=8, generations=2, seed=1, device="cpu",
+        checkpoint=path,
+    ).values.tolist()  # fmt: skip
+
+
 STORES = {
     "particles": filtered, "chains": walked, "weighted": weighted, "splitting": split,
+    "abc": come_near,
 }  # fmt: skip
 
 

@@ -28,11 +28,12 @@ def found():
         "filters": ts.particle_filters(net, DATA, filters=3, n=20, seed=1, **NOISE),
         "chain": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, **walk),
         "chains": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, chains=2, **walk),
+        "abc": ts.abc_smc(net, DATA, {"k": "uniform(1,8)"}, n=9, generations=2, device="cpu"),
         "law": ts.cme(net, [1.0, 2.0]),
     }
 
 
-@pytest.mark.parametrize("kind", ["filter", "exact", "filters", "chain", "chains", "law"])
+@pytest.mark.parametrize("kind", ["filter", "exact", "filters", "chain", "chains", "abc", "law"])
 def test_a_file_is_the_result(found, kind, tmp_path, capsys):
     one, path = found[kind], tmp_path / "one.h5"
     one.save(path)

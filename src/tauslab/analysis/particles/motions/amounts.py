@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.particles.motions.given import Given, behind_exponents, number_of
-from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
+from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
@@ -37,6 +37,7 @@ class OdeMotion(Motion):
     """Amounts of particles of networks, moved by a solver of ordinary differential equations.
 
     `_table` holds all recorded quantities now, f64 ``[particle, quantity]``: species, then rules.
+    After new values, what follows from them is computed when it is looked at: `_held` lacks it.
     Steps go on where they were, so that an ensemble that is advanced through some times has the
     bits of a run with these sample times. A solver is chosen at the first advance, and kept.
 
@@ -68,7 +69,8 @@ class OdeMotion(Motion):
         self.task: OdeTask
         self.prepare(rows, options.n)
         self._rows.require_room(options.n, self._bytes, network.name)
-        self._table: Any = None
+        self._held: Any = None
+        self._late: float | None = None  # time of values for which `_held` lacks what follows
         self._steps: Any = None
         self._queue: Any = None  # f64 [own, word] where there are triggers
 
@@ -87,9 +89,23 @@ class OdeMotion(Motion):
         return self._table[:, : len(self.species)]
 
     @property
+    def _table(self) -> Any:
+        """Recorded quantities now, with what follows from values that were put."""
+        if self._late is not None:
+            now, self._late, steps = self._late, None, self._steps
+            self._steps = self._zeros()
+            self._held, _ = self._launch(now, now, self._variables())
+            self._steps = steps
+        return self._held
+
+    @_table.setter
+    def _table(self, table: Any) -> None:
+        self._held, self._late = table, None
+
+    @property
     def _places(self) -> Mapping[str, int]:
         """Columns of amounts by name."""
-        return {name: place for place, name in enumerate(self.species)}
+        return self._system.places
 
     @property
     def _system(self) -> OdeSystem:
@@ -169,31 +185,40 @@ class OdeMotion(Motion):
         """Return whether equations or events change an amount of this name."""
         return name in self._moved
 
-    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:
-        """Replace amounts by name, one for all or ``[particle]``; compute what follows anew.
+    def change(self, names: tuple[str, ...], values: FloatArray) -> bool:
+        """As of `Motion`."""
+        given = None if self._given is None else self._given.with_columns(names, values)
+        inputs, constants, known = self._system.columns, self.task.constants, self._network.species
+        if given is None or len(constants) != len(given.table):
+            return False
+        least = np.array([0.0 if name in known else -np.inf for name in names])
+        if not (np.isfinite(values) & (values >= least)).all():
+            return False
+        read = [place for place, name in enumerate(names) if name in inputs]
+        constants = constants.copy()
+        constants[:, [inputs[names[place]] for place in read]] = values[:, read]
+        self.task, self._given = replace(self.task, constants=constants), given
+        self._inputs = self._upload_own(constants, self.n)
+        return True
+
+    def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:
+        """Replace amounts ``[1 or particle, name]``; compute what follows anew.
 
         Raises
         ------
         ConfigError
             One is not finite, or an amount without a rate rule is negative.
         """
-        if columns:
-            values = beside(columns, self.n)
-            low = [-np.inf if name in self._network.rates else 0.0 for name in columns]
+        if names:
+            low = [-np.inf if name in self._network.rates else 0.0 for name in names]
             good = np.isfinite(values) & (values >= np.array(low))
-            require_each(good, columns, "amounts must be finite, and 0 or more")
-            table, places = self._rows.host(self._table), self._places
-            table[:, [places[name] for name in columns]] = own_rows(values, self.shares.own)
-            self._table = self._backend.upload(table)
-        if self.looks:  # the next launch looks at triggers, and computes what follows
-            self._steps = self._zeros() if columns else self._steps
-            return
-        if columns and self._all_moves:
+            require_each(good, names, "amounts must be finite, and 0 or more")
+            table, places = self._rows.host(self._held), self._places
+            table[:, [places[name] for name in names]] = own_rows(values, self.shares.own)
+            self._held = self._backend.upload(table)
             self._steps = self._zeros()
-            return
-        steps, self._steps = self._steps, self._zeros()
-        self._table, _ = self._launch(now, now, self._variables())
-        self._steps = self._zeros() if columns else steps
+        if not self.looks and not self._all_moves:
+            self._late = now
 
     # ---------------------------------------------------------------- moving
 
@@ -306,10 +331,10 @@ class OdeMotion(Motion):
         """Amounts that equations move, f64 ``[particle of this rank, variable]``."""
         places = self._places
         columns = [places[name] for name in self._system.variables]
-        if columns == list(range(self._table.shape[1])):
-            return self._table
-        found = self._backend.empty((self._table.shape[0], len(columns)), np.float64)
-        found[...] = self._table[:, columns]
+        if columns == list(range(self._held.shape[1])):
+            return self._held
+        found = self._backend.empty((self._held.shape[0], len(columns)), np.float64)
+        found[...] = self._held[:, columns]
         self._backend.upload(np.zeros(1))  # waits for array operations
         return found
 
@@ -331,7 +356,7 @@ class OdeMotion(Motion):
             return table, buffers.status
         engine = self._compiled()
         engine.between(start, end)
-        buffers.scratch = engine.scratch(rows)
+        buffers.scratch = self._scratch_of(engine, rows)
         launch = Launch(
             first + own.start, rows, None, self._inputs, kept=kept, seed=seed,
             max_steps=self.task.options.max_steps,

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from tauslab.analysis.particles.motions.motion import beside
 from tauslab.base.arrays import FloatArray
-from tauslab.kernels.network.lowering import as_event
+from tauslab.kernels.network.lowering import LoweredNetwork, as_event
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
     Number,
+    Symbol,
     arguments_first,
     symbols,
 )
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
+from tauslab.runner.ensemble.task import NetworkTask
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,21 @@ class Given:
             == (before.n, before.names, before.numbers, before.table.shape)
         )
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Column of each name."""
+        return {name: place for place, name in enumerate(self.names)}
+
+    def with_columns(self, names: tuple[str, ...], values: FloatArray) -> Given | None:
+        """The same with other columns ``[particle, name]``; None where one has no column of n."""
+        places = self.places
+        if len(self.table) != self.n or any(name not in places for name in names):
+            return None
+        found = replace(self, table=self.table.copy())
+        found.__dict__["places"] = places
+        found.table[:, [places[name] for name in names]] = values
+        return found
+
     def changes(self, before: Given) -> dict[str, FloatArray]:
         """Columns with other bits than `before`, which is `like` these."""
         same = (self.table.view(np.uint64) == before.table.view(np.uint64)).all(axis=0)
@@ -75,6 +93,34 @@ class Given:
         if len(self.table) == self.n:
             return options
         return replace(options, n=self.n, set=self.numbers)
+
+
+class Following:
+    """Constants of rate laws that follow some parameters, whose values change again and again."""
+
+    def __init__(self, lowered: LoweredNetwork, names: tuple[str, ...]) -> None:
+        self._lowered, self._names = lowered, names
+        places = {name: place for place, name in enumerate(names)}
+        each = list(enumerate(lowered.constants))
+        alone = [(i, places[c.name]) for i, c in each
+                 if isinstance(c, Symbol) and c.name in places]  # fmt: skip
+        self._columns = np.array(alone, np.int64).reshape(-1, 2).T
+        self._others = [i for i, c in each
+                        if not isinstance(c, Symbol) and symbols(c) & places.keys()]  # fmt: skip
+
+    def of(self, lowered: LoweredNetwork, names: tuple[str, ...]) -> bool:
+        """Return whether it is of this network and these names."""
+        return lowered is self._lowered and names == self._names
+
+    def constants(self, task: NetworkTask, given: Given, values: FloatArray) -> FloatArray:
+        """Constants of a task ``[particle, constant]`` with these values ``[particle, name]``."""
+        found = task.constants.copy()
+        to, by = self._columns
+        found[:, to] = values[:, by]
+        if self._others:
+            rows = {**task.varying, **given.columns}
+            found[:, self._others] = self._lowered.constant_rows(rows, len(found), self._others)
+        return found
 
 
 def number_of(network: Network, name: str) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
+from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
@@ -20,7 +20,9 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.changing import drawn_places
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice, with_rates
-from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
+from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
+from tauslab.kernels.lattice.planes_replicas import bytes_of, replicas_of
+from tauslab.kernels.lattice.replicas import COUNTED, Replicas, Rest
 from tauslab.kernels.lattice.state import WAITING
 from tauslab.model.lattice.diagnosis.check import model_warnings
 from tauslab.model.lattice.lattice import Lattice
@@ -74,7 +76,8 @@ class LatticeMotion(Motion):
         self._known: dict[tuple[tuple[str, float], ...], LoweredLattice] = {}
         self._last: tuple[dict[str, float], LoweredLattice] | None = None
         self._behind: dict[frozenset[str], list[int] | None] = {}  # by names: see `rates_behind`
-        self._replicas: LatticeReplicas | None = None
+        self._replicas: Replicas | None = None
+        self._engine: LatticeEngineName | None = None  # of the first values, or of a file
         self._by_type: IntArray = np.zeros(0, np.int64)
         self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
         self._told_of_splitting = False
@@ -111,7 +114,7 @@ class LatticeMotion(Motion):
         return self._lattices.lattice
 
     @property
-    def _lattices(self) -> LatticeReplicas:
+    def _lattices(self) -> Replicas:
         assert self._replicas is not None
         return self._replicas
 
@@ -145,9 +148,9 @@ class LatticeMotion(Motion):
         others = tuple(i for i in range(1, 5) if i != along + 1)
         size = self.lattice.shape[along]
         found = np.zeros((len(lattices), size), np.int64)
-        most = max(1, _LOOKED_AT // (4 * lattices.words))
+        most = max(1, _LOOKED_AT // (lattices.sites * self.lattice.slots))
         for begin in range(0, len(lattices), most):
-            part = (lattices.cells[begin : begin + most] == number).sum(axis=others)
+            part = (lattices.in_slots(slice(begin, begin + most)) == number).sum(axis=others)
             found[begin : begin + most] = lattices.host(part)
         for row, waiting in enumerate(lattices.rest.waiting):
             sites = waiting["site"][waiting["particle"] == number].astype(np.int64)
@@ -225,12 +228,13 @@ class LatticeMotion(Motion):
     def _use(self, base: LoweredLattice, n: int) -> None:
         """Make the replicas that move lattices of this model, or give them their rates."""
         held = self._replicas
+        engine = self._engine = self._engine or engine_of(base, hooks=False)
         if held is None:
-            each = math.prod(base.shape) * base.slots * np.dtype(base.particle_type).itemsize
+            each = bytes_of(base, engine)
             # Before and after they are copied; and what moves, of one at least.
             self._rows.require_room(n, 2 * each, self._model.name, _MOVED * each)
         if held is None or not _serves(held.lattice, base):
-            made = LatticeReplicas(self._backend, base)
+            made = replicas_of(self._backend, base, engine)
             if held is not None:
                 made.put(held.particles, held.rest)
             self._replicas = made
@@ -239,6 +243,12 @@ class LatticeMotion(Motion):
             return
         own = self._which[Shares(n, self._comm).own]
         self._lattices.use_rates(np.stack([one.rates for one in self._starts])[own])
+
+    def _use_engine(self, engine: LatticeEngineName) -> None:
+        """Make no lattices yet, in the form of an engine."""
+        if engine is not self._engine:
+            base, self._replicas, self._engine = self.lattice, None, engine
+            self._use(base, self.n)
 
     # ---------------------------------------------------------------- moving
 
@@ -270,7 +280,7 @@ class LatticeMotion(Motion):
         """Return whether a name is a species, whose number is part of the state."""
         return name in self._own_names and name not in self._model.parameters
 
-    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
+    def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:  # noqa: ARG002 - as every motion
         """Give numbers of particles, which come to random sites, or go, drawn at random.
 
         Raises
@@ -278,13 +288,12 @@ class LatticeMotion(Motion):
         ConfigError
             A number that is negative or not whole.
         """
-        if not columns:
+        if not names:
             return
         own, lattices = self.shares.own, self._lattices
-        values = beside(columns, self.n)
         good = (values >= 0) & (values <= 2**31 - 1) & (values == np.rint(values))
-        require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
-        kinds = np.array([lattices.lattice.numbers[name] for name in columns], np.int64)
+        require_each(good, names, "counts must be whole numbers from 0 to 2147483647")
+        kinds = np.array([lattices.lattice.numbers[name] for name in names], np.int64)
         rows = own_rows(values, own).astype(np.int64)
         more = rows - self._by_type.sum(axis=1)[:, kinds]
         self._puts += 1
@@ -419,7 +428,8 @@ class LatticeMotion(Motion):
         lengths = np.array([len(one) for one in rest.waiting], np.int64)
         entries = np.concatenate([np.zeros(0, WAITING), *rest.waiting])
         found = {
-            "particles": joined(lattices.host(lattices.cells)),
+            "particles": joined(lattices.host_cells()),
+            "in_planes": np.array(int(self._engine is LatticeEngineName.PLANES)),
             "counts_by_type": joined(self._by_type),
             **{name: joined(getattr(rest, name)) for name in COUNTED},
             "looked": joined(self._looked),
@@ -438,18 +448,17 @@ class LatticeMotion(Motion):
         if step != self._step:
             self._step, self._known, self._last = step, {}, None
             self.prepare(self._values, self.n)
+        # Files of earlier versions lack it: there all lattices were in slots.
+        planes = "in_planes" in state and state.whole("in_planes")
+        self._use_engine(LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS)
         lattices, own, n = self._lattices, self.shares.own, self.n
         lattice = lattices.lattice
         held = state.take("particles", lattice.particle_type, n, *lattice.shape, lattice.slots)
         if held.max(initial=0) > len(self._model.species):
             raise state.damaged("it holds particles of no species")
-        cells = np.ascontiguousarray(held[own]).reshape(-1).view(np.uint32)
         fired = state.take("fired", np.int64, n, len(lattice.reactions))
         others = (state.take(name, np.int64, n)[own] for name in COUNTED[1:])
-        lattices.put(
-            self._backend.upload(cells.reshape(own.stop - own.start, lattices.words)),
-            Rest(self._waiting_of(state)[own], fired[own], *others),
-        )
+        lattices.take_up(held[own], Rest(self._waiting_of(state)[own], fired[own], *others))
         # Files of earlier versions lack it: nobody looked.
         looked = state.take("looked", np.int64, *fired.shape) if "looked" in state else 0 * fired
         self._looked = np.ascontiguousarray(looked[own])

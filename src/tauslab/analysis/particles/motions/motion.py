@@ -14,8 +14,11 @@ from tauslab.base.errors import ConfigError, DeviceError
 from tauslab.base.host import in_bytes
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.gather import Ends, Gather
 from tauslab.store.state import State
+
+_FEW = 64  # particles
 
 
 class Motion(ABC):
@@ -47,6 +50,7 @@ class Motion(ABC):
         self._rows = DeviceRows(backend, comm)
         self.shares = Shares(n, comm)
         self.apart: dict[str, float | None] = {}
+        self._scratch: tuple[Engine, int, Any] | None = None  # of few particles, kept
 
     @property
     def n(self) -> int:
@@ -131,13 +135,27 @@ class Motion(ABC):
     def holds(self, name: str) -> bool:
         """Return whether a name is part of the state, and not a value with which it moves."""
 
-    @abstractmethod
     def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:
-        """Replace parts of the state by name, one for all or ``[particle]``, at the time `now`.
+        """`put_table` of values by name, one for all or ``[particle]``."""
+        self.put_table(tuple(columns), beside(columns, self.n), now)
+
+    @abstractmethod
+    def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:
+        """Replace parts of the state, ``[1 or particle, name]``, at the time `now`.
 
         A ConfigError says which cannot be. After new values of parameters it is called, too, with
-        no columns.
+        no names.
         """
+
+    def change(self, names: tuple[str, ...], values: FloatArray) -> bool:
+        """Give parameters new values ``[particle, name]``, where kernels read these as columns.
+
+        Returns
+        -------
+        False, and nothing has changed, where `prepare` has to do it.
+        """
+        del names, values
+        return False
 
     @abstractmethod
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
@@ -178,6 +196,17 @@ class Motion(ABC):
         """Rows of this rank's particles, of n in all, or the one row of all."""
         own = Shares(n, self._comm).own
         return self._backend.upload(np.ascontiguousarray(own_rows(table, own)))
+
+    def _scratch_of(self, engine: Engine, rows: int) -> Any:
+        """Memory of an engine for a launch; of few particles once, as finding its size takes long.
+
+        So few take little of it.
+        """
+        if rows > _FEW:
+            return engine.scratch(rows)
+        if self._scratch is None or self._scratch[:2] != (engine, rows):
+            self._scratch = engine, rows, engine.scratch(rows)
+        return self._scratch[2]
 
     def _ends(self, status: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective."""
@@ -264,6 +293,8 @@ class DeviceRows:
 
     def host(self, buffer: Any) -> Array:
         """A copy of device memory on the host."""
+        if isinstance(buffer, np.ndarray):
+            return buffer.copy()
         if not buffer.shape[0] or not all(buffer.shape):
             return np.zeros(buffer.shape, buffer.dtype)
         mirror = self.backend.mirror(buffer)

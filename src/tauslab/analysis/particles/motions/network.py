@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.particles.motions.given import (
+    Following,
     Given,
     behind_amounts,
     behind_exponents,
     number_of,
 )
 from tauslab.analysis.particles.motions.held import counts_anew, held_alike, held_amounts
-from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
+from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
@@ -79,6 +80,7 @@ class NetworkMotion(Motion):
         self._behind_amounts = behind_amounts(network)
         self.in_kernels = behind_exponents(network)
         self._given: Given | None = None
+        self._follow: Following | None = None
         super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
@@ -94,7 +96,7 @@ class NetworkMotion(Motion):
     @property
     def species(self) -> tuple[str, ...]:
         """Names of the columns of counts."""
-        return self.task.species[: len(self.task.species) - len(self._counted)]
+        return self._species
 
     @property
     def reaction_names(self) -> tuple[str, ...]:
@@ -155,9 +157,31 @@ class NetworkMotion(Motion):
         if changes is None:
             self._prepare_all(given)
         elif changes:
-            self.task = with_rates(self.task, changes)
+            self.task = with_rates(self.task, given.columns)
             self._constants = self._upload_own(self.task.constants, n)
         self._given = given
+
+    def change(self, names: tuple[str, ...], values: FloatArray) -> bool:
+        """As of `Motion`: constants of rate laws follow, and nothing else."""
+        if not self._behind_amounts.isdisjoint(names) or not np.isfinite(values).all():
+            return False
+        given = None if self._given is None else self._given.with_columns(names, values)
+        if given is None or len(given.table) != len(self.task.constants):
+            return False
+        follow = self._following(names)
+        constants = follow.constants(self.task, given, values)
+        if not (np.isfinite(constants) & (constants >= 0)).all():
+            return False
+        self.task = replace(self.task, constants=constants)
+        self._constants = self._upload_own(constants, self.n)
+        self._given = given
+        return True
+
+    def _following(self, names: tuple[str, ...]) -> Following:
+        lowered = self.task.lowered
+        if self._follow is None or not self._follow.of(lowered, names):
+            self._follow = Following(lowered, names)
+        return self._follow
 
     def read_apart(self, names: Iterable[str]) -> None:
         """Let kernels read these parameters from now on, so that a new value needs no new one."""
@@ -179,6 +203,7 @@ class NetworkMotion(Motion):
         found = prepare(self._network, given.options(self._options), counted=self._counted)
         found = replace(found, options=given.of_all(found.options))
         self.task = _without_draws(found, self._drawn)
+        self._species = self.task.species[: len(self.task.species) - len(self._counted)]
         if before is not None and _kernel_parts(before.lowered) != _kernel_parts(self.task.lowered):
             self._engine = None
         self._constants = self._upload_own(self.task.constants, given.n)
@@ -308,42 +333,36 @@ class NetworkMotion(Motion):
         if self.kept is not None:
             self.kept = moved[-1]
 
-    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
-        """Replace counts, and quantities that hold any number, by name: one upload for all.
+    def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:  # noqa: ARG002 - as every motion
+        """Replace counts, and quantities that hold any number: one upload for all.
 
         Raises
         ------
         ConfigError
             A count that is negative or not whole, a quantity that is not finite.
         """
-        if not columns:
+        if not names:
             return
         reals = {} if self.kept is None else self.reals
-        moved = {name: column for name, column in columns.items() if name in reals}
-        whole = {name: column for name, column in columns.items() if name not in reals}
+        moved = [place for place, name in enumerate(names) if name in reals]
+        whole = [place for place, name in enumerate(names) if name not in reals]
         own, counts = self.shares.own, self._rows.host(self.counts)
         if whole:
-            values = self._counts_of(whole)
-            counts[:, [self.task.lowered.columns[name] for name in whole]] = own_rows(values, own)
+            given, columns = values[:, whole], [names[place] for place in whole]
+            good = (given >= 0) & (given <= 2**31 - 1) & (given == np.rint(given))
+            require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
+            places = [self.task.lowered.columns[name] for name in columns]
+            counts[:, places] = own_rows(given, own)
             self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
         if self.kept is not None:
-            self._put_kept(moved, counts)
+            self._put_kept([names[place] for place in moved], values[:, moved], counts)
 
-    def _counts_of(self, columns: Mapping[str, Any]) -> FloatArray:
-        """Whole counts ``[1 or particle, name]``; a ConfigError names one that is not."""
-        values = beside(columns, self.n)
-        good = (values >= 0) & (values <= 2**31 - 1) & (values == np.rint(values))
-        require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
-        return values
-
-    def _put_kept(self, columns: Mapping[str, Any], counts: Int32Array) -> None:
+    def _put_kept(self, names: list[str], values: FloatArray, counts: Int32Array) -> None:
         """Replace quantities that hold any number, and what `kept` has of counts."""
         kept = self._rows.host(self.kept)
-        if columns:
-            values = beside(columns, self.n)
-            require_each(np.isfinite(values), columns, "values must be finite")
-            reals, own = self.reals, self.shares.own
-            kept[:, [reals[name] for name in columns]] = own_rows(values, own)
+        if names:
+            require_each(np.isfinite(values), names, "values must be finite")
+            kept[:, [self.reals[name] for name in names]] = own_rows(values, self.shares.own)
         kept[:, list(self.task.lowered.recorded)] = counts
         self.kept = self._backend.upload(kept)
 
@@ -439,7 +458,7 @@ class NetworkMotion(Motion):
             max_steps=task.options.max_steps,
         )  # fmt: skip
         engine = self._compiled()
-        buffers.scratch = engine.scratch(launch.rows)
+        buffers.scratch = self._scratch_of(engine, launch.rows)
         engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
 

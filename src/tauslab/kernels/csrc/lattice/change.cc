@@ -2,8 +2,8 @@
 // others, are listed, taken out and put in.
 //
 // Sites are those of one slab, or of lattices of `each` sites that lie one behind the other.
+#include "lattice/candidate.h"
 #include "lattice/site/site.h"
-#include "random/philox_wide.h"
 
 // A histogram of species in the block's memory, where it is small enough.
 constexpr int KINDS = N_SPECIES <= 8192 ? N_SPECIES : 1;
@@ -50,14 +50,6 @@ BLOCK_KERNEL(TILE_THREADS, 1, rdme_become, const BecomeArguments a) {
         if (bins[i]) atomic_add(a.changed + i, bins[i]);
 }
 
-// A particle that may be taken out. Those with the smallest keys are.
-struct Candidate {
-    u64 key;
-    u64 site;      // among `sites`
-    u32 particle;  // its species + 1
-    u32 slot;
-};
-
 struct ListArguments {
     const Site *sites;
     i64 n_sites, each, first_site;  // sites are numbered in their lattice from `first_site` on
@@ -67,8 +59,6 @@ struct ListArguments {
     u64 *count;                     // of all, also of those that `room` has no place for
     u64 room;
 };
-
-constexpr u64 TAKEN = 3;  // stream, as those of lattice/place.cc
 
 KERNEL(rdme_list, const ListArguments a) {
     for (i64 i = GLOBAL_ID; i < a.n_sites; i += GLOBAL_SIZE) {
@@ -81,9 +71,7 @@ KERNEL(rdme_list, const ListArguments a) {
             if (!a.wanted[particle]) continue;
             const u64 at = atomic_add(a.count, 1);
             if (at >= a.room) continue;
-            const PhiloxWide drawn = philox_wide(site, (u64)slot | a.call << 8, a.step,
-                                                 a.replica + lattice, a.seed, TAKEN);
-            a.candidates[at] = {drawn.x0, (u64)i, particle, slot};
+            a.candidates[at] = {key_of(a, a.replica + lattice, site, slot), (u64)i, particle, slot};
         }
     }
 }

@@ -29,6 +29,7 @@ from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 LONG_SECONDS = 30.0  # of a run of which a message tells before it begins
 _FEW_ROWS, _FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
+_FEW_REACTIONS = 100  # up to which so few events take no longer than to hand them over
 _LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than 0.005 s for it
 _MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
 _PATIENCE = 2.0  # seconds after which a trial is broken off
@@ -66,14 +67,16 @@ class _Trial:
         return self.events / self.rows / self.reached if self.events > 0 else 0.0
 
 
-def outlook_of(task: NetworkTask, engine: Engine, devices: int = 1) -> Outlook:
+def outlook_of(
+    task: NetworkTask, engine: Engine, devices: int = 1, lane: Lane | None = None
+) -> Outlook:
     """Estimate the duration of the task on so many devices like that of `engine`.
 
     Trajectories from which nobody can tell more than how they begin count as if they went on so,
     but for rate laws that the time moves, whose growth is known.
     """
     total = task.options.total
-    few = _few_tried(task, engine)
+    few = _few_tried(task, lane or trial_lane(task, engine))
     by_time = events_by_time(task) * total
     expected = max(float(np.mean([trial.each for trial in few])) * total, by_time)
     if expected < _LONG_EVENTS:
@@ -114,14 +117,25 @@ def events_by_time(task: NetworkTask) -> float:
     return float(((some[1:] + some[:-1]) / 2 * np.diff(times[:end])).sum())  # trapezoids
 
 
-def tell_of_long_run(task: Task, engine: Engine, comm: Communicator) -> Outlook:
-    """Say what a long exact run will take, before it begins; returns what that is. Of one rank."""
-    options = task.options
-    if not isinstance(task, NetworkTask) or not isinstance(options.method, SSA):
+def is_tried(task: Task) -> bool:
+    """Return whether a run is tried before it begins."""
+    return (
+        isinstance(task, NetworkTask)
+        and isinstance(task.options.method, SSA)
+        and bool(task.lowered.reactions)
+    )
+
+
+def tell_of_long_run(
+    task: Task, engine: Engine, comm: Communicator, lane: Lane | None = None
+) -> Outlook:
+    """Say what a long exact run will take, before it begins; returns what that is. Of one rank.
+
+    `lane` is the one that `trial_lane` made for a task of the same kernels.
+    """
+    if not isinstance(task, NetworkTask) or not is_tried(task):
         return Outlook(0.0)
-    if not task.lowered.reactions:
-        return Outlook(0.0)
-    found = outlook_of(task, engine, comm.size)
+    found = outlook_of(task, engine, comm.size, lane)
     if found.long:
         assert found.seconds is not None
         gain = expected_gain(task, engine.backend)
@@ -157,21 +171,31 @@ def _tell(task: Task, text: str) -> None:
         warn(text)
 
 
-def _few_tried(task: Task, engine: Engine) -> list[_Trial]:
+def _few_tried(task: Task, lane: Lane) -> list[_Trial]:
     """A few trajectories, spread over all, since those of a sweep differ: one trial for each."""
     total = task.options.total
     rows = min(_FEW_ROWS, -(-total // 50))
-    lane = _lane(task, engine, 1, _FEW_EVENTS)
+    lane.take(_trial(task, _FEW_EVENTS))
     return [_tried(task, lane, place, 1) for place in spread(total, rows)]
 
 
-def _lane(task: Task, engine: Engine, rows: int, steps: int) -> Lane:
+def trial_lane(task: NetworkTask, engine: Engine) -> Lane:
+    """The lane of the first trial of a run."""
+    waited = task.lowered.dynamics is None and len(task.lowered.reactions) <= _FEW_REACTIONS
+    return _lane(task, engine, 1, _FEW_EVENTS, waited=waited)
+
+
+def _lane(task: Task, engine: Engine, rows: int, steps: int, *, waited: bool = False) -> Lane:
     """Lane for trajectories of at most so many events, of which nothing is recorded."""
+    copies = engine.backend.stream(waited=waited)
+    return Lane(_trial(task, steps), engine, Reductions(), rows, copies, waited=waited)
+
+
+def _trial(task: Task, steps: int) -> Task:
     options = task.options
     assert options.seed is not None
     steps, seed = min(steps, options.max_steps), pilot_seed(options.seed)
-    trial = replace(task, options=replace(options, max_steps=steps, seed=seed), record=Record())
-    return Lane(trial, engine, Reductions(), rows, engine.backend.stream())
+    return replace(task, options=replace(options, max_steps=steps, seed=seed), record=Record())
 
 
 def _tried(task: Task, lane: Lane, first: int, rows: int) -> _Trial:

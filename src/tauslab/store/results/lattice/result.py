@@ -261,7 +261,7 @@ class LatticeResult(RecordedLattice):
         *,
         axis: str | None = None,
         ax: Axes | None = None,
-    ) -> Figure:
+    ) -> Figure | Path:
         """Draw the run; needs matplotlib. A notebook shows what is returned.
 
         Parameters
@@ -272,7 +272,8 @@ class LatticeResult(RecordedLattice):
             ``counts`` over time, ``mean`` of all replicas with a band, ``kymograph`` along an axis
             over time, or ``slice`` in the middle across an axis. ``auto`` is ``mean`` where there
             are several replicas, else ``counts``. Of all points of a sweep ``mean``, ``heatmap`` or
-            ``histogram`` over what was swept, as of an ensemble.
+            ``histogram`` over what was swept, as of an ensemble. ``movie``: the slices of all
+            frames, written to `path` (``.gif`` or ``.mp4``), which is returned (`movie`).
         path
             File to write too: PNG, SVG or PDF by its suffix.
         t
@@ -290,6 +291,10 @@ class LatticeResult(RecordedLattice):
             The picture cannot be written.
         """
         names = [name] if isinstance(name, str) else name
+        if kind == "movie":
+            if path is None or t is not None or ax is not None:
+                raise ConfigError('a movie needs path="NAME.gif" or ".mp4", and neither t= nor ax=')
+            return self.movie(path, names, axis=axis)
         place = None if path is None else Path(path)
         draw = behind_door("LatticeResult.plot")
         figure: Figure = draw(self, kind, names, t, axis, place, ax)

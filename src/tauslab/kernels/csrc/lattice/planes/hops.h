@@ -243,6 +243,78 @@ DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, c
     UNROLL for (int s = 0; s < OWN; ++s) saturate(n[s], carry[s]);
 }
 
+// ---------------------------------------------------------------- what comes through held faces
+
+// How many come into a site is a Poisson number N. It passes k with probability P(N > k) / P(N >= k), which 64 random
+// bits decide for all sites of a word that came so far.
+DEVICE u32 ghost_address(int face, int species, u32 number, int block) {
+    return plane_address(GHOSTS_OF_PLANES, (u32)(face << 3 | species) << 16 | number << 4 | (u32)block);
+}
+
+DEVICE Bits ghosts_that_pass(const StepDraws &s, const WordSeries &series, int face, int species, u32 number,
+                             const u32 *threshold, Bits sites) {
+    Bits passed = {}, all[1] = {on_words(~0u)};
+    NO_UNROLL for (int block = 0; block < BLOCKS_OF_HOP && any_site(sites); ++block) {
+        const Draw drawn = draw_of_words(s, series, ghost_address(face, species, number, block));
+        compare<4, 1>(threshold, 4 * block, drawn.x, all, sites, passed);
+    }
+    return passed;
+}
+
+// Takes in what comes to words through a face.
+DEVICE_SELDOM void arrive_ghosts(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, int side, Counts &n) {
+    const int face = face_of(axis, side);
+    Bits edge = {}, number;
+    UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
+        const u32 word = g.first + (u32)i;
+        word_of(number, i) = word_number(l, word);
+        if (word < (u32)l.words) word_of(edge, i) = sites_at_face(l, place_of_word(l, word), axis, side);
+    }
+    if (!any_site(edge)) return;
+    const WordSeries series = word_series(s, number);
+    NO_UNROLL for (int k = 0; k < OWN * N_TYPES; ++k) {
+        const int own = k / N_TYPES, type = k % N_TYPES, species = g.species + own;
+        const i32 row = l.ghost_rows[(face * N_TYPES + type) * N_SPECIES + species];
+        if (row < 0) continue;
+        Bits sites = N_TYPES == 1 ? edge : edge & load_words(l.type_sites + type * l.stride + g.first), carry = {};
+        for (u32 number_in = 0; any_site(sites); ++number_in) {
+            const u32 *const threshold = l.ghost_bits + 64 * ((i64)row + number_in);
+            sites = ghosts_that_pass(s, series, face, species, number_in, threshold, sites);
+            carry |= count_up<0>(n[own], sites);
+        }
+        saturate(n[own], carry);
+    }
+}
+
+DEVICE void arrive_from_faces(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, Counts &n) {
+    if (!SOME_HELD) return;
+    NO_UNROLL for (int side = MINUS; side <= PLUS; ++side)
+        if (face_kind(face_of(axis, side)) == HELD) arrive_ghosts(*l.kept, s, g, axis, side, n);
+}
+
+// How many of a species come to one site through a face: the same number.
+DEVICE u32 ghosts_at(const Lattice &l, const StepDraws &s, u32 word, u32 place, int axis, int side, int species) {
+    const int face = face_of(axis, side);
+    if (face_kind(face) != HELD || !(sites_at_face(l, place_of_word(l, word), axis, side) >> place & 1)) return 0;
+    int type = 0;
+    for (int t = 1; t < N_TYPES; ++t) type = l.type_sites[t * l.stride + word] >> place & 1 ? t : type;
+    const i32 row = l.ghost_rows[(face * N_TYPES + type) * N_SPECIES + species];
+    for (u32 number = 0; row >= 0; ++number) {
+        const u32 *const threshold = l.ghost_bits + 64 * ((i64)row + number);
+        bool equal = true, passes = false;
+        for (int bit = 0; bit < 64 && equal; ++bit) {
+            const Philox4 drawn =
+                draw_of_site(s, word_number(l, word), ghost_address(face, species, number, bit / 4));
+            const u32 words[4] = {drawn.x0, drawn.x1, drawn.x2, drawn.x3};
+            const bool of_draw = words[bit % 4] >> place & 1, of_threshold = threshold[bit] & 1;
+            equal = of_draw == of_threshold;
+            passes = !equal && of_threshold;
+        }
+        if (!passes) return number;
+    }
+    return 0;
+}
+
 // ---------------------------------------------------------------- sites with too many particles
 
 // Particles of a site: those that are there already, and those that come from either side.
@@ -258,7 +330,7 @@ DEVICE u32 moved_at(const Lattice &l, int buffer, int side, int species, i32 ind
     return count;
 }
 
-DEVICE void crowd_at(const Lattice &l, u32 word, u32 place, int axis, int buffer, Crowd &crowd) {
+DEVICE void crowd_at(const Lattice &l, const StepDraws &draws, u32 word, u32 place, int axis, int buffer, Crowd &crowd) {
     const WordPlace at = place_of_word(l, word);
     const u32 last = at.x == l.row - 1 ? l.last : 31;
     i32 minus = moved_index(l, word), plus = minus;
@@ -276,6 +348,9 @@ DEVICE void crowd_at(const Lattice &l, u32 word, u32 place, int axis, int buffer
         crowd.stay[s] = stay;
         crowd.from_minus[s] = minus < 0 ? 0 : moved_at(l, buffer, PLUS, s, minus, minus_place);
         crowd.from_plus[s] = plus < 0 ? 0 : moved_at(l, buffer, MINUS, s, plus, plus_place);
+        if (!SOME_HELD) continue;
+        crowd.from_minus[s] += ghosts_at(l, draws, word, place, axis, MINUS, s);
+        crowd.from_plus[s] += ghosts_at(l, draws, word, place, axis, PLUS, s);
     }
 }
 
@@ -306,7 +381,7 @@ DEVICE void enter(const Lattice &l, const StepDraws &s, u64 step, u32 word, u32 
 DEVICE_SELDOM void settle_crowd(const Lattice &l, StepDraws s, u64 step, u32 word, u32 place, int axis,
                                 int buffer, u32 *counts) {
     Crowd crowd;
-    crowd_at(l, word, place, axis, buffer, crowd);
+    crowd_at(l, s, word, place, axis, buffer, crowd);
     u32 held = 0, spilled = 0;
     for (int i = 0; i < N_SPECIES; ++i) held += counts[i] = crowd.stay[i];
     enter(l, s, step, word, place, axis, MINUS, crowd.from_minus, counts, held, spilled);

@@ -65,6 +65,7 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
     const bool ends = pass.arrives == 2;
     arrive(l, g, pass.arrives, pass.buffer, in, n);
+    arrive_from_faces(l, s, g, pass.arrives, n);
     next_desk(desk);
     if (!ends) {
         show(g, n, 0, desk);
@@ -111,6 +112,7 @@ DEVICE void arrive_along_x(const Lattice &l, const StepDraws &s, const WordGroup
     Counts before;
     UNROLL for (int i = 0; i < PLANES; ++i) before[0][i] = n[0][i];
     exchange_along_x(l, g, moves, n);
+    arrive_from_faces(l, s, g, 0, n);
     next_desk(desk);
     show(g, n, 0, desk);
     const Bits over = crowded(desk);
@@ -303,10 +305,6 @@ DEVICE u8 *slots_of(const Lattice &l, const PlaneSlotsArguments &a, u32 word, u3
     return a.slots + (first_site(l, word) - first_site(l, (u32)a.first) + place) * SLOTS;
 }
 
-DEVICE u32 sites_of(const Lattice &l, u32 word) {
-    return place_of_word(l, word).x == l.row - 1 ? l.last + 1 : 32;
-}
-
 // Particles in slots into planes.
 KERNEL(planes_from_slots, const PlaneSlotsArguments a) {
     const Lattice l = lattice_of(a.lattice);
@@ -316,6 +314,7 @@ KERNEL(planes_from_slots, const PlaneSlotsArguments a) {
         for (u32 place = 0; place < sites_of(l, word); ++place) {
             const u8 *const slots = slots_of(l, a, word, place);
             for (int slot = 0; slot < SLOTS && slots[slot]; ++slot) {
+                if (slots[slot] > N_SPECIES) continue;  // of a hook, which is told
                 u32 bit = 1u << place;
                 for (int k = 0; k < PLANES; ++k) {
                     u32 &plane = planes[slots[slot] - 1][k];
@@ -363,9 +362,9 @@ DEVICE int type_beside(const Lattice &l, const PlaneMasksArguments &a, i64 z, i6
     const i64 size[3] = {l.nx, l.ny, l.nz};
     at[axis] += by;
     if (at[axis] < 0 || at[axis] == size[axis]) {
-        const int face = 4 - 2 * axis + side;
+        const int face = face_of(axis, side);
         if (face_kind(face) == REFLECTING) return -1;
-        if (face_kind(face) == ABSORBING) return ghost_type(face);
+        if (face_kind(face) == ABSORBING || face_kind(face) == HELD) return ghost_type(face);
         at[axis] += at[axis] < 0 ? size[axis] : -size[axis];
     }
     if (!a.types) return 0;

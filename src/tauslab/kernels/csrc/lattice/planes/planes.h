@@ -22,7 +22,7 @@ constexpr int TEAM_SIZE = PLANE_LANES > 1 ? 32 * N_SPECIES : 1;  // threads of a
 constexpr int MORE_SETS = N_SPECIES / OWN;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
 
-enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2 };
+enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2, HELD = 3 };
 enum Side { MINUS = 0, PLUS = 1 };
 
 // A particle that waits for room at its site, see lattice/site/waiting.h; `next` is of the same word.
@@ -44,7 +44,11 @@ struct PlaneArguments {
     const u32 *doors;
     const u32 *type_sites;  // of each site type, [type, word]; null where there is one
     const u32 *hop_bits;  // [class, 63]: bits of the threshold, the highest first, each as 0 or ~0
-    const i32 *tables;    // REACTANTS, PRODUCT_START, PRODUCTS: see kernels/lattice/codegen.py
+    // Of particles that come in through held faces: see `ghosts_at` in hops.h. Null where there are none.
+    const i32 *
+        ghost_rows;  // [face, type, species]: where the first of their thresholds is; -1: none come
+    const u32 *ghost_bits;   // [threshold, 64]: as hop_bits; the last of a row is 0
+    const i32 *tables;       // REACTANTS, PRODUCT_START, PRODUCTS: see kernels/lattice/codegen.py
     const double *chances;   // [reaction, type]: rate times the length of a pass of reactions
     const u32 *cause_types;  // [cause]: a bit for each type in which something happens
     const i32 *
@@ -167,6 +171,15 @@ DEVICE u64 first_site(const Lattice &l, u32 word) {
     return ((u64)(l.first_plane + at.z) * (u64)l.ny + (u64)at.y) * (u64)l.nx + 32u * (u64)at.x;
 }
 
+// Number of sites of a word.
+DEVICE u32 sites_of(const Lattice &l, const WordPlace &at) {
+    return at.x == l.row - 1 ? l.last + 1 : 32;
+}
+
+DEVICE u32 sites_of(const Lattice &l, u32 word) {
+    return sites_of(l, place_of_word(l, word));
+}
+
 // Index in `moved` of a word and of the one beside it, -1 where there is none.
 DEVICE i32 moved_index(const Lattice &l, u32 word) {
     return (i32)word + (i32)l.below * l.plane;
@@ -187,6 +200,11 @@ DEVICE Way way_along(const Lattice &l, int axis) {
     return way;
 }
 
+// The face that a side is.
+DEVICE constexpr int face_of(int axis, int side) {
+    return 4 - 2 * axis + side;
+}
+
 DEVICE i32 place_along(const Way &way, const WordPlace &at) {
     return way.axis == 0 ? at.x : way.axis == 1 ? at.y : at.z;
 }
@@ -198,6 +216,16 @@ DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, const Wa
     const i32 by = side == MINUS ? -way.step : way.step;
     const i32 beside = own + (edge ? (1 - way.extent) * by : by);
     return edge && !way.round ? -1 : beside;
+}
+
+// Sites of a word that lie at a face of the lattice.
+DEVICE u32 sites_at_face(const Lattice &l, const WordPlace &at, int axis, int side) {
+    if (axis == 0) {
+        if (at.x != (side == MINUS ? 0 : l.row - 1)) return 0;
+        return side == MINUS ? 1 : 1u << l.last;
+    }
+    const i64 place = axis == 1 ? at.y : l.first_plane + at.z, extent = axis == 1 ? l.ny : l.nz;
+    return place == (side == MINUS ? 0 : extent - 1) ? ~0u >> (32 - sites_of(l, at)) : 0;
 }
 
 // The words that a thread does together.

@@ -183,6 +183,7 @@ DEVICE u32 key_1(const StepDraws &s, u32 round) {
 
 enum PlanePurpose : u32 {
     HOPS_OF_PLANES = 0,  // and the axis; of a species and a level: bit words of the threshold
+    GHOSTS_OF_PLANES = 4,  // of a face, a species and a number: bit words of the threshold
     CANDIDATES = 3,      // sites that may react: a site is one where all of some words have its bit
     SITE_REACTION = 4,   // of one site: whether, and which
     SITE_CROWD = 8,      // and the axis; of one site: who waits

@@ -1,0 +1,1 @@
+"""Approximate Bayesian computation: populations of parameters whose simulations come near data."""

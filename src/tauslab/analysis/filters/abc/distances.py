@@ -1,0 +1,73 @@
+"""Distances between simulations and data, and what each summary is divided by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.particles.sums import fixed_sums
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+
+# Simulated summaries ``[simulation, summary]`` and those of the data -> distances ``[simulation]``.
+DistanceFunction = Callable[[FloatArray, FloatArray], npt.ArrayLike]
+NORMS = (1, 2, math.inf)
+
+
+def distances(
+    simulated: FloatArray,
+    observed: FloatArray,
+    scale: FloatArray,
+    norm: float | DistanceFunction,
+) -> FloatArray:
+    """Distances ``[simulation]`` of summaries over their scale; infinite where one is missing.
+
+    Summaries that the data lack (NaN) are left out.
+
+    Raises
+    ------
+    ConfigError
+        A function gave another shape, or a negative distance.
+    """
+    seen = ~np.isnan(observed)
+    if callable(norm):
+        found = np.asarray(norm(simulated, observed), np.float64)
+        if found.shape != (len(simulated),) or (found < 0).any():
+            raise ConfigError(
+                f"distance= gave shape {found.shape}: one number of 0 or more for each of the "
+                f"{len(simulated)} simulations is needed"
+            )
+        return np.where(np.isnan(found), np.inf, found)
+    apart = np.abs(simulated[:, seen] - observed[seen]) / scale[seen]
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    if norm == math.inf:
+        return np.asarray(apart.max(axis=1))
+    with np.errstate(over="ignore"):
+        return fixed_sums(apart) if norm == 1 else np.sqrt(fixed_sums(apart * apart))
+
+
+def scale_of(simulated: FloatArray) -> FloatArray:
+    """Median absolute deviation ``[summary]``; where it is 0, the mean one; where that is 0, 1.
+
+    Prangle, Bayesian Analysis 12, 289 (2017). Simulations that lack a summary are left out of it.
+    """
+    found = np.ones(simulated.shape[1])
+    for column, values in enumerate(simulated.T):
+        held = values[np.isfinite(values)]
+        if not len(held):
+            continue
+        off = np.abs(held - np.median(held))
+        middle = float(np.median(off))
+        found[column] = middle or float(fixed_sums(off[None])[0]) / len(off) or 1.0
+    return found
+
+
+def quantile_of(values: FloatArray, weights: FloatArray, part: float) -> float:
+    """The least of the `values` that has at least this part of the weights at or below it."""
+    order = np.argsort(values, kind="stable")
+    ladder = np.add.accumulate(weights[order])
+    at = int(np.searchsorted(ladder, part * ladder[-1], side="left"))
+    return float(values[order[min(at, len(order) - 1)]])

@@ -1,0 +1,118 @@
+"""The proposal of a generation: a normal kernel of its own around each particle of the last one.
+
+Filippi, Barnes, Cornebise and Stumpf, Stat. Appl. Genet. Mol. Biol. 12, 87 (2013), section 3.2: the
+optimal local covariance matrix. Sums, roots and densities are IEEE operations in a fixed order, so
+that a proposal has the same bits on every machine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tauslab.analysis.particles.sums import fixed_sum, fixed_sums
+from tauslab.analysis.particles.weights import normalised
+from tauslab.base.arrays import BoolArray, FloatArray, UintArray
+from tauslab.model.portable import normal_quantile, portable_exp, portable_log, rounded_log
+
+_LEAST_NEAR = 4  # particles per parameter that give a covariance
+_RIDGE = 1e-10  # of the spread of all particles, in a covariance that is hardly regular
+_PAIRS = 1 << 15  # of places and particles together: intermediate results stay in a core's cache
+_LEAST = -700.0  # logarithm of a relative density that counts as 0
+
+
+class Kernel:
+    """Normal kernels around ``centres [particle, parameter]``, chosen by their weights.
+
+    The covariance of a kernel is that of the particles in `near`, those which the next threshold
+    keeps, about the kernel's centre.
+    """
+
+    def __init__(self, centres: FloatArray, weights: FloatArray, near: BoolArray) -> None:
+        n, size = centres.shape
+        self._centres, self._ladder = centres, np.add.accumulate(weights)
+        self._log_weights = portable_log(weights)
+        if near.sum() < _LEAST_NEAR * size:
+            near = np.ones(n, bool)
+        kept, shares = centres[near], weights[near] / fixed_sum(weights[near])
+        mean = _weighted(shares, kept)
+        overall = _weighted(weights, centres)
+        # Each parameter is divided by its spread: scales may lie far apart.
+        off = centres - overall
+        spread = np.sqrt(_weighted(weights, off * off))
+        spread = np.where(spread > 0, spread, np.where(overall != 0, np.abs(overall), 1.0) * 1e-9)
+        self._spread = spread
+        around, apart = (kept - mean) / spread, (centres - mean) / spread
+        roots = np.zeros((size, size, n))
+        for row in range(size):
+            for column in range(row + 1):
+                common = fixed_sum(shares * (around[:, row] * around[:, column]))
+                common += _RIDGE if row == column else 0.0
+                roots[row, column] = common + apart[:, row] * apart[:, column]
+        self._roots = _cholesky(roots)
+        self._log_sizes = sum(portable_log(self._roots[i, i]) for i in range(size))
+
+    def propose(self, words: UintArray) -> FloatArray:
+        """Places ``[m, parameter]`` of random words ``[m, 1 + parameter or more]``."""
+        uniforms = uniforms_of(words)
+        at = np.searchsorted(self._ladder, uniforms[:, 0] * self._ladder[-1], side="right")
+        at = np.minimum(at, len(self._ladder) - 1)
+        size = self._centres.shape[1]
+        z = normal_quantile(uniforms[:, 1 : 1 + size])
+        step = np.empty_like(z)
+        for row in range(size):
+            step[:, row] = self._roots[row, 0, at] * z[:, 0]
+            for column in range(1, row + 1):
+                step[:, row] += self._roots[row, column, at] * z[:, column]
+        return np.asarray(self._centres[at] + self._spread * step)
+
+    def log_density(self, places: FloatArray) -> FloatArray:
+        """Logarithms ``[m]`` of the density of proposals, up to a constant."""
+        each = max(1, _PAIRS // len(self._centres))
+        parts = [
+            self._log_density(places[begin : begin + each]) for begin in range(0, len(places), each)
+        ]
+        return np.concatenate(parts)
+
+    def _log_density(self, places: FloatArray) -> FloatArray:
+        size = self._centres.shape[1]
+        solved: list[FloatArray] = []
+        square = np.zeros((len(places), len(self._centres)))
+        for row in range(size):
+            rest = (places[:, row, None] - self._centres[:, row]) / self._spread[row]
+            for column in range(row):
+                rest -= self._roots[row, column] * solved[column]
+            rest /= self._roots[row, row]
+            solved.append(rest)
+            square += rest * rest
+        logs = self._log_weights - self._log_sizes - 0.5 * square
+        largest = logs.max(axis=1)
+        sums = fixed_sums(portable_exp(np.maximum(logs - largest[:, None], _LEAST)))
+        return np.asarray(largest + rounded_log(sums))
+
+
+def importance_weights(log_prior: FloatArray, log_proposal: FloatArray) -> FloatArray:
+    """Weights ``[particle]`` with the sum 1 of draws of a proposal, for a prior."""
+    return normalised(log_prior - log_proposal)
+
+
+def uniforms_of(words: UintArray) -> FloatArray:
+    """Odd multiples of 2^-54 between 0 and 1, of random words."""
+    return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+
+
+def _weighted(weights: FloatArray, rows: FloatArray) -> FloatArray:
+    return fixed_sums(np.ascontiguousarray((weights[:, None] * rows).T))
+
+
+def _cholesky(lower: FloatArray) -> FloatArray:
+    """Roots of matrices ``[row, column, particle]``, in place."""
+    size = len(lower)
+    for column in range(size):
+        for k in range(column):
+            lower[column, column] -= lower[column, k] * lower[column, k]
+        lower[column, column] = np.sqrt(np.maximum(lower[column, column], _RIDGE / 4))
+        for row in range(column + 1, size):
+            for k in range(column):
+                lower[row, column] -= lower[row, k] * lower[column, k]
+            lower[row, column] /= lower[column, column]
+    return lower

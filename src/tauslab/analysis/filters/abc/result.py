@@ -1,0 +1,283 @@
+"""Populations of parameters: what `tauslab.abc_smc` gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from tauslab.analysis.filters.abc.distances import quantile_of
+from tauslab.analysis.filters.arviz import inference_data
+from tauslab.analysis.particles.weights import ancestors_of
+from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
+from tauslab.store.checking.opening import ABC
+from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.tables import ResultTable
+from tauslab.store.state import State
+from tauslab.views.states import plot_weighted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_LEVELS = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class AbcResult(ArrayResult):
+    """Result of `tauslab.abc_smc`: weighted particles of all generations.
+
+    ``result["k"]`` are the values ``[particle]`` of the last generation, with the weights
+    ``result.weights[-1]``.
+
+    Attributes
+    ----------
+    parameters
+        Names of the columns of `values`.
+    values
+        f64 ``[generation, particle, parameter]``.
+    weights, distances
+        f64 ``[generation, particle]``; weights of a generation have the sum 1. Distances are over
+        the scale of the generation.
+    epsilon
+        f64 ``[generation]``: the largest distance that was kept; infinite in the first where
+        thresholds are chosen by quantiles.
+    simulations, acceptance
+        i64 and f64 ``[generation]``: how many were made, and the part of them that was kept, up to
+        the last that was needed.
+    scale
+        f64 ``[generation, summary]``: what summaries were divided by.
+    summaries, time
+        Names ``[summary]`` of columns of the data, or of summaries, and their times, NaN where they
+        have none.
+    observed
+        f64 ``[summary]``: of the data, NaN where one is missing.
+    simulated
+        f64 ``[particle, summary]``: of the particles of the last generation.
+    ended
+        Why no generation followed.
+    """
+
+    _METHODS = (ABC,)
+    _AXES: ClassVar = {
+        "parameter": "parameter", "generation": "generation", "particle": "particle",
+        "summary": "summary", "values": "generation particle parameter",
+        "weights": "generation particle", "distances": "generation particle",
+        "epsilon": "generation", "simulations": "generation", "acceptance": "generation",
+        "scale": "generation summary", "time": "summary", "observed": "summary",
+        "simulated": "particle summary",
+    }  # fmt: skip
+
+    parameters: tuple[str, ...]
+    values: FloatArray
+    weights: FloatArray
+    distances: FloatArray
+    epsilon: FloatArray
+    simulations: IntArray
+    acceptance: FloatArray
+    scale: FloatArray
+    summaries: tuple[str, ...]
+    time: FloatArray
+    observed: FloatArray
+    simulated: FloatArray
+    ended: str
+
+    def __repr__(self) -> str:
+        """One line: of what, how many particles, how near."""
+        return f"<AbcResult of {', '.join(self.parameters)}: {self._reached()}>"
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """Values ``[particle]`` of a parameter in the last generation."""
+        if name not in self.parameters:
+            known = ", ".join(self.parameters)
+            raise ConfigError(f"{name!r} is no parameter of this result; it has {known}")
+        return np.asarray(self.values[-1, :, self.parameters.index(name)])
+
+    def mean(self, name: str) -> float:
+        """Weighted mean of a parameter in the last generation."""
+        return float((self.weights[-1] * self[name]).sum())
+
+    def sd(self, name: str) -> float:
+        """Weighted standard deviation of a parameter in the last generation."""
+        off = self[name] - self.mean(name)
+        return float(np.sqrt((self.weights[-1] * off * off).sum()))
+
+    def quantile(self, name: str, q: float) -> float:
+        """Weighted quantile of a parameter in the last generation."""
+        if not 0 <= q <= 1:
+            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
+        return quantile_of(self[name], self.weights[-1], q)
+
+    @property
+    def effective_size(self) -> FloatArray:
+        """Particles of equal weight with the same error, ``[generation]``."""
+        return np.asarray(1 / (self.weights**2).sum(axis=1))
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        generations, particles = self.weights.shape
+        own = ("values", "weights", "distances", "epsilon", "simulations", "acceptance", "scale")
+        return {
+            "parameter": np.array(self.parameters),
+            "generation": np.arange(generations),
+            "particle": np.arange(particles),
+            "summary": np.array(self.summaries),
+            **{name: getattr(self, name) for name in (*own, "time", "observed", "simulated")},
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """The result as a dictionary for JSON, with None for what is not finite."""
+        return {
+            "method": ABC,
+            "generations": len(self.weights),
+            "particles": self.weights.shape[1],
+            "simulations": int(self.simulations.sum()),
+            "ended": self.ended,
+            "epsilon": numbers_or_none(self.epsilon),
+            "acceptance": numbers_or_none(self.acceptance),
+            "effective_size": numbers_or_none(self.effective_size),
+            "mean": {name: self.mean(name) for name in self.parameters},
+            "sd": {name: self.sd(name) for name in self.parameters},
+        }
+
+    def lines(self) -> list[str]:
+        """The result in lines of text, as `tauslab info` prints it."""
+        return [
+            self._reached(),
+            f"ended: {self.ended}",
+            *(
+                f"{name}: mean {self.mean(name):.6g}, sd {self.sd(name):.4g}, 90 % from "
+                f"{self.quantile(name, 0.05):.6g} to {self.quantile(name, 0.95):.6g}"
+                for name in self.parameters
+            ),
+        ]
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """A table.
+
+        Parameters
+        ----------
+        what
+            ``particles``, by default: a row per particle of the last generation. ``summary``: a row
+            per parameter, with mean, sd, the 5th, 50th and 95th hundredth. ``generations``: a row
+            per generation.
+
+        Raises
+        ------
+        ConfigError
+            Another word.
+        """
+        if what == "summary":
+            return named_columns({
+                "parameter": np.array(self.parameters),
+                "mean": np.array([self.mean(name) for name in self.parameters]),
+                "sd": np.array([self.sd(name) for name in self.parameters]),
+                **{
+                    f"q{100 * q:02.0f}": np.array([self.quantile(k, q) for k in self.parameters])
+                    for q in _LEVELS
+                },
+            })  # fmt: skip
+        if what == "generations":
+            return named_columns({
+                "generation": np.arange(len(self.weights)), "epsilon": self.epsilon,
+                "simulations": self.simulations, "acceptance": self.acceptance,
+                "effective_size": self.effective_size,
+            })  # fmt: skip
+        if what not in (None, "particles"):
+            raise ConfigError(
+                f"{opt('what', what)}: of populations there are particles, summary, generations"
+            )
+        last = {name: self[name] for name in self.parameters}
+        return named_columns({"weight": self.weights[-1], "distance": self.distances[-1], **last})
+
+    def summary(self) -> pd.DataFrame:
+        """A row per parameter: mean, sd and quantiles of the last generation."""
+        return self.to_pandas("summary")
+
+    def plot(
+        self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw weighted histograms of parameters in the last generation.
+
+        Parameters
+        ----------
+        parameters
+            Names; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        rows = {name: self[name] for name in self.parameters}
+        return plot_weighted(
+            rows, self.weights[-1], parameters, None if path is None else Path(path)
+        )
+
+    def to_arviz(self) -> Any:
+        """The last generation as ArviZ takes it: n draws of equal weight, in one chain.
+
+        Particles are copied by their weights (systematic resampling), so that draws repeat. Groups
+        are ``posterior``, ``sample_stats`` (``distance``), ``posterior_predictive`` (the
+        simulations of the particles) and ``observed_data``.
+
+        Returns
+        -------
+        An `arviz.InferenceData`; where ArviZ is 1.0 or above, or is not installed, the
+        `xarray.DataTree` that ArviZ 1.0 takes.
+        """
+        import xarray
+
+        chosen = ancestors_of(self.weights[-1], "systematic", 0, 0)
+        axes, draws = ("chain", "draw"), {"chain": [0], "draw": np.arange(len(chosen))}
+        rows = {name: (axes, self[name][None, chosen]) for name in self.parameters}
+        stats = {"distance": (axes, self.distances[-1][None, chosen])}
+        made, seen = self._by_name(self.simulated[None, chosen]), self._by_name(self.observed)
+        times = {} if np.isnan(self.time).any() else {"time": np.unique(self.time)}
+        on_time = (*axes, "time")
+        return inference_data({
+            "posterior": xarray.Dataset(rows, draws),
+            "sample_stats": xarray.Dataset(stats, draws),
+            "posterior_predictive": xarray.Dataset(
+                {name: (on_time[: x.ndim], x) for name, x in made.items()}, draws | times
+            ),
+            "observed_data": xarray.Dataset(
+                {name: (on_time[2:][: x.ndim], x) for name, x in seen.items()}, times
+            ),
+        })  # fmt: skip
+
+    def _by_name(self, values: FloatArray) -> Mapping[str, FloatArray]:
+        """Values ``[..., summary]`` as ``[..., time]`` by column; without times ``[...]``."""
+        names = np.array(self.summaries)
+        found = {name: values[..., names == name] for name in dict.fromkeys(self.summaries)}
+        return {k: v[..., 0] for k, v in found.items()} if np.isnan(self.time).any() else found
+
+    def _reached(self) -> str:
+        generations, particles = self.weights.shape
+        return (
+            f"{generations} generations of {particles:,} particles, {self.simulations.sum():,} "
+            f"simulations, epsilon {self.epsilon[-1]:.4g}, effective "
+            f"{self.effective_size[-1]:.4g}"
+        )
+
+    def _attributes(self) -> dict[str, Any]:
+        return {"method": ABC, "ended": self.ended}
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        return cls(
+            tuple(stored["parameter"].tolist()), stored["values"], stored["weights"],
+            stored["distances"], stored["epsilon"], stored["simulations"], stored["acceptance"],
+            stored["scale"], tuple(stored["summary"].tolist()), stored["time"],
+            stored["observed"], stored["simulated"], stored.text("ended"),
+        )  # fmt: skip

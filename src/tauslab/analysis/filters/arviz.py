@@ -1,0 +1,25 @@
+"""What ArviZ takes: groups of draws by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def inference_data(groups: Mapping[str, xarray.Dataset]) -> Any:
+    """An `arviz.InferenceData` of groups.
+
+    Where ArviZ is 1.0 or above, or is not installed, the `xarray.DataTree` that ArviZ 1.0 takes.
+    """
+    if importlib.util.find_spec("arviz") is not None:
+        kind = getattr(importlib.import_module("arviz"), "InferenceData", None)
+        if kind is not None:
+            return kind(**groups)
+    import xarray
+
+    return xarray.DataTree.from_dict(dict(groups))

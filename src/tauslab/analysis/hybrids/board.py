@@ -1,0 +1,422 @@
+"""What parts of a hybrid exchange, as tables ``[cell, quantity]``: values now, over time, in pools.
+
+Places in tables are found once, so that an exchange copies columns, whatever their number.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tauslab.analysis.hybrids.formulas import Columns, Formulas, columns_of, taken
+from tauslab.analysis.hybrids.hybrid import Hybrid
+from tauslab.analysis.hybrids.ledger import Ledger
+from tauslab.analysis.hybrids.links import Formula, Quantity, matching
+from tauslab.analysis.hybrids.parts import PartModel, Reading, Watch, rates_of
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.model.expressions.array_math import evaluate_rows
+from tauslab.model.expressions.expression import Expression, symbols
+from tauslab.store.state import State
+
+Key: TypeAlias = tuple[str, str]
+
+
+@dataclass
+class Course:
+    """Quantities of a part that other parts read, at the ends of its steps.
+
+    `ticks` are half ticks; `integrals` and `values` are f64 ``[cell, name]`` at each.
+    """
+
+    ticks: list[int] = field(default_factory=list)
+    integrals: list[FloatArray] = field(default_factory=list)
+    values: list[FloatArray] = field(default_factory=list)
+
+    def add(self, tick: int, integral: FloatArray, values: FloatArray) -> None:
+        """Add the end of a step."""
+        self.ticks.append(tick)
+        self.integrals.append(integral)
+        self.values.append(values)
+
+    def forget(self, tick: int) -> None:
+        """Leave out what is before the last entry at `tick` or before."""
+        first = max(0, bisect_right(self.ticks, tick) - 1)
+        for own in (self.ticks, self.integrals, self.values):
+            del own[:first]
+
+    def over(
+        self, columns: Columns, start: int, end: int, how: str, tick: float
+    ) -> FloatArray | None:
+        """Means, or values at one end, from `start` to `end`; None where the end is not known."""
+        if not self.ticks or self.ticks[-1] < end:
+            return None
+        first, last = bisect_right(self.ticks, start) - 1, bisect_left(self.ticks, end)
+        if how != "mean":
+            return taken(self.values[first if how == "start" else last], columns)
+        took = (self.ticks[last] - self.ticks[first]) * tick / 2
+        whole = taken(self.integrals[last], columns) - taken(self.integrals[first], columns)
+        found: FloatArray = whole / took
+        return found
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Quantities of a part that belong to pools: `Watch.shared`.
+
+    `twice` are columns of the part that hold one of them again, and which one.
+    """
+
+    pools: IntArray
+    whole: BoolArray
+    twice: tuple[IntArray, IntArray]
+    scaled: tuple[Key, ...]
+
+
+class Board:
+    """Quantities that parts exchange.
+
+    Attributes
+    ----------
+    now
+        f64 ``[cell, Watch.read]`` by part, after its last step.
+    held
+        f64 ``[cell, Watch.driven]`` by part, as it was last given.
+    alive
+        Cells that have not ended, bool ``[cell]``.
+    """
+
+    def __init__(self, hybrid: Hybrid, watches: Mapping[str, Watch], n: int, tick: float) -> None:
+        self.hybrid, self.n, self.tick, self.watches = hybrid, n, tick, watches
+        self.alive: BoolArray = np.ones(n, bool)
+        self.now: dict[str, FloatArray] = {}
+        self.courses = {name: Course() for name in watches}
+        self.pool_of, self._scales = pools_of(hybrid)
+        self._number = {pool: i for i, pool in enumerate(dict.fromkeys(self.pool_of.values()))}
+        self.ledger: Ledger
+        self._given: dict[Key, FloatArray] = {}
+        self._computed: dict[Key, Expression] = {}
+        self.held = {name: self._take_parameters(made) for name, made in hybrid.parts.items()}
+        self._shared = {name: self._shared_of(name) for name in watches}
+        self._volumes: dict[str, tuple[list[int], Inputs]] = {}
+        self._fixed: dict[str, FloatArray] = {}  # `_scale` where it does not change
+
+    def _take_parameters(self, made: PartModel) -> FloatArray:
+        """Take values of parameters of a part; those that follow formulas ``[cell, driven]``."""
+        name, n, driven = made.name, self.n, self.watches[made.name].driven
+        known: dict[str, Any] = {**made.parameters, **made.options.get("parameters", {})}
+        known |= rates_of(made, self.hybrid.rates.get(name, {}))
+        if made.is_function:
+            known |= {one: made.options["values"][one] for one in driven}
+        rows = {one: np.broadcast_to(np.asarray(v, float), (n,)) for one, v in known.items()}
+        self._given |= {(name, one): row for one, row in rows.items()}
+        self._computed |= {
+            (name, one): tree for one, tree in made.computed.items() if one not in driven
+        }
+        return np.stack([rows[one] for one in driven], axis=1) if driven else np.zeros((n, 0))
+
+    def _shared_of(self, name: str) -> _Shared:
+        watch, made = self.watches[name], self.hybrid.parts[name]
+        keys = [(name, one) for one in watch.shared]
+        twice = [
+            (len(keys) + place, watch.shared.index(one))
+            for place, one in enumerate(watch.followed)
+            if one in watch.shared
+        ]
+        columns, members = np.array(twice, np.int64).reshape(-1, 2).T
+        return _Shared(
+            np.array([self.number(key) for key in keys], np.int64),
+            np.array([made.whole(one) for one in watch.shared], bool),
+            (columns, members), tuple(key for key in keys if key in self._scales),
+        )  # fmt: skip
+
+    def number(self, key: Key) -> int:
+        """The number of the pool to which a quantity belongs."""
+        return self._number[self.pool_of[key]]
+
+    def open_pools(self) -> None:
+        """Begin each pool with what its first member has now."""
+        parts, size = self.hybrid.parts, len(self._number)
+        real, start = np.zeros(size, bool), np.zeros((self.n, size))
+        for part, name in self.pool_of:
+            real[self.number((part, name))] |= not parts[part].whole(name)
+        for (part, name), number in self._number.items():
+            start[:, number] = self.now[part][:, self.watches[part].shared.index(name)]
+        billed = {
+            self.number((pool.part, pool.name))
+            for bill in self.hybrid.bills
+            for pool in bill.amounts
+        }
+        self.ledger = Ledger(start, real, np.array(sorted(billed), np.int64))
+        for name, shared in self._shared.items():
+            if shared.scaled:
+                scales = [self._scales[key] for key in shared.scaled]
+                places = [self.watches[name].shared.index(one) for _, one in shared.scaled]
+                self._volumes[name] = places, Inputs(self, scales)
+                if not any(one.quantities for one in scales):
+                    self._fixed[name] = self._scale(name)
+
+    # ---------------------------------------------------------------- values
+
+    def parameter(self, part: str, name: str) -> FloatArray:
+        """A parameter ``[cell]``, as it was given or follows from others."""
+        if name in self.watches[part].driven:
+            return self.held[part][:, self.watches[part].driven.index(name)]
+        tree = self._computed.get((part, name))
+        if tree is None:
+            return self._given[part, name]
+        return evaluate_rows(tree, self.n, lambda one: self.parameter(part, one))
+
+    def follows(self, part: str, name: str) -> bool:
+        """Return whether a parameter changes during the run."""
+        if name in self.watches[part].driven:
+            return True
+        tree = self._computed.get((part, name))
+        return tree is not None and any(self.follows(part, one) for one in sorted(symbols(tree)))
+
+    def moment(self, part: str, columns: Columns, shared: tuple[IntArray, IntArray]) -> FloatArray:
+        """Values now ``[cell, column]``; of columns that are `shared`, as their pools have them."""
+        table = taken(self.now[part], columns)
+        to, members = shared
+        if len(to):
+            table = table.copy()
+            table[:, to] = self.seen(part)[:, members]
+        return table
+
+    def _with_shared(self, part: str, seen: FloatArray) -> FloatArray:
+        table = self.now[part].copy()
+        columns, members = self._shared[part].twice
+        table[:, : seen.shape[1]] = seen
+        table[:, columns] = seen[:, members]
+        return table
+
+    def seen(self, part: str) -> FloatArray:
+        """Amounts of pools ``[cell, Watch.shared]``, in the units of a part."""
+        shared = self._shared[part]
+        found = self.ledger.seen(shared.pools, shared.whole)
+        return found / self._scale(part) if part in self._volumes else found
+
+    def _scale(self, part: str) -> FloatArray:
+        """Units of pools for one unit of a part, ``[cell, Watch.shared]``."""
+        if part in self._fixed:
+            return self._fixed[part]
+        found = np.ones((self.n, len(self.watches[part].shared)))
+        places, inputs = self._volumes[part]
+        scales = inputs.values(lambda _: None, 0, 0)
+        wrong = self.alive[:, None] & ~(np.isfinite(scales) & (scales > 0))
+        if wrong.any():
+            number = int(wrong.any(axis=0).argmax())
+            key = self._shared[part].scaled[number]
+            value = scales[wrong[:, number], number][0]
+            raise ConfigError(
+                f"share with {'.'.join(key)}: volume= {self._scales[key].text} is {value:g}; it "
+                "must be above 0"
+            )
+        found[:, places] = np.where(self.alive[:, None], scales, 1.0)
+        return found
+
+    # ---------------------------------------------------------------- steps
+
+    def shared_anew(self, part: str) -> FloatArray | None:
+        """What a part is given of pools ``[cell, Watch.shared]``; None if it has that."""
+        if not self.watches[part].shared:
+            return None
+        seen = self.seen(part)
+        if (seen == self.now[part][:, : seen.shape[1]]).all():
+            return None
+        self.now[part] = self._with_shared(part, seen)
+        return seen
+
+    def look(self, part: str, reading: Reading, alive: BoolArray) -> None:
+        """Take the values of a part; of a cell that has ended they stay as they were."""
+        self.alive &= alive
+        values = reading.values
+        if part in self.now and not self.alive.all():
+            values = np.where(self.alive[:, None], values, self.now[part])
+        self.now[part] = values
+
+    def book(self, part: str, before: FloatArray) -> None:
+        """Add to pools what a part changed since it had the values `before`."""
+        shared = self._shared[part]
+        size = len(shared.pools)
+        if size:
+            change = self.now[part][:, :size] - before[:, :size]
+            change = change * self._scale(part) if part in self._volumes else change
+            self.ledger.add(np.where(self.alive[:, None], change, 0.0), shared.pools)
+
+    def follow(self, part: str, before: FloatArray, reading: Reading, end: int, took: int) -> None:
+        """Keep what others read: integrals that a part has, or the mean of both ends."""
+        watch, course = self.watches[part], self.courses[part]
+        if not watch.followed:
+            return
+        first = len(watch.shared)
+        values, known = self.now[part][:, first:], reading.integrals
+        if known is None:
+            known = course.integrals[-1] + (before[:, first:] + values) * (took * self.tick / 4)
+        if not self.alive.all():
+            known = np.where(self.alive[:, None], known, course.integrals[-1])
+        course.add(end, known, values)
+
+    def begin_courses(self) -> None:
+        """Begin with values now."""
+        for part, course in self.courses.items():
+            values = self.now[part][:, len(self.watches[part].shared) :]
+            course.add(0, np.zeros_like(values), values)
+
+    # ---------------------------------------------------------------- keeping
+
+    def stored(self, part: str) -> dict[str, Any]:
+        """What it has of a part, as arrays by name."""
+        course = self.courses[part]
+        return {
+            "now": self.now[part], "given": self.held[part],
+            "ticks": np.array(course.ticks, np.int64), "integrals": np.array(course.integrals),
+            "values": np.array(course.values),
+        }  # fmt: skip
+
+    def take_up(self, part: str, state: State) -> None:
+        """Go on from what `stored` gave."""
+        watch, n, course = self.watches[part], self.n, self.courses[part]
+        self.now[part] = state.take("now", np.float64, n, len(watch.read))
+        self.held[part] = state.take("given", np.float64, n, len(watch.driven))
+        course.ticks = state.take("ticks", np.int64, None).tolist()
+        shape = (len(course.ticks), n, len(watch.followed))
+        course.integrals = list(state.take("integrals", np.float64, *shape))
+        course.values = list(state.take("values", np.float64, *shape))
+
+
+class Inputs:
+    """Values of formulas, with the table of quantities that they read."""
+
+    def __init__(self, board: Board, formulas: Sequence[Formula]) -> None:
+        self._board = board
+        read = dict.fromkeys(q for one in formulas for q in one.quantities.values())
+        sums = {q: _names_in(board.hybrid, q) for q in read if _is_sum(q)}
+        single = dict.fromkeys(m for q in read for m in _names_in(board.hybrid, q))
+        places = {q: place for place, q in enumerate((*single, *sums))}
+        self._table = np.empty((board.n, len(places)))
+        self._sums = [(places[q], columns_of([places[m] for m in own])) for q, own in sums.items()]
+        self._parameters: list[tuple[int, Quantity]] = []
+        reads: dict[str, list[tuple[int, str]]] = {}
+        for quantity, place in places.items():
+            made = board.hybrid.parts[quantity.part]
+            if quantity in sums:
+                continue
+            if quantity.inside is not None:
+                self._table[:, place] = made.volume(quantity.inside)
+            elif quantity.name in made.quantities:
+                reads.setdefault(quantity.part, []).append((place, quantity.name))
+            elif board.follows(quantity.part, quantity.name):
+                self._parameters.append((place, quantity))
+            else:
+                self._table[:, place] = board.parameter(quantity.part, quantity.name)
+        self._reads = [
+            (part, columns_of([place for place, _ in own]), *_places(board.watches[part], own))
+            for part, own in reads.items()
+        ]
+        self._formulas = Formulas(formulas, places, board.n)
+
+    def values(self, how: Callable[[str], str | None], start: int, end: int) -> FloatArray:
+        """Values ``[cell, formula]`` from `start` to `end`.
+
+        `how` tells of a part whether means, or values at one end, are read where they are known;
+        None: values of the moment.
+        """
+        board, table = self._board, self._table
+        for part, to, columns, shared, of_course in self._reads:
+            over = how(part)
+            found = None
+            if over is not None:
+                found = board.courses[part].over(of_course, start, end, over, board.tick)
+            table[:, to] = board.moment(part, columns, shared) if found is None else found
+        for place, quantity in self._parameters:
+            table[:, place] = board.parameter(quantity.part, quantity.name)
+        for place, columns in self._sums:
+            # One after the other, from 0 on: on every machine and for any number of cells.
+            table[:, place] = np.add.accumulate(taken(table, columns), axis=1)[:, -1] + 0.0
+        return self._formulas.evaluate(table)
+
+
+def _places(
+    watch: Watch, own: Sequence[tuple[int, str]]
+) -> tuple[Columns, tuple[IntArray, IntArray], Columns]:
+    """Columns of quantities now, which of them are shared, and columns in the course of a part."""
+    now = {name: place for place, name in reversed(list(enumerate(watch.read)))}
+    course = {name: place for place, name in enumerate(watch.followed)}
+    columns = [now[name] for _, name in own]
+    shared = [(to, place) for to, place in enumerate(columns) if place < len(watch.shared)]
+    to, members = np.array(shared, np.int64).reshape(-1, 2).T
+    return columns_of(columns), (to, members), columns_of([course[name] for _, name in own])
+
+
+def _is_sum(one: Quantity) -> bool:
+    return one.inside is not None and one.name == "sum"
+
+
+def _names_in(hybrid: Hybrid, one: Quantity) -> list[Quantity]:
+    """Quantities that a sum adds up; of any other quantity itself."""
+    if not _is_sum(one):
+        return [one]
+    assert one.inside is not None
+    return [Quantity(one.part, n) for n in matching(one.inside, hybrid.parts[one.part].quantities)]
+
+
+def followed_by(hybrid: Hybrid, part: str) -> tuple[str, ...]:
+    """Quantities of a part that formulas of others read."""
+    formulas = [one.formula for one in hybrid.drives]
+    formulas += [one.volume for one in hybrid.shares if one.volume is not None]
+    read = (q for one in formulas for q in one.quantities.values() if q.part == part)
+    names = (one.name for q in read for one in _names_in(hybrid, q))
+    known = hybrid.parts[part].quantities
+    return tuple(dict.fromkeys(name for name in names if name in known))
+
+
+def pools_of(hybrid: Hybrid) -> tuple[dict[Key, Key], dict[Key, Formula]]:
+    """The first member of its pool by member, and units of the pool for one of a member."""
+    pools: dict[Key, Key] = {}
+    scales: dict[Key, Formula] = {}
+
+    def first(key: Key) -> Key:
+        return pools.setdefault(key, key)
+
+    for share in hybrid.shares:
+        a, b = first(_key(share.first)), _key(share.second)
+        if _key(share.first) in scales or (share.volume and b in pools):
+            raise ConfigError(
+                f"{share}: share with the species whose units the pool has, {'.'.join(a)}"
+            )
+        if share.volume is not None:
+            scales[b] = share.volume
+        old = first(b)
+        pools = {k: a if v == old else v for k, v in pools.items()}
+    for bill in hybrid.bills:
+        for pool in map(_key, bill.amounts):
+            if (unit := first(pool)) != pool and pool in scales:
+                raise ConfigError(
+                    f"{bill}: bill the species whose units the pool has, {'.'.join(unit)}"
+                )
+    _require_clear(pools, scales)
+    return pools, scales
+
+
+def _require_clear(pools: Mapping[Key, Key], scales: Mapping[Key, Formula]) -> None:
+    """Refuse two species of a part in one pool, and volumes that follow from each other."""
+    places = [(part, pool) for (part, _), pool in pools.items()]
+    for (part, name), pool in pools.items():
+        if places.count((part, pool)) > 1:
+            raise ConfigError(f"{part}.{name} shares a pool with another species of part {part}")
+    for key, volume in scales.items():
+        for one in volume.quantities.values():
+            if _key(one) in scales:
+                raise ConfigError(
+                    f"share with {'.'.join(key)}: volume= reads {one}, which is shared with a "
+                    "volume too: read the species whose units its pool has"
+                )
+
+
+def _key(quantity: Quantity) -> Key:
+    return quantity.part, quantity.name

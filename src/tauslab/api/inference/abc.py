@@ -1,0 +1,433 @@
+"""Posteriors of parameters by simulations alone: `tauslab.abc_smc`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.filters.abc.keywords import AbcKeywords
+from tauslab.analysis.filters.abc.result import AbcResult
+from tauslab.analysis.filters.abc.sampler import Sampler, Settings, values_of
+from tauslab.analysis.filters.noise import draw
+from tauslab.analysis.filters.observing import Observations
+from tauslab.analysis.particles.store import StateCheckpoint, digest_of
+from tauslab.analysis.particles.weights import ABC_NOISE, ABC_RUNS, words
+from tauslab.api.api import run_ensemble
+from tauslab.api.inference.given import constants_of, text_of
+from tauslab.api.model_reading import network_of
+from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import FloatArray, doubles
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.option_names import assigned, warn
+from tauslab.base.unknown import checks_keywords
+from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.progress import Progress
+from tauslab.model.expressions.expression import Number, Symbol
+from tauslab.model.expressions.mass_action import factors, recognise
+from tauslab.model.network.network import Network
+from tauslab.options.methods import method_of
+from tauslab.options.record import PREFIX, SummarySpec
+from tauslab.options.values.definition import check_values
+from tauslab.options.values.priors import Prior
+from tauslab.store.results.result import Result
+
+_TRIED_ALONE = 50  # draws of the prior of which one must be a set of values that the model can take
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What is compared: numbers of the data, and what gives them of trajectories.
+
+    Attributes
+    ----------
+    names, time
+        Of each summary, as of `AbcResult`.
+    summarise
+        Of a result and values of parameters ``[m]`` the summaries ``[m, summary]``.
+    options
+        Of `tauslab.run`.
+    rows
+        Time courses with noises, if there are any.
+    """
+
+    names: tuple[str, ...]
+    time: FloatArray
+    observed: FloatArray
+    summarise: Callable[[Result], FloatArray]
+    options: Mapping[str, Any]
+    rows: Observations | None = None
+    parts: tuple[object, ...] = field(default=())  # of a digest
+
+
+@checks_keywords
+@takes(AbcKeywords)
+def abc_smc(
+    model: Network | str | os.PathLike[str], data: Any, priors: Mapping[str, str], **options: Any
+) -> AbcResult:
+    """Draw parameters by simulations that come near the data: ABC-SMC.
+
+    Toni and others (2009), with distances and thresholds that adapt (Prangle 2017) and a normal
+    kernel for each particle (Filippi and others 2013). No likelihood is needed. The posterior is
+    that of the data within the last threshold, and nears the posterior of the data as that nears 0.
+    The same seed gives the same bits on any device and on any number of ranks.
+
+    Parameters
+    ----------
+    model
+        A network, or a model file.
+    data
+        A time course as of `tauslab.particle_filter`; or values of summaries by name, such as
+        ``{{"mean:X": 12.5}}``, with names as ``--record summary:...`` takes them; or numbers
+        ``[k]``, with `summary`.
+    priors
+        As of `tauslab.pmmh`; names are parameters, or species for their initial counts.
+    {options}
+
+    Returns
+    -------
+    An `AbcResult`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data, a prior or an option is not allowed, or no simulation comes near the
+        data.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> data = {"time": [0.5, 1.0], "X": [60, 38]}
+    >>> found = ts.abc_smc(
+    ...     net, data, {"k": "loguniform(0.1,10)"}, n=100, generations=3, device="cpu"
+    ... )
+    >>> found["k"].shape
+    (100,)
+    """
+    network = network_of(model, "ts.abc_smc")
+    given = chosen(AbcKeywords, {"data": data, "priors": priors, **options}, "abc_smc")
+    check_values(given)
+    given.check()
+    parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+    _require_names(network, parsed)
+    compared = _compared(network, given)
+    settings = _settings(given, len(compared.observed))
+    ranks = ranks_of(
+        given.comm, "ts.abc_smc",
+        **vars(given) | {"model": network, "data": compared.observed, "times": None},
+    )  # fmt: skip
+    digest = b"" if given.checkpoint is None else digest_of(
+        text_of(network), parsed, compared.observed, *compared.parts, given.n, given.quantile,
+        settings.scale, repr(settings.norm) if not callable(settings.norm) else "function",
+        given.least_acceptance, given.seed, repr(given.method),
+    )  # fmt: skip
+    file = StateCheckpoint(
+        given.checkpoint, given.checkpoint_every, digest, ranks, "abc",
+        "file of populations, which ts.abc_smc writes",
+    )  # fmt: skip
+    simulate = _Simulations(network, given, compared, ranks)
+    sampler = Sampler(parsed, simulate, compared.observed, settings)
+    with file.held():
+        if kept := file.take_up():
+            sampler.go_on(kept)
+        with Progress(
+            settings.generations * given.n, ranks.rank, quiet=given.quiet,
+            description=network.name, unit="particles",
+            started_at=len(sampler.populations) * given.n + sampler.accepted,
+        ) as bar:  # fmt: skip
+
+            def after_launch() -> None:
+                done = sampler.populations
+                if done:
+                    bar.tell(f"epsilon {done[-1].epsilon:.4g}, kept {done[-1].acceptance:.2g}")
+                bar.update(len(done) * given.n + sampler.accepted, 0)
+                file.save(sampler.kept, last=bool(sampler.ended))
+
+            sampler.run(after_launch)
+    _warn_of_range(sampler, compared)
+    return _result(parsed, sampler, compared)
+
+
+def _warn_of_range(sampler: Sampler, compared: _Compared) -> None:
+    """Say where data lie beyond all simulations of the last generation."""
+    low, high = sampler.simulated.min(axis=0), sampler.simulated.max(axis=0)
+    outside = np.flatnonzero((compared.observed < low) | (compared.observed > high))
+    if len(outside):
+        at = int(outside[0])
+        when = "" if np.isnan(compared.time[at]) else f" at t = {compared.time[at]:g}"
+        warn(
+            f"{compared.names[at]}{when} is {compared.observed[at]:g} in the data, and "
+            f"{low[at]:g} to {high[at]:g} in the simulations of the last generation "
+            f"({len(outside)} of {len(low)} summaries are beyond them): the model does not reach "
+            "the data with these priors, or needs more generations"
+        )
+
+
+def _require_names(network: Network, parsed: Mapping[str, Prior]) -> None:
+    for name in parsed:
+        if name not in network.parameters and name not in network.species:
+            raise ConfigError(f"{name!r} is neither a parameter nor a species of {network.name}")
+    if not parsed:
+        raise ConfigError("priors= names no parameter: there is nothing to draw")
+
+
+def _settings(given: AbcKeywords, size: int) -> Settings:
+    """How to draw; the numbers of `given` are checked."""
+    epsilons = () if given.epsilon is None else tuple(doubles(given.epsilon).tolist())
+    if given.epsilon is not None and not (epsilons and min(epsilons) >= 0):
+        raise ConfigError(f"{assigned('epsilon')}... must be one number or more, 0 or above")
+    scale = None
+    if not isinstance(given.scale, str):
+        scale = np.asarray(given.scale, np.float64)
+        if scale.shape not in ((), (size,)) or not (np.isfinite(scale) & (scale > 0)).all():
+            raise ConfigError(
+                f"{assigned('scale')}... must be one number, or one per summary ({size}), finite "
+                "and above 0"
+            )
+        scale = np.broadcast_to(scale, (size,)).copy()
+    return Settings(
+        given.n, len(epsilons) or given.generations, given.quantile, epsilons, scale,
+        given.distance, given.target_epsilon, given.least_acceptance, given.seed,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- what is compared
+
+
+def _compared(network: Network, given: AbcKeywords) -> _Compared:
+    """Data, and how trajectories are made like them.
+
+    Raises
+    ------
+    ConfigError
+        They do not belong together, or nothing was seen.
+    """
+    names = [str(name) for name in given.data] if hasattr(given.data, "keys") else None
+    if names is not None and "time" in names:
+        found = _of_time_course(network, given)
+    elif given.observe is not None:
+        raise ConfigError(f"{assigned('observe')}... is noise of a time course, and data= is none")
+    else:
+        found = _of_summaries(given, names)
+    if np.isnan(found.observed).all() or np.isinf(found.observed).any():
+        raise ConfigError("data: there must be one number or more that is seen, and none infinite")
+    return found
+
+
+def _of_time_course(network: Network, given: AbcKeywords) -> _Compared:
+    for name in ("summary", "t_end", "times"):
+        if getattr(given, name) is not None:
+            raise ConfigError(f"{assigned(name)}... has no use where data= is a time course")
+    if callable(given.observe):
+        raise ConfigError("observe= must name a noise for each column: a function has no draws")
+    columns = [str(name) for name in given.data if name != "time"]
+    noises = {} if given.observe is None else dict(given.observe)
+    rows = Observations(given.data, noises or (lambda *_: np.zeros(1)))
+    columns = [one.column for one in rows.models] or columns
+    if not columns:
+        raise ConfigError("data: there is no column but time: nothing is compared")
+    quantities = [one.quantity for one in rows.models] or columns
+    times = rows.times
+    seen = [[rows.seen(row).get(name, np.nan) for row in range(len(rows))] for name in columns]
+
+    def summarise(result: Result) -> FloatArray:
+        found = []
+        for name in quantities:
+            values = np.asarray(result[name], np.float64)
+            found.append(values if name in result.observables else _valid(values, result))
+        return np.hstack(found)
+
+    only = all(name in network.species for name in quantities)
+    species = {"species": list(dict.fromkeys(quantities))} if only else {}
+    return _Compared(
+        tuple(np.repeat(columns, len(times)).tolist()), np.tile(times, len(columns)),
+        np.array(seen, np.float64).ravel(), summarise,
+        {"times": times, "record": "trajectories", **species}, rows if rows.models else None,
+        (rows.digest(), tuple(quantities)),
+    )  # fmt: skip
+
+
+def _valid(values: FloatArray, result: Result) -> FloatArray:
+    """Counts, NaN after the end of a trajectory."""
+    return values if result.continuous else np.where(values < 0, np.nan, values)
+
+
+def _of_summaries(given: AbcKeywords, names: list[str] | None) -> _Compared:
+    times: dict[str, Any] = {"times": given.times, "t_end": given.t_end}
+    times = {name: value for name, value in times.items() if value is not None}
+    if not times:
+        raise ConfigError(
+            f"{assigned('t_end')}... is missing: until when is simulated, where data= has no time"
+        )
+    if names is not None:
+        if given.summary is not None:
+            raise ConfigError("data= names summaries; with summary= it must be numbers")
+        specs = [SummarySpec.parse(name).name for name in names]
+        observed = doubles([given.data[name] for name in names])
+        record = [PREFIX + spec for spec in specs]
+
+        def summarise(result: Result) -> FloatArray:
+            return np.stack([result.summary(spec) for spec in specs], axis=1)
+
+        options = {**times, "record": record}
+        return _Compared(
+            tuple(names), np.full(len(names), np.nan), observed, summarise, options,
+            parts=(names, str(times)),
+        )  # fmt: skip
+    function = given.summary
+    if function is None:
+        raise ConfigError(
+            "data= must have a column time, or values of summaries by name; of numbers alone "
+            "summary= must be given"
+        )
+    observed = np.atleast_1d(doubles(given.data))
+    size = len(observed)
+
+    def by_function(result: Result) -> FloatArray:
+        values = doubles(function(result))
+        values = values[:, None] if values.ndim == 1 else values
+        if values.shape != (result.n, size):
+            raise ConfigError(
+                f"summary= gave shape {values.shape}: [{result.n}, {size}] is needed, a row for "
+                "each trajectory and as many numbers as data= has"
+            )
+        return values
+
+    return _Compared(
+        tuple(f"summary {i}" for i in range(size)), np.full(size, np.nan), observed, by_function,
+        times, parts=(getattr(function, "__qualname__", ""), str(times)),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- simulations
+
+
+class _Simulations:
+    """Summaries of simulations, one for each set of values, with noise where there is one.
+
+    Values that the model or a noise cannot take give NaN, but where none at all can be taken.
+    """
+
+    def __init__(
+        self, network: Network, given: AbcKeywords, compared: _Compared, ranks: Communicator
+    ) -> None:
+        self._network, self._compared, self._seed = network, compared, given.seed
+        self._options = {
+            **compared.options, "device": given.device, "comm": ranks, "quiet": True,
+            **({} if given.method is None else {"method": given.method}),
+        }  # fmt: skip
+        # Where trajectories have numbers, what one draws does not depend on its launch.
+        self._by_number = method_of(given.method).word in ("ssa", "tau", "auto")
+        self._never_negative = {*network.species, *_rate_constants(network)}
+        self._some = False  # whether any values could be taken
+
+    def __call__(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
+        with warnings.catch_warnings():
+            if self._some:  # the first launch warns for all
+                warnings.simplefilter("ignore")
+            else:
+                self._require_some(values, generation)
+            return self._simulated(values, generation, first)
+
+    def _require_some(self, values: Mapping[str, FloatArray], generation: int) -> None:
+        """Refuse priors of whose first draws none can be taken, and what no values mend."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for row in range(min(_TRIED_ALONE, len(next(iter(values.values()))))):
+                try:
+                    self._run({k: v[row : row + 1] for k, v in values.items()}, generation, 0)
+                except (ModelError, ConfigError) as error:
+                    refused = error
+                else:
+                    self._some = True
+                    return
+        raise refused
+
+    def _simulated(
+        self, values: Mapping[str, FloatArray], generation: int, first: int
+    ) -> FloatArray:
+        """Summaries; halves are tried apart where a set of values is refused."""
+        m = len(next(iter(values.values())))
+        good = np.ones(m, bool)
+        for name in self._never_negative & values.keys():
+            good &= values[name] >= 0
+        if not good.all():
+            found = np.full((m, len(self._compared.observed)), np.nan)
+            if good.any():
+                kept = {k: v[good] for k, v in values.items()}
+                found[good] = self._simulated(kept, generation, first)
+            return found
+        try:
+            return self._run(values, generation, first)
+        except (ModelError, ConfigError):
+            if m == 1:
+                return np.full((1, len(self._compared.observed)), np.nan)
+        half = m // 2
+        return np.concatenate([
+            self._simulated({k: v[part] for k, v in values.items()}, generation, first + part.start)
+            for part in (slice(0, half), slice(half, m))
+        ])  # fmt: skip
+
+    def _run(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
+        m = len(next(iter(values.values()), [0]))
+        group = 0 if self._by_number else first
+        word = int(words(self._seed, ABC_RUNS, generation, 1, group)[0])
+        place: dict[str, Any] = {"first": first} if self._by_number else {}
+        rows, numbers = self._compared.rows, []
+        if rows is not None:
+            constants = constants_of(self._network, values, rows)
+            numbers = [one.numbers(constants) for one in rows.models]
+        result = run_ensemble(
+            self._network, n=m, set=dict(values), seed=word, **place, **self._options
+        )
+        found = self._compared.summarise(result)
+        if rows is None:
+            return found
+        key = np.array([self._seed, ABC_NOISE], np.uint64)
+        draws = np.random.Generator(
+            np.random.Philox(key=key, counter=np.array([0, 0, generation, first], np.uint64))
+        )
+        courses = found.reshape(m, len(rows.models), len(rows))
+        seen = [
+            draw(one.kind, courses[:, i], [number[:, None] for number in own], draws)
+            for i, (one, own) in enumerate(zip(rows.models, numbers, strict=True))
+        ]
+        return np.hstack(seen)
+
+
+def _rate_constants(network: Network) -> Iterator[str]:
+    """Parameters that alone, or times a number above 0, are rate constants of mass action."""
+    for reaction in network.reactions:
+        found = recognise(reaction.law, network.species)
+        parts = [] if found is None else list(factors(found.constant))
+        symbols = [one.name for one, divides in parts if isinstance(one, Symbol) and not divides]
+        rest = [one for one, _ in parts if not isinstance(one, Symbol)]
+        scaled = all(isinstance(one, Number) and one.value > 0 for one in rest)
+        if len(symbols) == 1 and len(symbols) + len(rest) == len(parts) and scaled:
+            yield symbols[0]
+
+
+def _result(parsed: Mapping[str, Prior], sampler: Sampler, compared: _Compared) -> AbcResult:
+    done = sampler.populations
+    values = [
+        np.stack(
+            [values_of(prior, one.places[:, i]) for i, prior in enumerate(parsed.values())], axis=1
+        )
+        for one in done
+    ]
+    return AbcResult(
+        tuple(parsed), np.array(values), np.array([one.weights for one in done]),
+        np.array([one.distances for one in done]), np.array([one.epsilon for one in done]),
+        np.array([one.simulations for one in done], np.int64),
+        np.array([one.acceptance for one in done]), np.array([one.scale for one in done]),
+        compared.names, compared.time, compared.observed, sampler.simulated, sampler.ended,
+    )  # fmt: skip

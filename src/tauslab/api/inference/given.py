@@ -1,0 +1,59 @@
+"""What calls of inference make of what they are given: values, texts, initial counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.filters.observing import Observations
+from tauslab.model.lattice.canonical import lattice_canonical_text
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.values import lattice_values
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.network import Network
+from tauslab.options.values.initial_counts import InitialCount
+
+
+def said_initial(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:
+    """Distributions of initial counts as a digest takes them."""
+    return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
+
+
+def constants_of(
+    network: Network | Lattice, given: Mapping[str, Any], data: Observations
+) -> dict[str, Any]:
+    """Values of all parameters of the model, and given values.
+
+    A parameter of a noise that follows from others has a value for each particle, where one of
+    them has.
+    """
+    held = {name: value for name, value in given.items() if name in network.parameters}
+    first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}
+    found: dict[str, Any] = {**_parameter_values(network, first), **given}
+    arrays = {name: value for name, value in held.items() if np.ndim(value)}
+    followers = [name for name in data.constants if name in network.parameters and name not in held]
+    if not arrays or not followers:
+        return found
+    table = np.stack([np.asarray(value, np.float64) for value in arrays.values()], axis=1)
+    unique, which = np.unique(table, axis=0, return_inverse=True)
+    values = [
+        _parameter_values(network, {**first, **dict(zip(arrays, row, strict=True))})
+        for row in unique.tolist()
+    ]
+    for name in followers:
+        found[name] = np.array([value[name] for value in values])[which.ravel()]
+    return found
+
+
+def _parameter_values(model: Network | Lattice, given: Mapping[str, float]) -> dict[str, float]:
+    """Values of all parameters, where some are given."""
+    if isinstance(model, Network):
+        return model.parameter_values(given)
+    return dict(lattice_values(model, given).parameters)
+
+
+def text_of(model: Network | Lattice) -> str:
+    """All that the model says, in its normal form."""
+    return canonical_text(model) if isinstance(model, Network) else lattice_canonical_text(model)

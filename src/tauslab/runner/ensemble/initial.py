@@ -1,0 +1,86 @@
+"""Initial amounts of a run: the last states of another one, or a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt, warn
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import FloatArray
+from tauslab.options.python_values import numbers
+from tauslab.options.values.texts import some
+from tauslab.store.results.open import open_result
+from tauslab.store.results.result import Result
+
+
+def initial_amounts(
+    network: Network, initial: Any, seed: int | None = None
+) -> dict[str, float | FloatArray]:
+    """Initial amounts by species, each a number or ``[trajectory]``.
+
+    Warns if the result was made with the `seed` of the new run, which would repeat its noise.
+
+    Parameters
+    ----------
+    initial
+        A `Result` or its path, whose last states are taken; or a mapping or a data frame with a
+        column per species.
+
+    Raises
+    ------
+    ConfigError
+        A species that the network or the result lacks, a sweep, trajectories that ended early, or
+        another kind of value.
+    """
+    if isinstance(initial, str | os.PathLike):
+        with open_result(Path(initial)) as opened:
+            return _last_states(network, opened, seed)
+    if isinstance(initial, Result):
+        return _last_states(network, initial, seed)
+    if isinstance(initial, Mapping) or (hasattr(initial, "columns") and hasattr(initial, "keys")):
+        table = {str(name): numbers(str(name), initial[name]) for name in initial.keys()}  # noqa: SIM118 - a data frame
+        for name in table:
+            if name not in network.species:
+                raise ConfigError(
+                    f"{opt('initial', key=name)}: not a species of {network.name}; it has "
+                    f"{some(network.species)}"
+                )
+        return table
+    raise ConfigError(
+        f"{opt('initial')} takes a result, its path or amounts by species, not "
+        f"{type(initial).__name__}"
+    )
+
+
+def _last_states(
+    network: Network, result: Result, seed: int | None
+) -> dict[str, float | FloatArray]:
+    """Amounts ``[trajectory]`` at the last sample time of a result; of fixed species none."""
+    what = f"{result.name}, given as {opt('initial')},"
+    if not isinstance(result, Result) or not result.complete:
+        raise ConfigError(f"{what} is not the finished result of a network")
+    if result.swept:
+        raise ConfigError(f"{what} is a sweep: initial states come from a run without one")
+    fixed = network.constant_species()
+    recorded = {*result.species, *result.observables}
+    missing = [name for name in network.species if name not in recorded and name not in fixed]
+    if missing:
+        raise ConfigError(f"{what} has no last amounts of {some(missing)}")
+    amounts: dict[str, float | FloatArray] = {}
+    for name in (name for name in network.species if name in recorded):
+        last = result.final(name) if name in result.species else result[name][..., -1]
+        amounts[name] = np.asarray(last, np.float64)
+        if not (np.isfinite(last) & (np.asarray(last) >= 0)).all():
+            raise ConfigError(f"{what} has trajectories that ended early, without a last state")
+    if seed is not None and seed == result.seed and not result.continuous:
+        warn(
+            f"{what} was run with the same seed, {seed}: the new trajectories repeat its random "
+            "numbers and are correlated with it; give another seed"
+        )
+    return amounts

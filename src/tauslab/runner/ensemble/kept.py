@@ -1,0 +1,287 @@
+"""Prepared runs that are kept, for the next run of the same model with the same options.
+
+A run of a small model takes longer to prepare than to compute. So what was prepared stays beside
+its model, while that lives and has not changed: the task, loaded kernels, buffers, an open device.
+Any part of a model that is another object than it was counts as a change. One caller at a time has
+a kept run; a second thread prepares its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from operator import is_
+
+import numpy as np
+
+from tauslab.base.host import bound_to
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.model.network.network import Network
+from tauslab.model.network.parts import Event, NetworkData, TimedEvent
+from tauslab.options.ensemble import Options, Portion
+from tauslab.options.methods import SSA, TauLeaping
+from tauslab.runner.ensemble.choices.outlook import Outlook
+from tauslab.runner.ensemble.lane import Lane, Reductions
+from tauslab.runner.ensemble.lanes import DeviceLanes, ProfileRow
+from tauslab.runner.ensemble.ode_task import OdeTask
+from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task
+
+MOST_KEPT = 64  # prepared runs of a process
+MOST_BYTES, MOST_TOGETHER = 64 << 20, 256 << 20  # of one, and of all
+_BYTES_OF_TEXT = 20  # of a prepared model, for a character of its normal form
+_MOMENT, _FEW_EVENTS = 0.02, 1e5  # seconds and events of a run that nobody need be able to stop
+# What may differ between runs that share what is prepared.
+_OWN = {
+    "seed",
+    "set",
+    "given",
+    "output",
+    "overwrite",
+    "writer",
+    "hints",
+    "compress",
+    "note",
+    "sample",
+}
+_PARTS = [one.name for one in fields(NetworkData) if one.init]
+
+
+@dataclass
+class Setup:
+    """Kernels on this rank's device and the choices made; all portions of a run share them.
+
+    `row` begins this rank's row of /profile. `lanes`, `trial` and `outlook` are those of the last
+    run of `task`, or of a task that differs in seed and values, for the next.
+    """
+
+    task: Task
+    engine: Engine
+    reductions: Reductions
+    row: ProfileRow
+    lanes: DeviceLanes | None = None
+    trial: Lane | None = None
+    outlook: Outlook | None = None
+
+    def is_short(self, events: float) -> bool:
+        """Return whether a run of about so many `events` takes a moment, as the last one did."""
+        return 0 < events < _FEW_EVENTS and self.was_short
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of buffers on the device, and about those of the model."""
+        buffers = 0 if self.lanes is None else self.lanes.nbytes
+        return buffers + _BYTES_OF_TEXT * len(self.task.stored_model)
+
+    @property
+    def was_short(self) -> bool:
+        """Return whether the last run took a moment."""
+        return self.lanes is not None and self.lanes.seconds < _MOMENT
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a network consists of: its parts, which cannot change, and how many of each kind."""
+
+    parts: tuple[object, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, network: NetworkData) -> Content:
+        """Take the parts in their order, and those of parts that could be changed in place."""
+        groups = list(_groups(network))
+        sizes = tuple(map(len, groups))
+        return cls(tuple(part for group in groups for part in group), sizes)
+
+    def same(self, other: Content) -> bool:
+        """Return whether all parts are the same objects."""
+        return self.sizes == other.sizes and all(map(is_, self.parts, other.parts))
+
+
+def _groups(network: NetworkData) -> Iterator[list[object]]:
+    for name in _PARTS:
+        yield _listed(getattr(network, name))
+    for reaction in network.reactions:
+        yield _listed(reaction.reactants)
+        yield _listed(reaction.products)
+    for event in network.events:
+        assert isinstance(event, Event | TimedEvent)
+        yield _listed(event.assignments)
+
+
+def _listed(value: object) -> list[object]:
+    if isinstance(value, Mapping):
+        return [*value.keys(), *value.values()]
+    return list(value) if isinstance(value, list) else [value]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run asks for that decides what is prepared for it.
+
+    Parameters
+    ----------
+    options
+        The options in which runs must agree to share what is prepared.
+    values
+        Those of ``set``: runs that agree in them too have the same task.
+    """
+
+    content: Content
+    options: tuple[object, ...]
+    values: tuple[object, ...]
+    seed: int
+
+
+def request_of(network: Network, options: Options, comm: Communicator) -> Request | None:
+    """The request of a run; None for one that keeps nothing and takes nothing that is kept.
+
+    That is a run that goes on with a file, is a portion of another, draws or sweeps points, runs on
+    workers, or shows progress.
+    """
+    assert options.seed is not None
+    grows = options.grows or options.until is not None or options.portion != Portion()
+    if grows or options.resume or options.dask is not None or options.sweep is not None:
+        return None
+    if options.sample.names or options.quiet is False or options.verbose:
+        return None
+    place = (comm.rank, comm.size, comm.gpu_rank, comm.core_sharers, bound_to())
+    asked = ((one.name, getattr(options, one.name)) for one in fields(Options))
+    chosen = tuple(_frozen(value) for name, value in asked if name not in _OWN)
+    values = tuple((name, _frozen(np.asarray(v, np.float64))) for name, v in options.set.items())
+    shapes = tuple((name, np.shape(v)) for name, v in options.set.items())
+    try:
+        hash(chosen)  # nothing in it can change
+    except TypeError:
+        return None
+    return Request(Content.of(network), (place, shapes, *chosen), values, options.seed)
+
+
+def _frozen(value: object) -> object:
+    """A value that cannot change and compares by all of its bits."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    return value
+
+
+@dataclass
+class Kept:
+    """A prepared run that is not in use.
+
+    Parameters
+    ----------
+    told
+        Warnings of what was prepared, which every run repeats.
+    by_seed
+        Whether a choice depends on the seed.
+    opened
+        Closes the device when it is dropped.
+    """
+
+    request: Request
+    setup: Setup
+    told: list[str | Warning]
+    by_seed: bool
+    opened: ExitStack
+    model: weakref.ref[Network] = field(init=False)
+
+    def serves(self, request: Request) -> bool:
+        """Return whether it is of this model and these options, if not of these values."""
+        seeds = (self.request.seed, request.seed) if self.by_seed else (0, 0)
+        options = self.request.options == request.options and seeds[0] == seeds[1]
+        return options and self.request.content.same(request.content)
+
+    def task_with(self, options: Options) -> Task:
+        """The task with another seed, and what else makes no other task."""
+        task = self.setup.task
+        return replace(task, options=replace(options, method=task.options.method))
+
+    def renewed(self, task: Task) -> Setup:
+        """Kernels and buffers, for a task that has the same."""
+        held = self.setup
+        same = task.constants is held.task.constants
+        known = held.outlook is not None and held.outlook.seconds is None
+        held.engine.backend.use()
+        row = {**held.row, "compile": 0.0}
+        return replace(held, task=task, row=row, outlook=held.outlook if same and known else None)
+
+    def has_kernels_of(self, task: Task) -> bool:
+        """Return whether the engine that was made is the one that `task` would get."""
+        mine = self.setup.task
+        if not (type(task) is type(mine) is NetworkTask) or task.lowered.dynamics is not None:
+            return False
+        leaps = isinstance(task.options.method, TauLeaping)
+        same_rows = len(task.initial) == len(mine.initial)
+        same_rows = same_rows and task.constants.shape == mine.constants.shape
+        return same_rows and (leaps or task.selector == "linear") and task.lowered == mine.lowered
+
+
+class KeptRuns:
+    """The kept runs of a process, the one used last at the end."""
+
+    def __init__(self) -> None:
+        # A model may end in the midst of a call, and with it what is kept of it.
+        self._lock = threading.RLock()
+        self._held: list[Kept] = []
+
+    def take(self, network: Network, request: Request) -> Kept | None:
+        """The kept run for a request, or one for other values; None if there is none."""
+        with self._lock:
+            mine = [one for one in self._held if one.model() is network]
+            fitting = [one for one in mine if one.serves(request)]
+            found = next((one for one in fitting if one.request.values == request.values), None)
+            found = found or (fitting[-1] if fitting else None)
+            # A changed model is never asked for again what it was.
+            stale = [one for one in mine if not one.request.content.same(request.content)]
+            gone = [found, *stale]
+            self._held = [one for one in self._held if not any(one is other for other in gone)]
+        return found
+
+    def keep(self, network: Network, kept: Kept) -> None:
+        """Keep a run while its model lives; ends the one that was not used for longest."""
+        kept.model = weakref.ref(network, self._drop)
+        with self._lock:
+            held = [*self._held, kept][-MOST_KEPT:]
+            while sum(one.setup.nbytes for one in held) > MOST_TOGETHER:
+                held = held[1:]
+            self._held = held
+
+    def forget(self) -> None:
+        """Drop all."""
+        with self._lock:
+            self._held = []
+
+    def _drop(self, model: weakref.ref[Network]) -> None:
+        with self._lock:
+            self._held = [one for one in self._held if one.model is not model]
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def leave_to_parent(self) -> None:
+        """In a forked process: begin anew; devices are those of the process that opened them."""
+        _of_parents.append(self._held)
+        self._lock, self._held = threading.RLock(), []
+
+
+_of_parents: list[list[Kept]] = []
+kept_runs = KeptRuns()
+os.register_at_fork(after_in_child=kept_runs.leave_to_parent)
+atexit.register(kept_runs.forget)
+
+
+def depends_on_seed(asked: Options, task: Task) -> bool:
+    """Return whether what was prepared may be another with another seed."""
+    if isinstance(task, OdeTask):
+        return False
+    if isinstance(task, HybridTask) or not isinstance(task, NetworkTask):
+        return True
+    method = asked.method
+    return not isinstance(method, SSA | TauLeaping) or (
+        isinstance(method, SSA) and task.presimulation > 0
+    )

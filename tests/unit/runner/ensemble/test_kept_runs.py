@@ -1,0 +1,400 @@
+"""Prepared runs that are kept: the same bits as without, never those of a model that changed."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import resource
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sampling import ordinary
+
+import tauslab as ts
+from tauslab.base.errors import ConfigError
+from tauslab.model.expressions.expression import Number
+from tauslab.model.network.parts import Feature
+from tauslab.runner.ensemble import kept as kept_module
+from tauslab.runner.ensemble import run as run_module
+from tauslab.runner.ensemble.kept import Content, kept_runs
+
+pytestmark = pytest.mark.compiler
+
+CPU = ts.CPU(threads=2)
+TIMES = [0.0, 0.5, 2.0]
+
+
+def enzyme(**values: float) -> ts.Network:
+    net = ts.Network("enzyme")
+    for name, count in {"S": 60, "E": 12, "ES": 0, "P": 0}.items():
+        net.add_species(name, count)
+    for name, value in ({"bind": 0.05, "leave": 0.1, "make": 1.0} | values).items():
+        net.add_parameter(name, value)
+    net.add_reaction("S + E -> ES", rate="bind")
+    net.add_reaction("ES -> S + E", rate="leave")
+    net.add_reaction("ES -> P + E", rate="make")
+    net.add_rule("total", "S + ES + P")
+    return net
+
+
+def with_event() -> ts.Network:
+    net = enzyme()
+    net.add_event("refill", trigger="S < 30", assignments={"S": "S + 20"})
+    net.add_event("dose", 1.0, {"S": "S + 5"})
+    return net
+
+
+def with_time() -> ts.Network:
+    net = enzyme()
+    net.add_reaction("-> S", law="5 * exp(-0.3 * time)")
+    return net
+
+
+def with_delay() -> ts.Network:
+    net = enzyme()
+    net.add_reaction("P -> S", rate=0.3, delay="gamma(3, 0.1)")
+    return net
+
+
+def large() -> ts.Network:
+    return ts.cyclic_chain(60)
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the networks that were prepared with kernels of their own."""
+    found: list[str] = []
+    compiled = run_module._compiled
+
+    def noted(task: Any, *given: Any) -> Any:
+        found.append(task.network.name)
+        return compiled(task, *given)
+
+    monkeypatch.setattr(run_module, "_compiled", noted)
+    return found
+
+
+def digest(model: ts.Network, **options: Any) -> str:
+    options = {"n": 7, "times": TIMES, "device": CPU, **options}
+    return ts.run(model, **options).digest()
+
+
+def alone(model: ts.Network, **options: Any) -> str:
+    """Digest of a run for which nothing is kept."""
+    kept_runs.forget()
+    return digest(copy.deepcopy(model), **options)
+
+
+CASES: dict[str, tuple[Callable[[], ts.Network], dict[str, Any]]] = {
+    "ssa": (enzyme, {}),
+    "one": (enzyme, {"n": 1}),
+    "many": (enzyme, {"n": 300, "record": "statistics"}),
+    "set": (enzyme, {"set": {"make": 0.7}}),
+    "rows": (enzyme, {"set": {"make": np.linspace(0.1, 2, 7)}}),
+    "amounts": (enzyme, {"set": {"S": 33}}),
+    "common": (enzyme, {"common": True}),
+    "reduced": (enzyme, {"record": "summary:first-passage:P:10,histogram:P:0:50:10"}),
+    "species": (enzyme, {"species": ["P", "total"]}),
+    "tau": (enzyme, {"method": "tau"}),
+    "checked leaps": (enzyme, {"method": ts.TauLeaping(epsilon=0.1, post_leap_check=True)}),
+    "auto": (enzyme, {"method": "auto"}),
+    "ode": (enzyme, {"method": "ode", "n": 1}),
+    "stiff": (enzyme, {"method": ts.ODE(solver="rosenbrock"), "n": 1}),
+    "sampled": (enzyme, {"method": "ode", "sample": "make=uniform(0.1,2)"}),
+    "hybrid": (enzyme, {"method": "hybrid"}),
+    "cle": (enzyme, {"method": "cle"}),
+    "tree": (large, {"method": ts.SSA(selector="tree")}),
+    "pdm": (large, {"method": ts.SSA(selector="pdm", presimulation=500)}),
+    "rssa": (large, {"method": ts.SSA(selector="rssa", presimulation=0)}),
+    "events": (with_event, {}),
+    "leaps with events": (with_event, {"method": "tau"}),
+    "thinned": (with_time, {}),
+    "delayed": (with_delay, {}),
+    "swept": (enzyme, {"sweep": {"make": [0.5, 1.5]}}),
+    "designed": (enzyme, {"sweep": {"make": (0.5, 1.5)}, "design": ("sobol", 4)}),
+}
+
+
+@pytest.mark.parametrize("case", ordinary(list(CASES), "ssa", "set", "tau", "events", "rows"))
+def test_a_run_after_another_has_the_bits_of_one_alone(case: str) -> None:
+    make, options = CASES[case]
+    expected = [alone(make(), seed=seed, **options) for seed in (1, 2, 3)]
+    kept_runs.forget()
+    model = make()
+    assert [digest(model, seed=seed, **options) for seed in (1, 2, 3)] == expected
+
+
+def test_a_model_is_prepared_once(prepared: list[str]) -> None:
+    model = enzyme()
+    for seed in range(4):
+        digest(model, seed=seed)
+    assert prepared == ["enzyme"]
+    digest(model, seed=0, n=8)
+    digest(model, seed=0, times=[0, 1])
+    digest(model, seed=0, method="tau")
+    assert len(prepared) == 4
+    digest(model, seed=9)
+    assert len(prepared) == 4
+
+
+def test_other_values_take_the_same_kernels_and_have_their_own_bits(prepared: list[str]) -> None:
+    values = [0.3, 0.3, 2.0, 1e-3, 0.0, 2.0]
+    expected = [alone(enzyme(), seed=1, set={"make": value}) for value in values]
+    written = [alone(enzyme(make=value), seed=1) for value in values]
+    assert expected == written
+    prepared.clear()
+    model = enzyme()
+    assert [digest(model, seed=1, set={"make": value}) for value in values] == expected
+    assert prepared == ["enzyme"]
+    with pytest.raises(ts.ModelError, match="rate constant is -1"):
+        digest(model, seed=1, set={"make": -1.0})
+    assert digest(model, seed=1, set={"make": 0.3}) == expected[0]
+
+
+def test_amounts_that_follow_a_value_are_computed_anew() -> None:
+    def model() -> ts.Network:
+        net = enzyme()
+        net.add_species("R", "100 * make")
+        net.add_reaction("R ->", rate="make")
+        net.add_parameter("twice", "2 * make")
+        net.add_reaction("-> R", rate="twice")
+        return net
+
+    values = [0.25, 0.5, 1.0]
+    expected = [alone(model(), seed=1, set={"make": value}) for value in values]
+    kept_runs.forget()
+    net = model()
+    assert [digest(net, seed=1, set={"make": value}) for value in values] == expected
+
+
+def test_results_are_stored_with_their_own_values_and_notes(tmp_path: Any) -> None:
+    model = enzyme()
+    hashes = set()
+    for i in range(3):
+        path = tmp_path / f"{i}.h5"
+        options = {"n": 3, "times": TIMES, "device": CPU, "output": path, "note": f"run {i}"}
+        with ts.run(model, seed=i, set={"make": 1.0 + i}, **options) as result:
+            hashes.add(result.attributes["model_sha256"])
+            assert result.attributes["note"] == f"run {i}"
+            assert result.seed == i
+    assert len(hashes) == 3
+
+
+def _changes() -> dict[str, Callable[[ts.Network], object]]:
+    """Everything by which a network can be changed in place."""
+
+    def replaced_reaction(net: ts.Network) -> None:
+        net.reactions[0] = enzyme(bind=0.3).reactions[1]
+
+    def doubled_product(net: ts.Network) -> None:
+        net.reactions[2].products["P"] = 2  # type: ignore[index]
+
+    def other_assignment(net: ts.Network) -> None:
+        net.events[0].assignments["S"] = Number(90.0)  # type: ignore[index]
+
+    return {
+        "parameter": lambda net: net.parameters.update(make=Number(3.0)),
+        "negative zero": lambda net: net.parameters.update(leave=Number(-0.0)),
+        "amount": lambda net: net.species.update(S=enzyme().species["E"]),
+        "species": lambda net: net.add_species("X", 5),
+        "new parameter": lambda net: net.add_parameter("other", 1),
+        "reaction": lambda net: net.add_reaction("P -> S", rate=0.2),
+        "both ways": lambda net: net.add_reaction("P <-> S", rate=(0.2, 0.1)),
+        "reaction in place": replaced_reaction,
+        "removed reaction": lambda net: net.reactions.pop(),
+        "order of reactions": lambda net: net.reactions.reverse(),
+        "product in place": doubled_product,
+        "event": lambda net: net.add_event("more", 0.7, {"P": 0}),
+        "removed event": lambda net: net.events.pop(0),
+        "event in place": other_assignment,
+        "rule": lambda net: net.add_rule("rest", "S / 60"),
+        "removed rule": lambda net: net.rules.pop("total"),
+        "rate": lambda net: (net.add_species("V", 1), net.add_rate("V", "0.1 * V")),
+        "feature": lambda net: net.add_feature(
+            Feature("net law", "reaction R1", "may be negative")
+        ),
+        "end": lambda net: setattr(net, "t_end", 1.0),
+        "time unit": lambda net: setattr(net, "time_unit", "min"),
+        "amount unit": lambda net: setattr(net, "amount_unit", "nmol"),
+        "unit of counts": lambda net: setattr(net, "count_unit", "particles"),
+        "molecules": lambda net: setattr(net, "molecules_per_unit", 600.0),
+        "label": lambda net: net.labels.update(S="S()"),
+        "note": lambda net: net.notes.append("seen"),
+        "name": lambda net: setattr(net, "name", "other"),
+        "volume": lambda net: net.species.update(
+            S=type(net.species["S"])("S", Number(60.0), compartment="make")
+        ),
+    }
+
+
+def told(model: ts.Network) -> tuple[str, dict[str, Any]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = ts.run(model, n=7, times=TIMES, device=CPU, seed=3)
+    own = {"run_id", "created", "run"}
+    return result.digest(), {k: v for k, v in result.attributes.items() if k not in own}
+
+
+@pytest.mark.parametrize("change", list(_changes()))
+def test_a_model_that_was_changed_is_prepared_anew(change: str, prepared: list[str]) -> None:
+    model = with_event()
+    told(model)
+    before = Content.of(model)
+    _changes()[change](model)
+    assert not before.same(Content.of(model))
+    prepared.clear()
+    found = told(model)
+    assert len(prepared) == 1
+    kept_runs.forget()
+    fresh = with_event()
+    _changes()[change](fresh)
+    expected = told(fresh)
+    assert found[0] == expected[0]
+    assert found[1].keys() == expected[1].keys()
+    for name in ("model_sha256", "t_end", "method", "name"):
+        assert found[1].get(name) == expected[1].get(name)
+
+
+def test_every_field_of_a_network_counts() -> None:
+    """A field that is added to networks is compared without a change here."""
+    names = {name for name in vars(ts.Network()) if name != "_reaction_names"}
+    assert set(kept_module._PARTS) == names
+
+
+def test_warnings_are_repeated() -> None:
+    model = enzyme()
+    model.add_species("half", 0.5)
+
+    def sentences(seed: int) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            digest(model, seed=seed)
+        return [str(one.message) for one in caught]
+
+    first = sentences(1)
+    assert first
+    assert sentences(2) == sentences(3) == first
+
+
+def test_what_is_kept_ends_with_its_model() -> None:
+    kept_runs.forget()
+    model = enzyme()
+    digest(model, seed=1)
+    assert len(kept_runs) == 1
+    del model
+    gc.collect()
+    assert len(kept_runs) == 0
+
+
+def test_no_more_is_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_module, "MOST_KEPT", 3)
+    model = enzyme()
+    for n in range(1, 7):
+        digest(model, seed=1, n=n)
+    assert len(kept_runs) == 3
+    monkeypatch.setattr(run_module, "MOST_BYTES", 10)
+    kept_runs.forget()
+    digest(model, seed=1)
+    assert len(kept_runs) == 0
+
+
+def test_a_run_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = enzyme()
+    expected = digest(model, seed=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("tauslab.runner.ensemble.lane.Lane.wait", _fails)
+        with pytest.raises(ts.DeviceFailed, match="broken"):
+            digest(model, seed=1)
+    assert len(kept_runs) == 0
+    assert digest(model, seed=1) == expected
+
+
+def _fails(lane: object) -> None:
+    raise OSError("broken")
+
+
+def test_threads_run_one_model_side_by_side() -> None:
+    model = enzyme()
+    made = ts.prepare(model, n=5, times=TIMES, device=ts.CPU(threads=1))
+    expected = [made.run(seed=seed).digest() for seed in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda seed: made.run(seed=seed).digest(), range(12)))
+    assert found == expected
+
+
+def test_calls_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither memory nor threads, with the same values or with others."""
+    made = ts.prepare(enzyme(), n=2, times=TIMES, device=CPU)
+
+    def calls(many: int) -> tuple[int, int]:
+        for i in range(many):
+            made.run(seed=i)
+            made.run(seed=i, set={"make": 1 + i * 1e-3})
+        gc.collect()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, threading.active_count()
+
+    (memory, threads), (later, threads_later) = calls(100), calls(400)
+    assert threads_later == threads
+    assert later - memory < 4096  # KiB, of 800 calls
+
+
+def test_a_forked_process_prepares_its_own() -> None:
+    model = enzyme()
+    expected = digest(model, seed=2)
+    child = os.fork()
+    if child == 0:
+        os._exit(int(len(kept_runs) > 0 or digest(model, seed=2) != expected))
+    assert os.waitpid(child, 0)[1] == 0
+    assert digest(model, seed=2) == expected
+
+
+# ---------------------------------------------------------------- tauslab.prepare
+
+
+def test_a_prepared_run_has_the_bits_of_run(prepared: list[str]) -> None:
+    made = ts.prepare(enzyme(), n=7, t_end=2.0, points=3, set={"make": 0.5}, device=CPU)
+    assert prepared == ["enzyme"]
+    own = {"t_end": 2.0, "points": 3, "set": {"make": 0.5}}
+    expected = ts.run(enzyme(), n=7, seed=4, device=CPU, **own).digest()
+    assert made.run(seed=4).digest() == expected
+    prepared.clear()
+    assert made.run(7, 4).digest() == expected
+    assert not prepared
+    own["set"] = {"make": 0.5, "bind": 0.1}
+    other = ts.run(enzyme(), n=9, seed=5, device=CPU, **{**own, "t_end": 1.0}).digest()
+    assert made.run(9, 5, set={"bind": 0.1}, t_end=1.0).digest() == other
+
+
+def test_a_prepared_run_follows_its_model() -> None:
+    model = enzyme()
+    made = ts.prepare(model, n=7, times=TIMES, device=CPU)
+    made.run(seed=1)
+    model.add_reaction("P -> S", rate=0.2)
+    assert made.run(seed=1).digest() == alone(model, seed=1)
+
+
+def test_a_copy_in_another_process_runs_alike() -> None:
+    made = ts.prepare(enzyme(), n=7, times=TIMES, device=CPU)
+    copied = pickle.loads(pickle.dumps(made))
+    assert copied.run(seed=1).digest() == made.run(seed=1).digest()
+    assert repr(copied) == repr(made)
+    made.options["comm"] = object()
+    with pytest.raises(ConfigError, match="cannot be copied to another process"):
+        pickle.dumps(made)
+
+
+def test_what_prepare_cannot_keep_is_refused(data: Path) -> None:
+    with pytest.raises(ConfigError, match="not of workers"):
+        ts.prepare(enzyme(), executor=ts.Dask())
+    with pytest.raises(ConfigError, match="takes a network"):
+        ts.prepare(data.parent.parent / "examples" / "michaelis_menten_cube.toml")
+    with pytest.raises(ts.UnknownKeyword, match="output"):
+        ts.prepare(enzyme(), output="x.h5")  # type: ignore[call-arg]
