@@ -69,6 +69,8 @@ CHECKS = {
     "hybrids": Check("validate_hybrids", "the same networks", "hybrid, cle, tau",
                      "known distributions, ssa", LEAPS,
                      {"n": 4000, "exact": 4000, "timed": 100, "cases": []}),
+    "galactose": Check("validate_galactose", "the galactose switch of yeast", "a hybrid of two parts",
+                       "an independent program", "1 in 500", {"n": 2000, "cases": []}),
     "large": Check("validate_large", "BioNetGen's and a random network", "ssa, all selectors",
                    "mean-field time courses, linear, rebop", "1 in 1,000 of a kind",
                    {"n": 400, "exact": 10_000, "until": [], "cases": []}),
