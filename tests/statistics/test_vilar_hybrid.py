@@ -40,7 +40,7 @@ def period(values):
 @pytest.mark.timeout(3600)
 @pytest.mark.filterwarnings("ignore:.*about.*events")
 def test_period_and_deviation_are_within_one_percent():
-    """Sampling has 0.21 % of the period, 0.15 % of the deviation: a false alarm in 100,000 seeds."""
+    """Sampling has 0.21 % of a period, 0.15 % of the other: a false alarm in 100,000 seeds."""
     exact = measured("ssa", 1000)
     hybrid = measured(ts.Partitioned(ode=EQUATIONS, jump="*", pilot=0), 150)
     for ours, theirs in zip(hybrid[:2], exact[:2], strict=True):
