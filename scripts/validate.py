@@ -72,6 +72,8 @@ CHECKS = {
     "hybrid-kills": Check("validate_hybrid_kills", "a hybrid of all kinds of parts and links",
                           "ts.Hybrid", "the digest of a run that is not killed",
                           "never: no chance", {"runs": 30}),
+    "galactose": Check("validate_galactose", "the galactose switch of yeast", "a hybrid of two parts",
+                       "an independent program", "1 in 500", {"n": 2000, "cases": []}),
     "large": Check("validate_large", "BioNetGen's and a random network", "ssa, all selectors",
                    "mean-field time courses, linear, rebop", "1 in 1,000 of a kind",
                    {"n": 400, "exact": 10_000, "until": [], "cases": []}),

@@ -11,6 +11,7 @@ from typing import Any
 
 import measure_equations as equations
 import measure_halo as halo
+import measure_hybrids as hybrids
 import measure_large as large
 import measure_lattices as lattices
 import measure_networks as networks
@@ -84,7 +85,7 @@ GROUPS = {
     "systems": Group(), "layouts": Group(CUDA), "other lattices": Group(), "placing": Group(),
     "output": Group(), "side by side": Group(), "ranks": Group(), "ensembles": Group(),
     "writing": Group(), "closing": Group(), "particles": Group(), "slabs": Group(),
-    "planes": Group(CUDA), "halo": Group(), "messages": Group(), "verbs": Group(BOTH),
+    "planes": Group(CUDA), "halo": Group(), "messages": Group(), "verbs": Group(BOTH), "hybrids": Group(BOTH),
 }  # fmt: skip
 ON_CORE = {
     "schlogl": (10.0, 1000, "Schlögl", 430), "vilar_oscillator": (50.0, 1000, "Vilar", 300),
@@ -433,6 +434,16 @@ def of_verbs() -> Iterator[Case]:
         yield Case(f"lattice-{species}", "verbs", f"ensemble of a lattice of {about}", "ms", done)
 
 
+def of_hybrids() -> Iterator[Case]:
+    """Cells of several parts, with their output."""
+    size = "5,490 species, 1,139 reactions, 148 equations, 455 bills"
+    for name, n, on_lattice, goal in (("cell", 1, True, 1.2), ("cells", 1000, False, None)):
+        where = "on 64 x 64 x 128 sites" if on_lattice else "well mixed"
+        about = f"{n} of {size}, {where}: a biological second"
+        done = of(hybrids.of_cells, n=n, on_lattice=on_lattice)
+        yield Case(f"hybrid-{name}", "hybrids", about, "s", done, goal)
+
+
 def _on(group: str, n: int, unit: str, what: str, *words: str, more: bool = False) -> Case:
     work: Callable[..., Answer] = lambda machine: ranks.launched(machine, n, what, *words)  # noqa: E731
     about = f"{', '.join(words)}, {n} ranks"
@@ -442,6 +453,6 @@ def _on(group: str, n: int, unit: str, what: str, *words: str, more: bool = Fals
 CASES = {
     case.name: case
     for part in (goals, starts, ensembles, on_cores, large_networks, systems, of_lattices, on_ranks, over_ranks,
-                 of_verbs)
+                 of_verbs, of_hybrids)
     for case in part()
 }  # fmt: skip

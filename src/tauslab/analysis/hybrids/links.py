@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 import numpy as np
@@ -224,8 +224,8 @@ def events(text: str) -> tuple[str, str]:
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Names that fit one of the patterns, which commas separate; * and ? stand for characters."""
-    patterns = [one.strip() for one in pattern.split(",")]
-    return [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
+    fits = re.compile("|".join(translate(one.strip()) for one in pattern.split(","))).match
+    return [name for name in names if fits(name)]
 
 
 def rows_of(for_each: Any) -> list[dict[str, Any]]:

@@ -151,6 +151,8 @@ class PartModel:
         ConfigError
             It is neither a quantity nor a parameter.
         """
+        if self.changeable(name):  # most are, and a lattice has many quantities
+            return
         if name not in self.quantities and name not in self.parameters:
             known = some(dict.fromkeys([*self.quantities, *self.parameters]))
             raise ConfigError(f"{what}: part {self.name} has no {name!r}; it has {known}")

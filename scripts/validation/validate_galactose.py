@@ -1,0 +1,115 @@
+"""The galactose switch of yeast as a hybrid (examples/galactose_switch.py), against an independent program.
+
+Totals of genes' products at 1 to 60 minutes, 11.1 and 0.055 mM galactose outside: means by a test
+with the pooled variance, distributions by that of Kolmogorov and Smirnov. States that equations hold
+have no noise of their own, so totals are compared. A comparison fails whose p is below 0.001 divided
+by their number: by chance one run in 500 fails, were comparisons independent.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from outcome import FAIL, Outcome, cells, say
+from scipy import stats
+
+import tauslab as ts
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMOTERS = ("DG1", "DG2", "DG3", "DGrep", "DG80")
+MINUTES = (1, 2, 5, 10, 20, 30, 45, 60)
+CHANCE = 1e-3  # that of all comparisons of a kind together one fails
+COLUMNS = ("mM", "minute", "total", "mean", "reference", "z", "p of KS", "verdict")
+Totals = Mapping[str, npt.NDArray[np.float64]]
+
+
+def example() -> Any:
+    """The module of the example."""
+    path = ROOT / "examples" / "galactose_switch.py"
+    spec = importlib.util.spec_from_file_location("galactose_switch", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def reference(outside: str) -> dict[tuple[int, str], npt.NDArray[np.float64]]:
+    """Totals ``[cell]`` by minute and name."""
+    path = ROOT / "tests" / "data" / "hybrid" / f"galactose_{outside}.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in rows[0] if name not in ("cell", "minute")]
+    found: dict[tuple[int, str], list[float]] = {}
+    for row in rows:
+        for name in names:
+            found.setdefault((int(row["minute"]), name), []).append(float(row[name]))
+    return {key: np.array(values) for key, values in found.items()}
+
+
+def totals(result: Any) -> Totals:
+    """Totals ``[cell, minute]`` by name; whole numbers where all of a total are molecules."""
+
+    def sums(part: str, weights: Mapping[str, int]) -> npt.NDArray[np.float64]:
+        found = sum(w * result.values(f"{part}.{name}") for name, w in weights.items())
+        return np.round(np.asarray(found), 6)
+
+    gal80 = {"G80": 1, "G80C": 1, "G80d": 2, "G80Cd": 2, "G80G3i": 2}
+    silent = {f"{gene}_G4d_G80d": 2 for gene in PROMOTERS}
+    bound = {f"{gene}_G4d{more}": 1 for gene in PROMOTERS for more in ("", "_G80d")}
+    return {
+        "G1_total": sums("transport", dict.fromkeys(("G1", "G1GAI"), 1)),
+        "G2_total": sums("transport", dict.fromkeys(("G2", "G2GAI", "G2GAE"), 1)),
+        "GAI": result.values("transport.GAI"),
+        "G80_total": sums("genes", gal80 | silent),
+        "promoters": sums("genes", bound),
+        **{
+            name: result.values(f"genes.{name}")
+            for name in ("G3", "G3i", "G80G3i", "G4d", "reporter")
+        },
+    }
+
+
+def compared(found: Totals, outside: str, minutes: Sequence[int]) -> list[list[str]]:
+    """Rows of all totals at all minutes."""
+    wanted, lines = reference(outside), []
+    tests = len(found) * len(minutes)
+    for minute in minutes:
+        for name, values in found.items():
+            ours, theirs = values[:, minute], np.round(wanted[minute, name], 6)
+            n, m = len(ours), len(theirs)
+            pooled = ((n - 1) * ours.var(ddof=1) + (m - 1) * theirs.var(ddof=1)) / (n + m - 2)
+            error = np.sqrt(pooled * (1 / n + 1 / m))
+            z = float((ours.mean() - theirs.mean()) / error) if error else 0.0
+            p = float(stats.ks_2samp(ours, theirs).pvalue)
+            wrong = abs(z) > stats.norm.isf(CHANCE / 2 / tests) or p < CHANCE / tests
+            numbers = cells([ours.mean(), theirs.mean(), z, p], 4)
+            lines.append([outside, str(minute), name, *numbers, FAIL if wrong else ""])
+    return lines
+
+
+def run(given: Any) -> Outcome:
+    """Run both cases, and compare."""
+    lines, speeds = [], []
+    place = ts.CPU(threads=given.threads) if given.device == "cpu" else given.device
+    for outside in given.cases or ("11.1", "0.055"):
+        began, used = time.perf_counter(), time.process_time()
+        cell = example().switch(float(outside))
+        result = ts.run(cell, t_end=3600.0, n=given.n, seed=given.seed, device=place, pilot=0)
+        took, used = time.perf_counter() - began, time.process_time() - used
+        speeds.append(f"{outside} mM: {took:.0f} s, of the processor {used:.0f} s.")
+        lines += compared(totals(result), outside, MINUTES)
+        say(outside, speeds[-1])
+    about = (
+        f"{given.n} cells to 60 minutes on {given.device}, seed {given.seed}, beside 373 (11.1 mM) and 35 "
+        "(0.055 mM) cells of the reference."
+    )
+    return Outcome("The galactose switch as a hybrid", about, COLUMNS, lines, speeds)

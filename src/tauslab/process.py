@@ -1,0 +1,112 @@
+"""Models as processes of process-bigraph (Vivarium 2): ports are species and parameters.
+
+Needs the package ``process-bigraph``. Within a `Composite` the address of the process is
+``local:TauslabProcess``, once it has been registered by
+``core.register_link("TauslabProcess", TauslabProcess)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from process_bigraph import Process
+
+from tauslab.analysis.particles.ensemble import Ensemble
+from tauslab.base.errors import NoValidTrajectory
+from tauslab.formats.read import read
+from tauslab.model.lattice.lattice import Lattice
+
+
+class TauslabProcess(Process):  # type: ignore[misc]  # of a package without types
+    """One trajectory of a model, or one lattice, that other processes may change between updates.
+
+    Inputs are all species and parameters, outputs the species: an update returns their changes,
+    which are added to the store. Counts are of type ``integer``, amounts of ``ode`` of type
+    ``float``. What other processes did to the species in the store is taken over before a step.
+
+    Parameters
+    ----------
+    config
+        ``model``: a file that `tauslab.read` reads, or a `tauslab.Network` or `tauslab.Lattice`;
+        ``method``: ``ssa``, ``tau`` or ``ode``; ``seed``; ``device``.
+
+    Examples
+    --------
+    >>> from process_bigraph import allocate_core  # doctest: +SKIP
+    >>> step = TauslabProcess({"model": "gene.toml", "seed": 1}, allocate_core())  # doctest: +SKIP
+    >>> step.update(step.initial_state(), 10.0)  # doctest: +SKIP
+    {'M': 3, 'P': 41}
+    """
+
+    config_schema = {  # noqa: RUF012 - as the base class has it
+        "model": "node",
+        "method": {"_type": "string", "_default": "ssa"},
+        "seed": {"_type": "integer", "_default": 0},
+        "device": {"_type": "string", "_default": "auto"},
+    }
+
+    def initialize(self, config: dict[str, Any]) -> None:
+        """Open the model on its device.
+
+        Raises
+        ------
+        ModelError, ConfigError
+            The model or an option is not allowed.
+        """
+        model = config["model"]
+        model = read(model) if isinstance(model, str) else model
+        method = None if isinstance(model, Lattice) else config["method"]
+        self._type = "float" if method == "ode" else "integer"
+        self._parameters = model.parameter_values()
+        self._particle = Ensemble(
+            model, 1, method=method, seed=config["seed"], device=config["device"]
+        )
+        self._names = list(self._particle.species)
+        self._given = self._parameters | self._amounts()
+
+    def inputs(self) -> dict[str, str]:
+        """Return the types of species and parameters."""
+        return dict.fromkeys(self._parameters, "float") | self.outputs()
+
+    def outputs(self) -> dict[str, str]:
+        """Return the types of species."""
+        return dict.fromkeys(self._names, self._type)
+
+    def initial_state(self) -> dict[str, float]:
+        """Return counts or amounts and parameters as they are now."""
+        return dict(self._given)
+
+    def update(self, state: dict[str, float], interval: float) -> dict[str, float]:
+        """Advance by an interval from a state.
+
+        Parameters
+        ----------
+        state
+            Species, and parameters that differ from their last values.
+        interval
+            Length of the step, in the unit of time of the model.
+
+        Returns
+        -------
+        Changes of the species.
+
+        Raises
+        ------
+        NoValidTrajectory
+            The trajectory has ended: a count overflowed, or a rate is not a number.
+        """
+        changed = {name: x for name, x in state.items() if self._given.get(name) != x}
+        if changed:
+            self._particle.set(changed)
+            self._given |= changed
+        self._particle.advance(self._particle.time + interval)
+        if not self._particle.alive.all():
+            raise NoValidTrajectory(f"the trajectory ended before t = {self._particle.time:g}")
+        before, now = self._given, self._amounts()
+        self._given = before | now
+        return {name: now[name] - before[name] for name in self._names}
+
+    def _amounts(self) -> dict[str, float]:
+        values = self._particle.values(self._names)[0].tolist()
+        whole = self._type == "integer"
+        return {name: int(x) if whole else x for name, x in zip(self._names, values, strict=True)}
