@@ -29,13 +29,6 @@ class TauslabProcess(Process):  # type: ignore[misc]  # of a package without typ
     config
         ``model``: a file that `tauslab.read` reads, or a `tauslab.Network` or `tauslab.Lattice`;
         ``method``: ``ssa``, ``tau`` or ``ode``; ``seed``; ``device``.
-
-    Examples
-    --------
-    >>> from process_bigraph import allocate_core  # doctest: +SKIP
-    >>> step = TauslabProcess({"model": "gene.toml", "seed": 1}, allocate_core())  # doctest: +SKIP
-    >>> step.update(step.initial_state(), 10.0)  # doctest: +SKIP
-    {'M': 3, 'P': 41}
     """
 
     config_schema = {  # noqa: RUF012 - as the base class has it

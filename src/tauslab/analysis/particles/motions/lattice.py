@@ -70,6 +70,7 @@ class LatticeMotion(Motion):
         self._model = model
         self._reaction_names = tuple(reaction.name for reaction in model.reactions)
         self._own_names = frozenset(model.species)
+        self._regions = region_names(model)  # tens of thousands of names in large models
         self._step: float | None = None  # seconds; of the first values that were given
         self._done = 0  # steps of the model
         self._starts: list[LoweredLattice] = []  # with the values `_given`, of which each has one
@@ -100,7 +101,7 @@ class LatticeMotion(Motion):
     @property
     def observables(self) -> tuple[str, ...]:
         """Counts in the sites of each type, where there are several."""
-        return region_names(self._model)
+        return self._regions
 
     def device_counts(self) -> Any:
         """Counts int32 ``[particle of this rank, species]`` on the device."""
