@@ -27,7 +27,7 @@ JOBS = {
     "events": "an SBML file with an event, 200 trajectories, mean drawn",
     "pmmh": "posterior of two rates from 10 noisy counts: PMMH, 8 chains of 500 steps, 100 particles",
     "lattice": "A + B <-> C on 32 x 32 x 32 sites, 1,000 steps, counts drawn",
-    "mpi": "sweep of 20 rates on two ranks, killed after 2 s and resumed",
+    "mpi": "sweep of 20 rates on two ranks, killed after 4 s and resumed",
     "rare": "probability of 4e-6 that a count reaches 48",
     "sensitivity": "derivatives of a mean by two rates, with standard errors",
     "cme": "probability distribution by the master equation, with an error bound",
@@ -139,7 +139,7 @@ t, m = runs[0][:, 0], np.array([x[:, 1] for x in runs])
     ("basico", "events"): _PLOT + """
 import basico
 basico.load_model(events)
-runs = [basico.run_time_course(duration=20, intervals=100, method="stochastic", use_seed=True, seed=s)
+runs = [basico.run_time_course(duration=20, intervals=100, method="directMethod", use_seed=True, seed=s)
         for s in range(1, 201)]
 t, m = runs[0].index, np.array([x["X"] for x in runs])
 """ + _DRAW,
@@ -154,7 +154,7 @@ chain.plot().savefig(png)
 import subprocess
 run = ["mpirun", "-n", "2", "python", "-m", "tauslab", "run", six, "-n", "20000", "--t-end", "50", "--seed", "1",
        "--sweep", "B=lin:0:19:20", "--record", "statistics", "-o", "swept.h5", "--quiet"]
-subprocess.run(["timeout", "2", *run])
+subprocess.run(["timeout", "4", *run])
 subprocess.run([*run, "--resume"], check=True)
 """ + _DONE,
     ("tauslab", "rare"): _IMMIGRATION + """
