@@ -126,7 +126,7 @@ def step(
     """
     backend, lattice = machine.backend(), scaled(machine, SITES[name]).lowered()
     made: Any = partial(LatticeEngine, wishes=Wishes(**how))
-    if not how and engine_of(lattice, hooks=False) is LatticeEngineName.PLANES:
+    if not how and engine_of(lattice) is LatticeEngineName.PLANES:
         made = PlanesEngine
     engines = [
         made(backend, lattice, seed=1, replica=number, sharing=replicas)

@@ -65,6 +65,12 @@ def _started(folder: Path, output: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command)
 
 
+def _digest(path: Path) -> str:
+    result = ts.open(path)
+    assert isinstance(result, ts.HybridResult)
+    return result.digest()
+
+
 def run(given: Any) -> Outcome:
     """Kill it again and again, and compare digests."""
     drawn, rows = np.random.default_rng(1), list[list[str]]()
@@ -74,7 +80,7 @@ def run(given: Any) -> Outcome:
         start = time.monotonic()
         _started(folder, folder / "whole.h5").wait()
         took = time.monotonic() - start
-        whole = ts.open(folder / "whole.h5").digest()
+        whole = _digest(folder / "whole.h5")
         kills = resumed = 0
         while kills < given.runs:
             output, here = folder / f"cut{len(rows)}.h5", 0
@@ -88,7 +94,7 @@ def run(given: Any) -> Outcome:
                     here += 1
                     resumed += Path(f"{output}.checkpoint").exists()
             kills += here
-            same = ts.open(output).digest() == whole
+            same = _digest(output) == whole
             rows.append([str(len(rows) + 1), str(here), "" if same else FAIL])
             say(*rows[-1])
     about = (
