@@ -76,7 +76,7 @@ def run(given: Any) -> Outcome:
     drawn, rows = np.random.default_rng(1), list[list[str]]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "program.py").write_text(_PROGRAM)
+        (folder / "program.py").write_text(_PROGRAM, encoding="utf-8")
         start = time.monotonic()
         _started(folder, folder / "whole.h5").wait()
         took = time.monotonic() - start

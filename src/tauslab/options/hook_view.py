@@ -424,7 +424,7 @@ class LatticeView:
         ----------
         site_types
             Numbers of types ``[z, y, x]`` of the whole lattice; or masks of it by type, of which a
-            later one replaces those before it, as `tauslab.shapes` gives them: other sites get the
+            later mask replaces earlier ones, as `tauslab.shapes` gives them: other sites get the
             first type.
         follow
             By species: ``stay``, as above, the default; ``shell``: particles go with the type of

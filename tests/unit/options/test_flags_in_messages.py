@@ -24,7 +24,7 @@ KEYWORDS = {
     for word in ts.__all__
     if callable(function := getattr(ts, word)) and not isinstance(function, type)
     for name in inspect.signature(function).parameters
-} | {"method", "over"}  # of ts.Ensemble.resample, ts.Hybrid.drive
+} | {"method", "over", "unit"}  # of ts.Ensemble.resample, ts.Hybrid.drive and share
 PACKAGE = ROOT / "src" / "tauslab"
 FLAG = re.compile(r"(?<![\w/.=-])--[a-z][a-z-]*|(?<![\w-])-[no]\b")
 # Of other programs: compilers, SLURM and MPI launchers; and what another name of an option is.

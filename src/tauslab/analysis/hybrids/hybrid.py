@@ -342,7 +342,7 @@ class Hybrid:
         part
             Name of a part that is a lattice.
         shape
-            Of `tauslab.shapes`. Its formulas are written as those of `drive`: lengths are metres,
+            Of `tauslab.shapes`. Its formulas are written as for `drive`: lengths are metres,
             areas m^2, volumes m^3.
         every
             Time between two shapes, a whole multiple of the part's interval.

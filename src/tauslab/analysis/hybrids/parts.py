@@ -260,13 +260,12 @@ class Part(ABC):
 
     def volume(self, inside: str) -> FloatArray:
         """Volume ``[cell]`` of sites of a type, or of all, of a lattice, in litres."""
-        del inside
-        raise NotImplementedError
+        raise ConfigError(f"{self.made.name}.volume({inside}): {self.made.name} is no lattice")
 
     def reshape(self, shaping: Shaping, values: FloatArray) -> None:
         """Give lattices the shape of values ``[cell, quantity]``. Collective."""
         del shaping, values
-        raise NotImplementedError
+        raise ConfigError(f"shape of {self.made.name}: {self.made.name} is no lattice")
 
     def close(self) -> None:  # noqa: B027 - a function holds nothing
         """Give the device back."""

@@ -673,7 +673,7 @@ class Ensemble:
         Parameters
         ----------
         site_types
-            Numbers ``[z, y, x]`` or masks by site type for all lattices, or a list with those of
+            Numbers ``[z, y, x]`` or masks by site type for all lattices, or a list, one entry for
             each.
         follow, reach
             As of `LatticeView.reshape`.

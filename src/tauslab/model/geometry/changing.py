@@ -35,7 +35,7 @@ class Shape:
     """Masks of site types as a function of quantities.
 
     Call it as ``shape(grid, area=...)``, where `grid` is a `tauslab.Lattice` or the view of a hook:
-    masks ``[z, y, x]`` by site type, of which a later one replaces those before it.
+    masks ``[z, y, x]`` by site type, where a later mask replaces earlier ones.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ def capsule(
     radius
         Radius of the cylinder and of its ends.
     length, area, volume
-        Length from tip to tip, area of the surface, or volume; at least those of a ball.
+        Length from tip to tip, area of the surface, or volume; at least that of a ball.
     inside, shells, axis, centre
         As of `dividing_sphere`.
     """
