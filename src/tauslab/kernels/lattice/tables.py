@@ -172,8 +172,16 @@ class LatticeTables:
     def _any_in_tile(self, chosen: Array) -> Array:
         """Tiles ``[plane, y, x]`` with a site of a chosen type."""
         changed = self._sites
-        sites = chosen[self._stored(self._lattice.sites) if changed is None else changed]
-        for axis, size in ((1, self._tile.y), (2, self._tile.x)):
-            starts = np.arange(0, sites.shape[axis], size)
-            sites = np.logical_or.reduceat(sites, starts, axis=axis)
-        return np.asarray(sites)
+        types = self._stored(self._lattice.sites) if changed is None else changed
+        sites = np.asarray(chosen).take(types)
+        nz, ny, nx = sites.shape
+        tile = self._tile
+        rows = np.zeros((nz, -(-ny // tile.y), nx), bool)
+        for y in range(min(tile.y, ny)):
+            part = sites[:, y :: tile.y]
+            rows[:, : part.shape[1]] |= part
+        tiles = np.zeros((*rows.shape[:2], -(-nx // tile.x)), bool)
+        for x in range(min(tile.x, nx)):
+            part = rows[:, :, x :: tile.x]
+            tiles[:, :, : part.shape[2]] |= part
+        return tiles
