@@ -18,7 +18,9 @@ _TOP = (
     "name", "t_end", "lattice", "boundary", "parameters", "regions", "species", "diffusion",
     "reactions", "place",
 )  # fmt: skip
-_LATTICE = ("shape", "spacing", "step", "slots", "boundary", "reaction_substeps", "site_types")
+_LATTICE = (
+    "shape", "spacing", "step", "slots", "boundary", "reaction_substeps", "site_types", "pinned",
+)  # fmt: skip
 _STORED = ("sites_sha256",)
 _BOUNDARY = ("kind", "concentrations", "site_type")
 _SPECIES = ("count", "concentration", "positions", "site_type")
@@ -88,6 +90,9 @@ class _LatticeReader:
                 table = Table.of(one, species.place(name), short).only(_SPECIES)
                 if table.data and table.data != {"count": 0}:
                     self._place(name, table)
+        with Naming("[lattice]"):
+            for name in data.table("lattice").texts("pinned"):
+                self.lattice.pin(name)
         for table in data.tables("diffusion"):
             self._diffusion(table)
         for table in data.tables("reactions"):

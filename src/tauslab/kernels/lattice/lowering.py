@@ -76,6 +76,8 @@ class LoweredLattice:
         ``[face]``: site type of the ghost sites, for `hop` into and out of them.
     reactions
         In the model's order.
+    pinned
+        Species that stay at their sites, whatever a new shape makes of these.
     parameters
         Values of the model's parameters that all this was made with.
     crowded
@@ -101,6 +103,7 @@ class LoweredLattice:
     site_map: SiteMap = field(repr=False)
     start: ParticleStart = field(repr=False)
     crowded: float | None = None
+    pinned: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -227,6 +230,7 @@ def lower_lattice(
             np.uint8 if len(model.species) <= 255 else np.uint16,
             model.type_names,
         ),
+        pinned=tuple(model.species.index(name) for name in model.pinned),
     )
 
 

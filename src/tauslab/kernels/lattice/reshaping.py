@@ -86,7 +86,7 @@ def habitats(lattice: LoweredLattice) -> BoolArray:
     """Site types ``[type, species]`` where species may be.
 
     Those from or to which they hop; of a species that never hops, those where it is at the start,
-    else where it reacts, else all.
+    else where it reacts, else all. Of a pinned one all.
     """
     hops = np.asarray(lattice.hop) > 0
     found: BoolArray = np.asarray(hops.any(axis=0)) | np.asarray(hops.any(axis=1))
@@ -104,6 +104,7 @@ def habitats(lattice: LoweredLattice) -> BoolArray:
             if alone[species]:
                 found[:, species] |= np.asarray(reaction.rates) > 0
     found[:, ~found.any(axis=0)] = True
+    found[:, list(lattice.pinned)] = True
     return found
 
 

@@ -46,6 +46,8 @@ def _lines(lattice: LatticeData) -> Iterator[str]:
         yield f"reaction_substeps = {lattice.reaction_substeps}"
     yield f"site_types = [{', '.join(map(quoted, lattice.type_names))}]"
     yield f'sites_sha256 = "{lattice.sites.sha256}"'
+    if lattice.pinned:
+        yield f"pinned = [{', '.join(map(quoted, lattice.pinned))}]"
     yield "[boundary]"
     for face in FACES:
         yield f'"{face}" = {_boundary(lattice.boundary[face])}'

@@ -38,6 +38,7 @@ class LatticeData:
     diffusion: list[Diffusion] = field(default_factory=list)
     reactions: list[SiteReaction] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
+    pinned: list[str] = field(default_factory=list)  # species that stay at their sites
     boundary: dict[str, Boundary] = field(
         default_factory=lambda: {face: Boundary("reflecting") for face in FACES}
     )

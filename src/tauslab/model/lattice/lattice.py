@@ -381,6 +381,24 @@ class Lattice(LatticeData):
         )
 
     @checks_keywords
+    def pin(self, species: Names, positions: npt.ArrayLike | None = None) -> None:
+        """Keep all particles of species at their sites: neither diffusion nor a shape moves them.
+
+        Genes are an example. Reactions change them as others: their products stay only if these
+        are pinned too.
+
+        Parameters
+        ----------
+        positions
+            Sites of particles at the start, as for `place`, of each of the species.
+        """
+        for name in as_names(species):
+            if positions is not None:
+                self.place(name, positions=positions)
+            if name not in self.pinned:
+                self.pinned.append(name)
+
+    @checks_keywords
     def set_boundary(
         self,
         faces: Names,

@@ -191,6 +191,8 @@ def _diffusion(
         )
         which = slice(None) if rule.species == ANY else _species(rule.species, species, where)
         coefficients[source, target, which] = number(rule.coefficient, values, where)
+    for name in lattice.pinned:
+        coefficients[:, :, _species(name, species, "pin")] = 0
     return coefficients
 
 
