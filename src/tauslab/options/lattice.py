@@ -273,6 +273,11 @@ class LatticeTask:
         return engine_of(self.lattice)
 
     @property
+    def hooked(self) -> bool:
+        """Whether something changes lattices between steps: hooks, or objects that move."""
+        return bool(self.options.hooks or self.model.objects)
+
+    @property
     def sweep(self) -> Sweep | None:
         """The points; None without a sweep."""
         assert not isinstance(self.options.sweep, Design)

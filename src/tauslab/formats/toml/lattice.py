@@ -16,7 +16,7 @@ from tauslab.model.lattice.site_map import SiteMap
 
 _TOP = (
     "name", "t_end", "lattice", "boundary", "parameters", "regions", "species", "diffusion",
-    "reactions", "place",
+    "reactions", "objects", "place",
 )  # fmt: skip
 _LATTICE = (
     "shape", "spacing", "step", "slots", "boundary", "reaction_substeps", "site_types", "pinned",
@@ -27,6 +27,7 @@ _SPECIES = ("count", "concentration", "positions", "site_type")
 _PLACE = ("species", *_SPECIES)
 _PLACE_STORED = ("number", "positions_sha256")
 _DIFFUSION = ("species", "coefficient", "within", "between", "source", "target")
+_OBJECT = ("name", "sites", "follows", "within", "obstacle", "every")
 _REACTION = ("name", "equation", "rate", "unit", "volume", "site_types")
 
 
@@ -97,6 +98,8 @@ class _LatticeReader:
             self._diffusion(table)
         for table in data.tables("reactions"):
             self._reaction(table)
+        for table in data.tables("objects"):
+            self._object(table)
         for table in data.tables("place"):
             table.only(_PLACE + (_PLACE_STORED if self.stored else ()))
             self._place(table.text("species"), table)
@@ -163,6 +166,21 @@ class _LatticeReader:
                 between=(between[0], between[1]) if between else None,
                 source=table.given(table.text, "source"),
                 target=table.given(table.text, "target"),
+            )
+
+    def _object(self, table: Table) -> None:
+        table.only(_OBJECT).need("name", "sites", "follows")
+        obstacle = table.data.get("obstacle", True)
+        with Naming(table.where):
+            self.lattice.add_object(
+                table.text("name"),
+                sites=table.data["sites"],
+                follows=table.names("follows"),
+                within=table.given(table.text, "within"),
+                obstacle=obstacle
+                if isinstance(obstacle, bool)
+                else as_number(obstacle, table.place("obstacle"), "true, false or a number"),
+                every=table.given(table.whole, "every"),
             )
 
     def _reaction(self, table: Table) -> None:

@@ -63,6 +63,8 @@ def engine_of(lattice: LoweredLattice) -> LatticeEngineName:
 
 def missing_in_planes(lattice: LoweredLattice) -> str | None:
     """Return what the kernels of planes lack of what the lattice has; None: nothing."""
+    if lattice.objects:
+        return "planes have no objects of several sites"
     classes = sum(map(len, hop_classes(lattice)))
     for number, most, what in (
         (len(lattice.species), MOST_SPECIES, "species"),

@@ -67,6 +67,10 @@ class LatticeMotion(Motion):
         comm: Communicator,
     ) -> None:
         super().__init__(n, backend, comm)
+        if model.objects:
+            raise ConfigError(
+                f"{model.name}: objects of several sites move in runs of a lattice alone"
+            )
         self._model = model
         self._reaction_names = tuple(reaction.name for reaction in model.reactions)
         self._own_names = frozenset(model.species)
