@@ -241,7 +241,7 @@ class Objects:
     def move(self, ground: Ground, step: int) -> None:
         """Let those move whose time it is after so many steps of the model."""
         for kind in self._kinds:
-            if step % kind.one.every == 0:
+            if step and step % kind.one.every == 0:
                 kind.meet(ground)
                 for number in range(kind.one.moves):
                     kind.move(ground, number)
@@ -280,6 +280,7 @@ class Objects:
         for kind in self._kinds:
             held = stored.get(kind.one.name)
             if held is None:
+                kind.roster = Roster()
                 continue
             moved = np.array(held["moved"], np.int64).reshape(-1, 3)
             numbers = np.array(held["numbers"], np.int64)

@@ -190,11 +190,15 @@ class LatticeWriter:
     # ---------------------------------------------------------------- writing
 
     def write_samples(
-        self, replica: int, first: int, samples: Samples, tracked: Mapping[str, IntArray]
+        self,
+        replica: int,
+        first: int,
+        samples: Samples,
+        tracked: Mapping[str, IntArray] | None = None,
     ) -> None:
         """Put samples in their place, with positions of objects, and mark them."""
         assert self._file is not None
-        recorded, n_all = {**samples.recorded(), **tracked}, len(self._task.times)
+        recorded, n_all = {**samples.recorded(), **(tracked or {})}, len(self._task.times)
         values = [recorded[name] for name in self._sampled]
         for name, value in zip(self._sampled, values, strict=True):
             row = value[0].size * 8

@@ -76,8 +76,19 @@ def test_replicas_each_have_their_objects(tmp_path):
         third = result.object_positions("ribosome")
     with ts.open(path) as first:
         assert not np.array_equal(third[0], first.object_positions("ribosome")[0])
-    with pytest.raises(ConfigError, match="objects of several sites"):
-        ts.Ensemble(ribosomes(), 2)
+    with ts.Ensemble(ribosomes(), 3, seed=7, device="cpu") as same:
+        with ts.open(path) as runs:
+            in_objects = runs.replica_counts("M", "ribosome")[:, 0]
+        assert same.values("M_in_ribosome").tolist() == in_objects.tolist()
+        same.advance(0.4 * T_END)
+        same.save(tmp_path / "same.h5")
+        same.advance(T_END)
+        ended = same.profile("R").tolist(), same.sites_of_types().tolist()
+        assert (same.sites_of_types()[:, 2] > 20).all()
+    with ts.Ensemble.load(tmp_path / "same.h5", device="cpu") as again:
+        again.take([0, 1, 2])
+        again.advance(T_END)
+        assert (again.profile("R").tolist(), again.sites_of_types().tolist()) == ended
 
 
 @pytest.mark.gpu
