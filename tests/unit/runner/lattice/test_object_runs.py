@@ -91,6 +91,12 @@ def test_replicas_each_have_their_objects(tmp_path):
         assert (again.profile("R").tolist(), again.sites_of_types().tolist()) == ended
 
 
+def test_points_of_a_sweep_have_as_many_objects(tmp_path):
+    with pytest.raises(ConfigError, match="numbers of its objects"):
+        run(tmp_path / "swept.h5", sweep={"R": [4, 6]})
+    run(tmp_path / "swept.h5", sweep={"M": [20, 60]}, hooks=()).close()
+
+
 @pytest.mark.gpu
 def test_devices_agree(whole, tmp_path):
     path = tmp_path / "cuda.h5"
