@@ -130,6 +130,11 @@ class HybridRun:
         """Cells that have not ended."""
         return self.board.alive
 
+    @property
+    def ended(self) -> bool:
+        """Return whether all groups are at the end."""
+        return min(self._reached) >= self.end
+
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:
