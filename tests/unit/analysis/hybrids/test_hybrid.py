@@ -437,6 +437,46 @@ def test_a_run_that_is_ended_goes_on_with_the_same_bits(tmp_path, monkeypatch):
         assert [one.name for one in tmp_path.glob(f"cut{at}*")] == [path.name]
 
 
+def test_a_run_that_is_ended_after_its_result_is_complete(tmp_path, monkeypatch):
+    """Between the result and the end of the checkpoint: nothing is computed again."""
+    path, other = tmp_path / "cut.h5", tmp_path / "other.h5"
+    beside = tmp_path / "cut.h5.checkpoint"
+    unlink = Path.unlink
+
+    def ended(self, missing_ok=False):
+        if self == beside and path.exists():
+            raise KeyboardInterrupt
+        unlink(self, missing_ok=missing_ok)
+
+    def left():
+        path.unlink(missing_ok=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", ended)
+            with pytest.raises(KeyboardInterrupt):
+                run(busy(), 5.0, n=5, output=path)
+        assert path.exists()
+        assert beside.exists()
+
+    def never(*_):
+        raise AssertionError
+
+    left()
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("tauslab.analysis.hybrids.driver.HybridRun._step", never)
+        again = run(busy(), 5.0, n=5, output=path, resume=True, seed=None)
+    assert again.digest() == ts.open(path).digest()
+    assert path.read_bytes() == before
+    assert not beside.exists()
+    left()
+    run(busy(), 5.0, n=5, output=other, seed=2)
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(ts.ConfigError, match="is not of the run that"):
+        run(busy(), 5.0, n=5, output=path, resume=True, seed=None)
+    assert path.read_bytes() == other.read_bytes()
+    assert beside.exists()
+
+
 def test_another_hybrid_does_not_resume(tmp_path, monkeypatch):
     usual = StateCheckpoint.save
 
