@@ -114,11 +114,13 @@ class Ground:
         self.types()
         assert self._types is not None
         held, slab = self._types.reshape(-1, self._plane), memory.slab
-        planes = np.arange(slab.begin - slab.below, slab.end + slab.above) % lattice.shape[0]
+        held[memory.own].reshape(-1)[sites[begin:end] - self._first] = types[begin:end]
         of_site = sites // self._plane
-        for place, plane in enumerate(planes.tolist()):
-            here = slice(*np.searchsorted(of_site, [plane, plane + 1]))
-            held[place, sites[here] % self._plane] = types[here]
+        planes = np.arange(slab.begin - slab.below, slab.end + slab.above)
+        for place in np.flatnonzero((planes < slab.begin) | (planes >= slab.end)).tolist():
+            plane = planes[place] % lattice.shape[0]
+            of_halo = slice(*np.searchsorted(of_site, [plane, plane + 1]))
+            held[place, sites[of_halo] % self._plane] = types[of_halo]
         memory.set_types(self._types.copy())
         memory.places.clear()
         memory.mark_all()
