@@ -33,7 +33,7 @@ def main(address: str, words: list[str]) -> int:
 
 
 if "PMIX_RANK" in os.environ:  # Open MPI, whose ranks have to be children of their launcher
-    os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+    os.execv(sys.executable, [sys.executable, *sys.argv[2:]])  # noqa: S606
 status = main(sys.argv[1], sys.argv[2:])
 if status < 0:
     signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
