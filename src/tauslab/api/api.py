@@ -69,7 +69,7 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     Raises
     ------
     InputFileError
-        The file is missing, not ours, or a part of it is gone.
+        The file is missing, of another kind, or incomplete.
     """
     from tauslab.api.kinds.registry import kind_at
 
@@ -165,8 +165,8 @@ def run_ensemble(model: Network, **options: Any) -> Result:
 
     Returns
     -------
-    The result; for a file, opened for reading. A warning says where no trajectory, or none of a
-    point, reached its last sample time; `Result.status` says how each ended.
+    The result. A warning appears if no trajectory, or none of a point, reached the last sample
+    time; `Result.status` says how each ended.
 
     Raises
     ------

@@ -44,11 +44,11 @@ def cme(
     Raises
     ------
     ModelError
-        The model cannot be run by ``ssa``, or comes into states where a propensity is negative or
-        not a number.
+        The model cannot be run by ``ssa``, or reaches states where a propensity is negative or
+        undefined.
     ConfigError
-        An argument is not allowed, more states are needed than there may be, or rates differ so
-        much that it would take hours; SciPy is missing.
+        An argument is not allowed, there are too many states, or the calculation would take too
+        long.
 
     Examples
     --------

@@ -176,9 +176,9 @@ class TauLeaping(_Leaps):
 @declared
 @dataclass(frozen=True, kw_only=True)
 class Auto(_Leaps, _Pilot):
-    """Leaps where that clearly pays and where a pilot finds their error small; else exact.
+    """Leaps if they are clearly faster and a pilot shows a small error; otherwise exact.
 
-    `Result.method` is what was chosen, and `Result.approximate` says what is approximate.
+    `Result.method` is the choice, `Result.approximate` describes the approximation.
 
     Parameters
     ----------

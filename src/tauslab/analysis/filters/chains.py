@@ -40,9 +40,9 @@ class Chain(ArrayResult):
         f64 ``[chain, step, parameter]``, without the warm-up. Files of older versions may hold one
         chain, whose arrays begin with the step.
     log_likelihood
-        f64 ``[chain, step]``: of the filter of the present place.
+        f64 ``[chain, step]``: of the current position.
     accepted
-        bool ``[chain, step]``: whether the step moved.
+        bool ``[chain, step]``: whether the step was accepted.
     """
 
     _METHODS = (CHAINS,)
@@ -71,23 +71,23 @@ class Chain(ArrayResult):
 
     @property
     def acceptance(self) -> float:
-        """Part of the steps that moved."""
+        """Fraction of accepted steps."""
         return float(self.accepted.mean())
 
     def effective_size(self, name: str) -> float:
-        """Independent draws with the same error of a mean; of several chains, all together.
+        """Effective sample size of all chains together.
 
-        Geyer (1992); of several chains Vehtari and others (2021): with what their means differ by
-        counted in. NaN where a chain never moved.
+        Geyer (1992), with the variance between chains (Vehtari and others 2021). NaN if a chain
+        never moved.
         """
         return mixing.effective_size(np.atleast_2d(self[name]))
 
     def rhat(self, name: str) -> float:
-        """Ratio of the width of all chains to that of each alone, near 1 where they agree.
+        """R-hat: ratio of the width of all chains to that of each, near 1 if they agree.
 
-        Of chains that are cut in halves (Gelman and others, Bayesian Data Analysis, 3rd edition,
-        section 11.4); NaN where there are too few steps or none moved, infinite where
-        chains stay at places of their own.
+        Computed from half chains (Gelman and others, Bayesian Data Analysis, 3rd edition, section
+        11.4). NaN with too few steps or if no chain moved, infinite if each stays at its own
+        position.
         """
         return mixing.rhat(np.atleast_2d(self[name]))
 
@@ -160,7 +160,7 @@ class Chain(ArrayResult):
     def plot(
         self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
-        """Draw the places of each chain step by step.
+        """Draw the trace of each chain.
 
         Parameters
         ----------

@@ -233,8 +233,19 @@ class Network(NetworkData):
         trigger
             Instead of `time`, a condition such as ``"X >= 100 && time > 5"``: the event fires
             whenever it changes from false to true.
-        delay, priority, persistent, initial, early
-            With a trigger, see `tauslab.model.network.network.Event`.
+        delay
+            With `trigger`, as the arguments below: time from the trigger to the assignments,
+            computed at the trigger.
+        priority
+            Of events at one time the highest executes first, one without a priority last, equal
+            ones in random order. Computed anew before each choice.
+        persistent
+            Whether it executes even if the trigger becomes false before.
+        initial
+            Value of the trigger before time 0: if the trigger is true at 0 and this is False, the
+            event fires at 0.
+        early
+            Whether assignments are computed at the trigger, not at the execution.
 
         Raises
         ------
@@ -473,13 +484,12 @@ class Network(NetworkData):
 
         Returns
         -------
-        str
-            The text, which libsbml has checked.
+        The text, checked by libsbml.
 
         Raises
         ------
         ModelError
-            The network does not hold all that its source says, such as an event of the state.
+            The network lacks an element of its source.
         ConfigError
             python-libsbml is not installed, or the path ends otherwise.
         OutputError
@@ -491,7 +501,7 @@ class Network(NetworkData):
     def to_antimony(self, path: str | Path | None = None) -> str:
         """Antimony of the model; needs the package ``antimony``. As `to_sbml`, ``.ant``.
 
-        Annotations are lost, and with them what `to_sbml` says in them.
+        Antimony has no annotations.
         """
         text: str = behind_door("Network.to_antimony")(self, path)
         return text
@@ -631,7 +641,7 @@ class Network(NetworkData):
             `overrides` names something that is not a parameter, or gives a value that is not
             finite.
         ModelError
-            A parameter's expression uses a species, or goes round in a circle.
+            A parameter's expression uses a species, or is circular.
         """
         for name, value in (overrides or {}).items():
             if name not in self.parameters:
