@@ -176,7 +176,7 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
             "number of trajectories in the end, in place of --append"
         )
     if job.array and "--first-point" in {word.partition("=")[0] for word in command}:
-        raise ConfigError("--array gives --first-point by itself: leave it out")
+        raise ConfigError("--array sets --first-point: leave it out")
     if {"--overwrite", "--resume"} & set(command) and (job.requeue or job.array):
         raise ConfigError(
             "--requeue and --array add --resume by themselves: leave --resume and --overwrite out"

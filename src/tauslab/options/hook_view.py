@@ -529,7 +529,7 @@ class LatticeView:
             what = f"{wrong} hold no species" if wrong else f"{holes} come after an empty one"
             raise ConfigError(
                 f"view.particles: of the slots that a hook changed {what}: a slot is 0 or a "
-                f"species' number + 1, up to {species}, and those that are filled come first"
+                f"species' number + 1, up to {species}, and filled slots come first"
             )
 
     def _positions(self, species: str, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:

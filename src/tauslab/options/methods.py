@@ -392,7 +392,7 @@ def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
             f"{opt('solver', 'auto')} is a choice of runs: use dopri5, rosenbrock or rk4"
         )
     if "substeps" in own and name != "rk4":
-        raise ConfigError(f"{opt('substeps')} are those of {opt('solver', 'rk4')}, not of {name}")
+        raise ConfigError(f"{opt('substeps')} is for {opt('solver', 'rk4')}, not for {name}")
     if name == "rk4" and {"rtol", "atol"} & own.keys():
         raise ConfigError(
             f"{opt('rtol')} and {opt('atol')} need steps that adapt: {opt('solver', 'dopri5')}"

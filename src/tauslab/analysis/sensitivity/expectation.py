@@ -140,7 +140,7 @@ class Expectation:
             values = np.asarray(given, np.float64)
             if name not in held or values.shape != held[name].shape:
                 raise ConfigError(
-                    f"conditions: {name} must be one of those given at first, and as long: "
+                    f"conditions: {name} must be one of the first conditions, and as long: "
                     f"{', '.join(held) or 'none'}"
                 )
             held[name] = values

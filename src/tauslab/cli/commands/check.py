@@ -37,7 +37,7 @@ def process_check(arguments: argparse.Namespace) -> None:
         chosen = (model, max_hop, set_parameters(model, given))
         found, lines = lattice_facts(*chosen), lattice_report(*chosen)
     elif arguments.set or arguments.max_hop is not None:
-        raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
+        raise ConfigError(f"{arguments.model} holds no lattice, which --set and --max-hop need")
     else:
         model = as_chosen(model, arguments.molecules, arguments.amounts)
         model = with_net_laws(model) if arguments.net_laws else model

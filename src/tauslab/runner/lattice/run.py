@@ -154,7 +154,7 @@ def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
         check_grid(grid, comm.size, task.runs, task.lattice.shape[0], least=least)
     if options.halo == "self" and grid.slabs > 1:
         raise ConfigError(
-            f"{opt('halo', 'self')} is for one rank, and here {grid.slabs} share a lattice: choose "
+            f"{opt('halo', 'self')} is for one rank, and {grid.slabs} share a lattice: choose "
             f"another or {assigned('slabs')}1"
         )
     return grid
