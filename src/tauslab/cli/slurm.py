@@ -190,7 +190,7 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
 def _usage(job: BatchJob, command: Sequence[str] | None, name: str) -> str:
     gpus = f"{job.gpus_per_node} GPUs a node" if job.gpus_per_node else "no GPUs"
     nodes = "one node" if job.nodes == 1 else "several nodes"
-    about = f"# tauslab on {nodes}, {gpus}, {job.ranks} ranks a node.\n"
+    about = f"# tauslab on {nodes}, {gpus}, ranks per node: {job.ranks}.\n"
     if job.requeue:
         about += "# Longer than a job may be: it goes back into the queue.\n"
     if job.array:

@@ -74,6 +74,20 @@ class Chain(ArrayResult):
         """Fraction of accepted steps."""
         return float(self.accepted.mean())
 
+    def mean(self, name: str) -> float:
+        """Mean of a parameter over all chains."""
+        return float(self[name].mean())
+
+    def sd(self, name: str) -> float:
+        """Standard deviation of a parameter over all chains."""
+        return float(self[name].std(ddof=1))
+
+    def quantile(self, name: str, q: float) -> float:
+        """Quantile of a parameter over all chains."""
+        if not 0 <= q <= 1:
+            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
+        return float(np.quantile(self[name], q))
+
     def effective_size(self, name: str) -> float:
         """Effective sample size of all chains together.
 

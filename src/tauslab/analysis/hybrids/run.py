@@ -57,7 +57,7 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
     file = file_settings(given.output)
     output: Path | None = file["output"]
     if given.resume and output is None:
-        raise ConfigError(f"{opt('resume')} continues a file: give {opt('output')} too")
+        raise ConfigError(f"{opt('resume')} completes a file: give {opt('output')} too")
     beside = None if output is None else output.with_name(f"{output.name}.checkpoint")
     asked = given.seed if given.seed is not None else hybrid.seed
     seed = agreed_seed(asked, lambda: _seed_in(beside, resume=given.resume), comm)

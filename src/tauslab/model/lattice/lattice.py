@@ -18,7 +18,7 @@ from tauslab.base.door import behind_door
 from tauslab.base.errors import ModelError
 from tauslab.base.host import require_memory
 from tauslab.base.html import Listing
-from tauslab.base.unknown import checks_keywords
+from tauslab.base.unknown import Hinting, checks_keywords
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from tauslab.base.view3d import View3d
 
 
-class Lattice(LatticeData):
+class Lattice(Hinting, LatticeData):
     """Sites, species, diffusion, reactions, boundaries and the particles at the start.
 
     The first site type fills the lattice; each further one takes the sites of its mask.  Where no

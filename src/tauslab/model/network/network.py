@@ -11,8 +11,9 @@ import numpy as np
 
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.html import Listing
 from tauslab.base.option_names import opt
-from tauslab.base.unknown import checks_keywords
+from tauslab.base.unknown import Hinting, checks_keywords
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -65,7 +66,7 @@ def _require_flag(what: str, value: object) -> None:
         raise ModelError(f"{what}={value!r} is not allowed: True or False")
 
 
-class Network(NetworkData):
+class Network(Hinting, NetworkData):
     """A well-stirred model: species, parameters, rules, reactions and events.
 
     Expressions are numbers or texts such as ``"vmax * X / (km + X)"`` (docs/model-toml.md), in
@@ -464,6 +465,11 @@ class Network(NetworkData):
 
         return network_html(self)
 
+    def check(self) -> Listing:
+        """Return the report of ``tauslab check``: elements, and which methods can run them."""
+        lines: list[str] = behind_door("Network.check")(self)
+        return Listing("\n".join(lines))
+
     def write(self, path: str | Path) -> Path:
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
         from tauslab.model.network.canonical import write_network
@@ -541,9 +547,10 @@ class Network(NetworkData):
         where = f"event {event.name}"
         for name, tree in event.assignments.items():
             if name not in self.species:
-                raise ModelError(
-                    f"{where}: {name!r} is not a species of {self.name}{meant(name, self.species)}"
-                )
+                why = meant(name, self.species)
+                if name in self.parameters:
+                    why = ": add it as a species that reactions do not change, with fixed=True"
+                raise ModelError(f"{where}: {name!r} is not a species of {self.name}{why}")
             self._check_expression(tree, where, deep, draws=True)
         if isinstance(event, TimedEvent):
             if draws_in(event.time):

@@ -131,6 +131,8 @@ def _check_output(options: LatticeOptions, comm: Communicator) -> None:
     path = options.output
     if options.overwrite and options.resume:
         raise ConfigError(f"{opt('overwrite')} and {opt('resume')} exclude each other")
+    if options.resume and options.output is None:
+        raise ConfigError(f"{opt('resume')} completes a file: give {opt('output')} too")
     if path is None:
         if comm.local_size < comm.size:
             raise ConfigError("a lattice on several nodes needs an output that all of them can see")
