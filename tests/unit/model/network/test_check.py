@@ -43,7 +43,7 @@ def test_a_network_prints_what_the_command_prints() -> None:
 def test_an_event_that_sets_a_parameter_names_the_remedy() -> None:
     network = _network()
     network.add_event("more", time=1, assignments={"k": 2})
-    with pytest.raises(ModelError, match="event more: 'k' is not a species.*fixed=True"):
+    with pytest.raises(ModelError, match=r"event more: 'k' is not a species.*fixed=True"):
         network.validate()
 
 
