@@ -45,8 +45,8 @@ _CALLED = {
 
 # What takes the place of a keyword that is missing on purpose.
 _SAID = {
-    "extend": ": run again with a later t_end= and the same seed, which has the bits of a longer "
-    "run; initial= starts a new run from the last states",
+    "extend": ": run the file of the result again with a later t_end=, which has the bits of a "
+    "longer run; initial= starts a new run from the last states",
 }
 
 

@@ -124,3 +124,14 @@ def test_a_table_is_a_frame_and_one_trajectory_is_singular(decay):
     result = ts.run(decay, n=1, t_end=1, table=frame, seed=1, device="cpu")
     assert result.points["A"].tolist() == [3, 5]
     assert "1 trajectory at 2 points" in repr(result)
+
+
+def test_the_file_of_a_result_runs_again_and_longer(decay, tmp_path):
+    chosen = {"sweep": {"A": [10, 20]}, "method": ts.TauLeaping(epsilon=0.1), "device": "cpu"}
+    first = ts.run(decay, n=20, times=[0, 1, 2], output=tmp_path / "a.h5", **chosen)
+    again = ts.run(tmp_path / "a.h5", device="cpu")
+    assert (again.digest(), again.attributes["epsilon"]) == (first.digest(), 0.1)
+    exact = ts.run(tmp_path / "a.h5", method="ssa", device="cpu")
+    longer = ts.run(tmp_path / "a.h5", method=ts.SSA(), t_end=4, points=5, device="cpu")
+    assert (longer.seed, longer.n, longer.n_points) == (first.seed, 20, 2)
+    assert (longer.counts()[:, :, :3] == exact.counts()).all()

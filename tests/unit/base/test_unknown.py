@@ -48,7 +48,7 @@ def test_models_name_the_method_that_may_be_meant():
 
 
 def test_a_run_says_how_it_is_made_longer():
-    with pytest.raises(ts.UnknownKeyword, match="run again with a later t_end="):
+    with pytest.raises(ts.UnknownKeyword, match="again with a later t_end="):
         ts.run(ts.Network("demo"), t_end=1, extend="a.h5")
 
 
