@@ -66,7 +66,7 @@ def said_once(pages: Mapping[str, str]) -> dict[str, str]:
         if (stem, heading) == (page, title):
             return line
         place = f"{'' if stem == page else stem}#{anchor(heading)}"
-        return f"- **{item[1]}**: As for [`{home.split(' ')[0]}`]({place})."
+        return f"- **{item[1]}**: As for [`{re.split('[ ,]', home)[0]}`]({place})."
 
     def shortened(page: str, text: str) -> str:
         title, lines = "", []
@@ -111,7 +111,7 @@ def _places(page: Page) -> Iterator[tuple[str, str]]:
             continue
         own, elsewhere = _split(entry.object)
         for name, member in own:
-            title = f"{entry.object.__name__}.{name}"
+            title = _titled(entry.object, name)
             place = _place(page, title if callable(member) else entry.title)
             yield from ((called, place) for called in (title, f"tauslab.{title}"))
         for home, members in elsewhere.items():
@@ -121,6 +121,11 @@ def _places(page: Page) -> Iterator[tuple[str, str]]:
                 yield from (
                     (c, _place(there, f"{home}.{name}")) for c in (title, f"tauslab.{title}")
                 )
+
+
+def _titled(made: type, name: str) -> str:
+    """Heading of a member: two underscores would be Markdown's."""
+    return f"{made.__name__}, called" if name == "__call__" else f"{made.__name__}.{name}"
 
 
 def _place(page: Page, title: str) -> str:
@@ -162,7 +167,7 @@ def _class(entry: Entry, shown: Callable[[str, str], str]) -> list[str]:
         parts.append(shown(f"As for `{home}`: {listed}.", entry.title))
     for name, member in own:
         if callable(member):
-            title = f"{made.__name__}.{name}"
+            title = _titled(made, name)
             told = _doc(member)
             if name == "to_pandas" and issubclass(made, ArrayResult) and made is not ArrayResult:
                 told = _doc(made.table)

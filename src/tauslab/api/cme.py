@@ -57,8 +57,8 @@ def cme(
     >>> net.add_species("X")
     >>> net.add_reaction("-> X", rate=2.0)
     >>> net.add_reaction("X ->", rate=1.0)
-    >>> law = ts.cme(net, 5.0)
-    >>> bool(law.bound[0] < 1e-8), round(float(law.mean("X")[0]), 6)
+    >>> exact = ts.cme(net, 5.0)
+    >>> bool(exact.bound[0] < 1e-8), round(float(exact.mean("X")[0]), 6)
     (True, 1.986524)
     """
     network = network_of(model, "ts.cme")

@@ -57,8 +57,8 @@ class CmeResult(ArrayResult):
     >>> net = ts.Network("decay")
     >>> net.add_species("X", 2)
     >>> net.add_reaction("X ->", rate=1.0)
-    >>> law = ts.cme(net, [0, 1])
-    >>> law.marginal("X", 1).round(4)
+    >>> exact = ts.cme(net, [0, 1])
+    >>> exact.marginal("X", 1).round(4)
     array([0.3996, 0.4651, 0.1353])
     """
 

@@ -145,13 +145,13 @@ class Chain(ArrayResult):
         ]
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A table.
+        """A table, chosen by `what`.
 
         Parameters
         ----------
         what
             ``chains``, by default: a row per chain and step. ``summary``: a row per parameter, with
-            mean, sd, the 5th, 50th and 95th hundredth, effective size and R-hat.
+            mean, sd, 5, 50 and 95 % quantiles, effective size and R-hat.
 
         Raises
         ------

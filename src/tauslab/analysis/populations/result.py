@@ -329,7 +329,7 @@ class PopulationResult(ArrayResult):
         return [*lines, f"seed {self.seed}"]
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A table.
+        """A table, chosen by `what`.
 
         Parameters
         ----------

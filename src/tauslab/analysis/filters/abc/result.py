@@ -158,13 +158,13 @@ class AbcResult(ArrayResult):
         ]
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A table.
+        """A table, chosen by `what`.
 
         Parameters
         ----------
         what
             ``particles``, by default: a row per particle of the last generation. ``summary``: a row
-            per parameter, with mean, sd, the 5th, 50th and 95th hundredth. ``generations``: a row
+            per parameter, with mean, sd, 5, 50 and 95 % quantiles. ``generations``: a row
             per generation.
 
         Raises
