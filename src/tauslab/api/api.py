@@ -99,7 +99,7 @@ def run(
     ----------
     model
         A `Network`, `Lattice` or `Hybrid`, or the path of a file that `tauslab.read` reads, or of
-        a hybrid in TOML. The file of a result of a network runs again with its own settings, as
+        a hybrid in TOML. The file of a result runs again with its own settings, as
         far as no others are given: with a later `t_end` it has the bits of a longer run.
     {options}
 
@@ -144,9 +144,9 @@ def run(
     from tauslab.model.lattice.lattice import Lattice
 
     if isinstance(model, Lattice):
-        from tauslab.api.lattice import run_on_lattice
+        from tauslab.api.lattice import run_lattice_of
 
-        return run_on_lattice(model, **options)
+        return run_lattice_of(model, options, path)
     from tauslab.analysis.hybrids.hybrid import Hybrid
     from tauslab.analysis.hybrids.run import run_hybrid
 
