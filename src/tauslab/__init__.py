@@ -124,6 +124,7 @@ _FACES = {
     "LatticeResult.movie": "tauslab.views.movie:write_movie",
     "LatticeResult.plot": "tauslab.views.lattice:plot_lattice",
     "LatticeResult.view": "tauslab.views.scene:view_frame",
+    "Network.check": "tauslab.runner.ensemble.choices.method_choice:description",
     "Network.to_antimony": "tauslab.formats.antimony:write_antimony",
     "Network.to_sbml": "tauslab.formats.sbml.writer:write_sbml",
     "Result.plot": "tauslab.views.ensemble:plot_result",

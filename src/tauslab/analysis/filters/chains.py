@@ -40,9 +40,9 @@ class Chain(ArrayResult):
         f64 ``[chain, step, parameter]``, without the warm-up. Files of older versions may hold one
         chain, whose arrays begin with the step.
     log_likelihood
-        f64 ``[chain, step]``: of the filter of the present place.
+        f64 ``[chain, step]``: of the current position.
     accepted
-        bool ``[chain, step]``: whether the step moved.
+        bool ``[chain, step]``: whether the step was accepted.
     """
 
     _METHODS = (CHAINS,)
@@ -71,23 +71,37 @@ class Chain(ArrayResult):
 
     @property
     def acceptance(self) -> float:
-        """Part of the steps that moved."""
+        """Fraction of accepted steps."""
         return float(self.accepted.mean())
 
-    def effective_size(self, name: str) -> float:
-        """Independent draws with the same error of a mean; of several chains, all together.
+    def mean(self, name: str) -> float:
+        """Mean of a parameter over all chains."""
+        return float(self[name].mean())
 
-        Geyer (1992); of several chains Vehtari and others (2021): with what their means differ by
-        counted in. NaN where a chain never moved.
+    def sd(self, name: str) -> float:
+        """Standard deviation of a parameter over all chains."""
+        return float(self[name].std(ddof=1))
+
+    def quantile(self, name: str, q: float) -> float:
+        """Quantile of a parameter over all chains."""
+        if not 0 <= q <= 1:
+            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
+        return float(np.quantile(self[name], q))
+
+    def effective_size(self, name: str) -> float:
+        """Effective sample size of all chains together.
+
+        Geyer (1992), with the variance between chains (Vehtari and others 2021). NaN if a chain
+        never moved.
         """
         return mixing.effective_size(np.atleast_2d(self[name]))
 
     def rhat(self, name: str) -> float:
-        """Ratio of the width of all chains to that of each alone, near 1 where they agree.
+        """R-hat: ratio of the width of all chains to that of each, near 1 if they agree.
 
-        Of chains that are cut in halves (Gelman and others, Bayesian Data Analysis, 3rd edition,
-        section 11.4); NaN where there are too few steps or none moved, infinite where
-        chains stay at places of their own.
+        Computed from half chains (Gelman and others, Bayesian Data Analysis, 3rd edition, section
+        11.4). NaN with too few steps or if no chain moved, infinite if each stays at its own
+        position.
         """
         return mixing.rhat(np.atleast_2d(self[name]))
 
@@ -131,13 +145,13 @@ class Chain(ArrayResult):
         ]
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A table.
+        """A table, chosen by `what`.
 
         Parameters
         ----------
         what
             ``chains``, by default: a row per chain and step. ``summary``: a row per parameter, with
-            mean, sd, the 5th, 50th and 95th hundredth, effective size and R-hat.
+            mean, sd, 5, 50 and 95 % quantiles, effective size and R-hat.
 
         Raises
         ------
@@ -160,7 +174,7 @@ class Chain(ArrayResult):
     def plot(
         self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
-        """Draw the places of each chain step by step.
+        """Draw the trace of each chain.
 
         Parameters
         ----------
