@@ -236,7 +236,7 @@ def chain(seed: int, _: Device, *, steps: int) -> bool | None:
     values, logs, moved = walk.result()
     found = Chain(("a",), values[0], logs[0], moved[0])
     mean, sd = float(found["a"].mean()), float(found["a"].std())
-    wide = 1.96 * sd / math.sqrt(found.effective_size("a"))
+    wide = 1.96 * sd / math.sqrt(found.effective_size("a", "mean"))
     return within(mean - wide, 3.0 * 100 / 101, mean + wide)
 
 

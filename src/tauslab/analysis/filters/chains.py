@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from tauslab.analysis.filters import mixing
 from tauslab.analysis.filters.arviz import inference_data
 from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt
 from tauslab.store.checking.opening import CHAINS
 from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
@@ -74,19 +75,26 @@ class Chain(ArrayResult):
         """Part of the steps that moved."""
         return float(self.accepted.mean())
 
-    def effective_size(self, name: str) -> float:
-        """Independent draws with the same error of a mean; of several chains, all together.
+    def effective_size(self, name: str, of: str = "bulk") -> float:
+        """Independent draws with the same error, of all chains together.
 
-        Geyer (1992); of several chains Vehtari and others (2021): with what their means differ by
-        counted in. NaN where a chain never moved.
+        Vehtari and others (2021), as ArviZ has it; NaN where a chain never moved.
+
+        Parameters
+        ----------
+        of
+            ``bulk``: of ranks, for the middle of the distribution; ``tail``: of the 5 and the 95 %
+            quantile, the smaller; ``mean``: of the mean, whose error is the standard deviation over
+            the root of this.
         """
-        return mixing.effective_size(np.atleast_2d(self[name]))
+        one_of("of", of, mixing.SIZES)
+        return mixing.SIZES[of](np.atleast_2d(self[name]))
 
     def rhat(self, name: str) -> float:
         """Ratio of the width of all chains to that of each alone, near 1 where they agree.
 
-        Of chains that are cut in halves (Gelman and others, Bayesian Data Analysis, 3rd edition,
-        section 11.4); NaN where there are too few steps or none moved, infinite where
+        Rank-normalised, of halves of chains and of their distances from the median, the larger
+        (Vehtari and others 2021); NaN where there are too few steps or none moved, infinite where
         chains stay at places of their own.
         """
         return mixing.rhat(np.atleast_2d(self[name]))
@@ -106,7 +114,7 @@ class Chain(ArrayResult):
         """The result as a dictionary for JSON, with None for NaN."""
         told = {
             "mean": lambda name: self[name].mean(), "sd": lambda name: self[name].std(ddof=1),
-            "effective_size": self.effective_size, "rhat": self.rhat,
+            "rhat": self.rhat, **self._sizes(),
         }  # fmt: skip
         return {
             "method": CHAINS,
@@ -125,7 +133,8 @@ class Chain(ArrayResult):
             self._walked(),
             *(
                 f"{name}: mean {self[name].mean():.6g}, sd {self[name].std(ddof=1):.4g}, "
-                f"effective size {self.effective_size(name):.4g}, rhat {self.rhat(name):.4g}"
+                f"effective size {self.effective_size(name):.4g} (tail "
+                f"{self.effective_size(name, 'tail'):.4g}), rhat {self.rhat(name):.4g}"
                 for name in self.parameters
             ),
         ]
@@ -137,7 +146,7 @@ class Chain(ArrayResult):
         ----------
         what
             ``chains``, by default: a row per chain and step. ``summary``: a row per parameter, with
-            mean, sd, the 5th, 50th and 95th hundredth, effective size and R-hat.
+            mean, sd, the 5th, 50th and 95th hundredth, effective sizes of bulk and tail, R-hat.
 
         Raises
         ------
@@ -154,7 +163,7 @@ class Chain(ArrayResult):
         return ResultTable((*axes, "log_likelihood", *self.parameters), iter([columns]))
 
     def summary(self) -> pd.DataFrame:
-        """A row per parameter: mean, sd, quantiles, effective size and R-hat."""
+        """A row per parameter: mean, sd, quantiles, effective sizes of bulk and tail, R-hat."""
         return self.to_pandas("summary")
 
     def plot(
@@ -223,9 +232,12 @@ class Chain(ArrayResult):
                 f"q{percent:02d}": np.array([np.percentile(row, percent) for row in rows.values()])
                 for percent in (5, 50, 95)
             },
-            "effective_size": np.array([self.effective_size(name) for name in rows]),
+            **{what: np.array([of(name) for name in rows]) for what, of in self._sizes().items()},
             "rhat": np.array([self.rhat(name) for name in rows]),
         }
+
+    def _sizes(self) -> dict[str, Callable[[str], float]]:
+        return {f"ess_{of}": partial(self.effective_size, of=of) for of in ("bulk", "tail")}
 
     def _walked(self) -> str:
         lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)

@@ -186,8 +186,8 @@ class ChainKeywords(HiddenKeywords):
     )  # fmt: skip
     target_ess: float | None = option(
         None, type=float, check=number(lambda x: x > 0, "above 0"),
-        doc="Effective size of every parameter at which the chains end before all `steps` are "
-        "made, where R-hat is 1.05 at most; looked at every 25 steps.",
+        doc="Effective size of bulk and tail of every parameter at which the chains end before all "
+        "`steps` are made, where R-hat is 1.05 at most; looked at every 25 steps.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
     seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of chain and filters.")
