@@ -58,13 +58,13 @@ SIZES: Mapping[str, Callable[[FloatArray], float]] = {
 
 
 def _enough(rows: FloatArray) -> bool:
-    return rows.shape[1] >= _FEWEST
+    return bool(rows.shape[1] >= _FEWEST)
 
 
 def _all_moved(rows: FloatArray) -> bool:
     """Return whether each chain holds several values; rounding gives equal ones a variance."""
-    moved = (rows != rows[:, :1]).any(axis=1)
-    return _enough(rows) and bool(moved.all())
+    moved = bool((rows != rows[:, :1]).any(axis=1).all())
+    return _enough(rows) and moved
 
 
 def _halves(rows: FloatArray) -> FloatArray:
