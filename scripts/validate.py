@@ -83,7 +83,7 @@ CHECKS = {
     "sensitivity": Check("validate_sensitivity", "three networks, 23 derivatives",
                          "coupled, common, likelihood ratio", "exact derivatives", "1 in 17",
                          {"n": 100_000}),
-    "coverage": Check("validate_coverage", "58 statements with an uncertainty",
+    "coverage": Check("validate_coverage", "64 statements with an uncertainty",
                       "until, shares, sensitivities, rare events, ...", "exact values",
                       "95 % are to hold: 8 % may not", {"seeds": 200, "jobs": 1, "cases": []}),
     "dbn": Check("validate_dbn", "EGF-NGF with 14 unknown rate constants",
