@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,16 +38,33 @@ def prey() -> Given:
     return net, np.arange(1.0, 9), ("X", "Y")
 
 
-def epidemic() -> Given:
+def small_prey() -> Given:
+    """The same with few of both, whose states are few."""
+    net = ts.Network("few_prey")
+    net.add_species("X", 8)
+    net.add_species("Y", 6)
+    net.add_parameter("birth", 1.0)
+    net.add_reaction("X -> 2 X", rate="birth")
+    net.add_reaction("X + Y -> 2 Y", rate=0.1)
+    net.add_reaction("Y ->", rate=0.8)
+    return net, np.array([0.5, 1.0, 1.5]), ("X", "Y")
+
+
+def epidemic(people: int = 200, infection: float = 0.004) -> Given:
     """Susceptible, infected and recovered."""
     net = ts.Network("epidemic")
-    for name, count in (("S", 190), ("I", 10), ("R", 0)):
+    for name, count in (("S", people - people // 20), ("I", people // 20), ("R", 0)):
         net.add_species(name, count)
-    net.add_parameter("infection", 0.004)
+    net.add_parameter("infection", infection)
     net.add_parameter("recovery", 0.3)
     net.add_reaction("S + I -> 2 I", rate="infection")
     net.add_reaction("I -> R", rate="recovery")
     return net, np.arange(1.0, 13), ("I",)
+
+
+def small_epidemic() -> Given:
+    """The same among 40."""
+    return epidemic(40, 0.02)
 
 
 def gene() -> Given:
@@ -59,3 +79,20 @@ def gene() -> Given:
     net.add_reaction("ON -> ON + M", rate="making")
     net.add_reaction("M ->", rate=0.5)
     return net, np.arange(1.0, 11), ("M",)
+
+
+@dataclass(frozen=True)
+class Short:
+    """A model with the first rows of its data alone."""
+
+    model: Callable[[], Given]
+    rows: int
+
+    def __call__(self) -> Given:
+        """As of the model."""
+        net, times, columns = self.model()
+        return net, times[: self.rows], columns
+
+    def __str__(self) -> str:
+        """Its name."""
+        return self.model.__name__
