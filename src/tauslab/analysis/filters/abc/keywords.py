@@ -88,8 +88,8 @@ class AbcKeywords:
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.run`.")
     checkpoint: Name | None = checkpoint_option(
         ", after a launch, and at the end. Where it is there already, the call continues from it, "
-        "with the bits of an uninterrupted one; one of another call is refused. It may have other "
-        "`generations`, and another `target_epsilon`."
+        "with the bits of an uninterrupted one; one of another call is refused. There may be more "
+        "`generations`, no fewer than it has, further `epsilon`, and another `target_epsilon`."
     )
     checkpoint_every: float = checkpoint_every_option()
     comm: Any = comm_option()
