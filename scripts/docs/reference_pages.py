@@ -160,6 +160,8 @@ PAGES = (
             *_entries(ts.Ensemble, ts.particle_filter, ts.particle_filters, ts.exact_filter),
             _class(ts.FilterResult),
             _class(ts.FilterResults),
+            *_entries(ts.fit),
+            _class(ts.FitResult),
             *_entries(ts.pmmh, ts.abc_smc),
             _class(ts.AbcResult),
             *_entries(ts.population),

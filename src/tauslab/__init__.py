@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.api.api import run as run
     from tauslab.api.cme import cme as cme
     from tauslab.api.inference.abc import abc_smc as abc_smc
+    from tauslab.api.inference.fit import fit as fit
     from tauslab.api.inference.particles import exact_filter as exact_filter
     from tauslab.api.inference.particles import particle_filter as particle_filter
     from tauslab.api.inference.particles import particle_filters as particle_filters
@@ -93,6 +94,7 @@ _HOMES = {  # public names by module
     "api.api": "open read run",
     "api.cme": "cme",
     "api.inference.abc": "abc_smc",
+    "api.inference.fit": "fit",
     "api.inference.particles": "exact_filter particle_filter particle_filters pmmh",
     "api.populations": "population",
     "api.prepared": "Prepared prepare",
@@ -106,6 +108,7 @@ _HOMES = {  # public names by module
     "options.places": "CPU Dask GPU Output",
     "analysis.filters.abc.result": "AbcResult",
     "analysis.filters.chains": "Chain",
+    "analysis.filters.fitting.result": "FitResult",
     "analysis.hybrids.hybrid": "Hybrid",
     "analysis.hybrids.result": "HybridResult",
     "analysis.particles.ensemble": "Ensemble",

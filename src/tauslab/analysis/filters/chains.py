@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from tauslab.analysis.filters import mixing
 from tauslab.analysis.filters.arviz import inference_data
 from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt
 from tauslab.store.checking.opening import CHAINS
 from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
@@ -88,20 +89,27 @@ class Chain(ArrayResult):
             raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
         return float(np.quantile(self[name], q))
 
-    def effective_size(self, name: str) -> float:
+    def effective_size(self, name: str, of: str = "bulk") -> float:
         """Effective sample size of all chains together.
 
-        Geyer (1992), with the variance between chains (Vehtari and others 2021). NaN if a chain
-        never moved.
+        Vehtari and others (2021), with ArviZ's numbers. NaN if a chain never moved.
+
+        Parameters
+        ----------
+        of
+            ``bulk``: of ranks, for the middle of the distribution; ``tail``: the smaller of those
+            of the 5 and 95 % quantiles; ``mean``: of the mean, whose standard error is the standard
+            deviation over the square root of this.
         """
-        return mixing.effective_size(np.atleast_2d(self[name]))
+        one_of("of", of, mixing.SIZES)
+        return mixing.SIZES[of](np.atleast_2d(self[name]))
 
     def rhat(self, name: str) -> float:
         """R-hat: ratio of the width of all chains to that of each, near 1 if they agree.
 
-        Computed from half chains (Gelman and others, Bayesian Data Analysis, 3rd edition, section
-        11.4). NaN with too few steps or if no chain moved, infinite if each stays at its own
-        position.
+        Rank-normalised, from half chains and from their distances to the median, the larger of the
+        two (Vehtari and others 2021). NaN with too few steps or if no chain moved, infinite if each
+        stays at its own position.
         """
         return mixing.rhat(np.atleast_2d(self[name]))
 
@@ -120,7 +128,7 @@ class Chain(ArrayResult):
         """The result as a dictionary for JSON, with None for NaN."""
         told = {
             "mean": lambda name: self[name].mean(), "sd": lambda name: self[name].std(ddof=1),
-            "effective_size": self.effective_size, "rhat": self.rhat,
+            "rhat": self.rhat, **self._sizes(),
         }  # fmt: skip
         return {
             "method": CHAINS,
@@ -139,7 +147,8 @@ class Chain(ArrayResult):
             self._walked(),
             *(
                 f"{name}: mean {self[name].mean():.6g}, sd {self[name].std(ddof=1):.4g}, "
-                f"effective size {self.effective_size(name):.4g}, rhat {self.rhat(name):.4g}"
+                f"effective size {self.effective_size(name):.4g} (tail "
+                f"{self.effective_size(name, 'tail'):.4g}), rhat {self.rhat(name):.4g}"
                 for name in self.parameters
             ),
         ]
@@ -151,7 +160,7 @@ class Chain(ArrayResult):
         ----------
         what
             ``chains``, by default: a row per chain and step. ``summary``: a row per parameter, with
-            mean, sd, 5, 50 and 95 % quantiles, effective size and R-hat.
+            mean, sd, 5, 50 and 95 % quantiles, bulk and tail effective sizes, and R-hat.
 
         Raises
         ------
@@ -168,7 +177,7 @@ class Chain(ArrayResult):
         return ResultTable((*axes, "log_likelihood", *self.parameters), iter([columns]))
 
     def summary(self) -> pd.DataFrame:
-        """A row per parameter: mean, sd, quantiles, effective size and R-hat."""
+        """A row per parameter: mean, sd, quantiles, effective sizes of bulk and tail, R-hat."""
         return self.to_pandas("summary")
 
     def plot(
@@ -237,9 +246,12 @@ class Chain(ArrayResult):
                 f"q{percent:02d}": np.array([np.percentile(row, percent) for row in rows.values()])
                 for percent in (5, 50, 95)
             },
-            "effective_size": np.array([self.effective_size(name) for name in rows]),
+            **{what: np.array([of(name) for name in rows]) for what, of in self._sizes().items()},
             "rhat": np.array([self.rhat(name) for name in rows]),
         }
+
+    def _sizes(self) -> dict[str, Callable[[str], float]]:
+        return {f"ess_{of}": partial(self.effective_size, of=of) for of in ("bulk", "tail")}
 
     def _walked(self) -> str:
         lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)

@@ -185,8 +185,8 @@ class ChainKeywords(HiddenKeywords):
     )  # fmt: skip
     target_ess: float | None = option(
         None, type=float, check=number(lambda x: x > 0, "above 0"),
-        doc="Stop before `steps` when every parameter has this effective sample size and an R-hat "
-        "of at most 1.05; tested every 25 steps.",
+        doc="Stop before `steps` when every parameter has these bulk and tail effective sizes and an "
+        "R-hat of at most 1.05; tested every 25 steps.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
     seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
@@ -198,3 +198,34 @@ class ChainKeywords(HiddenKeywords):
         None, doc="Standard deviations of the first steps, on the scale of the logarithm where the "
         "prior is ``loguniform`` or ``lognormal``.",
     )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True)
+class FitKeywords(DataKeywords):
+    """Keywords of `tauslab.fit`."""
+
+    _: KW_ONLY
+    start: Mapping[str, str] | Sequence[str] | None = option(
+        None, doc="Which parameters are fitted, by name, and where the search begins: "
+        "``loguniform(LO,HI)`` or ``lognormal(MU,SIGMA)``, from which estimates may go away. Of "
+        "names alone, and by default of all parameters above 0 that are numbers, from a fifth to "
+        "five times the model's value.",
+    )  # fmt: skip
+    n: int = option(
+        200, type=count, check=whole(1, _MOST),
+        doc="Particles of a filter; up to 8 times as many at the end where log-likelihoods scatter "
+        "by more than 1. Without `observe` courses that are simulated at a point, at least five "
+        "for each number of the data.",
+    )  # fmt: skip
+    swarm: int = option(
+        1000, type=count, check=whole(2, _MOST), doc="Particles of the search."
+    )  # fmt: skip
+    iterations: int = option(
+        20, type=count, check=whole(1, 10**6), doc="Passes of the search through the data."
+    )  # fmt: skip
+    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of all that is drawn.")
+    initial: Mapping[str, InitialCount] | None = initial_option()
+    device: Device = device_option()
+    method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")
+    comm: Any = comm_option()
