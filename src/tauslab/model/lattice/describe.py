@@ -69,6 +69,8 @@ def _facts(lattice: LatticeData) -> dict[str, str]:
 def _diffusion(rule: Diffusion) -> tuple[str, str, str]:
     everywhere = rule.source == rule.target == ANY
     where = "everywhere" if everywhere else f"{rule.source} -> {rule.target}"
+    if rule.surface is not None:
+        where += f", a surface on which hops are slower by {rule.surface.ratio:.3g}"
     return rule.species, where, short_text(rule.coefficient)
 
 

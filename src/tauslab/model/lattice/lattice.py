@@ -24,6 +24,7 @@ from tauslab.model.lattice.as_network import per_site_network, well_stirred_netw
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.describe import lattice_html, lattice_text
 from tauslab.model.lattice.diagnosis.check import lattice_report
+from tauslab.model.lattice.diagnosis.membranes import surface_of
 from tauslab.model.lattice.file import write_lattice
 from tauslab.model.lattice.parts import (
     ANY,
@@ -212,6 +213,7 @@ class Lattice(LatticeData):
         between: tuple[str, str] | None = None,
         source: str | None = None,
         target: str | None = None,
+        surface: Names | None = None,
     ) -> None:
         """Let species hop, with a coefficient in m^2/s; 0 makes a wall.
 
@@ -227,8 +229,30 @@ class Lattice(LatticeData):
             Two site types: hops from either to the other.
         source, target
             Hops from sites of one type to sites of another, one way; ``"*"``, the default, is any
-            type.  With none of the four, hops everywhere.
+            type.  With none of these, hops everywhere.
+        surface
+            A site type, or several, whose sites together are a sheet, such as a membrane: the
+            species diffuse on it with this coefficient, seen from some sites' distance, although
+            hops along the axes are slower there.  The masks of these types must be complete.
+            Hops between two of several types are corrected for the axes that they have.
+
+        Raises
+        ------
+        ModelError
+            Also for a surface whose sites are not joined by hops, or are no sheet.
         """
+        if surface is not None:
+            if (within, between, source, target) != (None, None, None, None):
+                raise ModelError("diffusion: surface= takes the place of within= and its like")
+            types = as_names(surface)
+            measured = surface_of(self, types)
+            tree = self._tree(coefficient, "diffusion: coefficient")
+            self.diffusion += [
+                Diffusion(name, start, end, tree, one)
+                for name in as_names(species)
+                for (start, end), one in measured.items()
+            ]
+            return
         ends = [name for name in (within, source, target) if name is not None]
         as_names((*ends, *(() if between is None else between)))
         given = sum((within is not None, between is not None, (source or target) is not None))

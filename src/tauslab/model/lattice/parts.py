@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,17 +38,39 @@ Names = str | Sequence[str]
 Positions = IntArray
 
 
+class Surface(NamedTuple):
+    """Sites that are a sheet, and how particles that hop along the axes diffuse on them.
+
+    Attributes
+    ----------
+    site_types, sites
+        Names, and the number of sites of all these types.
+    ratio
+        D_eff / D of hops in continuous time, on average over the sheet and the directions that
+        hops of the rule have.
+    quickening
+        Passes of hops of the probability q to one side have D_eff / D = ratio / (1 - quickening q).
+    """
+
+    site_types: tuple[str, ...]
+    sites: int
+    ratio: float
+    quickening: float
+
+
 @dataclass(frozen=True)
 class Diffusion:
     """Coefficient (m^2/s) of hops of a species from sites of one type to sites of another.
 
-    Any of the three names may be `ANY`.
+    Any of the three names may be `ANY`.  With a `surface` it is that on the surface, which hops
+    have with a coefficient larger by 1 / `surface.ratio`.
     """
 
     species: str
     source: str
     target: str
     coefficient: Expression
+    surface: Surface | None = None
 
 
 @dataclass(frozen=True)
