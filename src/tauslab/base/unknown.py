@@ -34,7 +34,7 @@ _CALLED = {
     "gpu": ("device",), "cpu": ("device",), "algorithm": ("method",), "random_seed": ("seed",),
     "rng": ("seed",), "verbose": ("quiet",), "progress": ("quiet",),
     "k": ("rate",), "constant": ("rate",), "rate_constant": ("rate",), "rate_law": ("law", "rate"),
-    "propensity": ("law",), "initial_value": ("initial",), "initial_amount": ("initial",),
+    "law": ("rate",), "propensity": ("law",), "initial_value": ("initial",), "initial_amount": ("initial",),
     "count": ("initial",), "D": ("coefficient",), "when": ("trigger",), "condition": ("trigger",),
     "var": ("variance",), "sd": ("std",), "names": ("species",), "species_names": ("species",),
     "df": ("to_pandas",), "dataframe": ("to_pandas",), "xarray": ("to_xarray",),

@@ -12,7 +12,7 @@ from tauslab.base.errors import ModelError
 from tauslab.formats.toml.regions import add_region
 from tauslab.formats.toml.values import Naming, Table, as_number, load_toml
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.lattice.parts import Placement, Positions, Surface
+from tauslab.model.lattice.parts import Placement, Positions, Surface, positive
 from tauslab.model.lattice.site_map import SiteMap
 
 _TOP = (
@@ -26,7 +26,8 @@ _SPECIES = ("count", "concentration", "positions", "site_type")
 _PLACE = ("species", *_SPECIES)
 _PLACE_STORED = ("number", "positions_sha256")
 _DIFFUSION = ("species", "coefficient", "within", "between", "source", "target", "surface")
-_REACTION = ("name", "equation", "rate", "unit", "volume", "site_types")
+_REACTION = ("name", "equation", "rate", "unit", "volume", "site_types", "area")
+_REACTION_STORED = ("site_area",)
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class _LatticeReader:
         name = table.given(table.text, "name")
         if name:
             table.where = f"[[reactions]] {name}"
-        table.only(_REACTION).need("equation", "rate")
+        table.only(_REACTION + (_REACTION_STORED if self.stored else ()))
+        table.need("equation", "rate")
         volume = table.data.get("volume")
         with Naming(table.where):
             self.lattice.add_reaction(
@@ -183,8 +185,13 @@ class _LatticeReader:
                 if volume is None or isinstance(volume, str)
                 else as_number(volume, table.place("volume"), "a number or the name of a volume"),
                 site_types=table.given(table.names, "site_types"),
+                area=1.0 if "site_area" in table.data else table.given(table.number, "area"),
                 name=name,
             )
+            if "site_area" in table.data:
+                area = positive(table.number("site_area"), "site_area", "m^2")
+                reactions = self.lattice.reactions
+                reactions[-1] = replace(reactions[-1], site_area=area)
 
 
 def _surface(table: Table) -> Surface:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.parts import FACES, UNITS, Boundary, Placement, Positions, Surface
+from tauslab.model.lattice.parts import FACES, Boundary, Placement, Positions, Surface
 from tauslab.model.network.canonical import expression_toml, quoted
 from tauslab.model.network.equations import equation_text
 
@@ -79,8 +79,10 @@ def _rules(lattice: LatticeData) -> Iterator[str]:
             yield f"volume = {quoted(reaction.volume)}"
         elif reaction.volume is not None:
             yield f"volume = {reaction.volume!r}"
-        elif reaction.order != 1:
-            yield f"unit = {quoted(UNITS[reaction.order])}"
+        elif reaction.order != 1 or reaction.site_area is not None:
+            yield f"unit = {quoted(reaction.unit)}"
+            if reaction.site_area is not None:
+                yield f"site_area = {reaction.site_area!r}"
         if reaction.site_types:
             yield f"site_types = [{', '.join(map(quoted, reaction.site_types))}]"
 

@@ -333,6 +333,29 @@ def surface_of(lattice: LatticeData, site_types: tuple[str, ...]) -> dict[Pair, 
     }
 
 
+def measured_site_area(lattice: LatticeData, site_types: tuple[str, ...], where: str) -> float:
+    """Square metres of a surface that belong to a site of it, on average, to four digits.
+
+    The faces of its sites that look out of it, on both sides, each as seen along the surface's
+    normal: of a sheet that is one plane of sites the square of the spacing.
+
+    Raises
+    ------
+    ModelError
+        There are no such sites, or too many.
+    """
+    types = tuple(lattice.type_number(name, where) for name in site_types)
+    number = int(lattice.sites.per_plane.sum(axis=0)[list(types)].sum())
+    if number == 0:
+        raise ModelError(f"{where}: no site has the type {' or '.join(site_types)}")
+    if np.prod(lattice.shape, dtype=float) > MOST_SITES or number > _MOST_CONFINED:
+        raise ModelError(f"{where}: so many sites are not measured; give area= in m^2")
+    mask = _mask(lattice, types)
+    outward = (_neighbours(mask, lattice) == np.arange(number)).sum(axis=1)  # faces [axis, site]
+    seen = float((outward.T * np.abs(_normals(mask)[0])).sum()) / 2
+    return float(f"{lattice.spacing * lattice.spacing * seen / number:.4g}")
+
+
 def _axes_between(
     lattice: LatticeData, types: tuple[int, ...], mask: BoolArray
 ) -> dict[Pair, list[int]]:
