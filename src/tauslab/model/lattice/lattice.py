@@ -301,7 +301,7 @@ class Lattice(LatticeData):
             Orders 0 and 2, macroscopic: ``M s^-1`` or ``M^-1 s^-1``.  For 2 A the rate of events
             is k [A]^2.  On a surface, with molecules per um^2 in place of mol/L: ``um^-2 s^-1`` or
             ``um^2 s^-1``; and order 1, ``um s^-1``: a particle of the volume, which hops into sites
-            of the surface, is adsorbed there.  `site_types` are then those of the surface.
+            of the surface, is adsorbed there.  `site_types` then name the surface.
         volume
             Orders 0 and 2, in place of `unit`: `rate` is the stochastic constant (1/s) for this
             volume: ``site``, ``lattice``, a site type for all its sites, or a number of m^3.
