@@ -105,6 +105,8 @@ CHECKS = {
                                 "exact": 100, "n": 10_000, "seconds": 60.0}),
     "rdme": Check("validate_rdme", "lattices, T1 to T14", "lattice", "exact results of diffusion and reaction",
                   "1 in 100,000 a row", {"scale": 1.0, "cases": [], "minde": None}),
+    "membranes": Check("validate_membranes", "spheres and cylinders of 8 to 40 sites", "lattice",
+                       "eigenvalues of the surface", "never: no chance", {"cases": []}),
     "lattice-reactions": Check("validate_lattice_reactions", "twelve lattices that react fast",
                                "lattice, all defaults", "master equation, closed forms",
                                "1 in 1,300", {"replicas": 40}),
