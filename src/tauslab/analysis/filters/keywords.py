@@ -185,8 +185,8 @@ class ChainKeywords(HiddenKeywords):
     )  # fmt: skip
     target_ess: float | None = option(
         None, type=float, check=number(lambda x: x > 0, "above 0"),
-        doc="Stop before `steps` when every parameter has these bulk and tail effective sizes and an "
-        "R-hat of at most 1.05; tested every 25 steps.",
+        doc="Stop before `steps` when every parameter has these bulk and tail effective sizes and "
+        "an R-hat of at most 1.05; tested every 25 steps.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
     seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
