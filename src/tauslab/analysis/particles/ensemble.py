@@ -64,6 +64,7 @@ class Ensemble:
     the same calls give the same bits on any device and on any number of ranks; of ``ode`` devices
     agree within errors of steps. Under ``mpirun`` all ranks make the same calls, and each holds and
     advances its share of the particles; one goes to another rank where an ancestor of it is there.
+    Of a single lattice each rank has a slab of planes.
 
     Parameters
     ----------
@@ -424,8 +425,8 @@ class Ensemble:
     def device_particles(self) -> Any:
         """Slots of lattices ``[particle, z, y, x, slot]``: species + 1, 0 where empty.
 
-        An array on the device as `device_counts`, of this rank's particles, `own`. Particles that
-        wait for a slot are not in it.
+        An array on the device as `device_counts`, of this rank's particles, `own`, or its planes of
+        a single lattice. Particles that wait for a slot are not in it.
         """
         return self._of_lattices("device_particles").cells
 
@@ -790,6 +791,8 @@ class Ensemble:
 
     def close(self) -> None:
         """Give the device back; `with ts.Ensemble(...) as particles` does so at its end."""
+        if sys.exc_info()[0] is None:  # ranks that fail do not wait for each other
+            self._motion.close()
         self._backend.close()
 
     def __enter__(self) -> Self:
