@@ -210,7 +210,7 @@ class Hybrid:
         for row in rows_of(for_each):
             to = address(filled(target, row), "the target of a drive")
             made = self._part(to.part, "drive")
-            if to.name not in (made.quantities if made.is_function else made.parameters):
+            if not made.drivable(to.name):
                 known = made.quantities if made.is_function else made.parameters
                 raise ConfigError(
                     f"drive: {to} is no parameter; part {to.part} has {some(dict.fromkeys(known))}"

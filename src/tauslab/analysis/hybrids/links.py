@@ -222,8 +222,13 @@ def events(text: str) -> tuple[str, str]:
     return found[1], found[2].strip()
 
 
+_SEVERAL = re.compile(r"[*?,\[\s]")  # in a pattern that may fit other names than itself
+
+
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Names that fit one of the patterns, which commas separate; * and ? stand for characters."""
+    if not _SEVERAL.search(pattern):
+        return [name for name in names if name == pattern]
     fits = re.compile("|".join(translate(one.strip()) for one in pattern.split(","))).match
     return [name for name in names if fits(name)]
 

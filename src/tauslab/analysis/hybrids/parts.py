@@ -63,7 +63,7 @@ class PartModel:
         """Names of its reactions."""
         if self.is_function:
             return ()
-        return tuple(one.name for one in self.model.reactions)  # type: ignore[union-attr]
+        return tuple([one.name for one in self.model.reactions])  # type: ignore[union-attr]
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -143,6 +143,15 @@ class PartModel:
             return name in self.model.species
         return name in self.quantities
 
+    def has(self, name: str) -> bool:
+        """Return whether a quantity has this name."""
+        # Most are species, and a lattice has many other quantities.
+        return self.changeable(name) or name in self.quantities
+
+    def drivable(self, name: str) -> bool:
+        """Return whether a name is a parameter, or a quantity of a function."""
+        return name in (self.quantities if self.is_function else self.model.parameters)  # type: ignore[union-attr]
+
     def require(self, name: str, what: str) -> None:
         """Refuse what the part does not have.
 
@@ -151,9 +160,7 @@ class PartModel:
         ConfigError
             It is neither a quantity nor a parameter.
         """
-        if self.changeable(name):  # most are, and a lattice has many quantities
-            return
-        if name not in self.quantities and name not in self.parameters:
+        if not self.has(name) and name not in self.parameters:
             known = some(dict.fromkeys([*self.quantities, *self.parameters]))
             raise ConfigError(f"{what}: part {self.name} has no {name!r}; it has {known}")
 
