@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, DeviceArray, IntArray
+from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
 from tauslab.kernels.lattice.changing import drawn_places, faulty_slots, first_of
@@ -157,6 +157,14 @@ class LatticeView:
             )
         return number
 
+    def _numbers(self, names: Iterable[str]) -> IntArray:
+        """Numbers of several species, in their order."""
+        names = list(names)
+        found = list(map(self._lattice.numbers.get, names))
+        if None in found:
+            self.number(names[found.index(None)])
+        return np.array(found, np.int64)
+
     # ---------------------------------------------------------------- looking
 
     def count(self, species: str, site_type: str | None = None) -> int:
@@ -222,10 +230,9 @@ class LatticeView:
         names to positions adds several species, in its order.
         """
         given = {species: positions} if isinstance(species, str) else species
-        kinds = [self.number(name) + 1 for name in given]
-        places = [self._positions(name, where) for name, where in given.items()]
-        shape = self._lattice.shape
-        if places:
+        kinds, shape = self._numbers(given) + 1, self._lattice.shape
+        if given:
+            places = self._positions(given)
             sites = np.ravel_multi_index(tuple(np.concatenate(places).T), shape)
             self._put(sites, np.repeat(kinds, [len(one) for one in places]))
 
@@ -235,8 +242,8 @@ class LatticeView:
         All sites have equal probability; at a full site a particle waits. The sites depend on seed,
         replica, step and call only.
         """
-        kinds = np.array([self.number(name) + 1 for name in numbers], np.int64)
-        counts = [_number(f"place({name!r})", count) for name, count in numbers.items()]
+        kinds = self._numbers(numbers) + 1
+        counts = _counts("place", numbers)
         if site_type is not None:
             self._type(site_type)
         own, before, total = self._sites_of(site_type)
@@ -244,7 +251,7 @@ class LatticeView:
             raise ConfigError(f"place: no site is of type {site_type!r}")
         call = self._call()
         drawn = drawn_places(
-            sum(counts), total, seed=self._engine.seed, step=self._engine.step, call=call,
+            int(counts.sum()), total, seed=self._engine.seed, step=self._engine.step, call=call,
             replica=self.replica,
         )  # fmt: skip
         here = (drawn >= before) & (drawn < before + len(own))
@@ -315,9 +322,10 @@ class LatticeView:
     def _become(self, names: Mapping[str, str | None], where: Any) -> dict[str, int]:
         """Turn particles into others, or none, in one pass; how many, by old name."""
         table = np.arange(len(self._lattice.species) + 1)
-        before = [self.number(name) for name in names]
-        after = [0 if new is None else self.number(new) + 1 for new in names.values()]
-        table[np.array(before, np.int64) + 1] = after
+        before = self._numbers(names)
+        stay = np.array([new is not None for new in names.values()], bool)
+        table[before + 1] = 0
+        table[before[stay] + 1] = self._numbers(filter(None, names.values())) + 1
         mask = self._mask(where)
         changed = self._engine.changing.become(self._content, table, mask)
         self._changed()
@@ -328,8 +336,8 @@ class LatticeView:
         """Take out so many particles of each species, drawn at random."""
         engine, shape = self._engine, self._lattice.shape
         wanted = np.zeros(len(self._lattice.species) + 1, np.int64)
-        for name, count in numbers.items():
-            wanted[self.number(name) + 1] = _number(f"remove({name!r})", count)
+        kinds = self._numbers(numbers) + 1
+        wanted[kinds] = _counts("remove", numbers)
         first = self.slab.begin * shape[1] * shape[2]
         own = engine.changing.candidates(
             self._content, wanted > 0, each=math.prod(shape), first=first, seed=engine.seed,
@@ -340,8 +348,7 @@ class LatticeView:
         engine.changing.take(self._content, chosen)
         self._changed()
         gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
-        total = self._total(gone)
-        return {name: int(total[self.number(name) + 1]) for name in numbers}
+        return dict(zip(numbers, self._total(gone)[kinds].tolist(), strict=True))
 
     def _chosen_of_all(self, own: Array, numbers: IntArray, first: int) -> Array:
         """Those of this rank's candidates that are among the first of all ranks."""
@@ -478,7 +485,7 @@ class LatticeView:
         for name in rates:
             if name not in known:
                 raise ConfigError(f"{name!r} is not a reaction; there are {', '.join(known)}")
-        values = np.array([_rate(name, rate) for name, rate in rates.items()], np.float64)
+        values = _rates(rates)
         which = np.array([known[name] for name in rates], np.int64)
         columns = slice(None) if site_type is None else self._type(site_type)
         if not len(which):
@@ -533,13 +540,23 @@ class LatticeView:
                 f"species' number + 1, up to {species}, and those that are filled come first"
             )
 
-    def _positions(self, species: str, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def _positions(self, given: Mapping[str, npt.ArrayLike]) -> list[IntArray]:
         """Sites ``[n, 3]``, checked; one site may be given alone, and none as an empty list."""
-        found = np.asarray(positions)
-        if not found.size:
-            return np.zeros((0, 3), np.int64)
+        arrays, shape = list(given.values()), self._lattice.shape
+        usual: list[IntArray] = [
+            one for one in arrays
+            if isinstance(one, np.ndarray) and one.dtype == np.int64 and one.shape[1:] == (3,)
+        ]  # fmt: skip
+        if len(usual) == len(arrays):  # all of them are checked at once
+            sites = np.concatenate(usual)
+            if ((sites >= 0) & (sites < np.array(shape))).all():
+                return usual
         try:
-            return as_positions(np.atleast_2d(found), self._lattice.shape, f"add({species!r})")
+            return [
+                as_positions(np.atleast_2d(one), shape, f"add({name!r})")
+                if np.size(one) else np.zeros((0, 3), np.int64)
+                for name, one in zip(given, map(np.asarray, arrays), strict=True)
+            ]  # fmt: skip
         except ModelError as error:
             raise ConfigError(str(error)) from None
 
@@ -613,6 +630,25 @@ def _rate(name: str, rate: Any) -> float:
             f"set_rate({name!r}, {rate!r:.80}): it must be a finite number, 0 or more"
         )
     return value
+
+
+def _rates(rates: Mapping[str, Any]) -> FloatArray:
+    """Stochastic constants, as of `_rate`."""
+    values = list(rates.values())
+    if {*map(type, values)} == {float}:
+        found = np.array(values, np.float64)
+        if ((found >= 0) & (found < math.inf)).all():
+            return found
+    return np.array([_rate(name, rate) for name, rate in rates.items()], np.float64)
+
+
+def _counts(verb: str, numbers: Mapping[str, Any]) -> IntArray:
+    """Numbers of particles, as of `_number`."""
+    values = list(numbers.values())
+    if {*map(type, values)} == {int} and min(values) >= 0 and max(values) < _MOST:
+        return np.array(values, np.int64)
+    several = [_number(f"{verb}({name!r})", count) for name, count in numbers.items()]
+    return np.array(several, np.int64)
 
 
 def _number(what: str, value: object) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,10 +26,11 @@ from tauslab.analysis.hybrids.ledger import Account
 from tauslab.analysis.hybrids.links import Shaping
 from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
 from tauslab.store.state import State
 
+_MOST_LAG = 0.05  # of the time between two exchanges, which is passed over in silence
 _Pairs: TypeAlias = tuple[IntArray, IntArray]
 _ACCOUNTS = {"paid": "paid", "debt": "debt", "credit": "credited"}  # of `Ledger`, by kind
 
@@ -37,6 +39,16 @@ def seed_of(seed: int, part: str) -> int:
     """The seed of a part, of that of the hybrid: other parts change nothing of it."""
     digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
     return int.from_bytes(digest[:8], "little")
+
+
+@contextmanager
+def _named(part: str, t: float) -> Iterator[None]:
+    """Name the part and the time in what is refused."""
+    try:
+        yield
+    except (ModelError, ConfigError) as error:
+        kind = ModelError if isinstance(error, ModelError) else ConfigError
+        raise kind(f"part {part} at t = {t:g}: {error}") from error
 
 
 class HybridRun:
@@ -131,6 +143,24 @@ class HybridRun:
         """Cells that have not ended."""
         return self.board.alive
 
+    def lags(self) -> list[str]:
+        """Sentences on lattices that make fewer steps than others see of them, and lag behind."""
+        found = []
+        for name in (one for one in self.parts if one in self.hybrid.linked):
+            together = len(self.groups[self._home[name]].parts) > 1
+            halves = together and self.splitting == "strang"
+            length = self.intervals[name].step * self.tick / (4 if halves else 2)
+            step = self.parts[name].model_step
+            if step is None or step <= _MOST_LAG * length:
+                continue
+            if abs(length / step - round(length / step)) * step > _MOST_LAG * length:
+                found.append(
+                    f"part {name} has steps of {step:.3g} s, which do not divide the {length:.3g} "
+                    "s between two exchanges: it lags by up to one of its steps: give its lattice "
+                    "a step= that does, or a longer every="
+                )
+        return found
+
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:
@@ -167,7 +197,9 @@ class HybridRun:
     def _step(self, name: str, start: int, end: int) -> None:
         part, board = self.parts[name], self.board
         self._reshape(name, start, end)
-        part.put(board.shared_anew(name), self._driven_anew(name, start, end))
+        shared, driven = board.shared_anew(name), self._driven_anew(name, start, end)
+        with _named(name, start * self.tick / 2):
+            part.put(shared, driven)
         before = board.now[name]
         part.advance(end * self.tick / 2)
         reading = part.read()
@@ -185,7 +217,8 @@ class HybridRun:
         if shaping is None or start % self._between[name]:
             return
         values = self._quantities[name].values(self._reader(name, "start"), start, end)
-        self.parts[name].reshape(shaping, values)
+        with _named(name, start * self.tick / 2):
+            self.parts[name].reshape(shaping, values)
         self.board.look_again(name, self.parts[name].values(self.board.watches[name].read))
 
     def _driven_anew(self, name: str, start: int, end: int) -> FloatArray | None:
@@ -225,7 +258,7 @@ class HybridRun:
             (ledger.billed if sign > 0 else ledger.credited)[:, account.pools] += units
             if sign < 0:
                 ledger.add(units, account.pools)
-        ledger.settle()
+        self.board.settle()
 
     # ---------------------------------------------------------------- series
 

@@ -34,7 +34,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.unknown import checks_keywords
 from tauslab.formats.read import read
-from tauslab.kernels.lattice.reshaping import REACH, as_reach
+from tauslab.kernels.lattice.reshaping import FOLLOWS, REACH, as_reach
 from tauslab.model.geometry.changing import Shape
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.names import check_name
@@ -365,6 +365,8 @@ class Hybrid:
         own = dict(follow or {})
         if unknown := [name for name in own if name not in made.model.species]:
             raise ConfigError(f"shape: follow: {unknown[0]!r} is not a species of part {part}")
+        for how in own.values():
+            one_of("follow", how, FOLLOWS)
         self.shapes[part] = Shaping(part, shape, formulas, every, own, as_reach(reach))
 
     # ---------------------------------------------------------------- looking

@@ -11,6 +11,7 @@ import numpy as np
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.store.state import State
 
+MOST_UNITS = 2.0**62  # of a pool
 _SLACK = 1e-9  # units: a rest so close below a whole one counts as one
 _BLOCK = 1 << 14  # numbers of a table that are computed at once
 _STORED = ("rest", "billed", "paid", "credited")
@@ -35,12 +36,15 @@ class Ledger:
     ----------
     whole, rest, billed, paid, credited
         int64, and f64, ``[cell, pool]``.
+    overflowed
+        Pools that passed `MOST_UNITS` and stayed as they were, bool ``[cell, pool]``.
     """
 
     def __init__(self, start: FloatArray, real: BoolArray, billed: IntArray) -> None:
         self.real, self._billed = real, billed
         self.whole = np.zeros(start.shape, np.int64)
         self.rest, self.billed, self.paid, self.credited = np.zeros((4, *start.shape))
+        self.overflowed = np.zeros(start.shape, bool)
         self.add(start, np.arange(start.shape[1]))
 
     @property
@@ -57,7 +61,10 @@ class Ledger:
 
     def add(self, change: FloatArray, pools: IntArray) -> None:
         """Add units ``[cell, one of pools]``, of which each occurs once; none where not finite."""
-        change = np.where(np.isfinite(change), change, 0.0)
+        over = np.abs(self.whole[:, pools] + change) >= MOST_UNITS
+        if over.any():
+            self.overflowed[:, pools] |= over
+        change = np.where(np.isfinite(change) & ~over, change, 0.0)
         units = np.floor(change)
         rest = self.rest[:, pools] + (change - units)
         carry = np.floor(rest + _SLACK)

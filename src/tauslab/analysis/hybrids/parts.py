@@ -265,6 +265,11 @@ class Part(ABC):
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
 
+    @property
+    def model_step(self) -> float | None:
+        """Seconds of a step of a lattice, of which it makes whole ones; None for others."""
+        return None
+
     def volume(self, inside: str) -> FloatArray:
         """Volume ``[cell]`` of sites of a type, or of all, of a lattice, in litres."""
         raise ConfigError(f"{self.made.name}.volume({inside}): {self.made.name} is no lattice")
@@ -327,13 +332,12 @@ class FunctionPart(Part):
                 f"{changes!r:.80}"
             )
         for name, change in changes.items():
-            fits = np.shape(change) in ((), (self.n,)) and np.asarray(change).dtype.kind in "biuf"
-            if name not in self._values or not fits:
+            if name not in self._values or not _is_column(change, self.n):
                 raise ConfigError(
                     f"the function of part {self.made.name} must change its own quantities by one "
-                    f"number a cell, and gives {name!r}: {change!r:.80} of shape {np.shape(change)}"
+                    f"number a cell, of {self.n} cells, and gives {name!r}: {change!r:.80}"
                 )
-            self._values[name] = self._values[name] + change
+            self._values[name] = self._values[name] + np.asarray(change)
         self._t = t
 
     def stored(self) -> dict[str, Any]:
@@ -388,6 +392,11 @@ class EnsemblePart(Part):
     def alive(self) -> BoolArray:
         """As of `Part`."""
         return self.particles.alive
+
+    @property
+    def model_step(self) -> float | None:
+        """As of `Part`."""
+        return self.particles.model_step
 
     def values(self, names: tuple[str, ...]) -> FloatArray:
         """As of `Part`."""
@@ -567,12 +576,19 @@ def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, co
     return EnsemblePart(made, n, watch, seed=seed, device=device, comm=comm)
 
 
+def _is_column(value: Any, n: int) -> bool:
+    """Return whether it is a number, or one for each of n cells."""
+    try:
+        found = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        return False
+    return found.shape in ((), (n,)) and found.dtype.kind in "biuf"
+
+
 def _each(value: Any, n: int) -> FloatArray:
     """One value for all cells, or one of each, as ``[cell]``."""
     if np.shape(value) == (1,):
         value = value[0]
-    if np.shape(value) not in ((), (n,)) or np.asarray(value).dtype.kind not in "biuf":
-        raise ConfigError(
-            f"give one value or one per cell ({n}), not {value!r:.80} of shape {np.shape(value)}"
-        )
+    if not _is_column(value, n):
+        raise ConfigError(f"give one value or one per cell ({n}), not {value!r:.80}")
     return np.broadcast_to(np.asarray(value, np.float64), (n,)).copy()

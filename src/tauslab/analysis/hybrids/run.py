@@ -94,6 +94,9 @@ def _result(
             warn(f"half the interval changes hybrid {hybrid.name}: {'; '.join(large[:4])}")
     run = HybridRun(hybrid, n=given.n, t_end=given.t_end, **how)
     try:
+        if comm.rank == 0:
+            for sentence in run.lags():
+                warn(f"hybrid {hybrid.name}: {sentence}")
         if kept:
             run.take_up(kept)
 
@@ -119,7 +122,11 @@ def _warn_of(run: HybridRun) -> None:
     """Warn of what values do not show."""
     name = run.hybrid.name
     if ended := int((~run.alive).sum()):
-        warn(f"{ended} of {run.n} cells of hybrid {name} ended early, and their values are NaN")
+        large = ", ".join(run.board.overflowed)
+        warn(
+            f"{ended} of {run.n} cells of hybrid {name} ended early, and their values are NaN"
+            + f": more than can be held of {large}" * bool(large)
+        )
     if held := list(run.not_finite):
         warn(f"hybrid {name}: not finite at times, where the last value stayed: {'; '.join(held)}")
 

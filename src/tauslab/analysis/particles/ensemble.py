@@ -438,6 +438,11 @@ class Ensemble:
         found: IntArray = self.joined(motion.own_profile(species, axis))
         return found
 
+    @property
+    def model_step(self) -> float | None:
+        """Seconds of a step of a lattice; None for a network."""
+        return self._motion.lattice.step if isinstance(self._motion, LatticeMotion) else None
+
     def sites_of_types(self) -> IntArray:
         """Sites of each site type of lattices, int64 ``[particle, site type]``."""
         return self._of_lattices("sites_of_types").sites_of_types()

@@ -142,16 +142,17 @@ class LoweredLattice:
         reactants = [reaction.reactants for reaction in self.reactions]
         seconds = self.step / self.diffusion_substeps
         return splitting_of(
-            self.hop, reactants, rates, seconds, self.shape, self._sites_of, numbers
+            self.hop, reactants, rates, seconds, self.shape, self.sites_of_type, numbers
         )
 
     def splitting_slopes(self, kinds: Sequence[int]) -> FloatArray:
         """Bound of that cost, over the rate of all reactions of such reactants, ``[site type]``."""
         seconds = self.step / self.diffusion_substeps
-        return error_slopes(self.hop, kinds, seconds, self.shape, self._sites_of)
+        return error_slopes(self.hop, kinds, seconds, self.shape, self.sites_of_type)
 
     @cached_property
-    def _sites_of(self) -> IntArray:
+    def sites_of_type(self) -> IntArray:
+        """Sites ``[site type]`` of the model, of each type."""
         return np.asarray(self.site_map.per_plane.sum(axis=0)[: len(self.site_types)])
 
     def splitting_warning(self, found: Splitting | None = None) -> str | None:

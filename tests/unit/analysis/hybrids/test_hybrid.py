@@ -706,8 +706,9 @@ def test_a_function_without_a_text_is_a_part():
     ("function", "said"),
     [
         (lambda t, dt, v: None, "must return changes by name, and returns None"),
-        (lambda t, dt, v: {"x": "a"}, "one number a cell, and gives 'x': 'a'"),
-        (lambda t, dt, v: {"x": [1, 2, 3]}, "of shape"),
+        (lambda t, dt, v: {"x": "a"}, "one number a cell, of 2 cells, and gives 'x': 'a'"),
+        (lambda t, dt, v: {"x": [1, 2, 3]}, r"of 2 cells, and gives 'x': \[1, 2, 3\]"),
+        (lambda t, dt, v: {"x": [[1], 2]}, "one number a cell"),
     ],
 )
 def test_functions_return_changes(function, said):
@@ -787,3 +788,90 @@ def test_a_pool_never_shows_less_than_nothing():
 
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))
+
+
+def pooled(first, second, **how):
+    """A pool of two parts of which the second alone changes it."""
+    cell = ts.Hybrid("pooled", tick=1)
+    cell.add_part("a", network("a", {"X": first}, (), {"X": "0"}), method="ode")
+    cell.add_part("b", network("b", {"X": 0}, **second), **how)
+    cell.share("a.X", "b.X")
+    return cell
+
+
+def test_a_pool_that_cannot_hold_its_units_is_refused():
+    with pytest.raises(ts.ConfigError, match=r"pool of a.X begins with 1e\+20 units"):
+        run(pooled(1e20, {"rates": {"X": "0"}}, method="ode"), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("growth", "method", "name"), [("1e19 * k", "ode", "a.X"), ("1e10 * k", "ssa", "b.X")]
+)
+def test_cells_end_where_units_overflow_and_others_go_on(growth, method, name):
+    cell = ts.Hybrid("pooled", tick=1)
+    grown = network("a", {"X": 5}, (), {"X": growth}, k=0.0)
+    cell.add_part("a", grown, method="ode", parameters={"k": np.array([0.0, 1.0])})
+    cell.add_part("b", network("b", {"X": 0, "Y": 1}, [("Y -> Y", 1.0)]), method=method)
+    cell.share("a.X", "b.X")
+    with pytest.warns(UserWarning, match=rf"1 of 2 cells .*: more than can be held of {name}"):
+        found = run(cell, 3.0, n=2)
+    assert (found.values("a.X")[0] == 5).all()
+    assert np.isnan(found.values("a.X")[1, -1])
+
+
+def test_lattices_that_lag_behind_are_named():
+    """Steps of 16.7 s, chosen by diffusion, and exchanges every second."""
+    space = ts.Lattice("space", shape=(4, 4, 4), spacing=1e-6, boundary="periodic")
+    space.add_species("A")
+    space.add_diffusion("A", 1e-14)
+    space.add_reaction("A ->", rate=0.05)
+    space.place("A", count=200)
+    cell = ts.Hybrid("cell")
+    cell.add_part("space", space, every=1.0)
+    cell.add_part("net", network("net", {"X": 9}, [("X ->", "k")], k=0.0), every=1.0)
+    assert run(cell, 2.0).values("space.A").shape == (1, 3)  # without links nothing is seen late
+    cell.drive("net.k", "0.01 * space.A")
+    with pytest.warns(UserWarning, match=r"part space has steps of 16.7 s, .* it lags by up to"):
+        run(cell, 2.0)
+
+
+def test_chance_does_not_alarm_a_pilot_of_many_quantities():
+    """Of 200 means of 32 cells, some differ by more than three standard errors."""
+    genes = ts.Network("genes")
+    genes.add_parameter("k", 2.0)
+    for number in range(200):
+        genes.add_species(f"P{number}", 10)
+        genes.add_reaction(f"-> P{number}", rate="k")
+        genes.add_reaction(f"P{number} ->", rate=0.2)
+    cell = ts.Hybrid("cell")
+    cell.add_part("genes", genes, every=1.0)
+    cell.add_part("food", network("food", {"A": 10.0}, (), {"A": "1 - 0.1 * A"}), method="ode")
+    cell.drive("genes.k", "0.2 * food.A")
+    beyond = 0
+    for seed in range(4):
+        pilot = run(cell, 20.0, seed=seed, pilot=20).pilot
+        beyond += (np.abs(pilot.halved - pilot.mean) > 3 * pilot.error + 1e-9).any()
+        assert pilot.large() == []
+    assert beyond > 0
+
+
+def test_brackets_of_reactions_stand_for_themselves():
+    net = network("net", {"A": 9})
+    for name in ("R[1]", "R1", "R(1)"):
+        net.add_reaction("A ->", rate=1.0, name=name)
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("net", net)
+    cell.add_part("pool", network("pool", {"E": 9.0}, (), {"E": "0"}), method="ode")
+    for pattern in ("R[1]", "R(1)", "R1, R[1]", "R?1?"):
+        cell.bill(f"net.fired({pattern})", {"pool.E": 1})
+    found = [one.reactions for one in cell.bills]
+    assert found == [("R[1]",), ("R(1)",), ("R[1]", "R1"), ("R[1]", "R(1)")]
+
+
+def test_refusals_of_values_name_the_part_and_the_time():
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("net", network("net", {"X": 9}, [("X ->", "k")], k=0.0))
+    cell.add_part("own", lambda t, dt, v: {"y": -dt}, values={"y": 1.5})
+    cell.drive("net.k", "own.y", over="end")
+    with pytest.raises(ts.ModelError, match=r"part net at t = 1: .* rate constant is -0.5"):
+        run(cell, 3.0)

@@ -143,6 +143,7 @@ def test_what_is_no_shape_of_a_part_is_refused(change, message):
     ("given", "message"),
     [
         ({"follow": {"X": "stay"}}, "'X' is not a species"),
+        ({"follow": {"P": "fly"}}, "follow='fly' is not known"),
         ({"reach": 0}, "reach = 0"),
         ({"shape": "ball"}, "is none of tauslab.shapes"),
         ({"shape": ts.shapes.sphere(area="lipids.mass")}, "no 'mass'"),
