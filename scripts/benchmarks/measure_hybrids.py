@@ -170,13 +170,13 @@ def metabolism(drawn: Drawn) -> ts.Network:
     return net
 
 
-def cell(space: ts.Lattice | ts.Network, drawn: Drawn) -> ts.Hybrid:
-    """Three parts and their links."""
+def cell(space: ts.Lattice | ts.Network, drawn: Drawn, networks: Any = None) -> ts.Hybrid:
+    """Three parts, of which two are on the device `networks`, and their links."""
     made = ts.Hybrid("cell")
     made.add_part("space", space, every=1.0)
-    made.add_part("expression", expression(drawn), every=1.0)
+    made.add_part("expression", expression(drawn), every=1.0, device=networks)
     by_matrix = ts.ODE(solver="rosenbrock")
-    made.add_part("metabolism", metabolism(drawn), method=by_matrix, every=1.0)
+    made.add_part("metabolism", metabolism(drawn), method=by_matrix, every=1.0, device=networks)
     pools = [*NUCLEOTIDES, *(f"aa{i}" for i in range(20))]
     made.share("expression.{x}", "metabolism.{x}", volume=PER_MM, for_each={"x": pools})
     enzymes = {"j": list(range(DRIVEN))}
@@ -250,7 +250,7 @@ def of_cells(machine: Machine, *, n: int, on_lattice: bool) -> Answer:
     began = time.perf_counter()
     drawn = Drawn()
     space = lattice(drawn, machine.scale) if on_lattice else well_mixed(drawn)
-    made = cell(space, drawn)
+    made = cell(space, drawn, ts.CPU(threads=1) if n == 1 else None)
     with tempfile.TemporaryDirectory() as folder, timed() as clock:
         ts.run(
             made, t_end=1.0 + TIMED, n=n, seed=1, device=machine.place(), pilot=0,

@@ -42,11 +42,14 @@ class PartModel:
         A network, a lattice, or a function ``f(t, dt, values) -> changes``.
     options
         Keywords of `tauslab.Ensemble`; of a function ``values``, its quantities at the start.
+    device
+        None: that of the run.
     """
 
     name: str
     model: Network | Lattice | Change
     options: Mapping[str, Any] = field(default_factory=dict)
+    device: Any = None
 
     @property
     def real(self) -> bool:
@@ -573,7 +576,8 @@ def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, co
     """A part at its start."""
     if made.is_function:
         return FunctionPart(made, n, watch)
-    return EnsemblePart(made, n, watch, seed=seed, device=device, comm=comm)
+    place = device if made.device is None else made.device
+    return EnsemblePart(made, n, watch, seed=seed, device=place, comm=comm)
 
 
 def _is_column(value: Any, n: int) -> bool:

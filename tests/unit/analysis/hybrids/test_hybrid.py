@@ -212,6 +212,18 @@ def test_concentrations_that_others_read():
     assert run(cell, 1).values("own.y")[0, -1] == pytest.approx(602 / 602.214076)
 
 
+def test_a_part_on_a_device_of_its_own():
+    net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
+    found = []
+    for device in (None, ts.CPU(threads=1)):
+        cell = ts.Hybrid("alone")
+        cell.add_part("only", net, every=1.0, device=device)
+        found.append(run(cell, 2.0, n=10).values("only.X"))
+    assert (found[0] == found[1]).all()
+    with pytest.raises(ts.ConfigError, match="device="):
+        cell.add_part("own", lambda t, dt, v: {}, values={"y": 0.0}, device="cpu")
+
+
 @pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
 def test_a_part_without_links_has_the_bits_of_itself(method):
     net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
