@@ -13,7 +13,7 @@ from scipy import stats
 import tauslab as ts
 from tauslab.analysis.hybrids.clock import Interval, groups_of
 from tauslab.analysis.hybrids.driver import seed_of
-from tauslab.analysis.hybrids.ledger import Ledger
+from tauslab.analysis.hybrids.ledger import Account, Ledger
 from tauslab.analysis.particles.store import StateCheckpoint
 
 RARELY = 1e-4  # a test of chance fails as seldom, were its seed another
@@ -210,6 +210,20 @@ def test_concentrations_that_others_read():
     cell.add_part("own", lambda t, dt, v: {"y": v["c"]}, values={"y": 0.0, "c": 0.0})
     cell.drive("own.c", "1e6 * many.X / (avogadro * 1e-15)")  # uM of a femtolitre
     assert run(cell, 1).values("own.y")[0, -1] == pytest.approx(602 / 602.214076)
+
+
+def test_few_firings_cost_the_units_of_many():
+    rng = np.random.default_rng(1)
+    entries = [(r, p, rng.lognormal()) for r in range(40) for p in rng.choice(9, 4, replace=False)]
+    account, fired = Account(entries), rng.poisson(0.05, (50, 40)).astype(float)
+    assert account._ascends
+    wanted = np.zeros((50, 9))
+    for reaction, pool, amount in entries:
+        wanted[:, pool] += fired[:, reaction] * amount
+    assert (account.units(fired) == wanted[:, account.pools]).all()
+    both = account._of_few(fired + 1)
+    assert (account.units(fired + 1) == both).all()
+    assert not Account(entries[::-1])._ascends
 
 
 def test_a_part_on_a_device_of_its_own():
