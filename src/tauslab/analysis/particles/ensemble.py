@@ -62,7 +62,7 @@ class Ensemble:
     The state stays on the device between calls. Random numbers depend on the seed, the number of
     the advance and the particle, so the same calls give the same bits on any device and number of
     ranks; with ``ode``, devices agree within the tolerance. Under ``mpirun`` all ranks make the
-    same calls, and each holds its share of the particles.
+    same calls, and each holds its share of the particles, or of a single lattice a slab of planes.
 
     Parameters
     ----------
@@ -420,8 +420,8 @@ class Ensemble:
     def device_particles(self) -> Any:
         """Slots of lattices ``[particle, z, y, x, slot]``: species + 1, 0 where empty.
 
-        An array on the device as `device_counts`, of this rank's particles, `own`. Particles that
-        wait for a slot are not in it.
+        An array on the device as `device_counts`, of this rank's particles, `own`, or its planes of
+        a single lattice. Particles that wait for a slot are not in it.
         """
         return self._of_lattices("device_particles").cells
 
@@ -791,6 +791,8 @@ class Ensemble:
 
     def close(self) -> None:
         """Release the device; ``with ts.Ensemble(...) as particles`` does so at its end."""
+        if sys.exc_info()[0] is None:  # ranks that fail do not wait for each other
+            self._motion.close()
         self._backend.close()
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from scipy import stats
 import tauslab as ts
 from tauslab.analysis.hybrids.clock import Interval, groups_of
 from tauslab.analysis.hybrids.driver import seed_of
-from tauslab.analysis.hybrids.ledger import Ledger
+from tauslab.analysis.hybrids.ledger import Account, Ledger
 from tauslab.analysis.particles.store import StateCheckpoint
 
 RARELY = 1e-4  # a test of chance fails as seldom, were its seed another
@@ -210,6 +210,32 @@ def test_concentrations_that_others_read():
     cell.add_part("own", lambda t, dt, v: {"y": v["c"]}, values={"y": 0.0, "c": 0.0})
     cell.drive("own.c", "1e6 * many.X / (avogadro * 1e-15)")  # uM of a femtolitre
     assert run(cell, 1).values("own.y")[0, -1] == pytest.approx(602 / 602.214076)
+
+
+def test_few_firings_cost_the_units_of_many():
+    rng = np.random.default_rng(1)
+    entries = [(r, p, rng.lognormal()) for r in range(40) for p in rng.choice(9, 4, replace=False)]
+    account, fired = Account(entries), rng.poisson(0.05, (50, 40)).astype(float)
+    assert account._ascends
+    wanted = np.zeros((50, 9))
+    for reaction, pool, amount in entries:
+        wanted[:, pool] += fired[:, reaction] * amount
+    assert (account.units(fired) == wanted[:, account.pools]).all()
+    both = account._of_few(fired + 1)
+    assert (account.units(fired + 1) == both).all()
+    assert not Account(entries[::-1])._ascends
+
+
+def test_a_part_on_a_device_of_its_own():
+    net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
+    found = []
+    for device in (None, ts.CPU(threads=1)):
+        cell = ts.Hybrid("alone")
+        cell.add_part("only", net, every=1.0, device=device)
+        found.append(run(cell, 2.0, n=10).values("only.X"))
+    assert (found[0] == found[1]).all()
+    with pytest.raises(ts.ConfigError, match="device="):
+        cell.add_part("own", lambda t, dt, v: {}, values={"y": 0.0}, device="cpu")
 
 
 @pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
