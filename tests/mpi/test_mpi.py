@@ -35,11 +35,11 @@ def tell(value):
 
 
 @pytest.fixture
-def ranks(same_ranks):
+def ranks(mpirun):
     """What each rank tells: ``ranks(3, program)`` is a list of three values."""
 
     def run(n, program, **options):
-        done = same_ranks(n, ["-c", HEAD + program], **options)
+        done = mpirun(n, ["-c", HEAD + program], **options)
         # MPI libraries print warnings of their own on standard output.
         told = [line for line in done.stdout.splitlines() if line.startswith("told ")]
         return json.loads(told[0].removeprefix("told "))

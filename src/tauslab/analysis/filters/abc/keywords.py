@@ -88,7 +88,7 @@ class AbcKeywords:
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.run`.")
     checkpoint: Name | None = checkpoint_option(
         ", after a launch, and at the end. If it exists, the call continues from it with the same "
-        "bits; only `generations` and `target_epsilon` may differ."
+        "bits; only more `generations`, further `epsilon` and another `target_epsilon` may differ."
     )
     checkpoint_every: float = checkpoint_every_option()
     comm: Any = comm_option()
