@@ -57,7 +57,7 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
     file = file_settings(given.output)
     output: Path | None = file["output"]
     if given.resume and output is None:
-        raise ConfigError(f"{opt('resume')} goes on with a file: give {opt('output')} too")
+        raise ConfigError(f"{opt('resume')} completes a file: give {opt('output')} too")
     beside = None if output is None else output.with_name(f"{output.name}.checkpoint")
     asked = given.seed if given.seed is not None else hybrid.seed
     seed = agreed_seed(asked, lambda: _seed_in(beside, resume=given.resume), comm)
@@ -94,7 +94,7 @@ def _result(
     }  # fmt: skip
     file = StateCheckpoint(
         beside, given.checkpoint_every, _digest(hybrid, given, seed), comm, *_KIND,
-        how=f"{opt('resume')} goes on from what is in {{path}}",
+        how=f"{opt('resume')} continues from {{path}}",
     )  # fmt: skip
     if beside is not None and not given.resume:
         on_root(comm, lambda: beside.unlink(missing_ok=True))

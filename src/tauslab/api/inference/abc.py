@@ -74,12 +74,12 @@ class _Compared:
 def abc_smc(
     model: Network | str | os.PathLike[str], data: Any, priors: Mapping[str, str], **options: Any
 ) -> AbcResult:
-    """Draw parameters by simulations that come near the data: ABC-SMC.
+    """Sample parameters whose simulations are close to the data: ABC-SMC.
 
-    Toni and others (2009), with distances and thresholds that adapt (Prangle 2017) and a normal
-    kernel for each particle (Filippi and others 2013). No likelihood is needed. The posterior is
-    that of the data within the last threshold, and nears the posterior of the data as that nears 0.
-    The same seed gives the same bits on any device and on any number of ranks.
+    Toni and others (2009), with adaptive distances and thresholds (Prangle 2017) and a normal
+    kernel per particle (Filippi and others 2013). The result approximates the posterior and
+    converges to it as the last threshold approaches 0. The same seed gives the same bits on any
+    device and on any number of ranks.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def abc_smc(
         A network, or a model file.
     data
         A time course as of `tauslab.particle_filter`; or values of summaries by name, such as
-        ``{{"mean:X": 12.5}}``, with names as ``--record summary:...`` takes them; or numbers
+        ``{"mean:X": 12.5}``, with names as ``--record summary:...`` takes them; or numbers
         ``[k]``, with `summary`.
     priors
         As of `tauslab.pmmh`; names are parameters, or species for their initial counts.

@@ -257,7 +257,7 @@ def lower_lattice(
         slots=model.slots,
         species=tuple(model.species),
         site_types=model.type_names,
-        hop=values.diffusion * (tau / passes) / (model.spacing * model.spacing),
+        hop=_hops(values, tau / passes, model.spacing),
         boundary=tuple(model.boundary[face].kind for face in FACES),
         ghost=values.ghost,
         ghost_type=values.ghost_type,
@@ -274,6 +274,16 @@ def lower_lattice(
         pinned=tuple(model.species.index(name) for name in model.pinned),
         objects=_objects(model, values, tau),
     )
+
+
+def _hops(values: LatticeValues, seconds: float, spacing: float) -> FloatArray:
+    """Probability of a hop to one side in a pass ``[from type, to type, species]``.
+
+    On a surface passes of hops are faster than continuous time by 1 / (1 - c q), so q / (1 + c q)
+    takes the place of q.
+    """
+    hop: FloatArray = values.diffusion * seconds / (spacing * spacing)
+    return hop if values.on_surface is None else hop / (1 + values.on_surface[1] * hop)
 
 
 def with_rates(

@@ -49,10 +49,12 @@ class Placed:
 class LatticeValues:
     """Numbers of a lattice model; species, site types and reactions in the model's order.
 
-    `diffusion` m^2/s ``[from type, to type, species]``; `rates` 1/s for a site ``[reaction, site
-    type]``; `ghost` particles for each ghost site ``[face, species]``; `ghost_type` ``[face]``;
-    `sites_of` sites of each type ``[site type]``; `objects` m^2/s of each species that an object
-    follows.
+    `diffusion` m^2/s of hops ``[from type, to type, species]``; `on_surface`, of those whose
+    coefficient is one on a surface, `Surface.ratio` and `Surface.quickening`, else 1 and 0
+    ``[2, from type, to type, species]``, None where there are none; `rates` 1/s for a site
+    ``[reaction, site type]``; `ghost` particles for each ghost site ``[face, species]``;
+    `ghost_type` ``[face]``; `sites_of` sites of each type ``[site type]``; `objects`
+    m^2/s of each species that an object follows.
     """
 
     parameters: Mapping[str, float]
@@ -62,6 +64,7 @@ class LatticeValues:
     ghost: FloatArray
     ghost_type: tuple[int, ...]
     sites_of: IntArray
+    on_surface: FloatArray | None = None
     objects: tuple[tuple[float, ...], ...] = ()
 
     def initial(self, n_species: int) -> IntArray:
@@ -105,10 +108,11 @@ def lattice_values(
         _placed(lattice, place, species, values, sites_of)
         for place in _placements(lattice, numbers_of)
     )
-    coefficients, objects = _diffusion(lattice, species, values)
+    _check_surfaces(lattice, sites_of)
+    diffusion, on_surface, objects = _diffusion(lattice, species, values)
     _check_objects(lattice, sites_of)
     numbers = LatticeValues(
-        values, coefficients, rates, placed, ghost, ghost_type, sites_of, objects
+        values, diffusion, rates, placed, ghost, ghost_type, sites_of, on_surface, objects
     )
     _check_room(lattice, numbers)
     return numbers
@@ -181,7 +185,7 @@ def _require_counts(lattice: LatticeData) -> None:
 
 def _diffusion(
     lattice: LatticeData, species: Mapping[str, int], values: Mapping[str, float]
-) -> tuple[FloatArray, tuple[tuple[float, ...], ...]]:
+) -> tuple[FloatArray, FloatArray | None, tuple[tuple[float, ...], ...]]:
     """Coefficients of particles that hop by themselves, and of those that objects follow."""
     n_types = len(lattice.type_names)
     require_memory(
@@ -189,11 +193,20 @@ def _diffusion(
         f"diffusion of {len(species)} species between {n_types} site types",
     )
     coefficients = np.zeros((n_types, n_types, len(species)))
+    on_surface = None
+    if any(rule.surface for rule in lattice.diffusion):
+        on_surface = np.stack([np.ones_like(coefficients), np.zeros_like(coefficients)])
     names = {one.name for one in lattice.objects}
-    _apply_rules(lattice, coefficients, species, values, names, of_objects=False)
+    _apply_rules(lattice, coefficients, on_surface, species, values, names, of_objects=False)
     for one in lattice.objects:
         _fill_sites(coefficients, one, *map(lattice.type_names.index, (one.within, one.name)))
-    _apply_rules(lattice, coefficients, species, values, names, of_objects=True)
+        if on_surface is not None:
+            own, within = (lattice.type_names.index(name) for name in (one.name, one.within))
+            on_surface[:, own], on_surface[:, :, own] = (
+                on_surface[:, within],
+                on_surface[:, :, within],
+            )
+    _apply_rules(lattice, coefficients, on_surface, species, values, names, of_objects=True)
     objects = []
     for one in lattice.objects:
         within = lattice.type_number(one.within, f"object {one.name}")
@@ -201,7 +214,7 @@ def _diffusion(
         objects.append(tuple(coefficients[within, within, numbers].tolist()))
     for name in (*lattice.pinned, *(name for one in lattice.objects for name in one.follows)):
         coefficients[:, :, _species(name, species, "pin")] = 0
-    return coefficients, tuple(objects)
+    return coefficients, on_surface, tuple(objects)
 
 
 def _fill_sites(coefficients: FloatArray, one: SiteObject, within: int, own: int) -> None:
@@ -215,8 +228,9 @@ def _fill_sites(coefficients: FloatArray, one: SiteObject, within: int, own: int
 
 
 def _apply_rules(
-    lattice: LatticeData, coefficients: FloatArray, species: Mapping[str, int],
-    values: Mapping[str, float], names: Collection[str], *, of_objects: bool,
+    lattice: LatticeData, coefficients: FloatArray, on_surface: FloatArray | None,
+    species: Mapping[str, int], values: Mapping[str, float], names: Collection[str], *,
+    of_objects: bool,
 ) -> None:  # fmt: skip
     """Apply the rules of diffusion that name the sites of an object, or the others."""
     for rule in lattice.diffusion:
@@ -229,6 +243,14 @@ def _apply_rules(
         )
         which = slice(None) if rule.species == ANY else _species(rule.species, species, where)
         coefficients[source, target, which] = number(rule.coefficient, values, where)
+        if on_surface is not None:
+            surface = rule.surface
+            on_surface[0, source, target, which] = 1.0
+            on_surface[1, source, target, which] = 0.0
+            if surface is not None:
+                coefficients[source, target, which] /= surface.ratio
+                on_surface[0, source, target, which] = surface.ratio
+                on_surface[1, source, target, which] = surface.quickening
 
 
 def _check_objects(lattice: LatticeData, sites_of: IntArray) -> None:
@@ -245,6 +267,21 @@ def _check_objects(lattice: LatticeData, sites_of: IntArray) -> None:
         extent = np.ptp(np.array(one.sites), axis=0) + 2
         if (extent > np.array(lattice.shape)).any():
             raise ModelError(f"{where} needs a lattice of {extent.tolist()} sites or more")
+
+
+def _check_surfaces(lattice: LatticeData, sites_of: IntArray) -> None:
+    """Refuse a surface whose sites have changed since it was measured."""
+    for rule in lattice.diffusion:
+        if rule.surface is None:
+            continue
+        where = f"diffusion of {rule.species} on a surface"
+        numbers = [lattice.type_number(name, where) for name in rule.surface.site_types]
+        sites = int(sites_of[numbers].sum())
+        if sites != rule.surface.sites:
+            raise ModelError(
+                f"{where}: {' and '.join(rule.surface.site_types)} had {rule.surface.sites} sites "
+                f"when add_diffusion was called, and has {sites} now: call it after the last mask"
+            )
 
 
 def _rates(
