@@ -18,7 +18,7 @@ from tauslab.base.door import behind_door
 from tauslab.base.errors import ModelError
 from tauslab.base.host import require_memory
 from tauslab.base.html import Listing
-from tauslab.base.unknown import checks_keywords
+from tauslab.base.unknown import Hinting, checks_keywords
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from tauslab.base.view3d import View3d
 
 
-class Lattice(LatticeData):
+class Lattice(Hinting, LatticeData):
     """Sites, species, diffusion, reactions, boundaries and the particles at the start.
 
     The first site type fills the lattice; each further one takes the sites of its mask.  Where no
@@ -79,7 +79,7 @@ class Lattice(LatticeData):
     Parameters
     ----------
     name
-        What messages and results call the model.
+        Name of the model in messages and results.
     shape
         Sites along z, y and x; any numbers.
     spacing
@@ -435,7 +435,7 @@ class Lattice(LatticeData):
         concentrations: Mapping[str, Value] | None = None,
         site_type: str | None = None,
     ) -> None:
-        """Say what lies behind faces: ``z-``, ``z+``, ..., or both of an axis as ``z``.
+        """Set the boundary behind faces: ``z-``, ``z+``, ..., or both of an axis as ``z``.
 
         Parameters
         ----------
@@ -532,7 +532,7 @@ class Lattice(LatticeData):
         at: int | None = None,
         ax: Axes | None = None,
     ) -> Figure:
-        """Draw the site types in planes through the lattice; needs matplotlib.
+        """Draw the site types in planes through the lattice.
 
         Parameters
         ----------
@@ -557,9 +557,9 @@ class Lattice(LatticeData):
         return figure
 
     def view(self) -> View3d:
-        """The site types in three dimensions, with the particles that are placed one by one.
+        """Show the site types in three dimensions, with particles that have positions.
 
-        Needs plotly. Of a large lattice some sites are left out, and a line says so.
+        Needs plotly. Sites of a large lattice are thinned, and a line says so.
 
         Raises
         ------
@@ -592,10 +592,9 @@ class Lattice(LatticeData):
         Parameters
         ----------
         volume
-            One for all, in which a reaction has the largest rate that it has in a site type:
-            ``lattice``, a site type for all its sites, or a number of cubic metres. ``reachable``:
-            each species is mixed in the sites that it can come to, and a reaction happens in the
-            part of them where it may; the limit of the lattice for fast diffusion.
+            ``lattice``, a site type for all its sites, or a number of cubic metres; a reaction has
+            its largest rate of all site types. ``reachable``: each species is mixed in the sites
+            that it can reach, the limit of fast diffusion.
         """
         return well_stirred_network(self, volume, parameters)
 

@@ -195,7 +195,7 @@ def _occupancy(lattice: LatticeData, values: LatticeValues) -> Iterator[dict[str
 
 def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
     still = facts["at_rest"]
-    lines = [f"at rest: {', '.join(still[:_MOST_LINES])}" if still else ""]
+    lines = [f"species that do not move: {', '.join(still[:_MOST_LINES])}" if still else ""]
     lines[0] += f" and {len(still) - _MOST_LINES} more" if len(still) > _MOST_LINES else ""
     found = facts["never_happening"].items()
     lines += [f"warning: {never_sentence(name, why)}" for name, why in found]
@@ -243,7 +243,7 @@ def _step_lines(facts: Mapping[str, Any]) -> list[str]:
     ]
     if found["reaction"] is not None:
         lines.append(
-            "hops and reactions take turns: mean time until a pair reacts off by "
+            "splitting of hops and reactions: the mean time until a pair reacts is off by "
             f"{100 * found['error']:.2g} % at most ({found['reaction']} in {found['site_type']})"
         )
     if found["warning"] is not None:
