@@ -161,6 +161,11 @@ class HybridRun:
                 )
         return found
 
+    @property
+    def ended(self) -> bool:
+        """Return whether all groups are at the end."""
+        return min(self._reached) >= self.end
+
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:

@@ -537,7 +537,7 @@ def rate_constant(made: PartModel, network: Network, reaction: Reaction) -> Floa
     if found is None:
         raise ConfigError(
             f"reaction {reaction.name} of {network.name} has no rate constant: drive a parameter "
-            "of its law"
+            "of its rate law"
         )
     combinations = math.prod(math.factorial(order) for order in found.orders.values())
     return combinations * made.values_of(found.constant)
