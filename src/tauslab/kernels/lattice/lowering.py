@@ -214,7 +214,7 @@ def lower_lattice(
         slots=model.slots,
         species=tuple(model.species),
         site_types=model.type_names,
-        hop=values.diffusion * (tau / passes) / (model.spacing * model.spacing),
+        hop=_hops(values, tau / passes, model.spacing),
         boundary=tuple(model.boundary[face].kind for face in FACES),
         ghost=values.ghost,
         ghost_type=values.ghost_type,
@@ -229,6 +229,16 @@ def lower_lattice(
             model.type_names,
         ),
     )
+
+
+def _hops(values: LatticeValues, seconds: float, spacing: float) -> FloatArray:
+    """Probability of a hop to one side in a pass ``[from type, to type, species]``.
+
+    On a surface passes of hops are faster than continuous time by 1 / (1 - c q), so q / (1 + c q)
+    takes the place of q.
+    """
+    hop: FloatArray = values.diffusion * seconds / (spacing * spacing)
+    return hop if values.on_surface is None else hop / (1 + values.on_surface[1] * hop)
 
 
 def with_rates(

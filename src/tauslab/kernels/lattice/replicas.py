@@ -23,7 +23,8 @@ from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.rates import RateBounds
-from tauslab.kernels.lattice.reshaping import Reshaped
+from tauslab.kernels.lattice.reshaping import Gather as Gathers
+from tauslab.kernels.lattice.reshaping import Reshaped, types_of_slab
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import (
     FULL,
@@ -32,7 +33,6 @@ from tauslab.kernels.lattice.state import (
     WAITING_0,
     WORK,
     LatticeState,
-    Samples,
     chained,
     counted_columns,
     first_entries,
@@ -44,6 +44,7 @@ COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first
 _GROWTH = 4
 _PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
+_LOOKED_AT = 1 << 26  # bytes of lattices that are counted at once
 _ROUNDS = 4  # lattices of a launch for each that is done at the same time
 
 
@@ -100,6 +101,7 @@ class Replicas(ABC):
         self._own_rates = engine.rates.copy()
         self._rates: FloatArray | None = None
         self._types: Array | None = None  # that the engine has; None: the model's
+        self._gathers: Gathers = lambda *own: [own]  # arrays of all slabs of a lattice
 
     def _none(self, n: int) -> Rest:
         nothing = np.zeros(0, WAITING)
@@ -129,6 +131,26 @@ class Replicas(ABC):
     def host_cells(self) -> Array:
         """The same on the host."""
         return self.host(self.cells)
+
+    def profile(self, particle: int, axis: int) -> IntArray:
+        """Particles int64 ``[lattice, plane]`` of a kind along an axis, with those that wait."""
+        others = tuple(i for i in range(1, 5) if i != axis + 1)
+        found = np.zeros((len(self), self.lattice.shape[axis]), np.int64)
+        most = max(1, _LOOKED_AT // (self.sites * self.lattice.slots))
+        for begin in range(0, len(self), most):
+            part = (self.in_slots(slice(begin, begin + most)) == particle).sum(axis=others)
+            found[begin : begin + most] = self._of_planes(self.host(part), axis)
+        for row, waiting in enumerate(self.rest.waiting):
+            sites = waiting["site"][waiting["particle"] == particle].astype(np.int64)
+            if len(sites):
+                plane = np.unravel_index(sites, self.lattice.shape)[axis]
+                found[row] += np.bincount(plane, minlength=found.shape[1])
+        return found
+
+    def _of_planes(self, part: IntArray, axis: int) -> IntArray:
+        """Numbers ``[lattice, plane]`` along an axis, of those in the planes that are here."""
+        del axis
+        return part
 
     @abstractmethod
     def take_up(self, cells: Array, rest: Rest) -> None:
@@ -239,11 +261,14 @@ class Replicas(ABC):
         engine, how = self._engine, self._engine.reshaping
         self._load_alone(row, self.rest, seed, number)
         found = how.run(
-            engine, types, how.following(follow), call=call, gather=lambda *own: [own], reach=reach
+            engine, types, how.following(follow), call=call, gather=self._gathers, reach=reach
         )
         self._store_alone(row, self.rest)
         self._types = self.rest.types[row] = types
         return found
+
+    def close(self) -> None:  # noqa: B027 - an engine of its own holds nothing outside
+        """Give back what other ranks reach. Collective."""
 
     def use_rates(self, rates: FloatArray | None) -> None:
         """Give each lattice stochastic constants ``[lattice, reaction, site type]``, or none."""
@@ -298,10 +323,14 @@ class Replicas(ABC):
         self, marks: Sequence[int], row: int, rest: Rest, seed: int, number: int
     ) -> IntArray:
         self._load_alone(row, rest, seed, number)
-        samples: Samples = self._engine.run_sampled(marks)
+        by_type = self._sampled(marks)
         if marks[-1]:
             self._store_alone(row, rest)
-        return samples.by_type
+        return by_type
+
+    def _sampled(self, marks: Sequence[int]) -> IntArray:
+        """Let the engine make steps, and count ``[mark, site type, species]``."""
+        return self._engine.run_sampled(marks).by_type
 
     def _load_alone(self, row: int, rest: Rest, seed: int, number: int) -> None:
         """Let the engine go on from the state of a lattice."""
@@ -310,7 +339,7 @@ class Replicas(ABC):
         types = rest.types[row]
         if types is not self._types:
             model = self.lattice.sites(0, self.lattice.shape[0])
-            engine.set_types(model if types is None else types)
+            engine.set_types(types_of_slab(model if types is None else types, engine))
             self._types = types
         wanted = self._own_rates if self._rates is None else self._rates[row]
         others = np.flatnonzero((wanted != engine.rates).any(axis=1))

@@ -262,7 +262,7 @@ class _Run:
         leavers = self._leavers(each, before, waiting, displaced, totals, alone=len(parts) == 1)
         left = self._share_out(leavers, int(totals[1:].sum()), alone=len(parts) == 1)
         self._memory.from_slots(self._cells)
-        self._memory.set_types(_of_slab(self._types, self._memory))
+        self._memory.set_types(types_of_slab(self._types, self._memory))
         self._let_wait(waiting, displaced, leavers, left)
         return Reshaped(int(totals[0]), int(totals[1:].sum()), len(left))
 
@@ -404,7 +404,7 @@ class _Run:
         self._memory.mark_all()
 
 
-def _of_slab(types: Array, memory: Memory) -> Array:
+def types_of_slab(types: Array, memory: Memory) -> Array:
     """Types ``[plane, y, x]`` of the planes in memory, of those of the whole lattice."""
     slab, shape = memory.slab, memory.lattice.shape
     planes = np.arange(slab.begin - slab.below, slab.end + slab.above) % shape[0]

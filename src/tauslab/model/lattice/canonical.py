@@ -13,7 +13,7 @@ import numpy as np
 
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.parts import FACES, UNITS, Boundary, Placement, Positions
+from tauslab.model.lattice.parts import FACES, Boundary, Placement, Positions, Surface
 from tauslab.model.network.canonical import expression_toml, quoted
 from tauslab.model.network.equations import equation_text
 
@@ -68,6 +68,8 @@ def _rules(lattice: LatticeData) -> Iterator[str]:
         yield f"source = {quoted(rule.source)}"
         yield f"target = {quoted(rule.target)}"
         yield f"coefficient = {expression_toml(rule.coefficient)}"
+        if rule.surface is not None:
+            yield f"surface = {_surface(rule.surface)}"
     for reaction in lattice.reactions:
         yield "[[reactions]]"
         yield f"name = {quoted(reaction.name)}"
@@ -77,10 +79,20 @@ def _rules(lattice: LatticeData) -> Iterator[str]:
             yield f"volume = {quoted(reaction.volume)}"
         elif reaction.volume is not None:
             yield f"volume = {reaction.volume!r}"
-        elif reaction.order != 1:
-            yield f"unit = {quoted(UNITS[reaction.order])}"
+        elif reaction.order != 1 or reaction.site_area is not None:
+            yield f"unit = {quoted(reaction.unit)}"
+            if reaction.site_area is not None:
+                yield f"site_area = {reaction.site_area!r}"
         if reaction.site_types:
             yield f"site_types = [{', '.join(map(quoted, reaction.site_types))}]"
+
+
+def _surface(surface: Surface) -> str:
+    types = f"[{', '.join(map(quoted, surface.site_types))}]"
+    return (
+        f"{{site_types = {types}, sites = {surface.sites}, ratio = {surface.ratio!r}, "
+        f"quickening = {surface.quickening!r}}}"
+    )
 
 
 def _boundary(boundary: Boundary) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tauslab.base.html import card, folded, table
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.parts import ANY, FACES, UNITS, Diffusion, Placement, SiteReaction
+from tauslab.model.lattice.parts import ANY, FACES, Diffusion, Placement, SiteReaction
 from tauslab.model.network.equations import equation_text
 from tauslab.model.network.text import short_text, shortened
 
@@ -69,12 +69,14 @@ def _facts(lattice: LatticeData) -> dict[str, str]:
 def _diffusion(rule: Diffusion) -> tuple[str, str, str]:
     everywhere = rule.source == rule.target == ANY
     where = "everywhere" if everywhere else f"{rule.source} -> {rule.target}"
+    if rule.surface is not None:
+        where += f", a surface on which hops are slower by {rule.surface.ratio:.3g}"
     return rule.species, where, short_text(rule.coefficient)
 
 
 def _reaction(reaction: SiteReaction) -> tuple[str, str, str]:
     equation = equation_text(reaction.reactants, reaction.products)
-    unit = UNITS[reaction.order]
+    unit = reaction.unit
     if reaction.volume is not None:
         of = reaction.volume if isinstance(reaction.volume, str) else f"{reaction.volume:g} m^3"
         unit = f"s^-1 for the volume {of}"

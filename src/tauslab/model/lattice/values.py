@@ -48,9 +48,11 @@ class Placed:
 class LatticeValues:
     """Numbers of a lattice model; species, site types and reactions in the model's order.
 
-    `diffusion` m^2/s ``[from type, to type, species]``; `rates` 1/s for a site ``[reaction, site
-    type]``; `ghost` particles for each ghost site ``[face, species]``; `ghost_type` ``[face]``;
-    `sites_of` sites of each type ``[site type]``.
+    `diffusion` m^2/s of hops ``[from type, to type, species]``; `on_surface`, of those whose
+    coefficient is one on a surface, `Surface.ratio` and `Surface.quickening`, else 1 and 0
+    ``[2, from type, to type, species]``, None where there are none; `rates` 1/s for a site
+    ``[reaction, site type]``; `ghost` particles for each ghost site ``[face, species]``;
+    `ghost_type` ``[face]``; `sites_of` sites of each type ``[site type]``.
     """
 
     parameters: Mapping[str, float]
@@ -60,6 +62,7 @@ class LatticeValues:
     ghost: FloatArray
     ghost_type: tuple[int, ...]
     sites_of: IntArray
+    on_surface: FloatArray | None = None
 
     def initial(self, n_species: int) -> IntArray:
         """Particles at the start ``[site type, species]`` of placements by type."""
@@ -102,8 +105,10 @@ def lattice_values(
         _placed(lattice, place, species, values, sites_of)
         for place in _placements(lattice, numbers_of)
     )
+    _check_surfaces(lattice, sites_of)
+    diffusion, on_surface = _diffusion(lattice, species, values)
     numbers = LatticeValues(
-        values, _diffusion(lattice, species, values), rates, placed, ghost, ghost_type, sites_of
+        values, diffusion, rates, placed, ghost, ghost_type, sites_of, on_surface
     )
     _check_room(lattice, numbers)
     return numbers
@@ -176,13 +181,16 @@ def _require_counts(lattice: LatticeData) -> None:
 
 def _diffusion(
     lattice: LatticeData, species: Mapping[str, int], values: Mapping[str, float]
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray | None]:
     n_types = len(lattice.type_names)
     require_memory(
         8 * n_types * n_types * len(species) * _COPIES,
         f"diffusion of {len(species)} species between {n_types} site types",
     )
     coefficients = np.zeros((n_types, n_types, len(species)))
+    on_surface = None
+    if any(rule.surface for rule in lattice.diffusion):
+        on_surface = np.stack([np.ones_like(coefficients), np.zeros_like(coefficients)])
     for rule in lattice.diffusion:
         where = f"diffusion of {rule.species} from {rule.source} to {rule.target}"
         source, target = (
@@ -191,7 +199,29 @@ def _diffusion(
         )
         which = slice(None) if rule.species == ANY else _species(rule.species, species, where)
         coefficients[source, target, which] = number(rule.coefficient, values, where)
-    return coefficients
+        if on_surface is not None:
+            surface = rule.surface
+            on_surface[:, source, target, which] = 1.0, 0.0
+            if surface is not None:
+                coefficients[source, target, which] /= surface.ratio
+                on_surface[0, source, target, which] = surface.ratio
+                on_surface[1, source, target, which] = surface.quickening
+    return coefficients, on_surface
+
+
+def _check_surfaces(lattice: LatticeData, sites_of: IntArray) -> None:
+    """Refuse a surface whose sites have changed since it was measured."""
+    for rule in lattice.diffusion:
+        if rule.surface is None:
+            continue
+        where = f"diffusion of {rule.species} on a surface"
+        numbers = [lattice.type_number(name, where) for name in rule.surface.site_types]
+        sites = int(sites_of[numbers].sum())
+        if sites != rule.surface.sites:
+            raise ModelError(
+                f"{where}: {' and '.join(rule.surface.site_types)} had {rule.surface.sites} sites "
+                f"when add_diffusion was called, and has {sites} now: call it after the last mask"
+            )
 
 
 def _rates(

@@ -99,12 +99,9 @@ def test_bits_are_those_without(kind, n):
 @pytest.mark.parametrize(
     ("net", "method"),
     [
-        (growing(), "ssa"),
         (growing(0.2), "ssa"),
         (growing(), "tau"),
         (stepwise(), "ssa"),
-        (ring(300), "ssa"),
-        (ring(300), ts.SSA(selector="rssa")),
         (ring(300), "tau"),
     ],
 )

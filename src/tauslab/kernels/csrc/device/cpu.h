@@ -374,19 +374,6 @@ DEVICE void threadfence() {
 // Leaves memory that a thread looks at again and again to others for a while.
 DEVICE void wait_a_little() {}
 
-// A clock of the processor, for comparing parts of a kernel; 0 where none is known.
-DEVICE u64 ticks() {
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-    u64 now;
-    asm volatile("mrs %0, cntvct_el0" : "=r"(now));
-    return now;
-#else
-    return 0;
-#endif
-}
-
 extern "C" int sched_yield(void);
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the

@@ -540,11 +540,6 @@ DEVICE void send_signal(u64 *cell, u64 value) {
     *(volatile u64 *)cell = value;
 }
 
-// The clock of the thread's multiprocessor, to compare parts of a kernel.
-DEVICE u64 ticks() {
-    return (u64)clock64();
-}
-
 // Leaves the memory that a thread looks at again and again to others for a while.
 DEVICE void wait_a_little(u32 nanoseconds = 20) {
     __nanosleep(nanoseconds);

@@ -118,7 +118,7 @@ class RecordedLattice(RunResult):
     def truncated_passes(self) -> int:
         """Passes of a site that lost reactions, of all replicas and points: see ``docs/rdme.md``.
 
-        0 in a file of a version that did not count them.
+        0 in files of versions that did not count them.
         """
         if "truncated_passes" not in self.data:
             return 0
@@ -126,9 +126,9 @@ class RecordedLattice(RunResult):
 
     @cached_property
     def most_waiting(self) -> int | None:
-        """Particles that waited for a slot at once, at most, at a sample of any replica and point.
+        """Maximum number of waiting particles at a sample of any replica and point.
 
-        None in a file of a version that did not record them.
+        None in files of versions that did not record them.
         """
         if "waiting" not in self.data:
             return None
@@ -210,7 +210,7 @@ class RecordedLattice(RunResult):
         ConfigError
             There is no such species or site type.
         InputFileError
-            The run is unfinished, and has no sample yet or points that are not so far.
+            The run is unfinished and has no sample yet, or has unfinished points.
         """
         return self._all_there(self.samples_of(species, site_type))
 
