@@ -12,17 +12,20 @@ from typing import Any
 from process_bigraph import Process
 
 from tauslab.analysis.particles.ensemble import Ensemble
-from tauslab.base.errors import NoValidTrajectory
+from tauslab.base.errors import ConfigError, NoValidTrajectory
 from tauslab.formats.read import read
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
+from tauslab.options.methods import ODE, method_of
 
 
 class TauslabProcess(Process):  # type: ignore[misc]  # of a package without types
     """One trajectory of a model, or one lattice, that other processes may change between updates.
 
     Inputs are all species and parameters, outputs the species: an update returns their changes,
-    which are added to the store. Counts are of type ``integer``, amounts of ``ode`` of type
-    ``float``. What other processes did to the species in the store is taken over before a step.
+    which are added to the store. Counts are of type ``integer``, amounts of ``ode`` and species
+    with a rate rule of type ``float``. What other processes did to the species in the store is
+    taken over before a step.
 
     Parameters
     ----------
@@ -48,13 +51,17 @@ class TauslabProcess(Process):  # type: ignore[misc]  # of a package without typ
         """
         model = config["model"]
         model = read(model) if isinstance(model, str) else model
+        if not isinstance(model, Network | Lattice):
+            raise ConfigError(f"model: a file, a network or a lattice is needed, not {model!r:.80}")
         method = None if isinstance(model, Lattice) else config["method"]
-        self._type = "float" if method == "ode" else "integer"
         self._parameters = model.parameter_values()
         self._particle = Ensemble(
             model, 1, method=method, seed=config["seed"], device=config["device"]
         )
-        self._names = list(self._particle.species)
+        rates = [] if isinstance(model, Lattice) else list(model.rates)
+        names = list(dict.fromkeys([*self._particle.species, *rates]))
+        real = names if isinstance(method_of(method), ODE) else rates
+        self._types = {name: "float" if name in real else "integer" for name in names}
         self._given = self._parameters | self._amounts()
 
     def inputs(self) -> dict[str, str]:
@@ -63,7 +70,7 @@ class TauslabProcess(Process):  # type: ignore[misc]  # of a package without typ
 
     def outputs(self) -> dict[str, str]:
         """Return the types of species."""
-        return dict.fromkeys(self._names, self._type)
+        return dict(self._types)
 
     def initial_state(self) -> dict[str, float]:
         """Return counts or amounts and parameters as they are now."""
@@ -96,10 +103,12 @@ class TauslabProcess(Process):  # type: ignore[misc]  # of a package without typ
         if not self._particle.alive.all():
             raise NoValidTrajectory(f"the trajectory ended before t = {self._particle.time:g}")
         before, now = self._given, self._amounts()
-        self._given = before | now
-        return {name: now[name] - before[name] for name in self._names}
+        changes = {name: now[name] - before[name] for name in self._types}
+        # What the store will have, which rounds: else it would look like a change of others.
+        self._given = before | {name: before[name] + x for name, x in changes.items()}
+        return changes
 
     def _amounts(self) -> dict[str, float]:
-        values = self._particle.values(self._names)[0].tolist()
-        whole = self._type == "integer"
-        return {name: int(x) if whole else x for name, x in zip(self._names, values, strict=True)}
+        values = self._particle.values(list(self._types))[0].tolist()
+        each = zip(self._types.items(), values, strict=True)
+        return {name: int(x) if kind == "integer" else x for (name, kind), x in each}

@@ -60,3 +60,33 @@ def test_a_composite_runs_it(tmp_path):
     whole.run(2.0)
     assert whole.state["A"] == pytest.approx(100 * 2.718281828459045**-2, rel=1e-5)
     assert whole.state["A"] + whole.state["B"] == pytest.approx(100)
+
+
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_species_with_a_rate_rule_are_amounts(method):
+    net = ts.Network("cell")
+    net.add_species("X", 10)
+    net.add_species("V", 1.0)
+    net.add_rate("V", "0.1 * V")
+    net.add_reaction("X ->", rate=0.1)
+    process, _ = opened(model=net, method=method)
+    assert process.outputs()["V"] == "float"
+    assert process.outputs()["X"] == ("float" if method == "ode" else "integer")
+    state = process.initial_state()
+    for _ in range(3):
+        change = process.update(state, 1.0)
+        state = {name: x + change.get(name, 0) for name, x in state.items()}
+    assert state["V"] == pytest.approx(2.718281828459045**0.3, rel=1e-5)
+    assert process._given == state  # so that nothing is given to the model again
+
+
+def test_settings_of_a_method_are_taken():
+    process, _ = opened(method=ts.ODE())
+    assert process.outputs() == {"A": "float", "B": "float"}
+    assert process.update({}, 1.0)["A"] == pytest.approx(-63.212, rel=1e-4)
+
+
+@pytest.mark.parametrize("model", [3, None, {}])
+def test_what_is_no_model_is_refused(model):
+    with pytest.raises(ts.ConfigError, match="a file, a network or a lattice is needed"):
+        opened(model=model)

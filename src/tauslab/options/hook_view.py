@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, DeviceArray, IntArray
+from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
 from tauslab.kernels.lattice.changing import drawn_places, faulty_slots, first_of
+from tauslab.kernels.lattice.objects import Objects
 from tauslab.kernels.lattice.reshaping import REACH, Reshaped, as_reach, as_site_types
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import Samples, Slab, waiting_anew
@@ -31,29 +32,15 @@ _MOST = 1 << 31  # particles of a species that are placed or taken out are fewer
 class LatticeView:
     """The lattice between two steps.
 
-    A hook with an interval of n steps is called after steps n, 2 n, ..., up to the run's last; at
-    t = 0 only with ``at_start=True``, else the model's own particles, rates and site types hold up
-    to step n.
+    A hook with an interval of n steps is called after steps n, 2 n, ..., and at t = 0 only with
+    ``at_start=True``.
 
     Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU; `particles` may be
-    changed by hand. On several ranks every rank calls the hook and
-    sees its slab: all must call the same methods in the same order, and get the same answers about
-    the whole lattice.
+    changed by hand. On several ranks each rank calls the hook with its slab: all must call the same
+    methods in the same order.
 
-    ``memory`` is what a hook notes for its next calls: names and JSON values, the same on all
-    ranks; stored in checkpoints, so that a resumed run continues with it.
-
-    Parameters
-    ----------
-    count, total, gather
-        Count the whole lattice; the sum of an array over the ranks that share it; what each of them
-        gives, in their order.
-    share_sites
-        Sends the neighbours' ranks the site types that changed.
-    memory
-        Of `LatticeView.memory`.
-    looked
-        Firings ``[reaction]`` at the last call of `fired`, which changes them.
+    `memory` keeps values for later calls: names and JSON values, the same on all ranks. Checkpoints
+    store it, so a resumed run continues with it.
     """
 
     def __init__(
@@ -65,10 +52,27 @@ class LatticeView:
         share_sites: Callable[..., None],
         memory: MutableMapping[str, Any],
         looked: IntArray,
+        objects: Objects | None = None,
     ) -> None:
+        """Look at an engine's lattice.
+
+        Parameters
+        ----------
+        count, total, gather
+            Count the whole lattice; the sum of an array over the ranks that share it; what each of
+            them gives, in their order.
+        share_sites
+            Sends the neighbours' ranks the site types that changed.
+        memory
+            Of `LatticeView.memory`.
+        looked
+            Firings ``[reaction]`` at the last call of `fired`, which changes them.
+        objects
+            Of several sites, which lie over the sites of a shape.
+        """
         self._engine, self._count, self._total = engine, count, total
         self._gather, self._share_sites, self._looked = gather, share_sites, looked
-        self._lattice = engine.lattice
+        self._lattice, self._objects = engine.lattice, objects
         self.memory = memory
         self._cells: Any = None  # `particles`, which may be changed by hand, if they were given
         self._faults = np.zeros(2, np.int64)  # as of `faulty_slots`, that were seen
@@ -114,9 +118,8 @@ class LatticeView:
     def particles(self) -> Any:
         """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty.
 
-        In a site the slots that are not empty come first. Of a lattice in bit planes they are a
-        copy, ordered by species in a site; what a hook changes there is taken up by the next method
-        or at the end of its call.
+        In a site, filled slots come first. In bit planes this is a copy, ordered by species in a
+        site; changes are applied by the next method or at the end of the call.
         """
         self._engine.synchronize()
         if self._cells is None:
@@ -157,15 +160,23 @@ class LatticeView:
             )
         return number
 
+    def _numbers(self, names: Iterable[str]) -> IntArray:
+        """Numbers of several species, in their order."""
+        names = list(names)
+        found = list(map(self._lattice.numbers.get, names))
+        if None in found:
+            self.number(names[found.index(None)])
+        return np.array(found, np.int64)
+
     # ---------------------------------------------------------------- looking
 
     def count(self, species: str, site_type: str | None = None) -> int:
-        """Count the particles of a species on the whole lattice, waiting particles included."""
+        """Count the particles of a species on the whole lattice, including waiting ones."""
         by_type = self._samples().by_type[0, :, self.number(species)]
         return int(by_type.sum() if site_type is None else by_type[self._type(site_type)])
 
     def counts(self, by: Literal["site_type"] | None = None) -> IntArray:
-        """Count all species on the whole lattice, waiting particles included.
+        """Count all species on the whole lattice, including waiting particles.
 
         Returns
         -------
@@ -222,10 +233,9 @@ class LatticeView:
         names to positions adds several species, in its order.
         """
         given = {species: positions} if isinstance(species, str) else species
-        kinds = [self.number(name) + 1 for name in given]
-        places = [self._positions(name, where) for name, where in given.items()]
-        shape = self._lattice.shape
-        if places:
+        kinds, shape = self._numbers(given) + 1, self._lattice.shape
+        if given:
+            places = self._positions(given)
             sites = np.ravel_multi_index(tuple(np.concatenate(places).T), shape)
             self._put(sites, np.repeat(kinds, [len(one) for one in places]))
 
@@ -235,8 +245,8 @@ class LatticeView:
         All sites have equal probability; at a full site a particle waits. The sites depend on seed,
         replica, step and call only.
         """
-        kinds = np.array([self.number(name) + 1 for name in numbers], np.int64)
-        counts = [_number(f"place({name!r})", count) for name, count in numbers.items()]
+        kinds = self._numbers(numbers) + 1
+        counts = _counts("place", numbers)
         if site_type is not None:
             self._type(site_type)
         own, before, total = self._sites_of(site_type)
@@ -244,7 +254,7 @@ class LatticeView:
             raise ConfigError(f"place: no site is of type {site_type!r}")
         call = self._call()
         drawn = drawn_places(
-            sum(counts), total, seed=self._engine.seed, step=self._engine.step, call=call,
+            int(counts.sum()), total, seed=self._engine.seed, step=self._engine.step, call=call,
             replica=self.replica,
         )  # fmt: skip
         here = (drawn >= before) & (drawn < before + len(own))
@@ -315,9 +325,10 @@ class LatticeView:
     def _become(self, names: Mapping[str, str | None], where: Any) -> dict[str, int]:
         """Turn particles into others, or none, in one pass; how many, by old name."""
         table = np.arange(len(self._lattice.species) + 1)
-        before = [self.number(name) for name in names]
-        after = [0 if new is None else self.number(new) + 1 for new in names.values()]
-        table[np.array(before, np.int64) + 1] = after
+        before = self._numbers(names)
+        stay = np.array([new is not None for new in names.values()], bool)
+        table[before + 1] = 0
+        table[before[stay] + 1] = self._numbers(filter(None, names.values())) + 1
         mask = self._mask(where)
         changed = self._engine.changing.become(self._content, table, mask)
         self._changed()
@@ -328,8 +339,8 @@ class LatticeView:
         """Take out so many particles of each species, drawn at random."""
         engine, shape = self._engine, self._lattice.shape
         wanted = np.zeros(len(self._lattice.species) + 1, np.int64)
-        for name, count in numbers.items():
-            wanted[self.number(name) + 1] = _number(f"remove({name!r})", count)
+        kinds = self._numbers(numbers) + 1
+        wanted[kinds] = _counts("remove", numbers)
         first = self.slab.begin * shape[1] * shape[2]
         own = engine.changing.candidates(
             self._content, wanted > 0, each=math.prod(shape), first=first, seed=engine.seed,
@@ -340,8 +351,7 @@ class LatticeView:
         engine.changing.take(self._content, chosen)
         self._changed()
         gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
-        total = self._total(gone)
-        return {name: int(total[self.number(name) + 1]) for name in numbers}
+        return dict(zip(numbers, self._total(gone)[kinds].tolist(), strict=True))
 
     def _chosen_of_all(self, own: Array, numbers: IntArray, first: int) -> Array:
         """Those of this rank's candidates that are among the first of all ranks."""
@@ -391,7 +401,7 @@ class LatticeView:
 
         Returns
         -------
-        How many were of another, on the whole lattice.
+        Number of changed sites on the whole lattice.
         """
         number, where, sites = self._type(site_type), self._mask(where), self.sites
         if sites is None:
@@ -413,12 +423,12 @@ class LatticeView:
         follow: Mapping[str, str] | None = None,
         reach: int = REACH,
     ) -> Reshaped:
-        """Give all sites other types; particles that may not stay go to the nearest free sites.
+        """Give all sites new types; particles that may not stay move to the nearest free sites.
 
-        A particle of a site of another type than before may not stay where its species never hops.
-        It goes to the nearest site where the species may be that has a free slot; chance decides
-        between equally near sites, and who goes first. If there is none within `reach`, it waits at
-        the nearest site where it may be. The outcome depends on seed, replica, step and call only.
+        A particle may not stay at a site whose new type its species never hops in. It moves to the
+        nearest allowed site with a free slot, at random between equally near ones; if there is none
+        within `reach`, it waits at the nearest allowed site. The outcome depends on seed, replica,
+        step and call only.
 
         Parameters
         ----------
@@ -427,22 +437,24 @@ class LatticeView:
             later mask replaces earlier ones, as `tauslab.shapes` gives them: other sites get the
             first type.
         follow
-            By species: ``stay``, as above, the default; ``shell``: particles go with the type of
-            their site to the nearest site that has it now; ``pinned``: particles stay, unless no
-            species can hop in their site any more.
+            By species: ``stay`` (default), as above; ``shell``: particles move to the nearest site
+            of their site's old type; ``pinned``: particles stay unless no species can hop in their
+            site any more.
         reach
             Largest distance in sites, up to 16.
 
         Returns
         -------
-        Sites of another type, particles moved, and how many of them wait, on the whole lattice.
+        Changed sites, moved particles, and how many of them wait, on the whole lattice.
 
         Raises
         ------
         ConfigError
-            A mask or name is wrong, or particles have no site left where they may be.
+            A mask or name is wrong, or no site is left for some particles.
         """
         types, engine = as_site_types(self._lattice, site_types), self._engine
+        if self._objects:
+            types = self._objects.over(types)
         self._take_up()
         found = engine.reshaping.run(
             engine, types, engine.reshaping.following(follow or {}), call=self._call(),
@@ -455,9 +467,9 @@ class LatticeView:
         return found
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
-        """Give a reaction another stochastic constant per site (1/s), everywhere or in a type.
+        """Set the stochastic constant per site (1/s) of a reaction, everywhere or in a type.
 
-        Everywhere is in all site types, even if the model's `site_types` leave some out.
+        Everywhere includes site types that the model's `site_types` leave out.
 
         Raises
         ------
@@ -467,18 +479,18 @@ class LatticeView:
         self.set_rates({reaction: rate}, site_type)
 
     def set_rates(self, rates: Mapping[str, float], site_type: str | None = None) -> None:
-        """Give reactions other stochastic constants per site (1/s), as `set_rate` does for one.
+        """Set the stochastic constants per site (1/s) of several reactions, as `set_rate`.
 
         Raises
         ------
         ConfigError
-            As of `set_rate`: then none is changed.
+            As for `set_rate`; then none is changed.
         """
         known, engine = self._lattice.reaction_numbers, self._engine
         for name in rates:
             if name not in known:
                 raise ConfigError(f"{name!r} is not a reaction; there are {', '.join(known)}")
-        values = np.array([_rate(name, rate) for name, rate in rates.items()], np.float64)
+        values = _rates(rates)
         which = np.array([known[name] for name in rates], np.int64)
         columns = slice(None) if site_type is None else self._type(site_type)
         if not len(which):
@@ -530,16 +542,26 @@ class LatticeView:
             what = f"{wrong} hold no species" if wrong else f"{holes} come after an empty one"
             raise ConfigError(
                 f"view.particles: of the slots that a hook changed {what}: a slot is 0 or a "
-                f"species' number + 1, up to {species}, and those that are filled come first"
+                f"species' number + 1, up to {species}, and filled slots come first"
             )
 
-    def _positions(self, species: str, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def _positions(self, given: Mapping[str, npt.ArrayLike]) -> list[IntArray]:
         """Sites ``[n, 3]``, checked; one site may be given alone, and none as an empty list."""
-        found = np.asarray(positions)
-        if not found.size:
-            return np.zeros((0, 3), np.int64)
+        arrays, shape = list(given.values()), self._lattice.shape
+        usual: list[IntArray] = [
+            one for one in arrays
+            if isinstance(one, np.ndarray) and one.dtype == np.int64 and one.shape[1:] == (3,)
+        ]  # fmt: skip
+        if len(usual) == len(arrays):  # all of them are checked at once
+            sites = np.concatenate(usual)
+            if ((sites >= 0) & (sites < np.array(shape))).all():
+                return usual
         try:
-            return as_positions(np.atleast_2d(found), self._lattice.shape, f"add({species!r})")
+            return [
+                as_positions(np.atleast_2d(one), shape, f"add({name!r})")
+                if np.size(one) else np.zeros((0, 3), np.int64)
+                for name, one in zip(given, map(np.asarray, arrays), strict=True)
+            ]  # fmt: skip
         except ModelError as error:
             raise ConfigError(str(error)) from None
 
@@ -613,6 +635,25 @@ def _rate(name: str, rate: Any) -> float:
             f"set_rate({name!r}, {rate!r:.80}): it must be a finite number, 0 or more"
         )
     return value
+
+
+def _rates(rates: Mapping[str, Any]) -> FloatArray:
+    """Stochastic constants, as of `_rate`."""
+    values = list(rates.values())
+    if {*map(type, values)} == {float}:
+        found = np.array(values, np.float64)
+        if ((found >= 0) & (found < math.inf)).all():
+            return found
+    return np.array([_rate(name, rate) for name, rate in rates.items()], np.float64)
+
+
+def _counts(verb: str, numbers: Mapping[str, Any]) -> IntArray:
+    """Numbers of particles, as of `_number`."""
+    values = list(numbers.values())
+    if {*map(type, values)} == {int} and min(values) >= 0 and max(values) < _MOST:
+        return np.array(values, np.int64)
+    several = [_number(f"{verb}({name!r})", count) for name, count in numbers.items()]
+    return np.array(several, np.int64)
 
 
 def _number(what: str, value: object) -> int:

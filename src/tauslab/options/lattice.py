@@ -273,6 +273,11 @@ class LatticeTask:
         return engine_of(self.lattice)
 
     @property
+    def hooked(self) -> bool:
+        """Whether something changes lattices between steps: hooks, or objects that move."""
+        return bool(self.options.hooks or self.model.objects)
+
+    @property
     def sweep(self) -> Sweep | None:
         """The points; None without a sweep."""
         assert not isinstance(self.options.sweep, Design)
@@ -341,19 +346,24 @@ class LatticeTask:
             Whether the device's memory is the host's.
         """
         from tauslab.kernels.lattice.placing import are_many
+        from tauslab.kernels.lattice.planes import LatticeEngineName, bytes_of_site, planes_in_slots
         from tauslab.kernels.lattice.state import Slab
 
         (nz, ny, nx), start = self.lattice.shape, self.lattice.start
-        planes = -(-nz // slabs)
+        planes = placed = -(-nz // slabs)
         particles = self.lattice.slots * np.dtype(self.lattice.particle_type).itemsize
-        on_device = are_many(start, Slab(0, planes))
+        before, during = 2 * particles, _COPIES * particles
+        if self.engine is LatticeEngineName.PLANES:
+            placed = min(planes, planes_in_slots(self.lattice))
+            before = during = bytes_of_site(self.lattice)
+        on_device = are_many(start, Slab(0, placed))
         placing = 0 if not start.spread_types else _PLACING_THERE * computes
         if not on_device:
             placing = particles + (_PLACING if start.spread_types else 0)
-        begins = 2 * computes * particles + placing
         written = bool(self.frames) or self.options.output is not None
-        goes_on = (_COPIES * computes + _FRAMES * written) * particles
-        return planes * ny * nx * (max(begins, goes_on) + 1) + 16 * (self.samples + self.frames)
+        begins = planes * computes * before + placed * placing
+        goes_on = planes * (computes * during + _FRAMES * written * particles)
+        return ny * nx * (max(begins, goes_on) + planes) + 16 * (self.samples + self.frames)
 
     @property
     def passes(self) -> int:
@@ -478,6 +488,11 @@ def _lattices(
         passes, worst = np.zeros((points, 2), np.int64), first
         for point in range(points):
             one = first if point == 0 else _lattice_at(model, options, point, step)
+            if one.tracked != first.tracked:
+                raise ConfigError(
+                    f"{model.name}: the numbers of its objects at t = 0 are to be the same at all "
+                    "points of a sweep, as their positions are recorded"
+                )
             passes[point] = one.diffusion_substeps, one.reaction_substeps
             worst = max(worst, one, key=lambda lattice: lattice.splitting.error)
             for sentence in _model_warnings(model, options, point):

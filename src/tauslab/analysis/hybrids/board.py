@@ -14,7 +14,7 @@ import numpy as np
 
 from tauslab.analysis.hybrids.formulas import Columns, Formulas, columns_of, taken
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.ledger import Ledger
+from tauslab.analysis.hybrids.ledger import MOST_UNITS, Ledger
 from tauslab.analysis.hybrids.links import Formula, Quantity, matching
 from tauslab.analysis.hybrids.parts import PartModel, Reading, Watch, rates_of
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
@@ -24,6 +24,7 @@ from tauslab.model.expressions.expression import Expression, symbols
 from tauslab.store.state import State
 
 Key: TypeAlias = tuple[str, str]
+_MOST_COUNT = 2**31 - 1
 
 
 @dataclass
@@ -88,11 +89,14 @@ class Board:
         f64 ``[cell, Watch.driven]`` by part, as it was last given.
     alive
         Cells that have not ended, bool ``[cell]``.
+    overflowed
+        Names of quantities that passed what a pool or a part can hold, where cells ended.
     """
 
     def __init__(self, hybrid: Hybrid, watches: Mapping[str, Watch], n: int, tick: float) -> None:
         self.hybrid, self.n, self.tick, self.watches = hybrid, n, tick, watches
         self.alive: BoolArray = np.ones(n, bool)
+        self.overflowed: dict[str, None] = {}
         self.now: dict[str, FloatArray] = {}
         self.volumes: Callable[[Quantity], FloatArray]  # of lattices, ``[cell]``
         self.courses = {name: Course() for name in watches}
@@ -147,6 +151,12 @@ class Board:
             real[self.number((part, name))] |= not parts[part].whole(name)
         for (part, name), number in self._number.items():
             start[:, number] = self.now[part][:, self.watches[part].shared.index(name)]
+        for key, number in self._number.items():
+            if (most := float(np.abs(start[:, number]).max(initial=0.0))) >= MOST_UNITS:
+                raise ConfigError(
+                    f"the pool of {'.'.join(key)} begins with {most:g} units, and holds less than "
+                    f"{MOST_UNITS:g}: share it in a larger unit"
+                )
         billed = {
             self.number((pool.part, pool.name))
             for bill in self.hybrid.bills
@@ -226,11 +236,30 @@ class Board:
         """What a part is given of pools ``[cell, Watch.shared]``; None if it has that."""
         if not self.watches[part].shared:
             return None
+        held = self.now[part][:, : len(self.watches[part].shared)]
         seen = self.seen(part)
-        if (seen == self.now[part][:, : seen.shape[1]]).all():
+        over = (seen > _MOST_COUNT) & self._shared[part].whole
+        if over.any():
+            self._end(over, [(part, name) for name in self.watches[part].shared])
+            seen = np.where(over, held, seen)
+        if (seen == held).all():
             return None
         self.now[part] = self._with_shared(part, seen)
         return seen
+
+    def settle(self) -> None:
+        """Let all pools pay what they owe, and end cells with pools that overflowed."""
+        ledger = self.ledger
+        ledger.settle()
+        if ledger.overflowed.any():
+            over, ledger.overflowed = ledger.overflowed, np.zeros_like(ledger.overflowed)
+            self._end(over, list(self._number))
+
+    def _end(self, over: BoolArray, keys: list[Key]) -> None:
+        """End cells in which quantities overflowed, ``[cell, key]``."""
+        new = (over & self.alive[:, None]).any(axis=0).tolist()
+        self.overflowed |= dict.fromkeys(".".join(keys[place]) for place in np.flatnonzero(new))
+        self.alive &= ~np.asarray(over.any(axis=1))
 
     def look(self, part: str, reading: Reading, alive: BoolArray) -> None:
         """Take the values of a part; of a cell that has ended they stay as they were."""
@@ -316,7 +345,7 @@ class Inputs:
                 continue
             if quantity.inside is not None:
                 self._volumes.append((place, quantity))
-            elif quantity.name in made.quantities:
+            elif made.has(quantity.name):
                 reads.setdefault(quantity.part, []).append((place, quantity.name))
             elif board.follows(quantity.part, quantity.name):
                 self._parameters.append((place, quantity))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,11 +25,13 @@ from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.ledger import Account
 from tauslab.analysis.hybrids.links import Shaping
 from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
-from tauslab.base.arrays import BoolArray, FloatArray
-from tauslab.base.errors import ConfigError
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
+from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
 from tauslab.store.state import State
 
+_MOST_LAG = 0.05  # of the time between two exchanges, which is passed over in silence
+_Pairs: TypeAlias = tuple[IntArray, IntArray]
 _ACCOUNTS = {"paid": "paid", "debt": "debt", "credit": "credited"}  # of `Ledger`, by kind
 
 
@@ -36,6 +39,16 @@ def seed_of(seed: int, part: str) -> int:
     """The seed of a part, of that of the hybrid: other parts change nothing of it."""
     digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
     return int.from_bytes(digest[:8], "little")
+
+
+@contextmanager
+def _named(part: str, t: float) -> Iterator[None]:
+    """Name the part and the time in what is refused."""
+    try:
+        yield
+    except (ModelError, ConfigError) as error:
+        kind = ModelError if isinstance(error, ModelError) else ConfigError
+        raise kind(f"part {part} at t = {t:g}: {error}") from error
 
 
 class HybridRun:
@@ -130,6 +143,29 @@ class HybridRun:
         """Cells that have not ended."""
         return self.board.alive
 
+    def lags(self) -> list[str]:
+        """Sentences on lattices that make fewer steps than others see of them, and lag behind."""
+        found = []
+        for name in (one for one in self.parts if one in self.hybrid.linked):
+            together = len(self.groups[self._home[name]].parts) > 1
+            halves = together and self.splitting == "strang"
+            length = self.intervals[name].step * self.tick / (4 if halves else 2)
+            step = self.parts[name].model_step
+            if step is None or step <= _MOST_LAG * length:
+                continue
+            if abs(length / step - round(length / step)) * step > _MOST_LAG * length:
+                found.append(
+                    f"part {name} has steps of {step:.3g} s, which do not divide the {length:.3g} "
+                    "s between two exchanges: it lags by up to one of its steps: give its lattice "
+                    "a step= that does, or a longer every="
+                )
+        return found
+
+    @property
+    def ended(self) -> bool:
+        """Return whether all groups are at the end."""
+        return min(self._reached) >= self.end
+
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:
@@ -166,7 +202,9 @@ class HybridRun:
     def _step(self, name: str, start: int, end: int) -> None:
         part, board = self.parts[name], self.board
         self._reshape(name, start, end)
-        part.put(board.shared_anew(name), self._driven_anew(name, start, end))
+        shared, driven = board.shared_anew(name), self._driven_anew(name, start, end)
+        with _named(name, start * self.tick / 2):
+            part.put(shared, driven)
         before = board.now[name]
         part.advance(end * self.tick / 2)
         reading = part.read()
@@ -184,7 +222,8 @@ class HybridRun:
         if shaping is None or start % self._between[name]:
             return
         values = self._quantities[name].values(self._reader(name, "start"), start, end)
-        self.parts[name].reshape(shaping, values)
+        with _named(name, start * self.tick / 2):
+            self.parts[name].reshape(shaping, values)
         self.board.look_again(name, self.parts[name].values(self.board.watches[name].read))
 
     def _driven_anew(self, name: str, start: int, end: int) -> FloatArray | None:
@@ -224,7 +263,7 @@ class HybridRun:
             (ledger.billed if sign > 0 else ledger.credited)[:, account.pools] += units
             if sign < 0:
                 ledger.add(units, account.pools)
-        ledger.settle()
+        self.board.settle()
 
     # ---------------------------------------------------------------- series
 
@@ -245,8 +284,24 @@ class HybridRun:
             for n, names in self.recorded.items()
         }
         self.sampled = dict.fromkeys(self.series, 0)
+        self._columns = {name: self._columns_of(name) for name in self.series}
         for name in self.series:
             self._sample(name, 0)
+
+    def _columns_of(self, name: str) -> tuple[_Pairs, dict[str, _Pairs]]:
+        """Columns of a part's table that are shared, and those of the ledger by their kind."""
+        places = {one: place for place, one in enumerate(self.hybrid.record[name])}
+        shared = [
+            (places[one], member)
+            for member, one in enumerate(self.board.watches[name].shared)
+            if one in places
+        ]
+        accounts: dict[str, list[tuple[int, int]]] = {}
+        for column, account in enumerate(self.recorded[name][len(places) :], len(places)):
+            quantity, _, kind = account.rpartition(".")
+            pair = column, self.board.number((name, quantity))
+            accounts.setdefault(_ACCOUNTS[kind], []).append(pair)
+        return _paired(shared), {kind: _paired(pairs) for kind, pairs in accounts.items()}
 
     def _sample(self, name: str, tick: int) -> None:
         """Record a part, if a sample is due: what is shared as its pool has it."""
@@ -263,16 +318,11 @@ class HybridRun:
         own, board = self.hybrid.record[name], self.board
         table = np.empty((self.n, len(self.recorded[name])))
         table[:, : len(own)] = self.parts[name].values(own)
-        shared = board.watches[name].shared
-        if shared:
-            seen = board.seen(name)
-            for member, quantity in enumerate(shared):
-                if quantity in own:
-                    table[:, own.index(quantity)] = seen[:, member]
-        for column, account in enumerate(self.recorded[name][len(own) :], len(own)):
-            quantity, _, kind = account.rpartition(".")
-            number = board.number((name, quantity))
-            table[:, column] = getattr(board.ledger, _ACCOUNTS[kind])[:, number]
+        (columns, members), accounts = self._columns[name]
+        if len(columns):
+            table[:, columns] = board.seen(name)[:, members]
+        for kind, (columns, numbers) in accounts.items():
+            table[:, columns] = getattr(board.ledger, kind)[:, numbers]
         table[~board.alive] = np.nan
         return table
 
@@ -315,6 +365,12 @@ class HybridRun:
         """Give the device back."""
         for part in self.parts.values():
             part.close()
+
+
+def _paired(pairs: list[tuple[int, int]]) -> _Pairs:
+    """Two columns of pairs."""
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
 
 
 def _watches(hybrid: Hybrid) -> dict[str, Watch]:

@@ -42,11 +42,14 @@ class PartModel:
         A network, a lattice, or a function ``f(t, dt, values) -> changes``.
     options
         Keywords of `tauslab.Ensemble`; of a function ``values``, its quantities at the start.
+    device
+        None: that of the run.
     """
 
     name: str
     model: Network | Lattice | Change
     options: Mapping[str, Any] = field(default_factory=dict)
+    device: Any = None
 
     @property
     def real(self) -> bool:
@@ -63,7 +66,7 @@ class PartModel:
         """Names of its reactions."""
         if self.is_function:
             return ()
-        return tuple(one.name for one in self.model.reactions)  # type: ignore[union-attr]
+        return tuple([one.name for one in self.model.reactions])  # type: ignore[union-attr]
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -143,6 +146,15 @@ class PartModel:
             return name in self.model.species
         return name in self.quantities
 
+    def has(self, name: str) -> bool:
+        """Return whether a quantity has this name."""
+        # Most are species, and a lattice has many other quantities.
+        return self.changeable(name) or name in self.quantities
+
+    def drivable(self, name: str) -> bool:
+        """Return whether a name is a parameter, or a quantity of a function."""
+        return name in (self.quantities if self.is_function else self.model.parameters)  # type: ignore[union-attr]
+
     def require(self, name: str, what: str) -> None:
         """Refuse what the part does not have.
 
@@ -151,9 +163,7 @@ class PartModel:
         ConfigError
             It is neither a quantity nor a parameter.
         """
-        if self.changeable(name):  # most are, and a lattice has many quantities
-            return
-        if name not in self.quantities and name not in self.parameters:
+        if not self.has(name) and name not in self.parameters:
             known = some(dict.fromkeys([*self.quantities, *self.parameters]))
             raise ConfigError(f"{what}: part {self.name} has no {name!r}; it has {known}")
 
@@ -258,6 +268,11 @@ class Part(ABC):
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
 
+    @property
+    def model_step(self) -> float | None:
+        """Seconds of a step of a lattice, of which it makes whole ones; None for others."""
+        return None
+
     def volume(self, inside: str) -> FloatArray:
         """Volume ``[cell]`` of sites of a type, or of all, of a lattice, in litres."""
         raise ConfigError(f"{self.made.name}.volume({inside}): {self.made.name} is no lattice")
@@ -320,13 +335,12 @@ class FunctionPart(Part):
                 f"{changes!r:.80}"
             )
         for name, change in changes.items():
-            fits = np.shape(change) in ((), (self.n,)) and np.asarray(change).dtype.kind in "biuf"
-            if name not in self._values or not fits:
+            if name not in self._values or not _is_column(change, self.n):
                 raise ConfigError(
                     f"the function of part {self.made.name} must change its own quantities by one "
-                    f"number a cell, and gives {name!r}: {change!r:.80} of shape {np.shape(change)}"
+                    f"number a cell, of {self.n} cells, and gives {name!r}: {change!r:.80}"
                 )
-            self._values[name] = self._values[name] + change
+            self._values[name] = self._values[name] + np.asarray(change)
         self._t = t
 
     def stored(self) -> dict[str, Any]:
@@ -381,6 +395,11 @@ class EnsemblePart(Part):
     def alive(self) -> BoolArray:
         """As of `Part`."""
         return self.particles.alive
+
+    @property
+    def model_step(self) -> float | None:
+        """As of `Part`."""
+        return self.particles.model_step
 
     def values(self, names: tuple[str, ...]) -> FloatArray:
         """As of `Part`."""
@@ -518,7 +537,7 @@ def rate_constant(made: PartModel, network: Network, reaction: Reaction) -> Floa
     if found is None:
         raise ConfigError(
             f"reaction {reaction.name} of {network.name} has no rate constant: drive a parameter "
-            "of its law"
+            "of its rate law"
         )
     combinations = math.prod(math.factorial(order) for order in found.orders.values())
     return combinations * made.values_of(found.constant)
@@ -557,15 +576,23 @@ def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, co
     """A part at its start."""
     if made.is_function:
         return FunctionPart(made, n, watch)
-    return EnsemblePart(made, n, watch, seed=seed, device=device, comm=comm)
+    place = device if made.device is None else made.device
+    return EnsemblePart(made, n, watch, seed=seed, device=place, comm=comm)
+
+
+def _is_column(value: Any, n: int) -> bool:
+    """Return whether it is a number, or one for each of n cells."""
+    try:
+        found = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        return False
+    return found.shape in ((), (n,)) and found.dtype.kind in "biuf"
 
 
 def _each(value: Any, n: int) -> FloatArray:
     """One value for all cells, or one of each, as ``[cell]``."""
     if np.shape(value) == (1,):
         value = value[0]
-    if np.shape(value) not in ((), (n,)) or np.asarray(value).dtype.kind not in "biuf":
-        raise ConfigError(
-            f"give one value or one per cell ({n}), not {value!r:.80} of shape {np.shape(value)}"
-        )
+    if not _is_column(value, n):
+        raise ConfigError(f"give one value or one per cell ({n}), not {value!r:.80}")
     return np.broadcast_to(np.asarray(value, np.float64), (n,)).copy()

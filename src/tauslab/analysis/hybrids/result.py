@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_LINES = 12
+_BY_CHANCE = NormalDist().cdf(-3.0)  # probability of a change above three standard errors
 _OF_PARTS = {"time": "time", "quantity": "quantity", "values": "trajectory time quantity"}
 
 
@@ -55,8 +57,13 @@ class Pilot:
         return found
 
     def large(self, least: float = 0.02) -> list[str]:
-        """Sentences on changes above `least` and above three standard errors."""
-        clear = np.abs(self.halved - self.mean) > 3 * self.error
+        """Sentences on changes above `least` and above what chance gives.
+
+        That is three standard errors of one quantity, and more of many: of all together chance
+        passes it as rarely.
+        """
+        most = -NormalDist().inv_cdf(_BY_CHANCE / max(1, int(np.count_nonzero(self.error))))
+        clear = np.abs(self.halved - self.mean) > most * self.error
         return [
             f"{name} changes by {change:+.2%}"
             for name, change, sure in zip(self.names, self.change.tolist(), clear, strict=True)

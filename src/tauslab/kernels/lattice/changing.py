@@ -16,6 +16,7 @@ from tauslab.model.lattice.placement import random_words
 _ENTRIES = ("rdme_become", "rdme_list", "rdme_take", "rdme_put")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
+_FEW_KINDS = 24  # bits of a number of kinds, beside which 40 bits of a key rarely fail to order
 _PUT = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/change.cc
 # `Candidate` of csrc/lattice/change.cc.
 CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
@@ -182,11 +183,13 @@ class SlotsChanging(Changing):
         if not len(places):
             return np.zeros(0, bool)
         at, begins, numbers = np.unique(places, return_index=True, return_counts=True)
-        upload, room = self._backend.upload, self._backend.empty((len(at),), np.int32)
+        count, room = len(at), self._backend.empty((len(at),), np.int32)
+        given = self._backend.upload(
+            np.concatenate([at, begins, [len(places)], particles], dtype=np.int64)
+        )
         self._launch(
-            "rdme_put", len(at), sites=content, at=upload(at.astype(np.int64)),
-            begins=upload(np.append(begins, len(places)).astype(np.int64)),
-            particles=upload(particles.astype(np.uint32)), count=len(at), room=room,
+            "rdme_put", count, sites=content, at=given[:count], begins=given[count : 2 * count + 1],
+            particles=given[2 * count + 1 :], count=count, room=room,
         )  # fmt: skip
         found = self._host(room)
         order = np.arange(len(places)) - np.repeat(begins, numbers)
@@ -212,11 +215,24 @@ def first_of(candidates: Array, numbers: IntArray, each: int | None = None) -> A
     kind = candidates["particle"].astype(np.int64)
     if each is not None:
         kind += candidates["site"].astype(np.int64) // each * numbers.shape[-1]
-    order = np.lexsort((candidates["site"], candidates["key"], kind))
-    kind, flat = kind[order], numbers.reshape(-1)
+    flat = numbers.reshape(-1)
+    order = _by_kind_and_key(candidates, kind, flat.size)
+    kind = kind[order]
     begins = np.searchsorted(kind, np.arange(flat.size))
     found: Array = candidates[order[np.arange(len(kind)) - begins[kind] < flat[kind]]]
     return found
+
+
+def _by_kind_and_key(candidates: Array, kind: IntArray, kinds: int) -> IntArray:
+    """The order by kind, key and site; one sort where the first bits of the keys tell it."""
+    bits = max(1, (kinds - 1).bit_length())
+    if bits <= _FEW_KINDS:
+        first = kind.astype(np.uint64) << np.uint64(64 - bits)
+        first |= candidates["key"] >> np.uint64(bits)
+        order: IntArray = np.argsort(first)
+        if (np.diff(first[order]) != 0).all():
+            return order
+    return np.lexsort((candidates["site"], candidates["key"], kind))
 
 
 def faulty_slots(cells: Any, species: int) -> IntArray:

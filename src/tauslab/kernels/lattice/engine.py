@@ -239,8 +239,7 @@ class LatticeEngine(LatticeMemory):
 
         On average where a particle is, and in the kind of site that holds most.
         """
-        sites = self.lattice.site_map.per_plane.sum(axis=0)[: len(held)]
-        density = held / np.maximum(sites, 1)
+        density = held / np.maximum(self.lattice.sites_of_type, 1)
         return float((held * density).sum() / max(1, held.sum())), float(density.max(initial=0.0))
 
     def restore(self, before: dict[str, Any]) -> None:

@@ -22,6 +22,9 @@ from tauslab.kernels.lattice.codegen import (
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
 WORD = 32  # sites of a word
+PLANES_OF_SLOTS = {8: 4, 16: 5, 32: 6}
+_SLOT_BYTES = 1 << 28  # of planes that are put into slots at a time
+_WAITING_BYTES = 2  # of a site: lists of particles that wait, and a copy
 THREADS = 128  # of a block of messages
 # Of a GPU's blocks: threads, where a team has fewer, and blocks that a multiprocessor has room for.
 MANY_THREADS, MANY_BLOCKS = 192, 8  # registers for so many hide how long memory takes
@@ -61,8 +64,24 @@ def engine_of(lattice: LoweredLattice) -> LatticeEngineName:
     return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
 
 
+def planes_in_slots(lattice: LoweredLattice) -> int:
+    """Return of how many planes of the lattice the slots are made at a time."""
+    _, ny, nx = lattice.shape
+    return max(1, _SLOT_BYTES // (ny * nx * lattice.slots))
+
+
+def bytes_of_site(lattice: LoweredLattice) -> int:
+    """Return the memory of a site: counts, those of a batch's start, what moves, masks."""
+    counts = 6 * len(lattice.species) * PLANES_OF_SLOTS[lattice.slots]
+    masks = 6 * sum(map(len, hop_classes(lattice))) + len(lattice.site_types)
+    bits = counts + is_masked(lattice) * masks + 2 * len(lattice.species)
+    return -(-bits // 8) + _WAITING_BYTES
+
+
 def missing_in_planes(lattice: LoweredLattice) -> str | None:
     """Return what the kernels of planes lack of what the lattice has; None: nothing."""
+    if lattice.objects:
+        return "planes have no objects of several sites"
     classes = sum(map(len, hop_classes(lattice)))
     for number, most, what in (
         (len(lattice.species), MOST_SPECIES, "species"),

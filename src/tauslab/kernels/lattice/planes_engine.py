@@ -15,12 +15,14 @@ from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.planes import (
+    PLANES_OF_SLOTS,
     WORD,
     ghost_thresholds,
     hop_tables,
     is_masked,
     pass_chances,
     planes_header,
+    planes_in_slots,
     reaction_masks,
     teams_of,
     words_of,
@@ -30,11 +32,9 @@ from tauslab.kernels.lattice.rates import RateBounds, RateJudge
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import WAITING, LatticeState, Slab, counted_columns
 
-PLANES_OF_SLOTS = {8: 4, 16: 5, 32: 6}
 _ENTRIES = ("planes_steps", "planes_pass", "planes_count", "planes_from_slots", "planes_to_slots",
             "planes_masks")  # fmt: skip
 _ALIGNED = 32  # words of a warp, or of vectors
-_SLOT_BYTES = 1 << 28  # of planes that are put into slots at a time
 
 
 def planes_program(backend: Backend, lattice: LoweredLattice) -> Program:
@@ -272,8 +272,7 @@ class PlanesMemory(SlabMemory):
 
     def _parts(self) -> list[tuple[int, int]]:
         """Own planes of which the slots are made at a time."""
-        _, ny, nx = self.lattice.shape
-        each = max(1, _SLOT_BYTES // (ny * nx * self.lattice.slots))
+        each = planes_in_slots(self.lattice)
         ends = [*range(each, self._own_planes, each), self._own_planes]
         return list(zip([0, *ends[:-1]], ends, strict=True))
 

@@ -10,8 +10,8 @@ import numpy as np
 from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.planes import THREADS, planes_header
-from tauslab.kernels.lattice.planes_engine import PLANES_OF_SLOTS, PlanesEngine
+from tauslab.kernels.lattice.planes import PLANES_OF_SLOTS, THREADS, planes_header
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
 Sides = Sequence[Any]  # buffers for the slabs below and above, None where there is none
 

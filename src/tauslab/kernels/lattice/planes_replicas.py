@@ -11,8 +11,8 @@ from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.changing import CANDIDATE
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.planes import LatticeEngineName, words_of
-from tauslab.kernels.lattice.planes_engine import PLANES_OF_SLOTS, PlanesEngine
+from tauslab.kernels.lattice.planes import PLANES_OF_SLOTS, LatticeEngineName, words_of
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.replicas import LatticeReplicas, Replicas, Rest
 
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray, Uint32Array
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.diagnosis.time_step import MOST_ERROR
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """What depends on some reactions: groups, those of one particle, particles in pairs, all."""
+
+    groups: IntArray
+    alone: IntArray
+    pairs: IntArray
+    particles: IntArray
 
 
 class RateBounds:
@@ -50,6 +62,7 @@ class RateBounds:
         self._first = np.searchsorted(particle[order], np.arange(n_particles + 1))
         self.sums = np.zeros((len(self.groups), n_types))
         self._largest = np.zeros((n_types, n_particles, 2))
+        self._last: tuple[bytes | None, _Touched] | None = None
         self.table: Uint32Array = np.zeros(self._largest.shape, np.uint32)
 
     def update(self, chance: FloatArray, reactions: IntArray | None = None) -> IntArray:
@@ -59,21 +72,30 @@ class RateBounds:
         -------
         The groups of these reactions.
         """
-        groups = np.arange(len(self.groups))
-        if reactions is not None:
-            groups = np.unique(self.group_of[reactions])
+        touched = self._touched_by(reactions)
+        groups, alone, particles = touched.groups, touched.alone, touched.pairs
         self._add(groups, chance)
-        alone, together = groups[~self._pair[groups]], groups[self._pair[groups]]
         self._largest[:, self._ends[alone, 0], 0] = self.sums[alone].T
-        particles = np.unique(self._ends[together])
         if len(particles):
             self._largest[:, particles, 1] = self._fastest_pairs(particles).T
         self._largest[:, 0, 1] = self._largest[:, 1:].max(axis=(1, 2), initial=0.0)
-        changed = np.unique(np.concatenate([[0], self._ends[groups].reshape(-1)]).astype(np.int64))
-        largest = self._largest[:, changed]
+        largest = self._largest[:, touched.particles]
         scaled = np.where(largest > 0, np.ceil(largest * 2.0**32) + 2, 0.0)
-        self.table[:, changed] = np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
+        self.table[:, touched.particles] = np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
         return groups
+
+    def _touched_by(self, reactions: IntArray | None) -> _Touched:
+        """What depends on some reactions, or on all; kept for those of the last call."""
+        name = None if reactions is None else reactions.tobytes()
+        if self._last is None or self._last[0] != name:
+            groups = np.arange(len(self.groups))
+            if reactions is not None:
+                groups = np.unique(self.group_of[reactions])
+            alone, together = groups[~self._pair[groups]], groups[self._pair[groups]]
+            ends = np.concatenate([[0], self._ends[groups].reshape(-1)]).astype(np.int64)
+            found = _Touched(groups, alone, np.unique(self._ends[together]), np.unique(ends))
+            self._last = name, found
+        return self._last[1]
 
     def _add(self, groups: IntArray, chance: FloatArray) -> None:
         """Sums of some groups, one member after the other: the bits of a loop over reactions."""

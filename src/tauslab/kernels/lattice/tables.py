@@ -173,7 +173,13 @@ class LatticeTables:
         """Tiles ``[plane, y, x]`` with a site of a chosen type."""
         changed = self._sites
         types = self._stored(self._lattice.sites) if changed is None else changed
-        sites = np.asarray(chosen).take(types)
+        kinds = np.flatnonzero(chosen).tolist()
+        if len(kinds) <= 8:  # comparing takes a fifth of the time of a look-up
+            sites: Array = np.zeros(types.shape, bool)
+            for kind in kinds:
+                sites |= types == kind
+        else:
+            sites = np.asarray(chosen).take(types)
         nz, ny, nx = sites.shape
         tile = self._tile
         rows = np.zeros((nz, -(-ny // tile.y), nx), bool)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ from tauslab.model.geometry.shapes import (
 
 Value = float | str
 Masks = dict[str, Mask]
+_OF_BALLS = "radius", "area", "volume"
+_OF_CAPSULES = "length", "area", "volume"
 _TURNS = 60  # halvings of an interval: one in 2^60
 _SURFACE = 1e-9  # relative: as of `tauslab.geometry`
 
@@ -43,10 +46,13 @@ class Shape:
         A function of a grid and of values by name.
     quantities
         Numbers or formulas by name, which `Hybrid.shape` evaluates.
+    names
+        Names that quantities can have; None: any.
     """
 
     make: Callable[[Grid, Mapping[str, float]], Masks]
     quantities: Mapping[str, Value] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None
 
     def __call__(self, grid: Grid, **values: float) -> Masks:
         """Return the masks for values of the quantities, which replace the shape's own.
@@ -54,10 +60,13 @@ class Shape:
         Raises
         ------
         ModelError
-            A quantity has no number, or one that no shape has.
+            A quantity has no number, or one that no shape has; or there is no such quantity.
         """
         given = {**self.quantities, **values}
         for name, value in given.items():
+            if self.names is not None and name not in self.names:
+                known = ", ".join(self.names)
+                raise ModelError(f"shape: {name!r} is not a quantity of it; it has {known}")
             if isinstance(value, str) or not math.isfinite(value):
                 raise ModelError(f"shape: {name} = {value!r} is no finite number")
         return self.make(grid, {name: float(value) for name, value in given.items()})
@@ -134,7 +143,7 @@ def sphere(
         ball = _within(z * z + y * y + x * x, _radius(values))
         return _with_shells(_whole(grid, ball), inside, shells)
 
-    return Shape(make, _given(radius=radius, area=area, volume=volume))
+    return Shape(make, _given(radius=radius, area=area, volume=volume), _OF_BALLS)
 
 
 def dividing_sphere(
@@ -173,7 +182,7 @@ def dividing_sphere(
         mask = _within((np.abs(along) - offset) ** 2 + across, ball)
         return _with_shells(_whole(grid, mask), inside, shells)
 
-    return Shape(make, _given(area=area, volume=volume))
+    return Shape(make, _given(area=area, volume=volume), _OF_BALLS[1:])
 
 
 def capsule(
@@ -201,17 +210,22 @@ def capsule(
 
     def make(grid: Grid, values: Mapping[str, float]) -> Masks:
         r = _above_0(_needed(values, "radius"), "radius")
-        of = _one_of(values, ("length", "area", "volume"))
+        of = _one_of(values, _OF_CAPSULES)
         whole = {
             "length": lambda v: v,
             "area": lambda v: v / (2 * math.pi * r),
             "volume": lambda v: v / (math.pi * r * r) + 2 / 3 * r,
         }[of](values[of])
+        if whole < 2 * r * (1 - _SURFACE):
+            raise ModelError(
+                f"shape: {of} = {values[of]:g} is less than that of a ball of radius {r:g}"
+            )
         along, across = along_axis(grid, axis, centre)
         beyond = np.maximum(np.abs(along) - max(0.0, whole / 2 - r), 0.0)
         return _with_shells(_whole(grid, _within(beyond * beyond + across, r)), inside, shells)
 
-    return Shape(make, _given(radius=radius, length=length, area=area, volume=volume))
+    given = _given(radius=radius, length=length, area=area, volume=volume)
+    return Shape(make, given, ("radius", *_OF_CAPSULES))
 
 
 def custom(
@@ -230,6 +244,8 @@ def custom(
     quantities
         Numbers, or formulas for `Hybrid.shape`.
 
+    Examples
+    --------
     >>> import tauslab as ts
     >>> slab = ts.shapes.custom(lambda z, y, x, h: {"gel": z < h}, h=2e-8)
     >>> int(slab(ts.Lattice(shape=(4, 4, 4), spacing=1e-8))["gel"].sum())
@@ -238,9 +254,14 @@ def custom(
 
     def make(grid: Grid, values: Mapping[str, float]) -> Masks:
         found = function(*site_centres(grid, (0.0, 0.0, 0.0)), **values)
-        masks = {name: _whole(grid, np.asarray(mask)) for name, mask in found.items()}
+        masks = {}
+        with suppress(AttributeError, ValueError):  # no mapping, or masks of another shape
+            masks = {name: _whole(grid, np.asarray(mask)) for name, mask in found.items()}
         if not masks or any(mask.dtype != np.bool_ for mask in masks.values()):
-            raise ModelError("the function of a shape returns masks, booleans, by site type")
+            raise ModelError(
+                "the function of a shape returns masks, booleans that broadcast to "
+                f"{list(grid.shape)}, by site type"
+            )
         last = next(reversed(masks))
         around = _with_shells(masks[last], last, shells)
         return {name: mask for name, mask in around.items() if name != last} | masks
@@ -281,7 +302,7 @@ def _whole(grid: Grid, mask: Any) -> Mask:
 
 
 def _radius(values: Mapping[str, float]) -> float:
-    of = _one_of(values, ("radius", "area", "volume"))
+    of = _one_of(values, _OF_BALLS)
     value = _above_0(values[of], of)
     if of == "area":
         return math.sqrt(value / (4 * math.pi))

@@ -13,7 +13,7 @@ from scipy import stats
 import tauslab as ts
 from tauslab.analysis.hybrids.clock import Interval, groups_of
 from tauslab.analysis.hybrids.driver import seed_of
-from tauslab.analysis.hybrids.ledger import Ledger
+from tauslab.analysis.hybrids.ledger import Account, Ledger
 from tauslab.analysis.particles.store import StateCheckpoint
 
 RARELY = 1e-4  # a test of chance fails as seldom, were its seed another
@@ -210,6 +210,32 @@ def test_concentrations_that_others_read():
     cell.add_part("own", lambda t, dt, v: {"y": v["c"]}, values={"y": 0.0, "c": 0.0})
     cell.drive("own.c", "1e6 * many.X / (avogadro * 1e-15)")  # uM of a femtolitre
     assert run(cell, 1).values("own.y")[0, -1] == pytest.approx(602 / 602.214076)
+
+
+def test_few_firings_cost_the_units_of_many():
+    rng = np.random.default_rng(1)
+    entries = [(r, p, rng.lognormal()) for r in range(40) for p in rng.choice(9, 4, replace=False)]
+    account, fired = Account(entries), rng.poisson(0.05, (50, 40)).astype(float)
+    assert account._ascends
+    wanted = np.zeros((50, 9))
+    for reaction, pool, amount in entries:
+        wanted[:, pool] += fired[:, reaction] * amount
+    assert (account.units(fired) == wanted[:, account.pools]).all()
+    both = account._of_few(fired + 1)
+    assert (account.units(fired + 1) == both).all()
+    assert not Account(entries[::-1])._ascends
+
+
+def test_a_part_on_a_device_of_its_own():
+    net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
+    found = []
+    for device in (None, ts.CPU(threads=1)):
+        cell = ts.Hybrid("alone")
+        cell.add_part("only", net, every=1.0, device=device)
+        found.append(run(cell, 2.0, n=10).values("only.X"))
+    assert (found[0] == found[1]).all()
+    with pytest.raises(ts.ConfigError, match="device="):
+        cell.add_part("own", lambda t, dt, v: {}, values={"y": 0.0}, device="cpu")
 
 
 @pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
@@ -435,6 +461,46 @@ def test_a_run_that_is_ended_goes_on_with_the_same_bits(tmp_path, monkeypatch):
         assert again.digest() == whole
         assert ts.open(path).digest() == whole
         assert [one.name for one in tmp_path.glob(f"cut{at}*")] == [path.name]
+
+
+def test_a_run_that_is_ended_after_its_result_is_complete(tmp_path, monkeypatch):
+    """Between the result and the end of the checkpoint: nothing is computed again."""
+    path, other = tmp_path / "cut.h5", tmp_path / "other.h5"
+    beside = tmp_path / "cut.h5.checkpoint"
+    unlink = Path.unlink
+
+    def ended(self, missing_ok=False):
+        if self == beside and path.exists():
+            raise KeyboardInterrupt
+        unlink(self, missing_ok=missing_ok)
+
+    def left():
+        path.unlink(missing_ok=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", ended)
+            with pytest.raises(KeyboardInterrupt):
+                run(busy(), 5.0, n=5, output=path)
+        assert path.exists()
+        assert beside.exists()
+
+    def never(*_):
+        raise AssertionError
+
+    left()
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("tauslab.analysis.hybrids.driver.HybridRun._step", never)
+        again = run(busy(), 5.0, n=5, output=path, resume=True, seed=None)
+    assert again.digest() == ts.open(path).digest()
+    assert path.read_bytes() == before
+    assert not beside.exists()
+    left()
+    run(busy(), 5.0, n=5, output=other, seed=2)
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(ts.ConfigError, match="is not of the run that"):
+        run(busy(), 5.0, n=5, output=path, resume=True, seed=None)
+    assert path.read_bytes() == other.read_bytes()
+    assert beside.exists()
 
 
 def test_another_hybrid_does_not_resume(tmp_path, monkeypatch):
@@ -706,8 +772,9 @@ def test_a_function_without_a_text_is_a_part():
     ("function", "said"),
     [
         (lambda t, dt, v: None, "must return changes by name, and returns None"),
-        (lambda t, dt, v: {"x": "a"}, "one number a cell, and gives 'x': 'a'"),
-        (lambda t, dt, v: {"x": [1, 2, 3]}, "of shape"),
+        (lambda t, dt, v: {"x": "a"}, "one number a cell, of 2 cells, and gives 'x': 'a'"),
+        (lambda t, dt, v: {"x": [1, 2, 3]}, r"of 2 cells, and gives 'x': \[1, 2, 3\]"),
+        (lambda t, dt, v: {"x": [[1], 2]}, "one number a cell"),
     ],
 )
 def test_functions_return_changes(function, said):
@@ -787,3 +854,90 @@ def test_a_pool_never_shows_less_than_nothing():
 
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))
+
+
+def pooled(first, second, **how):
+    """A pool of two parts of which the second alone changes it."""
+    cell = ts.Hybrid("pooled", tick=1)
+    cell.add_part("a", network("a", {"X": first}, (), {"X": "0"}), method="ode")
+    cell.add_part("b", network("b", {"X": 0}, **second), **how)
+    cell.share("a.X", "b.X")
+    return cell
+
+
+def test_a_pool_that_cannot_hold_its_units_is_refused():
+    with pytest.raises(ts.ConfigError, match=r"pool of a.X begins with 1e\+20 units"):
+        run(pooled(1e20, {"rates": {"X": "0"}}, method="ode"), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("growth", "method", "name"), [("1e19 * k", "ode", "a.X"), ("1e10 * k", "ssa", "b.X")]
+)
+def test_cells_end_where_units_overflow_and_others_go_on(growth, method, name):
+    cell = ts.Hybrid("pooled", tick=1)
+    grown = network("a", {"X": 5}, (), {"X": growth}, k=0.0)
+    cell.add_part("a", grown, method="ode", parameters={"k": np.array([0.0, 1.0])})
+    cell.add_part("b", network("b", {"X": 0, "Y": 1}, [("Y -> Y", 1.0)]), method=method)
+    cell.share("a.X", "b.X")
+    with pytest.warns(UserWarning, match=rf"1 of 2 cells .*: more than can be held of {name}"):
+        found = run(cell, 3.0, n=2)
+    assert (found.values("a.X")[0] == 5).all()
+    assert np.isnan(found.values("a.X")[1, -1])
+
+
+def test_lattices_that_lag_behind_are_named():
+    """Steps of 16.7 s, chosen by diffusion, and exchanges every second."""
+    space = ts.Lattice("space", shape=(4, 4, 4), spacing=1e-6, boundary="periodic")
+    space.add_species("A")
+    space.add_diffusion("A", 1e-14)
+    space.add_reaction("A ->", rate=0.05)
+    space.place("A", count=200)
+    cell = ts.Hybrid("cell")
+    cell.add_part("space", space, every=1.0)
+    cell.add_part("net", network("net", {"X": 9}, [("X ->", "k")], k=0.0), every=1.0)
+    assert run(cell, 2.0).values("space.A").shape == (1, 3)  # without links nothing is seen late
+    cell.drive("net.k", "0.01 * space.A")
+    with pytest.warns(UserWarning, match=r"part space has steps of 16.7 s, .* it lags by up to"):
+        run(cell, 2.0)
+
+
+def test_chance_does_not_alarm_a_pilot_of_many_quantities():
+    """Of 200 means of 32 cells, some differ by more than three standard errors."""
+    genes = ts.Network("genes")
+    genes.add_parameter("k", 2.0)
+    for number in range(200):
+        genes.add_species(f"P{number}", 10)
+        genes.add_reaction(f"-> P{number}", rate="k")
+        genes.add_reaction(f"P{number} ->", rate=0.2)
+    cell = ts.Hybrid("cell")
+    cell.add_part("genes", genes, every=1.0)
+    cell.add_part("food", network("food", {"A": 10.0}, (), {"A": "1 - 0.1 * A"}), method="ode")
+    cell.drive("genes.k", "0.2 * food.A")
+    beyond = 0
+    for seed in range(4):
+        pilot = run(cell, 20.0, seed=seed, pilot=20).pilot
+        beyond += (np.abs(pilot.halved - pilot.mean) > 3 * pilot.error + 1e-9).any()
+        assert pilot.large() == []
+    assert beyond > 0
+
+
+def test_brackets_of_reactions_stand_for_themselves():
+    net = network("net", {"A": 9})
+    for name in ("R[1]", "R1", "R(1)"):
+        net.add_reaction("A ->", rate=1.0, name=name)
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("net", net)
+    cell.add_part("pool", network("pool", {"E": 9.0}, (), {"E": "0"}), method="ode")
+    for pattern in ("R[1]", "R(1)", "R1, R[1]", "R?1?"):
+        cell.bill(f"net.fired({pattern})", {"pool.E": 1})
+    found = [one.reactions for one in cell.bills]
+    assert found == [("R[1]",), ("R(1)",), ("R[1]", "R1"), ("R[1]", "R(1)")]
+
+
+def test_refusals_of_values_name_the_part_and_the_time():
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("net", network("net", {"X": 9}, [("X ->", "k")], k=0.0))
+    cell.add_part("own", lambda t, dt, v: {"y": -dt}, values={"y": 1.5})
+    cell.drive("net.k", "own.y", over="end")
+    with pytest.raises(ts.ModelError, match=r"part net at t = 1: .* rate constant is -0.5"):
+        run(cell, 3.0)

@@ -96,6 +96,8 @@ def test_a_capsule_of_an_area_or_a_volume():
     area, volume = 2 * math.pi * 1.5e-7 * 8e-7, math.pi * 1.5e-7**2 * (8e-7 - 1e-7)
     assert (rod(GRID, area=area)["cytoplasm"] == whole).all()
     assert (rod(GRID, volume=volume)["cytoplasm"] == whole).all()
+    ball = ts.shapes.sphere(radius=1.5e-7)(GRID)["cytoplasm"]
+    assert (rod(GRID, area=4 * math.pi * 1.5e-7**2)["cytoplasm"] == ball).all()
 
 
 def test_a_shape_of_ones_own():
@@ -119,6 +121,12 @@ def test_a_shape_of_ones_own():
         (lambda: ts.shapes.sphere(shells={"rim": 0})(GRID, radius=1e-7), "thickness of 0"),
         (lambda: ts.shapes.dividing_sphere(area=1.0)(GRID), "volume has no value"),
         (lambda: ts.shapes.custom(lambda z, y, x: {"a": z})(GRID), "returns masks"),
+        (lambda: ts.shapes.custom(lambda z, y, x: None)(GRID), "returns masks"),
+        (lambda: ts.shapes.custom(lambda z, y, x: {"a": z[:, :, :0] > 0})(GRID), "broadcast to"),
+        (lambda: ts.shapes.sphere(radius=1e-7)(GRID, raduis=2e-7), "'raduis' is not a quantity"),
+        (lambda: ts.shapes.dividing_sphere()(GRID, radius=2e-7), "it has area, volume"),
+        (lambda: ts.shapes.capsule(radius=1e-7)(GRID, length=1.9e-7), "less than that of a ball"),
+        (lambda: ts.shapes.capsule(radius=1e-7)(GRID, volume=4e-21), "less than that of a ball"),
         (lambda: ts.shapes.overlapping_spheres(-1.0, 1.0), "area = -1"),
     ],
 )

@@ -188,6 +188,9 @@ class Motion(ABC):
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave; an `InputFileError` says what does not fit."""
 
+    def close(self) -> None:  # noqa: B027 - most hold nothing outside the device
+        """Give back what other ranks reach. Collective."""
+
     def on_host(self, buffer: Any) -> Array:
         """A copy of device memory on the host."""
         return self._rows.host(buffer)

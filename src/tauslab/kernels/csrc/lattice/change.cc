@@ -100,7 +100,7 @@ struct PutArguments {
     Site *sites;
     const i64 *at;         // [count]: different sites
     const i64 *begins;     // [count + 1]: where the particles of each begin
-    const u32 *particles;  // species + 1
+    const i64 *particles;  // species + 1
     i64 count;
     i32 *room;  // [count]: how many found a slot, the first ones
 };
