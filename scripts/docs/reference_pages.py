@@ -234,6 +234,7 @@ PAGES = (
         (
             *_entries(ts.Lattice, ts.LatticeResult),
             *_entries(ts.LatticeView, made_by_user=False),
+            *_entries(ts.Polymer, ts.BeadTrack),
             *_of(geometry, "tauslab.geometry"),
             *_of(shapes, "tauslab.shapes"),
         ),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.analysis.hybrids.hybrid import Hybrid as Hybrid
     from tauslab.analysis.hybrids.result import HybridResult as HybridResult
     from tauslab.analysis.particles.ensemble import Ensemble as Ensemble
+    from tauslab.analysis.polymers.beads import BeadTrack as BeadTrack
+    from tauslab.analysis.polymers.polymer import Polymer as Polymer
     from tauslab.analysis.populations.result import PopulationResult as PopulationResult
     from tauslab.analysis.rare.estimate import RareResult as RareResult
     from tauslab.analysis.sensitivity.expectation import Expectation as Expectation
@@ -111,6 +113,8 @@ _HOMES = {  # public names by module
     "analysis.filters.fitting.result": "FitResult",
     "analysis.hybrids.hybrid": "Hybrid",
     "analysis.hybrids.result": "HybridResult",
+    "analysis.polymers.beads": "BeadTrack",
+    "analysis.polymers.polymer": "Polymer",
     "analysis.particles.ensemble": "Ensemble",
     "analysis.filters.result": "FilterResult FilterResults",
     "analysis.populations.result": "PopulationResult",

@@ -450,6 +450,10 @@ def test_weights_of_particles_stay_in_registers(architecture):
         check(usage, PARTICLES[name], 512)
 
 
+def test_steps_of_polymers_stay_in_registers(architecture):
+    check(compile_usage("polymer/steps.cc", csrc_texts(), architecture), {"polymer_steps"})
+
+
 @pytest.mark.validate
 def test_portable_functions_stay_in_registers(architecture):
     texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
@@ -494,6 +498,7 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         **dict.fromkeys((f"particles/{name}.cc" for name in PARTICLES), ""),
+        "polymer/steps.cc": "",
         "leaping/langevin.cc": langevin_header(flowing, ["auto"] * len(flowing.reactions)),
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],

@@ -246,6 +246,11 @@ DEVICE u32 atomic_add(u32 *cell, u32 value) {
     return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
 }
 
+// Stores `value`; returns what the cell held.
+DEVICE u64 atomic_exchange(u64 *cell, u64 value) {
+    return __atomic_exchange_n(cell, value, __ATOMIC_RELAXED);
+}
+
 // A cell that the host may write while the kernel runs.
 DEVICE u64 read_now(const u64 *cell) {
     return __atomic_load_n(cell, __ATOMIC_RELAXED);

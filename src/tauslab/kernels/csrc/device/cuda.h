@@ -327,6 +327,11 @@ DEVICE u32 atomic_add(u32 *cell, u32 value) {
     return atomicAdd(cell, value);
 }
 
+// Stores `value`; returns what the cell held.
+DEVICE u64 atomic_exchange(u64 *cell, u64 value) {
+    return atomicExch(cell, value);
+}
+
 // A cell that the host may write while the kernel runs.
 DEVICE u64 read_now(const u64 *cell) {
     return *(const volatile u64 *)cell;
