@@ -35,12 +35,10 @@ _NUMBERS = "bond", "diffusion", "stretch", "persistence", "repulsion", "diameter
 class Polymer(Beads):
     """A chain of beads that moves by Brownian dynamics on the device.
 
-    Each bead has the diffusion constant `diffusion`. Beads in a row are bound by springs, which are
-    Gaussian (the Rouse model) unless `stretch` gives them a length; they resist bending, and beads
-    that are not bound to each other repel each other softly. There are no hydrodynamic
-    interactions, and no exclusion that a chain could not cross. The same calls and the same seed
-    give the same bits on any device and with any number of threads. Under ``mpirun`` each rank
-    moves a copy of the chain.
+    Bonds are Gaussian springs (the Rouse model), or stiff ones that resist bending. Beads that are
+    not bound to each other repel each other softly: chains can cross. There are no hydrodynamic
+    interactions. The same calls and seed give the same bits on any device, with any number of
+    threads. Under ``mpirun`` each rank moves a copy of the chain.
 
     Parameters
     ----------
@@ -75,8 +73,8 @@ class Polymer(Beads):
 
     Attributes
     ----------
-    name, seed, time, step
-        As given or drawn; current time and time step in seconds.
+    name, seed, step
+        As given or drawn.
 
     Raises
     ------
@@ -204,9 +202,9 @@ class Polymer(Beads):
     def confine(self, grid: Grid, where: Mask | Shape, **values: float) -> None:
         """Keep beads inside of a region of a lattice, from the next step on.
 
-        A move along an axis that would leave the region is not made. So no bead leaves it, and the
-        sites of beads (`sites`) are in it. Beads outside of a region that has changed move
-        towards it, along the shortest way.
+        A move along an axis that would leave the region is not made, so the `sites` of beads are in
+        it. Beads outside of a region that has changed move towards it. Before the first step a
+        random start is shrunk into the region.
 
         Parameters
         ----------
@@ -222,10 +220,6 @@ class Polymer(Beads):
         ------
         ConfigError
             The region is empty or of another shape, or a bead is outside of the lattice.
-
-        Notes
-        -----
-        Before the first step a start that was drawn is shrunk into the region.
         """
         masks = where(grid, **values) if isinstance(where, Shape) else {"": where}
         mask = np.asarray(next(reversed(masks.values())))
