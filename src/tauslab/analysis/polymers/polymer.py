@@ -22,12 +22,14 @@ from tauslab.model.geometry.changing import Shape
 from tauslab.model.geometry.shapes import Grid, Mask
 from tauslab.model.names import check_name
 from tauslab.options.places import Device, device_settings
-from tauslab.options.values.checks import within
+from tauslab.options.values.checks import number, within
 from tauslab.store.state import State, StateFile
 
 _MOST_BEADS = 1 << 27
 _USUAL, _LONGEST = 0.1, 0.5  # of the shortest relaxation time: a step
 _FARTHEST = 255  # levels of walls
+_ABOVE_0 = number(lambda value: 0 < value < math.inf, "a number above 0")
+_FROM_0 = number(lambda value: 0 <= value < math.inf, "a number from 0 on")
 _REACH = 2.0**30  # bonds: coordinates that are allowed
 _NUMBERS = "bond", "diffusion", "stretch", "persistence", "repulsion", "diameter", "step"
 
@@ -111,20 +113,20 @@ class Polymer(Beads):
     ) -> None:
         check_name(name, "the name of a chain")
         within("beads", beads, 3 if ring else 1, _MOST_BEADS)
-        given = {
-            "bond": bond, "diffusion": diffusion, "stretch": stretch or 0.0,
-            "persistence": persistence or 0.0, "repulsion": repulsion,
-            "diameter": bond if diameter is None else diameter, "step": step or 0.0,
-        }  # fmt: skip
+        given = _checked(
+            {"bond": bond, "diffusion": diffusion, "repulsion": repulsion,
+             "diameter": bond if diameter is None else diameter},
+            {"stretch": stretch, "persistence": persistence, "step": step},
+        )  # fmt: skip
         rate = _fastest(given)
-        self.name, self.step = name, step or _USUAL / rate
+        self.name, self.step = name, given["step"] or _USUAL / rate
         self._comm = ranks_of(
             comm, "ts.Polymer", name=name, beads=beads, ring=ring, seed=seed, positions=positions,
             **given,
         )  # fmt: skip
         if self.step > _LONGEST / rate:
             raise ConfigError(
-                f"step={step:g} is not allowed: beads of {name} relax in {1 / rate:.3g} s, and a "
+                f"step={self.step:g} is not allowed: beads of {name} relax in {1 / rate:.3g} s; a "
                 f"step is at most {_LONGEST} of it"
             )
         self._given = given | {"step": self.step}
@@ -406,17 +408,26 @@ def _spring(given: dict[str, float]) -> float:
     return 1.0 / (sd * sd) if sd else 3.0 / (given["bond"] * given["bond"])
 
 
-def _fastest(given: dict[str, float]) -> float:
-    """About the fastest relaxation rate of a bead, 1/s; the numbers are checked."""
-    for name, value in given.items():
-        positive = name in ("bond", "diffusion", "diameter")
-        if not (0 < value < math.inf or (value == 0 and not positive)):
-            raise ConfigError(
-                f"{name}={value!r} is not allowed: a number above 0"
-                + ("" if positive else ", or leave it out")
-            )
-    if given["persistence"] and not given["stretch"]:
+def _checked(needed: dict[str, Any], optional: dict[str, Any]) -> dict[str, float]:
+    """Numbers that are allowed, 0 for what is left out.
+
+    Raises
+    ------
+    ConfigError
+        Names one that is not.
+    """
+    for name, value in (needed | optional).items():
+        if name == "repulsion":
+            _FROM_0(name, value)
+        elif name in needed or value is not None:
+            _ABOVE_0(name, value)
+    if optional["persistence"] and not optional["stretch"]:
         raise ConfigError("persistence= needs bonds with a length: give stretch= too")
+    return {name: float(value or 0.0) for name, value in (needed | optional).items()}
+
+
+def _fastest(given: dict[str, float]) -> float:
+    """About the fastest relaxation rate of a bead, 1/s."""
     bond, diameter = given["bond"], given["diameter"]
     stiffness = 4 * _spring(given) + 16 * given["persistence"] / bond**3
     return given["diffusion"] * (stiffness + 16 * given["repulsion"] / diameter**2)

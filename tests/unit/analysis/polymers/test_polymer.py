@@ -123,7 +123,9 @@ def test_tracks_have_the_interface_of_chains(tmp_path):
     ("given", "words"),
     [
         ({"beads": 2}, "beads"),
-        ({"bond": 0.0}, "bond=0.0 is not allowed: a number above 0"),
+        ({"bond": 0.0}, "bond=0 is not allowed: a number above 0"),
+        ({"stretch": 0}, "stretch=0 is not allowed"),
+        ({"diffusion": "fast"}, "diffusion"),
         ({"repulsion": -1.0}, "repulsion"),
         ({"stretch": None}, "give stretch= too"),
         ({"step": 1.0}, "a step is at most 0.5 of it"),
