@@ -99,7 +99,7 @@ class PolymerEngine:
         self._buffers = [up(words.copy()), up(words.copy())]  # a CPU copies nothing
         self._links = up(np.array(links, np.int32))
         self.beads = len(positions)
-        self._side = 1 << int(np.clip(np.ceil(np.log2(4.0 * self.beads) / 3), 2, 7))
+        self._side = 1 << int(np.clip(np.ceil(np.log2(self.beads) / 3), 2, 7))
         self._heads = None
 
     def confine(self, walls: Walls | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from machine_bits import chain_digest
 
 import tauslab as ts
 
@@ -51,6 +52,11 @@ def test_bits_depend_on_neither_threads_nor_calls_nor_files(device, tmp_path):
         one.run(50)
     np.testing.assert_array_equal(chain.positions, loaded.positions)
     assert repr(loaded).startswith("<Polymer dna: ring of 200 beads at t = ")
+
+
+def test_bits_are_those_of_every_machine():
+    digest = "ea240a35dfda97a818b07d3287aac6daa130ce876f4438695b6cb2908b620074"
+    assert chain_digest() == digest
 
 
 def test_a_chain_follows_walls_that_move():
