@@ -67,11 +67,11 @@ tell("digest", told)
 
 
 @pytest.mark.parametrize("engine", ["slots", "planes"])
-def test_one_lattice_of_an_ensemble_is_cut_between_ranks(same_ranks, engine):
+def test_one_lattice_of_an_ensemble_is_cut_between_ranks(mpirun, engine):
     digests = {
         line
         for n in (1, 2, 3)
-        for line in same_ranks(n, ["-c", _ENSEMBLE, engine]).stdout.splitlines()
+        for line in mpirun(n, ["-c", _ENSEMBLE, engine]).stdout.splitlines()
         if line.startswith("digest")
     }
     assert len(digests) == 1, digests
@@ -126,11 +126,11 @@ tell("digest", result.digest().encode())
 
 
 @pytest.mark.parametrize("engine", ["slots", "planes"])
-def test_slabs_of_a_hybrid_have_the_bits_of_a_whole_lattice(same_ranks, engine):
+def test_slabs_of_a_hybrid_have_the_bits_of_a_whole_lattice(mpirun, engine):
     digests = {
         line
         for n, stops in ((1, 0), (2, 4), (3, 7))
-        for line in same_ranks(n, ["-c", _HYBRID, engine, str(stops)]).stdout.splitlines()
+        for line in mpirun(n, ["-c", _HYBRID, engine, str(stops)]).stdout.splitlines()
         if line.startswith("digest")
     }
     assert len(digests) == 1, digests

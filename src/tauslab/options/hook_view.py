@@ -20,6 +20,7 @@ from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
 from tauslab.kernels.lattice.changing import drawn_places, faulty_slots, first_of
+from tauslab.kernels.lattice.objects import Objects
 from tauslab.kernels.lattice.reshaping import REACH, Reshaped, as_reach, as_site_types
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import Samples, Slab, waiting_anew
@@ -51,6 +52,7 @@ class LatticeView:
         share_sites: Callable[..., None],
         memory: MutableMapping[str, Any],
         looked: IntArray,
+        objects: Objects | None = None,
     ) -> None:
         """Look at an engine's lattice.
 
@@ -65,10 +67,12 @@ class LatticeView:
             Of `LatticeView.memory`.
         looked
             Firings ``[reaction]`` at the last call of `fired`, which changes them.
+        objects
+            Of several sites, which lie over the sites of a shape.
         """
         self._engine, self._count, self._total = engine, count, total
         self._gather, self._share_sites, self._looked = gather, share_sites, looked
-        self._lattice = engine.lattice
+        self._lattice, self._objects = engine.lattice, objects
         self.memory = memory
         self._cells: Any = None  # `particles`, which may be changed by hand, if they were given
         self._faults = np.zeros(2, np.int64)  # as of `faulty_slots`, that were seen
@@ -449,6 +453,8 @@ class LatticeView:
             A mask or name is wrong, or no site is left for some particles.
         """
         types, engine = as_site_types(self._lattice, site_types), self._engine
+        if self._objects:
+            types = self._objects.over(types)
         self._take_up()
         found = engine.reshaping.run(
             engine, types, engine.reshaping.following(follow or {}), call=self._call(),

@@ -51,10 +51,10 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
     log-likelihoods at many points around it, gives the estimate, and its curvature the standard
     error; what simulations add to it is counted in.
 
-    With `observe` likelihoods are those of `tauslab.particle_filters`. Without, data are taken as
+    With `observe` likelihoods are by `tauslab.particle_filters`. Without, data are taken as
     exact counts, and likelihoods are synthetic (Wood 2010): the data as a draw of a normal
-    distribution with mean and covariance of `n` simulated courses, which have common random
-    numbers at all points; standard errors are then those of fits to simulated courses.
+    distribution with mean and covariance of `n` trajectories, which have common random
+    numbers at all points; standard errors are then of fits to simulated data.
 
     Parameters
     ----------

@@ -17,15 +17,18 @@ from tauslab.model.lattice.site_map import SiteMap
 
 _TOP = (
     "name", "t_end", "lattice", "boundary", "parameters", "regions", "species", "diffusion",
-    "reactions", "place",
+    "reactions", "objects", "place",
 )  # fmt: skip
-_LATTICE = ("shape", "spacing", "step", "slots", "boundary", "reaction_substeps", "site_types")
+_LATTICE = (
+    "shape", "spacing", "step", "slots", "boundary", "reaction_substeps", "site_types", "pinned",
+)  # fmt: skip
 _STORED = ("sites_sha256",)
 _BOUNDARY = ("kind", "concentrations", "site_type")
 _SPECIES = ("count", "concentration", "positions", "site_type")
 _PLACE = ("species", *_SPECIES)
 _PLACE_STORED = ("number", "positions_sha256")
 _DIFFUSION = ("species", "coefficient", "within", "between", "source", "target", "surface")
+_OBJECT = ("name", "sites", "follows", "within", "obstacle", "every")
 _REACTION = ("name", "equation", "rate", "unit", "volume", "site_types", "area")
 _REACTION_STORED = ("site_area",)
 
@@ -90,10 +93,15 @@ class _LatticeReader:
                 table = Table.of(one, species.place(name), short).only(_SPECIES)
                 if table.data and table.data != {"count": 0}:
                     self._place(name, table)
+        with Naming("[lattice]"):
+            for name in data.table("lattice").texts("pinned"):
+                self.lattice.pin(name)
         for table in data.tables("diffusion"):
             self._diffusion(table)
         for table in data.tables("reactions"):
             self._reaction(table)
+        for table in data.tables("objects"):
+            self._object(table)
         for table in data.tables("place"):
             table.only(_PLACE + (_PLACE_STORED if self.stored else ()))
             self._place(table.text("species"), table)
@@ -168,6 +176,21 @@ class _LatticeReader:
                 surface = _surface(Table(table.data["surface"], table.place("surface")))
                 rules = self.lattice.diffusion[before:]
                 self.lattice.diffusion[before:] = [replace(one, surface=surface) for one in rules]
+
+    def _object(self, table: Table) -> None:
+        table.only(_OBJECT).need("name", "sites", "follows")
+        obstacle = table.data.get("obstacle", True)
+        with Naming(table.where):
+            self.lattice.add_object(
+                table.text("name"),
+                sites=table.data["sites"],
+                follows=table.names("follows"),
+                within=table.given(table.text, "within"),
+                obstacle=obstacle
+                if isinstance(obstacle, bool)
+                else as_number(obstacle, table.place("obstacle"), "true, false or a number"),
+                every=table.given(table.whole, "every"),
+            )
 
     def _reaction(self, table: Table) -> None:
         name = table.given(table.text, "name")

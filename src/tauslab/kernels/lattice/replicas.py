@@ -22,6 +22,7 @@ from tauslab.kernels.lattice.changing import drawn_places, first_of
 from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.rates import RateBounds
 from tauslab.kernels.lattice.reshaping import Gather as Gathers
 from tauslab.kernels.lattice.reshaping import Reshaped, types_of_slab
@@ -54,7 +55,8 @@ class Rest:
 
     waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]``, spills and
     truncated int64 ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that
-    were made; types: site types u8 ``[z, y, x]`` of each that was reshaped, None of others.
+    were made; types: site types u8 ``[z, y, x]`` of each that was reshaped, None of others;
+    objects: of several sites, as `Objects.stored` gives them.
     """
 
     waiting: list[Array]
@@ -63,6 +65,7 @@ class Rest:
     truncated: IntArray
     steps: IntArray
     types: list[Array | None] = field(kw_only=True)
+    objects: list[Mapping[str, Any]] = field(kw_only=True)
 
     @classmethod
     def joined(cls, parts: Sequence[Rest]) -> Rest:
@@ -71,13 +74,15 @@ class Rest:
             [one for part in parts for one in part.waiting],
             *(np.concatenate([getattr(part, name) for part in parts]) for name in COUNTED),
             types=[one for part in parts for one in part.types],
+            objects=[one for part in parts for one in part.objects],
         )
 
     def take(self, index: IntArray) -> Rest:
         """Take some lattices."""
         counted = (getattr(self, name)[index] for name in COUNTED)
-        types = [self.types[i] for i in index]
-        return Rest([self.waiting[i] for i in index], *counted, types=types)
+        types, objects = [self.types[i] for i in index], [self.objects[i] for i in index]
+        waiting = [self.waiting[i] for i in index]
+        return Rest(waiting, *counted, types=types, objects=objects)
 
 
 class Replicas(ABC):
@@ -101,13 +106,14 @@ class Replicas(ABC):
         self._own_rates = engine.rates.copy()
         self._rates: FloatArray | None = None
         self._types: Array | None = None  # that the engine has; None: the model's
+        self._objects = Objects(self.lattice)
         self._gathers: Gathers = lambda *own: [own]  # arrays of all slabs of a lattice
 
     def _none(self, n: int) -> Rest:
         nothing = np.zeros(0, WAITING)
         fired = np.zeros((n, len(self.lattice.reactions)), np.int64)
         counted = np.zeros((len(COUNTED) - 1, n), np.int64)
-        return Rest([nothing] * n, fired, *counted, types=[None] * n)
+        return Rest([nothing] * n, fired, *counted, types=[None] * n, objects=[{}] * n)
 
     def __len__(self) -> int:
         """Number of lattices."""
@@ -266,6 +272,38 @@ class Replicas(ABC):
         self._store_alone(row, self.rest)
         self._types = self.rest.types[row] = types
         return found
+
+    def with_objects(self, row: int, types: Array) -> Array:
+        """Site types ``[z, y, x]`` with those of the objects of a lattice over them."""
+        if not self._objects:
+            return types
+        self._objects.take_up(self.rest.objects[row])
+        made = self._objects.over(types)
+        self.rest.objects[row] = self._objects.stored()
+        return made
+
+    def move_objects(self, numbers: Sequence[int], *, seed: int, step: int) -> bool:
+        """Let objects move whose time it is after so many steps of the model; place all after 0.
+
+        Returns
+        -------
+        Whether it was the time of any.
+        """
+        every = self._objects.intervals
+        if not any(step % each == 0 for each in every):
+            return False
+        for row, number in enumerate(numbers):
+            self._load_alone(row, self.rest, seed, number)
+            ground = Ground(self._engine, lambda *own: [own])
+            self._objects.take_up(self.rest.objects[row])
+            if step:
+                self._objects.move(ground, step)
+            else:
+                self._objects.begin(ground)
+            self._store_alone(row, self.rest)
+            self.rest.objects[row] = self._objects.stored()
+            self._types = self.rest.types[row] = self.host(self._engine.types)
+        return True
 
     def close(self) -> None:  # noqa: B027 - an engine of its own holds nothing outside
         """Give back what other ranks reach. Collective."""

@@ -86,7 +86,8 @@ def habitats(lattice: LoweredLattice) -> BoolArray:
     """Site types ``[type, species]`` where species may be.
 
     Those from or to which they hop; of a species that never hops, those where it is at the start,
-    else where it reacts, else all.
+    else where it reacts, else all. Of a pinned one all; of one that an object follows those that
+    the object covers. Sites of an object count only where a species can enter them.
     """
     hops = np.asarray(lattice.hop) > 0
     found: BoolArray = np.asarray(hops.any(axis=0)) | np.asarray(hops.any(axis=1))
@@ -104,6 +105,12 @@ def habitats(lattice: LoweredLattice) -> BoolArray:
             if alone[species]:
                 found[:, species] |= np.asarray(reaction.rates) > 0
     found[:, ~found.any(axis=0)] = True
+    for one in lattice.objects:
+        found[one.site_type] = (found[one.site_type] | found[one.within]) & one.enters
+    found[:, list(lattice.pinned)] = True
+    for one in lattice.objects:
+        found[:, one.species] = False
+        found[np.ix_([one.within, one.site_type], one.species)] = True
     return found
 
 

@@ -46,6 +46,8 @@ def _lines(lattice: LatticeData) -> Iterator[str]:
         yield f"reaction_substeps = {lattice.reaction_substeps}"
     yield f"site_types = [{', '.join(map(quoted, lattice.type_names))}]"
     yield f'sites_sha256 = "{lattice.sites.sha256}"'
+    if lattice.pinned:
+        yield f"pinned = [{', '.join(map(quoted, lattice.pinned))}]"
     yield "[boundary]"
     for face in FACES:
         yield f'"{face}" = {_boundary(lattice.boundary[face])}'
@@ -56,6 +58,15 @@ def _lines(lattice: LatticeData) -> Iterator[str]:
     for name in lattice.species:
         yield f"{name} = 0"
     yield from _rules(lattice)
+    for one in lattice.objects:
+        yield "[[objects]]"
+        yield f"name = {quoted(one.name)}"
+        yield f"sites = {[list(site) for site in one.sites]}"
+        yield f"follows = [{', '.join(map(quoted, one.follows))}]"
+        yield f"within = {quoted(one.within)}"
+        yield f"obstacle = {one.factor!r}"
+        if one.every is not None:
+            yield f"every = {one.every}"
     for placement in lattice.placements:
         yield "[[place]]"
         yield from _placement(placement)

@@ -59,6 +59,7 @@ def _facts(lattice: LatticeData) -> dict[str, str]:
         "lattice": f"{z} x {y} x {x} sites (z, y, x) of {lattice.spacing * 1e9:g} nm",
         "site types": shortened([f"{name} {count:,}" for name, count in named], _MOST),
         "species": shortened(lattice.species, _MOST),
+        "objects": ", ".join(f"{one.name} of {len(one.sites)} sites" for one in lattice.objects),
         "parameters": shortened(values, _MOST),
         "faces": ", ".join(f"{face} {lattice.boundary[face].kind}" for face in FACES),
         "time step": "" if lattice.step is None else f"{lattice.step:g} s",

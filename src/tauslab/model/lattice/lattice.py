@@ -39,11 +39,13 @@ from tauslab.model.lattice.parts import (
     Diffusion,
     Names,
     Placement,
+    SiteObject,
     SiteReaction,
     Value,
     as_face_kind,
     as_label,
     as_names,
+    as_offsets,
     as_positions,
     as_shape,
     as_slots,
@@ -425,6 +427,75 @@ class Lattice(Hinting, LatticeData):
                 else self._tree(concentration, f"place {species}: concentration"),
             )
         )
+
+    @checks_keywords
+    def pin(self, species: Names, positions: npt.ArrayLike | None = None) -> None:
+        """Keep all particles of species at their sites, whatever diffuses or changes shape.
+
+        Parameters
+        ----------
+        positions
+            Sites of particles of each species at the start, as for `place`.
+        """
+        for name in as_names(species):
+            if positions is not None:
+                self.place(name, positions=positions)
+            if name not in self.pinned:
+                self.pinned.append(name)
+
+    @checks_keywords
+    def add_object(
+        self,
+        name: str,
+        *,
+        sites: npt.ArrayLike,
+        follows: Names,
+        within: str | None = None,
+        obstacle: bool | float = True,
+        every: int | None = None,
+    ) -> None:
+        """Add a rigid set of sites that moves with each particle of some species.
+
+        It moves by single sites of `within`, with its particle's diffusion coefficient there, and
+        exchanges places with the particles that it blocks. Objects never overlap, enter walls or
+        come apart. Reactions of `within` also occur in their sites.
+
+        Parameters
+        ----------
+        name
+            Name of the object and of the site type of its sites.
+        sites
+            Whole numbers ``[n, 3]``, z, y, x, from the site of the particle, 0, 0, 0 included; or
+            a radius: 1 is a site with its six neighbours.
+        follows
+            Species; a particle that becomes another of them keeps its object.
+        within
+            Site type of the sites that it may cover; may be left out where there is one type.
+        obstacle
+            Whether it blocks other particles; or a factor of their diffusion coefficients.
+            `add_diffusion` with the site type `name` makes exceptions.
+        every
+            Steps between two moves; by default as the diffusion permits, at most 1000.
+        """
+        where = f"object {name}"
+        kinds = [one for one in self.type_names if one not in {each.name for each in self.objects}]
+        if within is None and len(kinds) > 1:
+            raise ModelError(f"{where}: name the site type within= which it is: {', '.join(kinds)}")
+        within = within or kinds[0]
+        self.type_number(within, where)
+        if within == name or any(name == each.name for each in self.objects):
+            raise ModelError(f"{where}: the name has another use")
+        factor = float(not obstacle) if isinstance(obstacle, bool) else float(obstacle)
+        if not 0 <= factor <= 1:
+            raise ModelError(f"{where}: obstacle is True, False, or a factor from 0 to 1")
+        if every is not None and (isinstance(every, bool) or int(every) != every or every < 1):
+            raise ModelError(f"{where}: every = {short(every)}: whole steps, 1 or more")
+        offsets = as_offsets(sites, where)
+        if not self.site_types:
+            self.add_site_type("default")
+        if name not in self.site_types:
+            self.add_site_type(name)
+        self.objects.append(SiteObject(name, offsets, as_names(follows), within, factor, every))
 
     @checks_keywords
     def set_boundary(

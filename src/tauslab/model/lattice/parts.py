@@ -31,6 +31,7 @@ SLOTS = (8, 16, 32)
 MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
 MOST_OF_A_PLANE = 2**31  # kernels number the sites of a plane by signed 32-bit numbers
 SPACINGS = 1e-12, 10.0  # metres
+MOST_RADIUS = 16  # of an object, in sites
 MAX_HOP = 1 / 6  # probability at which a step of diffusion is Gaussian to fourth order
 MOST_SUBSTEPS = 10_000_000  # passes of reactions in a step
 VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types
@@ -153,6 +154,23 @@ class Placement:
     count: Expression | None = None
     concentration: Expression | None = None
     positions: Positions | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class SiteObject:
+    """A rigid set of sites that goes with each particle of some species.
+
+    Its sites, ``[z, y, x]`` from that of its particle, which is the first of them, have the site
+    type `name` while it covers sites of type `within`. `factor` slows others there; 0 keeps them
+    out. It moves every so many steps of the model, by default as often as its diffusion asks for.
+    """
+
+    name: str
+    sites: tuple[tuple[int, int, int], ...]
+    follows: tuple[str, ...]
+    within: str
+    factor: float
+    every: int | None = None
 
 
 @dataclass(frozen=True)
@@ -352,6 +370,25 @@ def face_names(faces: Names) -> list[str]:
             raise ModelError(f"{name!r} is not a face; faces: {', '.join(FACES)}, or z, y, x")
         chosen += [name] if name in FACES else [f"{name}-", f"{name}+"]
     return chosen
+
+
+def as_offsets(sites: npt.ArrayLike, where: str) -> tuple[tuple[int, int, int], ...]:
+    """Sites of an object from that of its particle, which comes first; or all within a radius."""
+    given = np.asarray(sites)
+    if given.ndim == 0 and given.dtype.kind in "iuf" and 0 <= given <= MOST_RADIUS:
+        reach = int(given)
+        ball = np.stack(np.meshgrid(*[np.arange(-reach, reach + 1)] * 3, indexing="ij"), axis=-1)
+        given = ball.reshape(-1, 3)
+        given = given[(given**2).sum(axis=1) <= float(np.asarray(sites)) ** 2]
+    if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu" or not len(given):
+        raise ModelError(
+            f"{where}: sites are whole numbers [n, 3] (z, y, x) from the site of its particle, or "
+            f"a radius in sites, 0 to {MOST_RADIUS}"
+        )
+    found = dict.fromkeys([(0, 0, 0), *(tuple(map(int, one)) for one in given.tolist())])
+    if len(found) != len(given):
+        raise ModelError(f"{where}: its sites are different ones, of which one is 0, 0, 0")
+    return tuple((z, y, x) for z, y, x in found)
 
 
 def as_positions(positions: npt.ArrayLike, shape: tuple[int, int, int], where: str) -> IntArray:

@@ -193,7 +193,7 @@ class Group:
         return (
             self._slab_engine is not None
             and self.comm.size == 1
-            and not (task.options.hooks or self._rates_changed or self._sites_changed)
+            and not (task.hooked or self._rates_changed or self._sites_changed)
             and task.place(run)[0] == task.place(self.run)[0]
         )
 

@@ -248,7 +248,7 @@ def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> 
 
     One where there are hooks, since a hook is given one lattice.
     """
-    if grid.slabs > 1 or task.options.hooks:
+    if grid.slabs > 1 or task.hooked:
         return 1
     own = max(1, task.options.replicas // grid.replicas)
     return replicas_at_a_time(backend, task.lattice, own)

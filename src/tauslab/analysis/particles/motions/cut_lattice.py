@@ -25,8 +25,11 @@ from tauslab.model.lattice.lattice import Lattice
 
 
 def can_be_cut(model: Lattice, n: int, comm: Communicator) -> bool:
-    """Return whether n lattices are one that has a plane for each of several ranks."""
-    return n == 1 and 1 < comm.size <= model.shape[0]
+    """Return whether n lattices are one that has a plane for each of several ranks.
+
+    One with objects of several sites is whole on a rank.
+    """
+    return not model.objects and n == 1 and 1 < comm.size <= model.shape[0]
 
 
 class CutLattice(Replicas):

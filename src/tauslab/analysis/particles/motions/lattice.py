@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,12 @@ from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.changing import drawn_places
-from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice, with_rates
+from tauslab.kernels.lattice.lowering import (
+    LatticeObject,
+    LoweredLattice,
+    lower_lattice,
+    with_rates,
+)
 from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
 from tauslab.kernels.lattice.planes_replicas import bytes_of, replicas_of
 from tauslab.kernels.lattice.replicas import COUNTED, Replicas, Rest
@@ -267,6 +273,7 @@ class LatticeMotion(Motion):
         self._sizes = None
         self._seed, self._first = seed, first
         self._lattices.begin(starts, seed)
+        self._lattices.move_objects([number for _, number in starts], seed=seed, step=0)
         self._by_type = self._lattices.count()
         self._looked = self._lattices.rest.fired.copy()
 
@@ -393,7 +400,10 @@ class LatticeMotion(Motion):
         """
         lattices, own = self._lattices, self.shares.own
         reach, self._shapes = as_reach(reach), self._shapes + 1
-        every = [as_site_types(lattices.lattice, one) for one in given]
+        every = [
+            lattices.with_objects(row, as_site_types(lattices.lattice, one))
+            for row, one in enumerate(given)
+        ]
         found = [
             Reshaped(0, 0, 0)
             if np.array_equal(types.reshape(-1), self._types_in(row))
@@ -434,16 +444,25 @@ class LatticeMotion(Motion):
             raise ConfigError(
                 f"t = {end:g} is {due:.3g} steps of {self._step:.3g} s; at most 2^48 are done"
             )
-        passes = (due - self._done) * lattices.lattice.diffusion_substeps
         own = self.shares.own
         numbers = range(first + own.start, first + own.stop)
-        self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
-        self._done = due
+        for step in self._stops(due):
+            passes = (step - self._done) * lattices.lattice.diffusion_substeps
+            self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
+            self._done, moves = step, passes > 0
+            if moves and lattices.move_objects(numbers, seed=seed, step=step):
+                self._by_type, self._sizes = lattices.count(), None
         if not self._cut or self._comm.rank == 0:
             self._judge.truncated[0] = int(lattices.rest.truncated.sum())
             self._judge.add(lattices.waiting, int(self._by_type.sum()))
         self._judge.speak(self._comm)
         return np.zeros(self.n, np.uint8)
+
+    def _stops(self, due: int) -> list[int]:
+        """Steps of the model after which objects move, and the last one."""
+        every = {one.every for one in self.lattice.objects}
+        stops = {at for each in every for at in range(self._done // each * each + each, due, each)}
+        return sorted({*stops, due})
 
     def take(self, ancestors: IntArray) -> None:
         """Make lattice i a copy of lattice ``ancestors[i]``; their number may change."""
@@ -524,7 +543,11 @@ class LatticeMotion(Motion):
         }
         for name in _WAITING_FIELDS:
             found[f"waiting/{name}"] = self.shares.gathered(entries[name])
-        if self._shapes:
+        if self.lattice.objects:
+            texts = [json.dumps(one).encode() for one in rest.objects]
+            found["objects/lengths"] = joined(np.array([len(text) for text in texts], np.int64))
+            found["objects/text"] = self.shares.gathered(np.frombuffer(b"".join(texts), np.uint8))
+        if self._shapes or self.lattice.objects:
             sites = [self._types_in(row) for row in range(len(lattices))]
             whole = len(sites), lattices.sites
             found["site_types"] = joined(np.array(sites, np.uint8).reshape(whole))
@@ -548,7 +571,13 @@ class LatticeMotion(Motion):
         others = (state.take(name, np.int64, n)[own] for name in COUNTED[1:])
         lattices.take_up(
             held[own],
-            Rest(self._waiting_of(state)[own], fired[own], *others, types=self._shapes_of(state)),
+            Rest(
+                self._waiting_of(state)[own],
+                fired[own],
+                *others,
+                types=self._shapes_of(state),
+                objects=self._objects_of(state)[own],
+            ),
         )
         # Files of earlier versions lack it: nobody looked.
         looked = state.take("looked", np.int64, *fired.shape) if "looked" in state else 0 * fired
@@ -568,6 +597,17 @@ class LatticeMotion(Motion):
         if held.max(initial=0) >= len(lattice.site_types):
             raise state.damaged("it holds sites of no type")
         return list(np.ascontiguousarray(held[own]).reshape(-1, *lattice.shape))
+
+    def _objects_of(self, state: State) -> list[Any]:
+        """Objects of several sites in each lattice, of a file."""
+        if not self.lattice.objects:
+            return [{}] * self.n
+        lengths = state.take("objects/lengths", np.int64, self.n)
+        if lengths.min(initial=0) < 0:
+            raise state.damaged("a text of objects is shorter than 0")
+        text = state.take("objects/text", np.uint8, int(lengths.sum())).tobytes()
+        ends = np.cumsum(lengths).tolist()
+        return [json.loads(text[end - n : end]) for end, n in zip(ends, lengths, strict=True)]
 
     def _waiting_of(self, state: State) -> list[Array]:
         """Particles that wait in each lattice, of a file."""
@@ -607,7 +647,12 @@ def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:
         one.diffusion_substeps == other.diffusion_substeps
         and (one.hop is other.hop or (one.hop == other.hop).all())
         and (one.ghost == other.ghost).all()
+        and all(map(_same_moves, one.objects, other.objects))
     )
+
+
+def _same_moves(one: LatticeObject, other: LatticeObject) -> bool:
+    return one.every == other.every and bool((one.hops == other.hops).all())
 
 
 def _serves(held: LoweredLattice, other: LoweredLattice) -> bool:

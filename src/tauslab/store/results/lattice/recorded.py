@@ -17,6 +17,7 @@ from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.opening import reading
 from tauslab.base.option_names import Spelling, assigned, know, opt
 from tauslab.formats.toml.values import Naming, load_toml
+from tauslab.kernels.lattice.state import GONE, TRACKED
 from tauslab.store.checking.lattice import MARKS, CheckedLattice
 from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.format.versions import writers_of
@@ -233,6 +234,24 @@ class RecordedLattice(RunResult):
             )
         require_some(self, "sample", there=len(self.times) > 0)
         return self._all_there(np.asarray(self._read("waiting", (slice(len(self.times)),))))
+
+    def object_positions(self, name: str) -> FloatArray:
+        """Positions ``[sample, object, 3]``, z, y, x in metres, of the objects of t = 0.
+
+        Counted on beyond periodic faces; NaN once an object does not exist any more.
+
+        Raises
+        ------
+        ConfigError
+            The name is of no object.
+        """
+        names = texts(self.data["object"][()]) if "object" in self.data else []
+        own = [at for at, one in enumerate(names) if one.rpartition(" ")[0] == name]
+        if not own:
+            known = sorted({one.rpartition(" ")[0] for one in names})
+            raise ConfigError(f"{name!r} is no object of {self.name}: {', '.join(known) or 'none'}")
+        found = self._read(TRACKED.name, (slice(len(self.times)),))[..., own, :]
+        return np.where(found == GONE, np.nan, found * self.spacing)
 
     def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
         """Numbers as of `counts`, with -1 where a point of an unfinished sweep is not so far."""
