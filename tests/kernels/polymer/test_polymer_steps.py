@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from emulation import EmulatedBackend
 
+from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.polymer.engine import Moves, PolymerEngine, Walls, links_of
 
 SPRING, NOISE = 0.025, np.sqrt(6 * 0.025 / 3)  # k D dt; sqrt(6 D dt) of bonds with mean square 1
@@ -164,3 +166,19 @@ def test_lists_find_every_pair(backend):
     pairs[np.arange(400)[:, None], links[:, :2]] = False
     expected = at + push * (d * (pairs * (1 - squared / reach**2))[..., None]).sum(axis=1)
     np.testing.assert_allclose(engine.positions(), expected, atol=1e-8)
+
+
+def dense(backend):
+    """Positions of beads with long lists, after some steps."""
+    at = np.random.default_rng(8).uniform(-1.5, 1.5, (300, 3))
+    moves = Moves(spring=0.01, rest=1.0, noise=0.1, bend=0.01, push=0.02, range=1.0, reach=1e9)
+    engine = PolymerEngine(backend, at, links_of(300, ring=True), moves, seed=9)
+    engine.run(7)
+    return engine.positions()
+
+
+@pytest.mark.parametrize("order", [1, -1, 5])
+def test_blocks_of_threads_in_any_order_give_the_bits_of_one(tmp_path, order):
+    expected = dense(get_backend("cpu", BackendOptions(threads=1)))
+    found = dense(EmulatedBackend(tmp_path, 128, order, 2))
+    np.testing.assert_array_equal(found, expected)
