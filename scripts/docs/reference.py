@@ -159,7 +159,8 @@ def _class(entry: Entry, shown: Callable[[str, str], str]) -> list[str]:
         above = " and ".join(f"`{base.__name__}`" for base in made.__bases__)
         parts.append(f"Is a {above}; exit code {made.exit_code}.")
     own, elsewhere = _split(made)
-    values = [m for m in own if not callable(m[1])]
+    said = _attributes(docstring)
+    values = [(name, member) for name, member in own if not callable(member) and name not in said]
     if values:
         parts.append("\n".join(_value(name, value, shown) for name, value in values))
     for home, names in elsewhere.items():
@@ -173,6 +174,13 @@ def _class(entry: Entry, shown: Callable[[str, str], str]) -> list[str]:
                 told = _doc(made.table)
             parts += [f"### {title}", _signature(name, member), shown(told, title)]
     return parts
+
+
+def _attributes(docstring: str) -> set[str]:
+    """Names that a docstring describes as attributes."""
+    found = re.search(r"(?ms)^Attributes\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", docstring)
+    lines = re.findall(r"(?m)^\w[\w, ]*$", found[1]) if found else []
+    return {name for line in lines for name in line.split(", ")}
 
 
 def _split(made: type) -> tuple[list[tuple[str, Any]], dict[str, list[str]]]:

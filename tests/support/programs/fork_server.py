@@ -39,7 +39,8 @@ def import_usual() -> None:
     if spec is not None and "parallel-h5py" in str(spec.origin):
         mpi4py.rc.initialize, mpi4py.rc.finalize = False, True
     for name in USUAL:
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):  # readers of some formats are extras
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
 

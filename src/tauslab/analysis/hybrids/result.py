@@ -56,11 +56,18 @@ class Pilot:
         found: FloatArray = (self.halved - self.mean) / np.where(scale > 0, scale, 1.0)
         return found
 
+    @property
+    def relative_error(self) -> FloatArray:
+        """Standard error of `change` ``[name]``."""
+        scale = np.maximum(np.abs(self.mean), np.abs(self.halved))
+        found: FloatArray = self.error / np.where(scale > 0, scale, 1.0)
+        return found
+
     def large(self, least: float = 0.02) -> list[str]:
         """Sentences on changes above `least` and above what chance gives.
 
-        That is three standard errors of one quantity, and more of many: of all together chance
-        passes it as rarely.
+        That is three standard errors of one quantity, and more if many are compared, so that a
+        warning by chance is as rare.
         """
         most = -NormalDist().inv_cdf(_BY_CHANCE / max(1, int(np.count_nonzero(self.error))))
         clear = np.abs(self.halved - self.mean) > most * self.error
@@ -222,11 +229,10 @@ class HybridResult(ArrayResult):
             at = self.time(name)[-1]
             lines.append(f"{name} at t = {at:g}: mean {mean:.6g}, sd {np.sqrt(variance):.4g}")
         pilot = self.pilot
-        for name, change, error, mean in zip(
-            pilot.names, pilot.change, pilot.error, pilot.mean, strict=True
+        for name, change, error in zip(
+            pilot.names, pilot.change, pilot.relative_error, strict=True
         ):
-            scale = abs(mean) or 1.0
-            lines.append(f"half the interval: {name} {change:+.3%} +- {error / scale:.2%}")
+            lines.append(f"half the interval: {name} {change:+.3%} +- {error:.2%}")
         return lines
 
     def table(self, what: str | None = None) -> ResultTable:
