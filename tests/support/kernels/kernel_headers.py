@@ -73,7 +73,7 @@ def headers(models=MODELS):
         for selector in SELECTORS[1:]:
             constants = tables_of(network, selector).header()
             yield file_of(selector), table_header(network, constants, 1)
-        yield "leaping/fine/fine_tau.cc", fine_header(network, (1, 1), profiled=True)[1]
+        yield "leaping/fine/fine_tau.cc", fine_header(network, (1, 1))[1]
 
     yield from _of_lattices()
 
