@@ -57,17 +57,14 @@ class Beads(ABC):
         ConfigError
             A bead is outside of the lattice.
         """
-        positions = self.positions
-        exists = ~np.isnan(positions).any(axis=1)
-        found = np.full(positions.shape, -1.0)
-        found[exists] = np.floor(positions[exists] / grid.spacing)
-        outside = ((found < 0) | (found >= np.array(grid.shape))).any(axis=1) & exists
+        found = np.floor(self.positions / grid.spacing)
+        outside = ((found < 0) | (found >= np.array(grid.shape))).any(axis=1)
         if outside.any():
             raise ConfigError(
                 f"{self.name}: {int(outside.sum())} beads are outside of the lattice of "
                 f"{list(grid.shape)} sites, such as bead {int(np.argmax(outside))}"
             )
-        return found.astype(np.int64)
+        return np.where(np.isnan(found), -1.0, found).astype(np.int64)
 
     def mask(self, grid: Grid) -> BoolArray:
         """Sites that hold a bead, bool ``[z, y, x]``, for example for `LatticeView.paint`."""
