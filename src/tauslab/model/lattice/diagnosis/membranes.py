@@ -29,6 +29,7 @@ MOST_SITES, _MOST_CONFINED = 1 << 24, 1 << 19  # of a lattice and a part that ar
 _MOST_WALKED = 1 << 17  # sites of a membrane whose D_eff is computed
 _LEAST_WALKED = 200
 _THIN = 0.1  # part of the sites that may lie inside, with six joined sites around
+_NARROW = 0.4  # the same part in a plane, with four joined sites around: a curve of 1 to 3 sites
 _WALK = 16.0  # D t / h^2 of a walk: by then it has seen the steps of the staircase
 _POINTS = 256  # of the integrals that give Chebyshev's factors
 _AROUND = 3  # sites to each side, which tell where a sheet lies
@@ -252,7 +253,8 @@ class Sheet(NamedTuple):
     thin
         Whether few sites lie inside, and none is alone.
     walk
-        How particles diffuse on them; None where sites are too many or too few, or not joined.
+        How particles diffuse on them; None where sites are too many or too few, not joined, or a
+        curve in a plane.
     """
 
     labels: IntArray
@@ -319,6 +321,8 @@ def surface_of(lattice: LatticeData, site_types: tuple[str, ...]) -> dict[Pair, 
         raise ModelError(f"{where} has {number} sites; D_eff is computed for up to {most}")
     sheet, mask = _sheet(lattice, types), _mask(lattice, types)
     walk = sheet.walk
+    if walk is None and len(_sizes(sheet.labels)) == sheet.touching:
+        raise ModelError(f"{where}: its {number} sites are a curve, or some are alone: no sheet")
     if walk is None:
         raise ModelError(f"{where}: {_unjoined(mask, sheet.labels)}")
     if walk.thickness > _THICKEST:
@@ -404,7 +408,30 @@ def _looked_at(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
     whole = touching == len(_sizes(labels)) and bool(joined.all())
     if not whole or not _LEAST_WALKED <= number <= _MOST_WALKED:
         return Sheet(labels, touching, thin)
-    return Sheet(labels, touching, thin, _walk(neighbours, mask))
+    flat = _flat_across(mask)
+    if flat is None:
+        return Sheet(labels, touching, thin, _walk(neighbours, mask))
+    within = np.delete(neighbours, flat, axis=0) != np.arange(number)
+    curve = (within.sum(axis=(0, 1)) == 4).mean() <= _NARROW
+    return Sheet(labels, touching, thin, None if curve else _flat_walk(mask, flat))
+
+
+def _flat_across(mask: BoolArray) -> int | None:
+    """The axis across which the sites are the same in a few planes; None of a bent sheet."""
+    for axis in range(3):
+        planes = np.moveaxis(mask, axis, 0)
+        there = planes[planes.any(axis=(1, 2))]
+        if len(there) <= _THICKEST and (there == there[0]).all():
+            return axis
+    return None
+
+
+def _flat_walk(mask: BoolArray, axis: int) -> Walk:
+    """A walk in a plane, in which nothing is slower; what its edges take away is no diffusion."""
+    extent = np.ones(3)
+    extent[axis] = 0.0
+    planes = mask.any(axis=tuple(a for a in range(3) if a != axis))
+    return Walk(extent, extent, extent, float(planes.sum()))
 
 
 def _unjoined(mask: BoolArray, labels: IntArray) -> str:
