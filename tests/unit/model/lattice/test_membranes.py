@@ -79,6 +79,14 @@ def test_edges_of_a_flat_sheet_are_no_slower_hops(planes):
         assert (surface.ratio, surface.quickening) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize(("shape", "part"), [((16, 16, 16), 0.25), ((1, 64, 64), 0.3)])
+def test_pockets_between_obstacles_are_no_torn_membrane(shape, part):
+    mask = np.random.default_rng(1).random(shape) > part
+    lattice = confined(mask, 0.1, "reflecting")
+    assert told(lattice)["pieces"] > told(lattice)["touching"]
+    assert not membranes.surface_warnings(lattice, lattice_values(lattice))
+
+
 def test_a_curve_is_no_sheet():
     y, x = np.indices((64, 64)) - 31.5
     ring = (abs(np.hypot(y, x) - 25) < 1)[None]

@@ -163,8 +163,9 @@ def surface_warnings(lattice: LatticeData, values: LatticeValues) -> list[str]:
         who, where = shortened(one.species, _MOST_SHOWN), " and ".join(one.site_types)
         assert one.pieces is not None
         assert one.touching is not None
-        if one.pieces > one.touching:
-            why = _unjoined(_mask(lattice, types), _sheet(lattice, types).labels)
+        sheet = _sheet(lattice, types)
+        if one.pieces > one.touching and not sheet.bulk:
+            why = _unjoined(_mask(lattice, types), sheet.labels)
             said.append(f"{who} in {where}: {why}")
         far = [ratio for _, ratio in one.effective if abs(ratio - 1) > SLOW]
         if far:
@@ -252,6 +253,9 @@ class Sheet(NamedTuple):
         Number of pieces if sites joined that touch by an edge or a corner.
     thin
         Whether few sites lie inside, and none is alone.
+    bulk
+        Whether many lie inside, as in a volume with obstacles, of a lattice of one or two
+        dimensions too.
     walk
         How particles diffuse on them; None where sites are too many or too few, not joined, or a
         curve in a plane.
@@ -260,6 +264,7 @@ class Sheet(NamedTuple):
     labels: IntArray
     touching: int
     thin: bool
+    bulk: bool
     walk: Walk | None = None
 
 
@@ -404,16 +409,18 @@ def _looked_at(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
     touching = len(_sizes(_labels(_bonds(mask, lattice, _DIRECTIONS), number)))
     neighbours = _neighbours(mask, lattice)
     joined = (neighbours != np.arange(number)).sum(axis=(0, 1))
+    inside = 2 * sum(size > 1 for size in lattice.shape)
+    bulk = bool((joined == inside).mean() > _THIN)
     thin = bool((joined == 6).mean() <= _THIN and joined.all())
     whole = touching == len(_sizes(labels)) and bool(joined.all())
     if not whole or not _LEAST_WALKED <= number <= _MOST_WALKED:
-        return Sheet(labels, touching, thin)
+        return Sheet(labels, touching, thin, bulk)
     flat = _flat_across(mask)
     if flat is None:
-        return Sheet(labels, touching, thin, _walk(neighbours, mask))
+        return Sheet(labels, touching, thin, bulk, _walk(neighbours, mask))
     within = np.delete(neighbours, flat, axis=0) != np.arange(number)
     curve = (within.sum(axis=(0, 1)) == 4).mean() <= _NARROW
-    return Sheet(labels, touching, thin, None if curve else _flat_walk(mask, flat))
+    return Sheet(labels, touching, thin, bulk, None if curve else _flat_walk(mask, flat))
 
 
 def _flat_across(mask: BoolArray) -> int | None:
