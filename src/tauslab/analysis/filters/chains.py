@@ -97,8 +97,8 @@ class Chain(ArrayResult):
         Parameters
         ----------
         of
-            ``bulk``: of ranks, for the middle of the distribution; ``tail``: the smaller of those
-            of the 5 and 95 % quantiles; ``mean``: of the mean, whose standard error is the standard
+            ``bulk``: of ranks, for the middle of the distribution; ``tail``: the smaller one of the
+            5 and 95 % quantiles; ``mean``: of the mean, whose standard error is the standard
             deviation over the square root of this.
         """
         one_of("of", of, mixing.SIZES)
