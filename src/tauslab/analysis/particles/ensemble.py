@@ -59,16 +59,15 @@ _ENDED = 2  # this status and all above are ends
 class Ensemble:
     """n particles of a network or a lattice, to be advanced, weighted and resampled.
 
-    The state stays on the device between calls. Random numbers depend on the seed, the number of
-    the advance and the particle, so the same calls give the same bits on any device and number of
-    ranks; with ``ode``, devices agree within the tolerance. Under ``mpirun`` all ranks make the
-    same calls, and each holds its share of the particles, or of a single lattice a slab of planes.
+    The same calls give the same bits on any device and number of ranks; with ``ode``, devices agree
+    within the tolerance. Under ``mpirun`` all ranks make the same calls, and each holds its share
+    of the particles, or of a single lattice a slab of planes.
 
     Parameters
     ----------
     model
-        A network with its events, rate rules and delayed reactions (under ``ode`` without delays),
-        or a lattice, of which each particle is a whole one.
+        A network (under ``ode`` without delays), or a lattice, of which each particle is a whole
+        one.
     n
         Number of particles; of lattices 65,536 at most.
     seed
@@ -82,14 +81,12 @@ class Ensemble:
         Probability distributions of initial counts by species, drawn for each particle: see
         `tauslab.cme`.
     method
-        ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau``, leaps end at each
-        advance, so results depend on these times. Not for lattices.
+        ``ssa``, the default, ``tau`` or ``ode``; or their settings. Not for lattices.
     max_steps
         Steps of a particle in one advance at most; not of lattices.
     count_reactions
-        Names of reactions whose firings `fired` counts, or True for all. Counting does not change
-        the bits of a trajectory, except with ``tau`` if a counted reaction has the same net change
-        as another reaction; a warning says so. Lattices count all reactions, ``ode`` counts none.
+        Names of reactions whose firings `fired` counts, or True for all. Lattices count all
+        reactions, ``ode`` counts none.
     comm
         As of `tauslab.run`.
 
@@ -240,7 +237,7 @@ class Ensemble:
     def counts(self) -> Any:
         """A copy of the counts, int32 ``[particle, species]``; -1 where a particle has ended.
 
-        Amounts, f64, of ``ode``; NaN where one has ended.
+        Of ``ode`` f64 amounts, NaN where one has ended.
         """
         counts = self.joined(self._motion.own_counts())
         counts[~self.alive] = self._motion.missing
@@ -248,17 +245,14 @@ class Ensemble:
 
     @property
     def reaction_names(self) -> tuple[str, ...]:
-        """Names of the columns of `fired`: reactions in the order of `count_reactions`.
-
-        All in the order of the model by default.
-        """
+        """Names of the columns of `fired`: in the order of `count_reactions`, or of the model."""
         return self._counted
 
     def fired(self) -> IntArray:
         """Firings of each reaction since the last call, or since the start.
 
-        A copy has the counts of its ancestor. A particle overflows if a reaction of a network fires
-        more than 2,147,483,647 times in one advance. A delayed reaction counts when it starts.
+        A particle overflows if a reaction of a network fires more than 2,147,483,647 times in one
+        advance. A delayed reaction counts when it starts.
 
         Returns
         -------
@@ -522,13 +516,13 @@ class Ensemble:
         Parameters
         ----------
         weights
-            Weights ``[particle]`` of 0 or more in place of the ensemble's weights; of any sum.
+            Weights ``[particle]`` of 0 or more, of any sum, instead of the ensemble's.
         method
             ``systematic``, ``stratified`` or ``multinomial``.
 
         Returns
         -------
-        Ancestors int64 ``[particle]``: which particle each one was, in increasing order.
+        Ancestors int64 ``[particle]``, in increasing order.
 
         Raises
         ------
@@ -585,12 +579,10 @@ class Ensemble:
     ) -> None:
         """Set counts of species or values of parameters: one for all, or an array ``[n]``.
 
-        By keyword, or in a mapping by name. One call uploads all counts together. The first value
-        of a parameter may compile kernels; later ones do not.
-        On lattices, new particles are placed at random sites of types in which the species can
-        diffuse, else of types in which it is placed at the start or reacts; at a full site they
-        wait. Removed particles are chosen at random.
-        Events whose triggers become true are executed at once.
+        By keyword, or in a mapping by name. On lattices, new particles are placed at random sites
+        of types in which the species can diffuse, else of types in which it is placed at the start
+        or reacts; at a full site they wait. Removed particles are chosen at random. Events whose
+        triggers become true are executed at once.
 
         Raises
         ------
@@ -701,8 +693,7 @@ class Ensemble:
     ) -> None:
         """Restart at t = 0, with another seed and other values if given.
 
-        Other values return to the initial ones. Kernels are not compiled again for parameters that
-        were `set` or had a value per particle.
+        Other values return to the initial ones.
         """
         self._meet("reset", seed=seed, parameters=parameters)
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
@@ -723,8 +714,7 @@ class Ensemble:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write particles, weights, values, time, seed and model to an HDF5 file.
 
-        An existing file is replaced when the new one is complete. `load` continues with the same
-        bits as if nothing had been saved.
+        `load` continues with the same bits. An existing file is replaced.
         """
         self.save_with(path, {})
 
