@@ -15,6 +15,11 @@ constexpr i32 LARGEST_EXPONENT = 900;
 
 struct AncestorArguments {
     i64 rows, n;
+    i64 whole;        // weights of a row, of which n are here
+    i64 first, made;  // particles of a row that become copies of these: first .. first + made - 1
+    i64 base;         // what ancestors are counted from: the number of the first weight
+    double start;     // sum of the weights of a row before these
+    double *ends;     // [rows]: sum up to the last of these; where particles find places: of all
     const u8 *chosen;      // [rows]
     const double *shares;  // [particle]
     double *ladder;        // [particle]: sums of the weights up to this one
@@ -24,7 +29,7 @@ struct AncestorArguments {
     i64 purpose, group;  // its other half; number of the first row
     i64 stratified;      // a uniform number for each particle, or one for all of a row
     const i64 *numbers;  // [rows]: how many resamplings there were
-    i64 *ancestors;      // [particle]
+    i64 *ancestors;      // [rows, made]
 };
 
 DEVICE i64 pieces_of(i64 n) {
@@ -46,12 +51,12 @@ KERNEL(add_in_order, const AncestorArguments a) {
         if (!a.chosen[row]) continue;
         const double *const shares = a.shares + row * a.n;
         double *const ladder = a.ladder + row * a.n;
-        double sum = shares[0];
-        ladder[0] = sum;
-        for (i64 i = 1; i < a.n; ++i) {
+        double sum = a.start;
+        for (i64 i = 0; i < a.n; ++i) {
             sum += shares[i];
             ladder[i] = sum;
         }
+        a.ends[row] = sum;
     }
 }
 
@@ -71,7 +76,7 @@ KERNEL(guess_pieces, const AncestorArguments a) {
 KERNEL(guess_starts, const AncestorArguments a) {
     const i64 pieces = pieces_of(a.n);
     for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
-        double sum = 0.0;
+        double sum = a.start;
         double *const starts = a.starts + row * pieces;
         for (i64 first = 0; first < pieces; first += AHEAD) {
             double own[AHEAD];
@@ -133,7 +138,7 @@ KERNEL(find_starts, const AncestorArguments a) {
     const i64 pieces = pieces_of(a.n);
     for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
         if (!a.chosen[row]) continue;
-        double sum = 0.0;
+        double sum = a.start;
         double *const starts = a.starts + row * pieces;
         for (i64 first = 0; first < pieces; first += AHEAD) {
             double guess[AHEAD];
@@ -150,6 +155,7 @@ KERNEL(find_starts, const AncestorArguments a) {
                 sum = after_piece(a.shares + row * a.n, a.n, first + k, sum, guess[k], even[k], odd[k]);
             }
         }
+        a.ends[row] = sum;
     }
 }
 
@@ -189,29 +195,31 @@ DEVICE i64 first_above(const double *ladder, i64 begin, i64 n, double place) {
 }
 
 KERNEL(find_ancestors, const AncestorArguments a) {
-    const i64 each = (a.n + TOGETHER - 1) / TOGETHER;
+    const i64 each = (a.made + TOGETHER - 1) / TOGETHER;
     for (i64 item = GLOBAL_ID; item < a.rows * each; item += GLOBAL_SIZE) {
-        const i64 row = item / each, begin = (item - row * each) * TOGETHER, first = row * a.n;
-        const i64 end = begin + TOGETHER < a.n ? begin + TOGETHER : a.n;
+        const i64 row = item / each, begin = (item - row * each) * TOGETHER, base = a.base + row * a.n;
+        const i64 end = begin + TOGETHER < a.made ? begin + TOGETHER : a.made;
+        i64 *const ancestors = a.ancestors + row * a.made;
         if (!a.chosen[row]) {
-            for (i64 i = begin; i < end; ++i) a.ancestors[first + i] = first + i;
+            for (i64 i = begin; i < end; ++i) ancestors[i] = base + i;
             continue;
         }
-        const double *const ladder = a.ladder + first;
-        const double total = ladder[a.n - 1];
-        double uniform = uniform_of(a, row, a.stratified ? begin : 0);
+        const double *const ladder = a.ladder + row * a.n;
+        const double total = a.ends[row];
+        double uniform = uniform_of(a, row, 0);
         i64 at = 0;
         for (i64 i = begin; i < end; ++i) {
-            if (a.stratified) uniform = uniform_of(a, row, i);
-            const double place = ((double)i + uniform) / (double)a.n * total;
+            const i64 particle = a.first + i;
+            if (a.stratified) uniform = uniform_of(a, row, particle);
+            const double place = ((double)particle + uniform) / (double)a.whole * total;
             at = first_above(ladder, at, a.n, place);
             i64 found = at;
             if (found == a.n) {  // rounded to the end
                 do --found;
-                while (!(a.shares[first + found] > 0.0));
+                while (!(a.shares[row * a.n + found] > 0.0));
                 at = a.n;
             }
-            a.ancestors[first + i] = first + found;
+            ancestors[i] = base + found;
         }
     }
 }

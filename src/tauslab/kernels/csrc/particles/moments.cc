@@ -11,7 +11,7 @@ struct MomentArguments {
     const i64 *held;  // [particle]: in a row, particles that have weight, in order; null: all have
     const double *numbers;  // [rows]: how many these are
     const double *means;    // [size, rows]: null for means, else variances around them
-    double *sums;           // [size, rows, blocks]
+    double *sums;           // [size, rows, blocks]; of `terms` [size, n]
 };
 
 DEVICE double term(const MomentArguments &a, i64 row, i64 quantity, i64 i) {
@@ -38,6 +38,14 @@ KERNEL(moments, const MomentArguments a) {
             x[i] = place < n ? term(a, block.row, quantity, first + (a.held ? a.held[first + place] : place)) : 0.0;
         }
         a.sums[item] = sum_by_halves(x, n > 1 ? n : 1);
+    }
+}
+
+// What `moments` adds up, of one row.
+KERNEL(terms, const MomentArguments a) {
+    for (i64 item = GLOBAL_ID; item < a.size * a.n; item += GLOBAL_SIZE) {
+        const i64 quantity = item / a.n, place = item - quantity * a.n;
+        a.sums[item] = term(a, 0, quantity, a.held ? a.held[place] : place);
     }
 }
 
