@@ -21,11 +21,15 @@ OBSERVED = np.dtype([
     ("first", np.float64), ("second", np.float64), ("log_first", np.float64),
     ("log_more", np.float64),
 ])  # fmt: skip
-_IN_BLOCK, _PIECE, _TOGETHER = 32, 256, 64  # as csrc/particles has them
+_IN_BLOCK, _CHUNK, _PIECE, _GROUP, _TOGETHER = 32, 512, 256, 64, 64  # as csrc/particles has them
 _FEWEST = 256  # items of a thread of a CPU
 _SHORT = 4096  # particles of a row that a thread of a GPU adds in order
-_GUESSES = ("guess_pieces", "guess_starts", "count_units")
-_SUMS = ("find_starts", "add_pieces")
+_GUESSES = (
+    "guess_pieces", "guess_groups", "guess_row", "guess_starts", "count_units", "join_units",
+)  # fmt: skip
+_SUMS = ("find_row", "find_starts", "add_pieces")
+_BY_ROW = {"add_in_order", "guess_row", "find_row"}
+_BY_PIECE = {"guess_pieces", "count_units", "add_pieces"}  # others by group of pieces
 BLOCK = _IN_BLOCK**2  # particles of a part of a row that are summed together
 
 
@@ -83,7 +87,9 @@ class DeviceWeights:
                 "weigh_particles", "share_weights", "reduce_sums", "reduce_maxima",
                 "level_weights",
             ),
-            "particles/moments.cc": ("moments", "terms", "count_held", "add_held", "list_held"),
+            "particles/moments.cc": (
+                "moments", "terms", "count_held", "add_blocks", "add_chunks", "list_held",
+            ),
             "particles/ancestors.cc": (
                 "add_in_order", *_GUESSES, *_SUMS, "find_ancestors",
             ),
@@ -203,17 +209,21 @@ class DeviceWeights:
 
     def _begin_ladder(self, chosen: BoolArray, numbers: IntArray, **given: int) -> None:
         backend, rows, n = self._backend, self._rows, self._n
-        pieces = _parts(n, _PIECE) if self._pieces else 0
         self._ladder = given | {
             "rows": rows, "n": n, "chosen": backend.upload(chosen.astype(np.uint8)),
             "shares": self._shares, "ladder": self._kept("ladder", (rows * n,), np.float64),
-            "starts": self._kept("starts", (rows, pieces), np.float64) if pieces else None,
-            "even": self._kept("even", (rows, pieces), np.int64) if pieces else None,
-            "odd": self._kept("odd", (rows, pieces), np.int64) if pieces else None,
+            "starts": None, "even": None, "odd": None,
+            "group_starts": None, "group_even": None, "group_odd": None,
             "ends": self._kept("ends", (rows,), np.float64),
             "numbers": backend.upload(np.ascontiguousarray(numbers, np.int64)),
             "start": 0.0, "first": 0, "made": 0, "ancestors": None,
         }  # fmt: skip
+        if self._pieces:
+            pieces = _parts(n, _PIECE)
+            for before, size in (("", pieces), ("group_", _parts(pieces, _GROUP))):
+                for name in ("starts", "even", "odd"):
+                    kind = np.float64 if name == "starts" else np.int64
+                    self._ladder[before + name] = self._kept(before + name, (rows, size), kind)
 
     def _guess(self, start: float) -> None:
         """What pieces of rows add, where the sum before the first is about `start`."""
@@ -226,8 +236,9 @@ class DeviceWeights:
             self._climb(entry, start=start)
 
     def _climb(self, entry: str, start: float) -> None:
-        by_row = entry in {"add_in_order", "guess_starts", "find_starts"}
-        items = self._rows * (1 if by_row else _parts(self._n, _PIECE))
+        pieces = _parts(self._n, _PIECE)
+        each = 1 if entry in _BY_ROW else pieces if entry in _BY_PIECE else _parts(pieces, _GROUP)
+        items = self._rows * each
         self._start(entry, items, **self._ladder | {"start": start})
 
     def _find(self, made: slice, ends: Any = None) -> Any:
@@ -273,10 +284,12 @@ class DeviceWeights:
         given = {
             "rows": self._rows, "n": self._n, "shares": self._shares,
             "before": self._kept("before", (self._rows, blocks), np.int64),
+            "chunks": self._kept("chunks", (self._rows, _parts(blocks, _CHUNK)), np.int64),
             "held": self._kept("held", (self._rows * self._n,), np.int64),
         }  # fmt: skip
         self._start("count_held", self._rows * blocks, **given)
-        self._start("add_held", self._rows, **given)
+        self._start("add_blocks", self._rows * _parts(blocks, _CHUNK), **given)
+        self._start("add_chunks", self._rows, **given)
         self._start("list_held", self._rows * blocks, **given)
         return given["held"]
 
