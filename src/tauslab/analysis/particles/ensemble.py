@@ -495,7 +495,7 @@ class Ensemble:
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
             )
-        if self.status.min() >= _ENDED:
+        if not self._none_ended and self.status.min() >= _ENDED:
             raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
         if t == self.time and not self._motion.waits:
             return

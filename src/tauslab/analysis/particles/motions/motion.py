@@ -222,12 +222,14 @@ class Motion(ABC):
     def _ends(self, status: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective."""
         own = self._rows.ends(status)
-        if not self.shares.any(bool(own.view(np.bool_).any())):
-            if len(self._none) != self.n:
-                self._none = np.zeros(self.n, np.uint8)
-                self._none.flags.writeable = False
-            return self._none
-        return np.asarray(self.shares.joined(own))
+        if self.shares.any(own is not None):
+            return np.asarray(
+                self.shares.joined(np.zeros(status.shape, np.uint8) if own is None else own)
+            )
+        if len(self._none) != self.n:
+            self._none = np.zeros(self.n, np.uint8)
+            self._none.flags.writeable = False
+        return self._none
 
 
 def beside(columns: Mapping[str, Any], n: int) -> FloatArray:
@@ -346,13 +348,14 @@ class DeviceRows:
         self._copies.record().wait()
         return mirror.copy()
 
-    def ends(self, status: Any) -> Array:
-        """Statuses u8 ``[row]`` on the host, which a GPU copies only where one is not 0."""
+    def ends(self, status: Any) -> Array | None:
+        """Statuses u8 ``[row]`` on the host, None where all are 0: then a GPU copies none."""
         if self.backend.style.warp > 1 and status.shape[0]:
             self._ends = self._ends or Ends(self.backend)
             if not self.host(self._ends.start(status, self._copies)).any():
-                return np.zeros(status.shape, np.uint8)
-        return self.host(status)
+                return None
+        found = self.host(status)
+        return found if found.view(np.bool_).any() else None
 
     def column(self, source: Any, number: int) -> Array:
         """A copy of one column of device memory on the host."""
