@@ -54,7 +54,10 @@ def serve(given: argparse.Namespace) -> None:
         group, _, text = line.strip().partition("\t")
         found: dict[str, float] = {}
         for case in chosen(group, text, given.device):
-            found |= case.measured(machine)
+            now = case.measured(machine)
+            print(*(f"{row}: {value:.4g} {case.unit}" for row, value in now.items()), sep="\n",
+                  file=sys.stderr, flush=True)  # fmt: skip
+            found |= now
         print(json.dumps(found), file=answer, flush=True)
 
 

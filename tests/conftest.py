@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from forks import ForkServer, start_of
 from quick_compiling import quick_flags
 from sleeping_ranks import sleeping_while_waiting
-from standing_ranks import StandingRanks, TooLateError
 
 import tauslab
 from tauslab.decomposition.blocks import SharedBlocks
@@ -46,7 +46,6 @@ _MPI_ENVIRONMENT = {
 
 Completed = subprocess.CompletedProcess[str]
 Mpirun = Callable[..., Completed]
-_MOST_STANDING = 4  # launches whose ranks stay
 
 
 # Files of these folders take longest. They begin first, so that no process is the last by far.
@@ -86,7 +85,6 @@ _NEEDS_BY_FIXTURE = {
     "device": "compiler",
     "backend": "compiler",
     "mpirun": "mpi",
-    "same_ranks": "mpi",
 }
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
 
@@ -251,12 +249,21 @@ def one_block_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SharedBlocks, "__init__", begin)
 
 
+@pytest.fixture(scope="session")
+def _fork_servers() -> Iterator[dict[tuple[tuple[str, str], ...], ForkServer]]:
+    servers: dict[tuple[tuple[str, str], ...], ForkServer] = {}
+    yield servers
+    for server in servers.values():
+        server.close()
+
+
 @pytest.fixture
-def mpirun(tmp_path: Path) -> Mpirun:
+def mpirun(tmp_path: Path, _fork_servers: dict[tuple[tuple[str, str], ...], ForkServer]) -> Mpirun:
     """Run Python under several ranks: ``mpirun(3, ["-m", "tauslab", ...])``.
 
     Starts ranks in the test's own temporary folder and fails the test, with what they printed, if
-    they exit non-zero (unless `check` is false) or are not done after `timeout` seconds.
+    they exit non-zero (unless `check` is false) or are not done after `timeout` seconds. A server
+    forks the ranks, which so have everything imported; nothing else is shared.
     """
 
     def run(
@@ -267,51 +274,13 @@ def mpirun(tmp_path: Path) -> Mpirun:
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> Completed:
-        command = [_needed_launcher(), "-n", str(n), sys.executable, *map(str, arguments)]
         environment = _environment_of_ranks(env)
+        server = _fork_servers.get(start_of(environment))
+        if server is None:
+            server = _fork_servers[start_of(environment)] = ForkServer(environment)
+        command = [_needed_launcher(), "-n", str(n), *server.python, *map(str, arguments)]
         done = _run(command, tmp_path, environment, timeout)
-        if check and done.returncode != 0:
-            pytest.fail(f"{n} ranks exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
-        return done
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def _standing() -> Iterator[dict[tuple[int, str], StandingRanks]]:
-    standing: dict[tuple[int, str], StandingRanks] = {}
-    yield standing
-    for launch in standing.values():
-        launch.close()
-
-
-@pytest.fixture
-def same_ranks(tmp_path: Path, _standing: dict[tuple[int, str], StandingRanks]) -> Mpirun:
-    """As `mpirun`, by ranks that stay from test to test: for what does not end a process early.
-
-    A program finds the modules imported that those before it imported, and MPI started.
-    """
-
-    def run(
-        n: int,
-        arguments: Sequence[str | Path],
-        *,
-        timeout: float = 120.0,
-        check: bool = True,
-        env: Mapping[str, str] | None = None,
-    ) -> Completed:
-        environment = _environment_of_ranks(env)
-        key = (n, environment["PYTHONPATH"])
-        found = _standing.pop(key, None)
-        if found is None or found.ended:
-            found = StandingRanks(_needed_launcher(), n, environment)
-        _standing[key] = found  # the last
-        while len(_standing) > _MOST_STANDING:
-            _standing.pop(next(iter(_standing))).close()
-        try:
-            done = found.run([*map(str, arguments)], tmp_path, environment, timeout)
-        except TooLateError as late:
-            pytest.fail(str(late))
+        server.settle()
         if check and done.returncode != 0:
             pytest.fail(f"{n} ranks exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done

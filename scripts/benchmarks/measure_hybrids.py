@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import Answer, Machine, seconds_of
+from machine import Answer, Machine
 
 import tauslab as ts
 from tauslab.analysis.hybrids.parts import Part
+from tauslab.analysis.hybrids.result import HybridResult
+from tauslab.analysis.particles.store import StateCheckpoint
 
 GENES, UNITS, FORMS = 455, 506, 8  # genes of proteins, units that are transcribed, other forms
 OTHERS, PARTICLES = 28, 85_000
@@ -168,13 +170,13 @@ def metabolism(drawn: Drawn) -> ts.Network:
     return net
 
 
-def cell(space: ts.Lattice | ts.Network, drawn: Drawn) -> ts.Hybrid:
-    """Three parts and their links."""
+def cell(space: ts.Lattice | ts.Network, drawn: Drawn, networks: Any = None) -> ts.Hybrid:
+    """Three parts, of which two are on the device `networks`, and their links."""
     made = ts.Hybrid("cell")
     made.add_part("space", space, every=1.0)
-    made.add_part("expression", expression(drawn), every=1.0)
+    made.add_part("expression", expression(drawn), every=1.0, device=networks)
     by_matrix = ts.ODE(solver="rosenbrock")
-    made.add_part("metabolism", metabolism(drawn), method=by_matrix, every=1.0)
+    made.add_part("metabolism", metabolism(drawn), method=by_matrix, every=1.0, device=networks)
     pools = [*NUCLEOTIDES, *(f"aa{i}" for i in range(20))]
     made.share("expression.{x}", "metabolism.{x}", volume=PER_MM, for_each={"x": pools})
     enzymes = {"j": list(range(DRIVEN))}
@@ -192,52 +194,72 @@ def cell(space: ts.Lattice | ts.Network, drawn: Drawn) -> ts.Hybrid:
     return made
 
 
+class Clock:
+    """Seconds of a run: of parts while they advance, of rounds, and of writing the result."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        self.rounds: list[tuple[float, dict[str, float]]] = []  # when one was over, and the parts
+        self.written = 0.0
+
+
 @contextmanager
-def timed_parts() -> Iterator[dict[str, float]]:
-    """Seconds that parts take to advance, by name."""
-    took: dict[str, float] = {}
+def timed() -> Iterator[Clock]:
+    """Note what takes how long while hybrids run."""
+    clock = Clock()
+    keeping, saving = StateCheckpoint.save, HybridResult.save
+    usual: list[tuple[Any, str, Any]] = [(StateCheckpoint, "save", keeping)]
+    usual += [(HybridResult, "save", saving)]
+    usual += [(kind, "advance", kind.advance) for kind in Part.__subclasses__()]
 
-    def timed(kind: Any) -> None:
-        plain = kind.advance
-
+    def advancing(plain: Any) -> Any:
         def advance(self: Any, t: float) -> None:
             began = time.perf_counter()
             plain(self, t)
             self.alive.all()  # so that a device is done
             name = self.made.name
-            took[name] = took.get(name, 0.0) + time.perf_counter() - began
+            clock.parts[name] = clock.parts.get(name, 0.0) + time.perf_counter() - began
 
-        kind.advance, undo[kind] = advance, plain
+        return advance
 
-    undo: dict[Any, Any] = {}
-    for kind in Part.__subclasses__():
-        timed(kind)
+    def keep(self: Any, kept: Any, *, last: bool = False) -> None:
+        keeping(self, kept, last=last)
+        clock.rounds.append((time.perf_counter(), dict(clock.parts)))
+
+    def save(self: Any, *given: Any, **options: Any) -> None:
+        began = time.perf_counter()
+        saving(self, *given, **options)
+        clock.written += time.perf_counter() - began
+
+    made = [keep, save, *(advancing(plain) for _, _, plain in usual[2:])]
+    for (kind, name, _), own in zip(usual, made, strict=True):
+        setattr(kind, name, own)
     try:
-        yield took
+        yield clock
     finally:
-        for kind, plain in undo.items():
-            kind.advance = plain
+        for kind, name, plain in usual:
+            setattr(kind, name, plain)
 
 
 def of_cells(machine: Machine, *, n: int, on_lattice: bool) -> Answer:
-    """Seconds of a biological second of n cells, and of the parts and the glue of it.
+    """Seconds of a biological second of n cells with their output, of parts, glue and output.
 
-    At a scale below 1 the time of the lattice runs as much slower, so it takes fewer steps.
+    Rounds after the first are timed, and writing the result. At a scale below 1 the time of the
+    lattice runs as much slower, so it takes fewer steps.
     """
+    began = time.perf_counter()
     drawn = Drawn()
     space = lattice(drawn, machine.scale) if on_lattice else well_mixed(drawn)
-    made = cell(space, drawn)
-
-    def run(t_end: float) -> tuple[float, dict[str, float]]:
-        with tempfile.TemporaryDirectory() as folder, timed_parts() as took:
-            whole = seconds_of(lambda: ts.run(
-                made, t_end=t_end, n=n, seed=1, device=machine.place(), pilot=0,
-                output=Path(folder) / "cell.h5",
-            ))  # fmt: skip
-            return whole, dict(took)
-
-    run(1.0)  # compiles
-    (short, few), (long, many) = run(1.0), run(1.0 + TIMED)
+    made = cell(space, drawn, ts.CPU(threads=1) if n == 1 else None)
+    with tempfile.TemporaryDirectory() as folder, timed() as clock:
+        ts.run(
+            made, t_end=1.0 + TIMED, n=n, seed=1, device=machine.place(), pilot=0,
+            output=Path(folder) / "cell.h5",
+        )  # fmt: skip
+    (first, few), (last, many) = clock.rounds[0], clock.rounds[-1]
     parts = {name: (many[name] - few[name]) / TIMED for name in many}
-    whole = (long - short) / TIMED
-    return {"": whole, **parts, "glue": whole - sum(parts.values())}
+    rounds, output = (last - first) / TIMED, clock.written / (1 + TIMED)
+    found = {"": rounds + output, **parts, "glue": rounds - sum(parts.values()), "output": output}
+    if n > 1:
+        found["of one cell"] = found[""] / n
+    return {**found, "until the first second is over": first - began}

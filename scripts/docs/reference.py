@@ -9,18 +9,21 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from reference_pages import HIDDEN, PAGES, Entry, Page
+from reference_pages import FILE_ONLY, HIDDEN, HOMES, PAGES, Entry, Page
 
 import tauslab
 from tauslab.cli import help as cli_help
 from tauslab.cli import main as cli
 from tauslab.options.values.definition import GROUPS
+from tauslab.store.results.array_result import ArrayResult
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -38,32 +41,63 @@ def written() -> dict[str, str]:
 
 
 _ITEM = re.compile(r"- \*\*(`.*?`)\*\*: (.*)")
-_LONG = 60  # characters of a description that is worth a link instead
+_LONG = 40  # characters of a description that is worth a link instead
+_AS_THERE = re.compile(r"- \*\*(`.*?`)\*\*: As (?:for|of) (\[`[^`]*`\]\(\S*\))\.")
+_ERROR = re.compile(r"- \*\*\[`\w+`\].*\*\*: (.*)")
+_OFTEN = 3  # errors that so many entries have for one reason stand on the page of errors
 
 
 def said_once(pages: Mapping[str, str]) -> dict[str, str]:
-    """Replace what is said of a parameter by a link where another entry has said the same."""
+    """Replace what is said of a parameter by a link where another entry has said the same.
+
+    Parameters that are as those of one other entry share a line. Reasons of errors that many
+    entries have are left out: the page of errors names them.
+    """
     first: dict[tuple[str, str], tuple[str, str, str]] = {}
+    errors = Counter(
+        _bare(line) for text in pages.values() for line in text.split("\n") if _ERROR.match(line)
+    )
 
     def once(line: str, page: str, title: str) -> str:
         item = _ITEM.fullmatch(line)
-        if item is None or len(item[2]) < _LONG:
+        if item is None or len(item[2]) < _LONG or _AS_THERE.fullmatch(line):
             return line
-        key = (item[1], re.sub(r"\]\([^)]*\)", "]", item[2]))
-        home, stem, heading = first.setdefault(key, (title, page, title))
+        home, stem, heading = first.setdefault((item[1], _bare(item[2])), (title, page, title))
         if (stem, heading) == (page, title):
             return line
         place = f"{'' if stem == page else stem}#{anchor(heading)}"
-        return f"- **{item[1]}**: As for [`{home}`]({place})."
+        return f"- **{item[1]}**: As for [`{re.split('[ ,]', home)[0]}`]({place})."
 
     def shortened(page: str, text: str) -> str:
         title, lines = "", []
         for line in text.split("\n"):
             title = line.lstrip("# ") if re.match(r"##+ ", line) else title
-            lines.append(once(line, page, title))
-        return "\n".join(lines)
+            if errors[_bare(line)] < _OFTEN:
+                lines.append(once(line, page, title))
+        joined = "\n".join(lines).replace("**Raises**\n\n\n", "")
+        return _together(re.sub(r"\n{3,}", "\n\n", joined)).strip("\n") + "\n"
 
     return {page: shortened(page, text) for page, text in pages.items()}
+
+
+def _bare(text: str) -> str:
+    """The text without addresses of links, which differ between pages."""
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+def _together(text: str) -> str:
+    """Join lines of one list that say the same: as for another entry."""
+    lines: list[str] = []
+    for listed, group in groupby(text.split("\n"), lambda line: line.startswith("- **`")):
+        names: dict[str, list[str]] = {}
+        for line in group:
+            match = _AS_THERE.fullmatch(line) if listed else None
+            if match is None:
+                lines.append(line)
+            else:
+                names.setdefault(match[2], []).append(match[1])
+        lines += [f"- **{', '.join(some)}**: As for {home}." for home, some in names.items()]
+    return "\n".join(lines)
 
 
 def _places(page: Page) -> Iterator[tuple[str, str]]:
@@ -73,10 +107,25 @@ def _places(page: Page) -> Iterator[tuple[str, str]]:
         if entry.object.__name__[0].isupper() or entry.title != entry.call:
             names.add(entry.object.__name__)  # another name could be that of an argument
         yield from ((name, _place(page, entry.title)) for name in names)
-        for name, member in _members(entry.object) if inspect.isclass(entry.object) else ():
-            title = f"{entry.object.__name__}.{name}"
+        if not inspect.isclass(entry.object):
+            continue
+        own, elsewhere = _split(entry.object)
+        for name, member in own:
+            title = _titled(entry.object, name)
             place = _place(page, title if callable(member) else entry.title)
             yield from ((called, place) for called in (title, f"tauslab.{title}"))
+        for home, members in elsewhere.items():
+            there = next(p for p in PAGES if home in {e.object.__name__ for e in p.entries})
+            for name in members:
+                title = f"{entry.object.__name__}.{name}"
+                yield from (
+                    (c, _place(there, f"{home}.{name}")) for c in (title, f"tauslab.{title}")
+                )
+
+
+def _titled(made: type, name: str) -> str:
+    """Heading of a member: two underscores would be Markdown's."""
+    return f"{made.__name__}, called" if name == "__call__" else f"{made.__name__}.{name}"
 
 
 def _place(page: Page, title: str) -> str:
@@ -109,14 +158,34 @@ def _class(entry: Entry, shown: Callable[[str, str], str]) -> list[str]:
     if issubclass(made, tauslab.TauslabError) and made is not tauslab.TauslabError:
         above = " and ".join(f"`{base.__name__}`" for base in made.__bases__)
         parts.append(f"Is a {above}; exit code {made.exit_code}.")
-    values = [m for m in _members(made) if not callable(m[1])]
+    own, elsewhere = _split(made)
+    values = [m for m in own if not callable(m[1])]
     if values:
         parts.append("\n".join(_value(name, value, shown) for name, value in values))
-    for name, member in _members(made):
+    for home, names in elsewhere.items():
+        listed = ", ".join(f"`{name}`" for name in names)
+        parts.append(shown(f"As for `{home}`: {listed}.", entry.title))
+    for name, member in own:
         if callable(member):
-            title = f"{made.__name__}.{name}"
-            parts += [f"### {title}", _signature(name, member), shown(_doc(member), title)]
+            title = _titled(made, name)
+            told = _doc(member)
+            if name == "to_pandas" and issubclass(made, ArrayResult) and made is not ArrayResult:
+                told = _doc(made.table)
+            parts += [f"### {title}", _signature(name, member), shown(told, title)]
     return parts
+
+
+def _split(made: type) -> tuple[list[tuple[str, Any]], dict[str, list[str]]]:
+    """Members that stand with the class, and names of others by the class that they stand with."""
+    homes = {home: dict(_members(home)) for home in HOMES if home is not made}
+    own, elsewhere = [], dict[str, list[str]]()
+    for name, member in _members(made):
+        home = next((h for h, has in homes.items() if has.get(name) is member), None)
+        if home is None or (name == "to_pandas" and home is ArrayResult):
+            own.append((name, member))
+        else:
+            elsewhere.setdefault(home.__name__, []).append(name)
+    return own, elsewhere
 
 
 def _value(name: str, value: Any, shown: Callable[[str, str], str]) -> str:
@@ -135,6 +204,8 @@ def _members(made: type) -> Iterator[tuple[str, Any]]:
     for name, member in found.items():
         hidden = name.startswith("_") and name != "__call__"
         if hidden or name in HIDDEN.get(made.__name__, ()):
+            continue
+        if issubclass(made, ArrayResult) and name in FILE_ONLY:
             continue
         if isinstance(member, classmethod | staticmethod):
             member = member.__func__  # noqa: PLW2901 - what it wraps has the docstring
@@ -182,7 +253,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
     star = "*" * (parameter.kind is parameter.VAR_POSITIONAL)
     star = "**" if parameter.kind is parameter.VAR_KEYWORD else star
     empty, default = parameter.empty, parameter.default
-    kind = "" if parameter.annotation is empty else f": {parameter.annotation}"
+    annotation = getattr(parameter.annotation, "__forward_arg__", parameter.annotation)
+    kind = "" if annotation is empty else f": {annotation}"
     if default is empty:
         return f"{star}{parameter.name}{kind}"
     told = f'"{default}"' if isinstance(default, str) else repr(default)
@@ -227,14 +299,19 @@ _COMMAND_PAGES = {
 }  # fmt: skip
 
 
+_FEW = 2  # so many options that two commands have alike stand with both
+
+
 def _commands_page(places: Mapping[str, str]) -> str:
     """List all commands, in the order of the help."""
     called = {"run": "run", "molecules": "in_molecules", "build": "dbn.build"}
     found = {key: places[f"tauslab.{name}"] for key, name in called.items()}
     parts = ["# Command line", _INTRO.format(**found)]
+    homes: dict[str, str] = {}
     for name, parser in _commands():
         more = ", ".join(f"[{stem}.md](../{stem}.md)" for stem in _COMMAND_PAGES[name])
-        parts += [f"## tauslab {name}", f"{parser.description} More: {more}", _table(parser)]
+        parts += [f"## tauslab {name}", f"{parser.description} More: {more}"]
+        parts.append(_shorter(_table(parser), homes, name))
         if name in cli_help.EXAMPLES:
             lines = [line.removeprefix("  ") for line in cli_help.EXAMPLES[name].splitlines()]
             parts.append("\n".join(["```", *lines, "```"]))
@@ -259,6 +336,33 @@ def _table(parser: argparse.ArgumentParser) -> str:
     return "\n".join(lines)
 
 
+def _shorter(table: str, homes: dict[str, str], name: str) -> str:
+    """The table of a command without the options that another command has alike.
+
+    `homes` has the rows of earlier tables, and the command of each.
+    """
+    rows = table.split("\n")
+    options = [row for row in rows if row.startswith("| `-")]
+    alike = Counter(homes[row] for row in options if row in homes)
+    left_out = {row: homes[row] for row in options if alike[homes.get(row, "")] > _FEW}
+    homes |= {row: name for row in options if row not in homes}
+    kept = [row for row in rows if row not in left_out]
+    kept = [
+        row
+        for row, after in zip(kept, [*kept[1:], "| **"], strict=True)
+        if not (row.startswith("| **") and after.startswith("| **"))  # a group without options
+    ]
+    notes = [
+        f"As for [tauslab {home}](#tauslab-{home}): "
+        + ", ".join(
+            f"`{re.split('[` ,]', row[3:])[0]}`" for row in left_out if left_out[row] == home
+        )
+        + "."
+        for home in dict.fromkeys(left_out.values())
+    ]
+    return "\n\n".join(["\n".join(kept), *notes])
+
+
 def _spelt(action: argparse.Action) -> str:
     """The option with its values, as a user types it."""
     values = action.metavar or ("|".join(map(str, action.choices)) if action.choices else "")
@@ -270,7 +374,7 @@ def _spelt(action: argparse.Action) -> str:
 
 def _told(action: argparse.Action) -> str:
     told = (action.help or "").replace("|", "\\|")
-    again = isinstance(action, argparse._AppendAction)  # noqa: SLF001
+    again = isinstance(action, argparse._AppendAction) and "repeated" not in told  # noqa: SLF001
     return f"{told}{'; may be repeated' if again else ''}"
 
 

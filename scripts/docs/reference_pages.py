@@ -12,8 +12,8 @@ from tauslab.analysis.dbn.results import network as dbn_network
 from tauslab.api import api
 from tauslab.api.lattice import run_on_lattice
 from tauslab.base import errors
-from tauslab.model.network import network
 from tauslab.store.results import modes, result
+from tauslab.store.results.array_result import ArrayResult
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,34 @@ def _of(module: Any, home: str) -> tuple[Entry, ...]:
     )
 
 
+# Members that other classes share, and that are described with these two alone.
+HOMES = (ts.Result, ArrayResult)
+# What a result of an analysis has for its file and for the command line.
+FILE_ONLY = ("arrays", "axes_of", "digest_lines", "facts", "lines", "table")
+
 # What other modules of tauslab use of a class, and its users do not.
 HIDDEN: Mapping[str, tuple[str, ...]] = {
-    "Result": ("block", "completed_blocks"),
-    "LatticeResult": ("frames",),
-    "Lattice": ("type_number",),
+    "Result": ("block", "completed_blocks", "state", "swept"),
+    "LatticeResult": (
+        "attributes", "data", "frames", "replica_samples_of", "samples_of", "state", "swept",
+        "values", "whole_sweep",
+    ),
+    "LatticeView": ("changed", "finish"),
+    "Lattice": ("sites_of_no_mask", "type_number"),
+    "Network": (
+        "add_feature", "constant_species", "counts_nothing", "drawn_amounts", "rule_expressions",
+    ),
+    "Ensemble": (
+        "backend", "copy_rows", "given", "go_on", "go_on_by", "in_groups", "joined",
+        "none_ended", "on_host", "own_counts", "own_values", "put", "save_with", "shares",
+        "stored",
+    ),
+    "Hybrid": ("acting", "intervals", "linked", "of_links"),
+    "CmeResult": ("snapshot",),
+    "ODE": ("settings", "settled"),
+    "Partitioned": ("marks",),
+    "Dask": ("settings",),
+    "Output": ("plain",),
     "Structure": ("families",),
     "DynamicNetwork": ("known",),
     "RareResult": ("told",),
@@ -137,6 +160,8 @@ PAGES = (
             *_entries(ts.Ensemble, ts.particle_filter, ts.particle_filters, ts.exact_filter),
             _class(ts.FilterResult),
             _class(ts.FilterResults),
+            *_entries(ts.fit),
+            _class(ts.FitResult),
             *_entries(ts.pmmh, ts.abc_smc),
             _class(ts.AbcResult),
             *_entries(ts.population),
@@ -175,15 +200,6 @@ PAGES = (
                 signature='tauslab.Network(name: str = "network", *, t_end: float | None = None)',
             ),
             *_entries(
-                network.Species,
-                network.Reaction,
-                network.Rule,
-                network.TimedEvent,
-                network.Event,
-                network.Feature,
-                home=network.__name__,
-            ),
-            *_entries(
                 ts.in_molecules,
                 ts.with_net_laws,
                 ts.random_network,
@@ -201,6 +217,7 @@ PAGES = (
             *_entries(ts.Result, made_by_user=False),
             *_entries(result.Moments, home=result.__name__, made_by_user=False),
             *_entries(modes.Modes, home=modes.__name__, made_by_user=False),
+            Entry(ArrayResult, "Results of analyses", "ArrayResult", made_by_user=False),
         ),
     ),
     Page(
@@ -217,6 +234,7 @@ PAGES = (
         (
             *_entries(ts.Lattice, ts.LatticeResult),
             *_entries(ts.LatticeView, made_by_user=False),
+            *_entries(ts.Polymer, ts.BeadTrack),
             *_of(geometry, "tauslab.geometry"),
             *_of(shapes, "tauslab.shapes"),
         ),
@@ -244,7 +262,11 @@ PAGES = (
         "Errors",
         "Every error that tauslab raises on purpose is a `tauslab.TauslabError`, and also a "
         "`ValueError`, `RuntimeError` or `OSError`. Its message is one sentence: what was given, "
-        "and what is allowed.",
+        "and what is allowed. The reference names an error of a function where its reason is "
+        "particular. In general a `ConfigError` concerns an argument or a missing package, a "
+        "`ModelError` the model, an `InputFileError` a file that is missing, damaged or of another "
+        "kind, an `OutputError` a file or picture that cannot be written; a `DeviceError`, "
+        "`DeviceFailed` or `KernelCompileError` means that the machine lacks something, or failed.",
         _entries(
             *(x for x in vars(errors).values() if isinstance(x, type) and hasattr(ts, x.__name__)),
             made_by_user=False,

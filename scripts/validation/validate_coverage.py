@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import inference_models
 import numpy as np
 from outcome import Outcome, verdict
 from scipy.linalg import expm
@@ -236,8 +237,20 @@ def chain(seed: int, _: Device, *, steps: int) -> bool | None:
     values, logs, moved = walk.result()
     found = Chain(("a",), values[0], logs[0], moved[0])
     mean, sd = float(found["a"].mean()), float(found["a"].std())
-    wide = 1.96 * sd / math.sqrt(found.effective_size("a"))
+    wide = 1.96 * sd / math.sqrt(found.effective_size("a", "mean"))
     return within(mean - wide, 3.0 * 100 / 101, mean + wide)
+
+
+def fitted(seed: int, device: Device, *, model: Any, name: str, noise: float) -> bool | None:
+    """The 95 % interval of a fit to a course of a model, with normal noise or none."""
+    made, times, columns = model()
+    course = ts.run(made, n=1, times=times, seed=seed, device=device)
+    draws = np.random.default_rng(seed)
+    data = {c: course.counts(c)[0] + noise * draws.standard_normal(len(times)) for c in columns}
+    seen = {"observe": dict.fromkeys(columns, f"normal(sd={noise})")} if noise else {}
+    found = ts.fit(made, {"time": times, **data}, n=100, seed=seed, device=device, **seen)
+    low, high = found.interval(name)
+    return within(low, made.parameter_values()[name], high)
 
 
 # --- the table
@@ -272,6 +285,13 @@ def cases() -> Iterator[Case]:
         yield Case("cross-check", f"{model.__name__}, n {n}", held)
     for steps in (300, 3000):
         yield Case("chain", f"{steps} steps", partial(chain, steps=steps))
+    for model, name, noise in (
+        (inference_models.birth_death, "decay", 2.0), (inference_models.birth_death, "decay", 0.0),
+        (inference_models.epidemic, "infection", 5.0), (inference_models.epidemic, "recovery", 5.0),
+        (inference_models.prey, "birth", 10.0), (inference_models.prey, "death", 10.0),
+    ):  # fmt: skip
+        settings = f"{model.__name__}, {name}, noise {noise:g}"
+        yield Case("fit", settings, partial(fitted, model=model, name=name, noise=noise))
 
 
 def _until_cases() -> Iterator[Case]:

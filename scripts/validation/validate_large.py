@@ -37,7 +37,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 import tauslab as ts
-from tauslab.kernels.exact.selectors import LARGEST_LINEAR, SELECTORS
+from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, SELECTORS
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -185,7 +185,7 @@ def validate(
                   device=ts.CPU(threads=threads) if device == "cpu" else device)  # fmt: skip
     rows: list[Row] = []
     linear = None
-    if len(network.reactions) <= LARGEST_LINEAR:
+    if len(network.reactions) <= LARGEST_UNROLLED:
         linear = run(method=ts.SSA(selector="linear"), seed=seed)
     for k, selector in enumerate(TABLED):
         found = run(method=ts.SSA(selector=selector), seed=seed + 1 + k)

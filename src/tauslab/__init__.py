@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.analysis.hybrids.hybrid import Hybrid as Hybrid
     from tauslab.analysis.hybrids.result import HybridResult as HybridResult
     from tauslab.analysis.particles.ensemble import Ensemble as Ensemble
+    from tauslab.analysis.polymers.beads import BeadTrack as BeadTrack
+    from tauslab.analysis.polymers.polymer import Polymer as Polymer
     from tauslab.analysis.populations.result import PopulationResult as PopulationResult
     from tauslab.analysis.rare.estimate import RareResult as RareResult
     from tauslab.analysis.sensitivity.expectation import Expectation as Expectation
@@ -32,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.api.api import run as run
     from tauslab.api.cme import cme as cme
     from tauslab.api.inference.abc import abc_smc as abc_smc
+    from tauslab.api.inference.fit import fit as fit
     from tauslab.api.inference.particles import exact_filter as exact_filter
     from tauslab.api.inference.particles import particle_filter as particle_filter
     from tauslab.api.inference.particles import particle_filters as particle_filters
@@ -93,6 +96,7 @@ _HOMES = {  # public names by module
     "api.api": "open read run",
     "api.cme": "cme",
     "api.inference.abc": "abc_smc",
+    "api.inference.fit": "fit",
     "api.inference.particles": "exact_filter particle_filter particle_filters pmmh",
     "api.populations": "population",
     "api.prepared": "Prepared prepare",
@@ -106,8 +110,11 @@ _HOMES = {  # public names by module
     "options.places": "CPU Dask GPU Output",
     "analysis.filters.abc.result": "AbcResult",
     "analysis.filters.chains": "Chain",
+    "analysis.filters.fitting.result": "FitResult",
     "analysis.hybrids.hybrid": "Hybrid",
     "analysis.hybrids.result": "HybridResult",
+    "analysis.polymers.beads": "BeadTrack",
+    "analysis.polymers.polymer": "Polymer",
     "analysis.particles.ensemble": "Ensemble",
     "analysis.filters.result": "FilterResult FilterResults",
     "analysis.populations.result": "PopulationResult",
@@ -124,6 +131,7 @@ _FACES = {
     "LatticeResult.movie": "tauslab.views.movie:write_movie",
     "LatticeResult.plot": "tauslab.views.lattice:plot_lattice",
     "LatticeResult.view": "tauslab.views.scene:view_frame",
+    "Network.check": "tauslab.runner.ensemble.choices.method_choice:description",
     "Network.to_antimony": "tauslab.formats.antimony:write_antimony",
     "Network.to_sbml": "tauslab.formats.sbml.writer:write_sbml",
     "Result.plot": "tauslab.views.ensemble:plot_result",

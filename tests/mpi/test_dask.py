@@ -31,19 +31,19 @@ def digests(path):
 
 @pytest.mark.validate
 @NEEDS_DASK
-def test_ranks_and_workers_give_a_sweep_the_same_bits(same_ranks, tmp_path):
+def test_ranks_and_workers_give_a_sweep_the_same_bits(mpirun, tmp_path):
     dask = ["--executor", "dask", "--workers", "2", "-o", tmp_path / "dask.h5"]
-    same_ranks(3, [*RUN, "-o", tmp_path / "mpi.h5"])
+    mpirun(3, [*RUN, "-o", tmp_path / "mpi.h5"])
     subprocess.run([sys.executable, *RUN, *dask], check=True, timeout=100)
     assert digests(tmp_path / "dask.h5") == digests(tmp_path / "mpi.h5")
-    done = same_ranks(2, [*RUN, *dask, "--overwrite"], check=False)
+    done = mpirun(2, [*RUN, *dask, "--overwrite"], check=False)
     assert done.returncode == 2
     assert "mpirun or srun started 2 ranks: start one process" in done.stderr
 
 
 @pytest.mark.validate
 @NEEDS_DASK
-def test_ranks_and_workers_take_what_one_pilot_chose(same_ranks, tmp_path):
+def test_ranks_and_workers_take_what_one_pilot_chose(mpirun, tmp_path):
     """Of a cycle with so many molecules that propensities hardly change."""
     species = [f"S{i} = 20_000" for i in range(300)]
     reactions = [
@@ -57,7 +57,7 @@ def test_ranks_and_workers_take_what_one_pilot_chose(same_ranks, tmp_path):
            "--verbose"]  # fmt: skip
     (tmp_path / "times").write_text("0\n4e-5\n")
     dask = ["--executor", "dask", "--workers", "2", "-o", tmp_path / "dask.h5"]
-    said = same_ranks(2, [*run, "-o", tmp_path / "mpi.h5"]).stdout
+    said = mpirun(2, [*run, "-o", tmp_path / "mpi.h5"]).stdout
     done = subprocess.run(
         [sys.executable, *run, *dask], check=True, timeout=100, capture_output=True, text=True
     )

@@ -30,8 +30,8 @@ def alone(tmp_path):
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_count_the_same_tables(same_ranks, tmp_path, alone, ranks):
-    done = same_ranks(ranks, [*COMMAND, "-o", "x.h5"])
+def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
+    done = mpirun(ranks, [*COMMAND, "-o", "x.h5"])
     assert done.stdout.startswith("x.h5: 4000 trajectories, seed 7")
     assert done.stdout.count("trajectories, seed") == 1
     assert network_digest_lines(tmp_path / "x.h5") == alone
@@ -60,7 +60,7 @@ def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
     assert network_digest_lines(tmp_path / "x.h5") == alone
 
 
-def test_what_killed_ranks_had_counted_is_kept(mpirun, same_ranks, tmp_path, alone):
+def test_what_killed_ranks_had_counted_is_kept(mpirun, tmp_path, alone):
     """Rank 1 is killed when it has written a part; other ranks than before complete the build."""
     program = tmp_path / "killed.py"
     program.write_text(
@@ -83,13 +83,13 @@ def test_what_killed_ranks_had_counted_is_kept(mpirun, same_ranks, tmp_path, alo
     assert mpirun(2, ["killed.py", *command], check=False).returncode != 0
     _, blocks = gathered(tmp_path / "x.h5")
     assert 0 < blocks.sum() < len(blocks)
-    same_ranks(3, ["-m", "tauslab", *command, "--resume"])
+    mpirun(3, ["-m", "tauslab", *command, "--resume"])
     assert network_digest_lines(tmp_path / "x.h5") == alone
     assert not (tmp_path / "x.h5.parts").exists()
 
 
-def test_bad_input_is_told_once(same_ranks, tmp_path):
+def test_bad_input_is_told_once(mpirun, tmp_path):
     (tmp_path / "chain.toml").write_text(CHAIN)
-    done = same_ranks(2, [*COMMAND, "--range", "b=3:1"], check=False)
+    done = mpirun(2, [*COMMAND, "--range", "b=3:1"], check=False)
     assert done.returncode == 2
     assert done.stderr.count("--range b=3:1: the lower end must be below the upper") == 1

@@ -25,12 +25,11 @@ def case(model, **more):
 
 
 @pytest.fixture
-def told(mpirun, same_ranks):
+def told(mpirun):
     """What rank 0 tells of cases: ``told(3, cases)``."""
 
     def run(ranks, cases, device="cpu"):
-        start = same_ranks if device == "cpu" else mpirun
-        done = start(ranks, [PROGRAM, json.dumps(cases), device])
+        done = mpirun(ranks, [PROGRAM, json.dumps(cases), device])
         lines = [line for line in done.stdout.splitlines() if line.startswith("told ")]
         return json.loads(lines[0].removeprefix("told "))
 

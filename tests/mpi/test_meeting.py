@@ -39,11 +39,11 @@ def refused(call):
 
 
 @pytest.fixture
-def ranks(same_ranks):
+def ranks(mpirun):
     """What each rank tells."""
 
     def run(n, program):
-        done = same_ranks(n, ["-c", HEAD + program])
+        done = mpirun(n, ["-c", HEAD + program])
         told = [line for line in done.stdout.splitlines() if line.startswith("told ")]
         return json.loads(told[0].removeprefix("told "))
 

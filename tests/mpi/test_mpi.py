@@ -35,11 +35,11 @@ def tell(value):
 
 
 @pytest.fixture
-def ranks(same_ranks):
+def ranks(mpirun):
     """What each rank tells: ``ranks(3, program)`` is a list of three values."""
 
     def run(n, program, **options):
-        done = same_ranks(n, ["-c", HEAD + program], **options)
+        done = mpirun(n, ["-c", HEAD + program], **options)
         # MPI libraries print warnings of their own on standard output.
         told = [line for line in done.stdout.splitlines() if line.startswith("told ")]
         return json.loads(told[0].removeprefix("told "))
@@ -183,7 +183,7 @@ def test_an_exception_on_one_rank_ends_all(mpirun):
 def test_lone_ranks_in_a_slurm_job_are_refused(mpirun):
     done = mpirun(1, ["-c", HEAD], check=False, env={"SLURM_NTASKS": "4"})
     assert done.returncode != 0
-    assert "found 1 MPI rank(s) but SLURM_NTASKS is 4" in done.stderr
+    assert "1 MPI rank(s) run but SLURM_NTASKS is 4" in done.stderr
 
 
 def test_a_plain_process_starts_no_mpi(monkeypatch):
@@ -213,7 +213,7 @@ def test_slurm_tasks_that_fit(tasks):
 
 
 def test_slurm_tasks_that_do_not_fit():
-    with pytest.raises(ConfigError, match=r"found 1 MPI rank\(s\) but SLURM_NTASKS is 8"):
+    with pytest.raises(ConfigError, match=r"1 MPI rank\(s\) run but SLURM_NTASKS is 8"):
         check_slurm(1, {"SLURM_NTASKS": "8"})
 
 
@@ -259,7 +259,7 @@ LAUNCHERS = [
 @pytest.mark.parametrize(("environment", "told"), LAUNCHERS)
 def test_ranks_that_another_mpi_started_are_refused(environment, told):
     """Each would do all the work, and all would write the same file."""
-    with pytest.raises(ConfigError, match=r"found 1 MPI rank\(s\) but") as refused:
+    with pytest.raises(ConfigError, match=r"1 MPI rank\(s\) run but") as refused:
         check_launcher(1, "Open MPI v5.0.8, package: Open MPI", environment)
     assert told in str(refused.value)
     for size in (8, 16):  # mpiexec may go through srun with a task on each node
@@ -298,7 +298,7 @@ def test_lone_ranks_of_another_launcher_tell_it_once(mpirun, tmp_path):
     run = ["-m", "tauslab", "run", "none.xml", "-n", "1"]
     done = mpirun(2, run, check=False, env={"MV2_COMM_WORLD_SIZE": "4"})
     assert done.returncode != 0
-    assert done.stderr.count("found 2 MPI rank(s) but the launcher started 4") == 1
+    assert done.stderr.count("2 MPI rank(s) run but the launcher started 4") == 1
 
 
 @mpi

@@ -35,11 +35,11 @@ def digests(path):
         ("final,summary:mean:X", SWEEP),
     ],
 )
-def test_the_same_file_as_of_one_rank(same_ranks, parallel_h5py, tmp_path, record, sweep):
+def test_the_same_file_as_of_one_rank(mpirun, parallel_h5py, tmp_path, record, sweep):
     common = [*TAUSLAB, *RUN, "-n", "90", "--record", record, *sweep]
-    same_ranks(1, [*common, "-o", tmp_path / "one.h5"])
+    mpirun(1, [*common, "-o", tmp_path / "one.h5"])
     hints = ["--mpi-hint", "romio_cb_write=enable", "--block", "25"]
-    same_ranks(3, [*common, *hints, "-o", tmp_path / "a.h5"], env=parallel_h5py)
+    mpirun(3, [*common, *hints, "-o", tmp_path / "a.h5"], env=parallel_h5py)
     assert digests(tmp_path / "a.h5") == digests(tmp_path / "one.h5")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "one.h5"]
     with h5py.File(tmp_path / "a.h5") as file:
@@ -47,10 +47,10 @@ def test_the_same_file_as_of_one_rank(same_ranks, parallel_h5py, tmp_path, recor
         assert file.id.get_create_plist().get_version()[0] < 3, "not written by all ranks"
 
 
-def test_ranks_with_nothing_to_write_take_part(same_ranks, parallel_h5py, tmp_path):
+def test_ranks_with_nothing_to_write_take_part(mpirun, parallel_h5py, tmp_path):
     common = [*TAUSLAB, *RUN, "-n", "2"]
-    same_ranks(4, [*common, "--writer", "mpio", "-o", tmp_path / "a.h5"], env=parallel_h5py)
-    same_ranks(1, [*common, "-o", tmp_path / "one.h5"])
+    mpirun(4, [*common, "--writer", "mpio", "-o", tmp_path / "a.h5"], env=parallel_h5py)
+    mpirun(1, [*common, "-o", tmp_path / "one.h5"])
     assert digests(tmp_path / "a.h5") == digests(tmp_path / "one.h5")
 
 
@@ -62,9 +62,7 @@ def test_ranks_with_nothing_to_write_take_part(same_ranks, parallel_h5py, tmp_pa
         ("full", 12, 1, 2, "mpio"),
     ],
 )
-def test_a_fault_in_one_rank(  # noqa: PLR0917 - cases
-    mpirun, same_ranks, parallel_h5py, tmp_path, fault, moment, victim, again, writer
-):
+def test_a_fault_in_one_rank(mpirun, parallel_h5py, tmp_path, fault, moment, victim, again, writer):
     """The file stays readable, and any writer goes on from it, on any number of ranks."""
     path = tmp_path / "a.h5"
     common = [*RUN, "-n", "400", "--block", "10", "--record", "trajectories,statistics"]
@@ -77,25 +75,25 @@ def test_a_fault_in_one_rank(  # noqa: PLR0917 - cases
     if path.exists():
         with open_result(path) as result:
             assert not result.complete
-    same_ranks(again, [*TAUSLAB, *common, "--resume", "--writer", writer, "-o", path],
+    mpirun(again, [*TAUSLAB, *common, "--resume", "--writer", writer, "-o", path],
            env=parallel_h5py)  # fmt: skip
-    same_ranks(1, [*TAUSLAB, *common, "-o", tmp_path / "one.h5"])
+    mpirun(1, [*TAUSLAB, *common, "-o", tmp_path / "one.h5"])
     assert digests(path) == digests(tmp_path / "one.h5")
 
 
-def test_results_grow_with_this_writer(same_ranks, parallel_h5py, tmp_path):
+def test_results_grow_with_this_writer(mpirun, parallel_h5py, tmp_path):
     path, common = tmp_path / "a.h5", [*TAUSLAB, *RUN, "--record", "trajectories,statistics"]
-    same_ranks(2, [*common, "-n", "60", "-o", path], env=parallel_h5py)
-    same_ranks(3, [*common, "--append", "40", "-o", path], env=parallel_h5py)
-    same_ranks(1, [*common, "-n", "100", "-o", tmp_path / "one.h5"])
+    mpirun(2, [*common, "-n", "60", "-o", path], env=parallel_h5py)
+    mpirun(3, [*common, "--append", "40", "-o", path], env=parallel_h5py)
+    mpirun(1, [*common, "-n", "100", "-o", tmp_path / "one.h5"])
     assert digests(path) == digests(tmp_path / "one.h5")
 
 
 @pytest.mark.parametrize("sweep", [[], SWEEP])
-def test_compressed_by_all_ranks(same_ranks, parallel_h5py, tmp_path, sweep):
+def test_compressed_by_all_ranks(mpirun, parallel_h5py, tmp_path, sweep):
     path, common = tmp_path / "a.h5", [*TAUSLAB, *RUN, "-n", "200", "--block", "25", *sweep]
-    same_ranks(3, [*common, "--compress", "5", "-o", path], env=parallel_h5py)
-    same_ranks(1, [*common, "-o", tmp_path / "one.h5"])
+    mpirun(3, [*common, "--compress", "5", "-o", path], env=parallel_h5py)
+    mpirun(1, [*common, "-o", tmp_path / "one.h5"])
     with h5py.File(path) as file:
         assert file["counts"].compression == "gzip"
     assert digests(path) == digests(tmp_path / "one.h5")
@@ -103,30 +101,30 @@ def test_compressed_by_all_ranks(same_ranks, parallel_h5py, tmp_path, sweep):
 
 
 @pytest.mark.skipif(h5py.get_config().mpi, reason="this h5py has MPI")
-def test_without_such_an_h5py_it_is_refused(same_ranks, tmp_path):
+def test_without_such_an_h5py_it_is_refused(mpirun, tmp_path):
     arguments = [*TAUSLAB, *RUN, "--writer", "mpio", "-o", tmp_path / "a.h5"]
-    done = same_ranks(2, arguments, check=False)
+    done = mpirun(2, arguments, check=False)
     assert done.returncode == 2
     assert done.stderr.count("--writer mpio: this h5py was built without MPI") == 1
     assert not (tmp_path / "a.h5").exists()
 
 
-def test_until_is_the_same_on_any_number_of_ranks(same_ranks, tmp_path):
+def test_until_is_the_same_on_any_number_of_ranks(mpirun, tmp_path):
     common = [*TAUSLAB, *RUN, "-n", "40000", "--t-end", "0.2", "--record", "statistics"]
     until = ["--until", "mean(X) rel 0.0012"]
     for ranks, block in ((1, "100"), (3, "37")):
-        same_ranks(ranks, [*common, *until, "--block", block, "-o", tmp_path / f"{ranks}.h5"])
+        mpirun(ranks, [*common, *until, "--block", block, "-o", tmp_path / f"{ranks}.h5"])
     assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
     with open_result(tmp_path / "3.h5") as result:
         assert 4096 < result.n < 40000
 
 
-def test_results_grow_on_other_numbers_of_ranks(same_ranks, tmp_path):
+def test_results_grow_on_other_numbers_of_ranks(mpirun, tmp_path):
     path = tmp_path / "a.h5"
     common = [*TAUSLAB, *RUN, "--record", "statistics,final", *SWEEP]
-    same_ranks(3, [*common, "-n", "50", "-o", path])
-    same_ranks(2, [*common, "--append", "30", "-o", path])
-    same_ranks(1, [*common, "-n", "80", "-o", tmp_path / "one.h5"])
+    mpirun(3, [*common, "-n", "50", "-o", path])
+    mpirun(2, [*common, "--append", "30", "-o", path])
+    mpirun(1, [*common, "-n", "80", "-o", tmp_path / "one.h5"])
     assert digests(path) == digests(tmp_path / "one.h5")
 
 

@@ -21,14 +21,14 @@ RUN = ["-m", "tauslab", "run", MODEL, "--t-end", "2", "--points", "3", "--seed",
     pytest.param("cuda", "thread", marks=pytest.mark.gpu),
     pytest.param("cuda", "warps", marks=pytest.mark.gpu),
 ])  # fmt: skip
-def test_ranks_do_not_change_the_bits(same_ranks, tmp_path, device, layout, monkeypatch):
+def test_ranks_do_not_change_the_bits(mpirun, tmp_path, device, layout, monkeypatch):
     """Ranks may share a GPU."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # of several they would take one each
     more = ["--sample", "c1=uniform(9,11)", "--device", device, "--ode-layout", layout]
     found = []
     for ranks in (1, 3):
         path = tmp_path / f"{ranks}.h5"
-        same_ranks(ranks, [*RUN, *more, "--block", str(ranks), "-o", path])
+        mpirun(ranks, [*RUN, *more, "--block", str(ranks), "-o", path])
         with open_result(path) as result:
             assert (result.status == 0).all()
             found.append(digest_lines(result, None))
@@ -36,8 +36,8 @@ def test_ranks_do_not_change_the_bits(same_ranks, tmp_path, device, layout, monk
     assert "summary/sampled:c1" in [name for name, _ in found[0]]
 
 
-def test_bad_input_is_one_sentence(same_ranks, tmp_path):
+def test_bad_input_is_one_sentence(mpirun, tmp_path):
     words = ["--device", "cpu", "--sample", "nothing=uniform(0,1)", "-o", tmp_path / "x.h5"]
-    done = same_ranks(2, [*RUN, *words], check=False)
+    done = mpirun(2, [*RUN, *words], check=False)
     assert done.returncode == 2
     assert done.stderr.count("--sample nothing: neither a parameter nor a species") == 1

@@ -112,11 +112,11 @@ if comm.rank == 0:
 """
 
 
-def test_ranks_do_not_matter(same_ranks):
+def test_ranks_do_not_matter(mpirun):
     digests = {
         line
         for ranks in (1, 3)
-        for line in same_ranks(ranks, ["-c", PROGRAM]).stdout.splitlines()
+        for line in mpirun(ranks, ["-c", PROGRAM]).stdout.splitlines()
         if line.startswith("digest")
     }
     assert len(digests) == 1, digests
@@ -162,11 +162,11 @@ if comm.rank == 0:
 """
 
 
-def test_ranks_do_not_matter_to_filters(same_ranks):
+def test_ranks_do_not_matter_to_filters(mpirun):
     digests = {
         line
         for ranks in (1, 2, 3)
-        for line in same_ranks(ranks, ["-c", FILTERS]).stdout.splitlines()
+        for line in mpirun(ranks, ["-c", FILTERS]).stdout.splitlines()
         if line.startswith("digest")
     }
     assert len(digests) == 1, digests
@@ -199,8 +199,8 @@ print("rank", ranks().rank, told)
 """
 
 
-def test_a_file_that_cannot_be_written_fails_on_all_ranks(same_ranks):
-    lines = same_ranks(2, ["-c", FAILS], timeout=60).stdout.splitlines()
+def test_a_file_that_cannot_be_written_fails_on_all_ranks(mpirun):
+    lines = mpirun(2, ["-c", FAILS], timeout=60).stdout.splitlines()
     assert sorted(line for line in lines if line.startswith("rank")) == [
         f"rank {rank} [True, True, True]" for rank in (0, 1)
     ]
@@ -244,8 +244,8 @@ print("rank", rank, "goes on", np.isfinite(found.log_likelihood))
 """
 
 
-def test_a_function_that_fails_on_one_rank_leaves_none_waiting(same_ranks):
-    lines = same_ranks(2, ["-c", ONE_FAILS], timeout=60).stdout.splitlines()
+def test_a_function_that_fails_on_one_rank_leaves_none_waiting(mpirun):
+    lines = mpirun(2, ["-c", ONE_FAILS], timeout=60).stdout.splitlines()
     own, others = "OSError no such disk", "ConfigError observe= failed on rank 1: OSError: no such"
     for rank, failure in ((0, others), (1, own)):
         found = [line for line in lines if line.startswith(f"rank {rank} ")]

@@ -23,18 +23,18 @@ if comm.rank == 0:
 """
 
 
-def test_ranks_do_not_matter(same_ranks):
+def test_ranks_do_not_matter(mpirun):
     digests = {
         line
         for ranks in (1, 3)
-        for line in same_ranks(ranks, ["-c", PROGRAM]).stdout.splitlines()
+        for line in mpirun(ranks, ["-c", PROGRAM]).stdout.splitlines()
         if line.startswith("digest")
     }
     assert len(digests) == 1, digests
     assert len(digests.pop().split()) == 2  # all ranks have the same one
 
 
-def test_the_command_speaks_once(same_ranks, tmp_path):
+def test_the_command_speaks_once(mpirun, tmp_path):
     (tmp_path / "m.toml").write_text(
         '[species]\nX = 20\n[[reactions]]\nequation = "-> X"\nrate = 10.0\n'
         '[[reactions]]\nequation = "X ->"\nrate = 0.5\n'
@@ -42,7 +42,7 @@ def test_the_command_speaks_once(same_ranks, tmp_path):
     words = ["-m", "tauslab", "rare", str(tmp_path / "m.toml"), "--target", "X >= 30", "--t-end",
              "4", "--runs", "2", "--rounds", "3", "--walkers", "5", "--device", "cpu",
              "-o", str(tmp_path / "r.h5")]  # fmt: skip
-    out = same_ranks(2, words).stdout
+    out = mpirun(2, words).stdout
     assert out.count("probability of X >= 30") == 1
     assert (tmp_path / "r.h5").exists()
 
@@ -119,7 +119,7 @@ print("rank", ranks().rank, told)
 """
 
 
-def test_what_is_refused_is_refused_on_all_ranks(same_ranks):
+def test_what_is_refused_is_refused_on_all_ranks(mpirun):
     """By an error that a program can catch; none of them ends the others."""
-    lines = same_ranks(2, ["-c", REFUSED], timeout=60).stdout.splitlines()
+    lines = mpirun(2, ["-c", REFUSED], timeout=60).stdout.splitlines()
     assert sorted(line for line in lines if line.startswith("rank")) == ["rank 0 5", "rank 1 5"]

@@ -24,12 +24,12 @@ def digests(path):
         return digest_lines(result, None)
 
 
-def test_ranks_and_blocks_do_not_change_the_bits(same_ranks, tmp_path):
+def test_ranks_and_blocks_do_not_change_the_bits(mpirun, tmp_path):
     kinds = ["--record", "trajectories,statistics,final,histogram:X:0:800:20"]
     found = {}
     for ranks, block in ((1, "64"), (2, "64"), (3, "7"), (4, "4096")):
         path = tmp_path / f"{ranks}.h5"
-        done = same_ranks(ranks, [*RUN, "-n", "500", *kinds, "--block", block, "-o", path])
+        done = mpirun(ranks, [*RUN, "-n", "500", *kinds, "--block", block, "-o", path])
         assert done.stdout.count("500 trajectories") == 1, "one rank speaks for all"
         found[ranks] = digests(path)
     assert found[2] == found[1]
@@ -39,14 +39,14 @@ def test_ranks_and_blocks_do_not_change_the_bits(same_ranks, tmp_path):
 
 
 @pytest.mark.parametrize("method", ordinary(["ssa", "ssa --selector rssa", "tau"], "tau"))
-def test_ranks_do_not_change_the_bits_of_a_large_network(same_ranks, tmp_path, method):
+def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path, method):
     """The pilot of rank 0 orders the network for all."""
     net = SBML.parent / "net" / "multisite2.net"
     run = ["-m", "tauslab", "run", net, "--t-end", "0.2", "--points", "3", "--seed", "5",
            "--device", "cpu", "--threads", "1", "-n", "70"]  # fmt: skip
     run += ["--method", *method.split()]
     for ranks in (1, 3):
-        same_ranks(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
+        mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
     with open_result(tmp_path / "3.h5") as result:
         if method == "tau":
             assert result.attributes["leaper"] == "tables"
@@ -57,15 +57,13 @@ def test_ranks_do_not_change_the_bits_of_a_large_network(same_ranks, tmp_path, m
     assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 
 
-def test_statistics_alone_need_no_samples_on_any_rank(same_ranks, tmp_path):
+def test_statistics_alone_need_no_samples_on_any_rank(mpirun, tmp_path):
     for ranks in (1, 3):
-        same_ranks(
-            ranks, [*RUN, "-n", "300", "--record", "statistics", "-o", tmp_path / f"{ranks}.h5"]
-        )
+        mpirun(ranks, [*RUN, "-n", "300", "--record", "statistics", "-o", tmp_path / f"{ranks}.h5"])
     assert digests(tmp_path / "1.h5") == digests(tmp_path / "3.h5")
 
 
-def test_ranks_do_not_change_sums_of_real_quantities(same_ranks, tmp_path):
+def test_ranks_do_not_change_sums_of_real_quantities(mpirun, tmp_path):
     """Which grow from e^-300 to e^900 on ranks that have windows of their own before they add."""
     model = tmp_path / "fall.toml"
     reaction = '[[reactions]]\nequation = "A ->"\nrate = 0.01\n'
@@ -75,62 +73,62 @@ def test_ranks_do_not_change_sums_of_real_quantities(same_ranks, tmp_path):
     found = {}
     for ranks, block in ((1, "500"), (3, "7")):
         path = tmp_path / f"{ranks}.h5"
-        same_ranks(ranks, [*run, "--method", "ssa", "--block", block, "-o", path])
+        mpirun(ranks, [*run, "--method", "ssa", "--block", block, "-o", path])
         found[ranks] = dict(digests(path))
     assert found[1] == found[3]
     assert {f"statistics/observables/{k}" for k in ("exponent", "sum", "sumsq")} <= set(found[1])
 
 
-def test_summaries_are_the_same_on_any_number_of_ranks(same_ranks, tmp_path):
+def test_summaries_are_the_same_on_any_number_of_ranks(mpirun, tmp_path):
     kinds = "summary:first-passage:X:300,summary:amplitude:X,summary:mean:X:0.5"
     sweep = ["--sweep", "c3=lin:8e-4:1.2e-3:5", "-n", "60", "--points", "41", "--record", kinds]
     found = {}
     for ranks, block in ((1, "16"), (3, "7")):
         path = tmp_path / f"{ranks}.h5"
-        same_ranks(ranks, [*RUN, *sweep, "--block", block, "-o", path])
+        mpirun(ranks, [*RUN, *sweep, "--block", block, "-o", path])
         found[ranks] = digests(path)
     assert sum(name.startswith("summary/") for name, _ in found[1]) == 3
     assert found[3] == found[1]
 
 
-def test_a_seed_that_rank_0_draws_is_everyones(same_ranks, tmp_path):
+def test_a_seed_that_rank_0_draws_is_everyones(mpirun, tmp_path):
     path, again = tmp_path / "a.h5", tmp_path / "b.h5"
     run = [x for x in RUN if x not in ("--seed", "5")]
-    same_ranks(3, [*run, "-n", "200", "-o", path])
+    mpirun(3, [*run, "-n", "200", "-o", path])
     with open_result(path) as result:
         seed = result.seed
-    same_ranks(1, [*run, "-n", "200", "--seed", str(seed), "-o", again])
+    mpirun(1, [*run, "-n", "200", "--seed", str(seed), "-o", again])
     assert digests(again) == digests(path)
 
 
-def test_rank_0_chooses_the_method_for_all(same_ranks, tmp_path):
+def test_rank_0_chooses_the_method_for_all(mpirun, tmp_path):
     """A model in which leaps pay, if there is enough to do."""
     model = tmp_path / "decay.toml"
     model.write_text('[species]\nA = 200000\n[[reactions]]\nequation = "A ->"\nrate = 1.0\n')
     run = ["-m", "tauslab", "run", model, "--t-end", "1", "--points", "3", "--seed", "5",
            "-n", "1000", "--method", "auto", "--device", "cpu", "--threads", "1"]  # fmt: skip
     for ranks in (1, 3):
-        done = same_ranks(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
+        done = mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
         assert done.stdout.count("method: tau-leaping (tau)") == 1, "one rank speaks for all"
     assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 
 
-def test_checked_leaps_are_the_same_on_any_number_of_ranks(same_ranks, tmp_path):
+def test_checked_leaps_are_the_same_on_any_number_of_ranks(mpirun, tmp_path):
     checked = [*RUN[:-1], "tau", "--post-leap-check", "--epsilon", "0.1", "-n", "200"]
     for ranks, block in ((1, "64"), (3, "7")):
-        same_ranks(ranks, [*checked, "--block", block, "-o", tmp_path / f"{ranks}.h5"])
+        mpirun(ranks, [*checked, "--block", block, "-o", tmp_path / f"{ranks}.h5"])
     assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 
 
-def test_fewer_blocks_than_ranks(mpirun, same_ranks, tmp_path):
+def test_fewer_blocks_than_ranks(mpirun, tmp_path):
     mpirun(4, [*RUN, "-n", "2", "-o", tmp_path / "two.h5"])
-    same_ranks(1, [*RUN, "-n", "2", "-o", tmp_path / "one.h5"])
+    mpirun(1, [*RUN, "-n", "2", "-o", tmp_path / "one.h5"])
     assert digests(tmp_path / "two.h5") == digests(tmp_path / "one.h5")
 
 
-def test_bad_input_is_one_sentence_from_one_rank(same_ranks, tmp_path):
+def test_bad_input_is_one_sentence_from_one_rank(mpirun, tmp_path):
     path = tmp_path / "out.h5"
-    done = same_ranks(3, [*RUN, "-n", "10", "--set", "nope=1", "-o", path], check=False)
+    done = mpirun(3, [*RUN, "-n", "10", "--set", "nope=1", "-o", path], check=False)
     assert done.returncode == 2
     assert done.stderr.count("nope") == 1
     assert "Traceback" not in done.stderr
@@ -144,7 +142,7 @@ def test_a_wrong_command_line_is_told_once(mpirun):
     require_one_line(done)
 
 
-def test_a_disk_that_is_full_in_the_end_is_told_of_once(mpirun, same_ranks, tmp_path):
+def test_a_disk_that_is_full_in_the_end_is_told_of_once(mpirun, tmp_path):
     """Rank 0 joins the parts for all; nothing is lost."""
     program = TESTS / "support" / "programs" / "full_disk_program.py"
     path, one = tmp_path / "out.h5", tmp_path / "one.h5"
@@ -153,8 +151,8 @@ def test_a_disk_that_is_full_in_the_end_is_told_of_once(mpirun, same_ranks, tmp_
     assert done.returncode == 1
     assert done.stderr.count("No space left on device; free some space") == 1
     assert "Traceback" not in done.stderr
-    same_ranks(2, ["-m", "tauslab", *run, "-o", path, "--resume"])
-    same_ranks(1, ["-m", "tauslab", *run, "-o", one])
+    mpirun(2, ["-m", "tauslab", *run, "-o", path, "--resume"])
+    mpirun(1, ["-m", "tauslab", *run, "-o", one])
     assert digests(path) == digests(one)
 
 
@@ -185,7 +183,7 @@ def test_a_failure_on_one_rank_ends_all(mpirun, tmp_path):
     assert "rank 1: no space left" in done.stderr
 
 
-def test_python_runs_are_sharded_and_every_rank_gets_the_result(same_ranks, tmp_path):
+def test_python_runs_are_sharded_and_every_rank_gets_the_result(mpirun, tmp_path):
     program = tmp_path / "everyone.py"
     program.write_text(
         "import numpy as np, tauslab as ts\n"
@@ -196,11 +194,11 @@ def test_python_runs_are_sharded_and_every_rank_gets_the_result(same_ranks, tmp_
         "assert x.shape == (90, 2) and (x[:, 0] == 50).all() and len(set(everyone)) == 1\n"
         "print('rank', ranks().rank, 'agrees')\n"
     )
-    done = same_ranks(3, [program])
+    done = mpirun(3, [program])
     assert done.stdout.count("agrees") == 3
 
 
-def test_ranks_do_not_change_a_sweep(same_ranks, tmp_path):
+def test_ranks_do_not_change_a_sweep(mpirun, tmp_path):
     """Every point's sums come from several ranks, which share blocks and not points."""
     kinds = "trajectories,statistics,histogram:X:0:800:20"
     sweep = ["--sweep", "c3=lin:7e-4:1.2e-3:3", "--sweep", "X=list:100,400"]
@@ -208,16 +206,16 @@ def test_ranks_do_not_change_a_sweep(same_ranks, tmp_path):
     for ranks, block in ((1, "50"), (3, "25")):
         run = [*RUN, "-n", "50", *sweep, "--block", block]
         path = tmp_path / f"{ranks}.h5"
-        done = same_ranks(ranks, [*run, "--record", kinds, "-o", path])
+        done = mpirun(ranks, [*run, "--record", kinds, "-o", path])
         assert done.stdout.count("50 trajectories at each of 6 points") == 1
         found[ranks] = digests(path)
-        same_ranks(ranks, [*run, "--record", "statistics", "-o", tmp_path / f"s{ranks}.h5"])
+        mpirun(ranks, [*run, "--record", "statistics", "-o", tmp_path / f"s{ranks}.h5"])
         alone[ranks] = [line for line in digests(tmp_path / f"s{ranks}.h5") if "sum" in line[0]]
     assert found[3] == found[1]
     assert alone[1] == alone[3] == [line for line in found[1] if "sum" in line[0]]
 
 
-def test_rank_0_reads_the_model_for_all(mpirun, same_ranks, tmp_path):
+def test_rank_0_reads_the_model_for_all(mpirun, tmp_path):
     """What reads SBML is half of the memory of a rank: others do without."""
     program = tmp_path / "without.py"
     program.write_text(
@@ -227,11 +225,11 @@ def test_rank_0_reads_the_model_for_all(mpirun, same_ranks, tmp_path):
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )
     mpirun(2, ["without.py", *RUN[2:], "-n", "100", "-o", tmp_path / "2.h5"])
-    same_ranks(1, [*RUN, "-n", "100", "-o", tmp_path / "1.h5"])
+    mpirun(1, [*RUN, "-n", "100", "-o", tmp_path / "1.h5"])
     assert digests(tmp_path / "2.h5") == digests(tmp_path / "1.h5")
 
 
-def test_one_rank_runs_bionetgen(same_ranks, tmp_path):
+def test_one_rank_runs_bionetgen(mpirun, tmp_path):
     """What makes the network of a model in rules runs once, and its errors are told once."""
     net = (SBML.parent / "net" / "birth-death.net").read_text()
     program = tmp_path / "BNG2.pl"
@@ -247,12 +245,12 @@ def test_one_rank_runs_bionetgen(same_ranks, tmp_path):
     model.write_text("begin parameters\nend parameters\n")
     run = ["-m", "tauslab", "run", model, "--t-end", "0.1", "--points", "2", "--seed", "5",
            "--device", "cpu", "--threads", "1", "-n", "6", "--method", "ssa"]  # fmt: skip
-    done = same_ranks(2, [*run, "-o", tmp_path / "a.h5"], env=env)
+    done = mpirun(2, [*run, "-o", tmp_path / "a.h5"], env=env)
     assert (tmp_path / "runs").read_text() == "once "
     assert done.stdout.count("BioNetGen generates the network") == 1
     with open_result(tmp_path / "a.h5") as result:
         assert result.species == ("A",)
     model.write_text("begin parameters\nbad 1\nend parameters\n")
-    done = same_ranks(2, [*run, "-o", tmp_path / "b.h5"], env=env, check=False)
+    done = mpirun(2, [*run, "-o", tmp_path / "b.h5"], env=env, check=False)
     assert done.returncode == 2
     assert done.stderr.count("made no network of it: no such thing") == 1

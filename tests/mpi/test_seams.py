@@ -68,7 +68,7 @@ def as_wanted(case: str, codes: list[int], told: str, *, in_time: bool) -> bool:
 @pytest.mark.parametrize("n_ranks", [1, 2])
 @pytest.mark.validate  # a minute of runs
 @pytest.mark.parametrize("stride", [4, 2])
-def test_features_together(same_ranks, n_ranks, stride):
+def test_features_together(mpirun, n_ranks, stride):
     cases = [
         f"{method}:{names}"
         for index, method in enumerate(("ssa", "tau", "fine", "ode"))
@@ -77,7 +77,7 @@ def test_features_together(same_ranks, n_ranks, stride):
     cases += [f"rdme:{names}" for names in LATTICES]
     cases += ["ssa:until+append", "tau:sweep+until", "ssa:dask+append", "fine:dask+until"]
     program = TESTS / "support" / "programs" / "seams_program.py"
-    done = same_ranks(n_ranks, [program, *cases], timeout=400)
+    done = mpirun(n_ranks, [program, *cases], timeout=400)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [case for case, *_ in found] == cases
     wrong = [case for case in found if not as_wanted(*case, in_time=n_ranks == 1)]
@@ -86,11 +86,11 @@ def test_features_together(same_ranks, n_ranks, stride):
     assert sum(75 in codes for _, codes, _ in found) > asked / 2
 
 
-def test_all_ranks_write_one_file_whatever_else_is_asked(same_ranks, parallel_h5py):
+def test_all_ranks_write_one_file_whatever_else_is_asked(mpirun, parallel_h5py):
     together = ("sweep+resume", "append+species+resume", "statistics+compress+append", "until")
     cases = [f"tau:mpio+{names}" for names in together]
     program = TESTS / "support" / "programs" / "seams_program.py"
-    done = same_ranks(2, [program, *cases], env=parallel_h5py)
+    done = mpirun(2, [program, *cases], env=parallel_h5py)
     for line in done.stdout.splitlines():
         assert as_wanted(*json.loads(line), in_time=False), line
     assert len(done.stdout.splitlines()) == len(cases)

@@ -67,11 +67,11 @@ if comm.rank == 0:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_every_number_of_ranks_gives_the_same_result(same_ranks, tmp_path, ranks):
+def test_every_number_of_ranks_gives_the_same_result(mpirun, tmp_path, ranks):
     job = sample_job()
     job.run(tmp_path / "serial.h5")
     total = digest(tmp_path / "serial.h5")
-    done = same_ranks(ranks, ["-c", WRITE, ranks], timeout=60)
+    done = mpirun(ranks, ["-c", WRITE, ranks], timeout=60)
     assert done.stdout.split() == [total] * ranks  # kept in memory
     for name in ("merged.h5", "view.h5"):
         path = tmp_path / name
@@ -84,8 +84,8 @@ def test_every_number_of_ranks_gives_the_same_result(same_ranks, tmp_path, ranks
             assert len(file["profile/rank"]) == ranks
 
 
-def test_a_moved_view_opens_and_notices_a_missing_part(same_ranks, tmp_path):
-    same_ranks(3, ["-c", WRITE, 3], timeout=60)
+def test_a_moved_view_opens_and_notices_a_missing_part(mpirun, tmp_path):
+    mpirun(3, ["-c", WRITE, 3], timeout=60)
     total = digest(tmp_path / "merged.h5")
     there = tmp_path / "there"
     there.mkdir()
@@ -107,7 +107,7 @@ def test_a_moved_view_opens_and_notices_a_missing_part(same_ranks, tmp_path):
         ("statistics", 4, 0, 20, 3),
     ],
 )
-def test_a_killed_rank(mpirun, same_ranks, tmp_path, record, ranks, victim, lives, others):
+def test_a_killed_rank(mpirun, tmp_path, record, ranks, victim, lives, others):
     job, path = CRASH_JOBS[record](), tmp_path / "a.h5"
     job.run(tmp_path / "serial.h5")
     arguments = ["-c", CRASH, record, victim, lives]
@@ -117,15 +117,15 @@ def test_a_killed_rank(mpirun, same_ranks, tmp_path, record, ranks, victim, live
         check_marked_blocks(job, path)
         with pytest.raises(InputFileError, match="is unfinished"):
             digest(path)
-    same_ranks(others, ["-c", CRASH, record, -1, 0], timeout=60)
+    mpirun(others, ["-c", CRASH, record, -1, 0], timeout=60)
     job.check(path)
     assert digest(path) == digest(tmp_path / "serial.h5")
 
 
-def test_all_ranks_refuse_an_existing_file(same_ranks, tmp_path):
+def test_all_ranks_refuse_an_existing_file(mpirun, tmp_path):
     path = tmp_path / "a.h5"
     path.write_text("mine")
-    done = same_ranks(3, ["-c", REFUSE], timeout=60)
+    done = mpirun(3, ["-c", REFUSE], timeout=60)
     sentence = "a.h5 exists; use overwrite=True, resume=True or another output="
     assert done.stdout.splitlines() == [sentence] * 3
     assert path.read_text() == "mine"

@@ -16,7 +16,7 @@ from scipy import stats
 import tauslab as ts
 from tauslab.kernels.lattice.lowering import lower_lattice
 
-CELLS, HIGH, WIDE, LONG = 240, 5, 6, 6  # a cell is 5 x 6 x 6 sites, with a wall above it
+CELLS, HIGH, WIDE, LONG = 180, 5, 6, 6  # a cell is 5 x 6 x 6 sites, with a wall above it
 TIMES = (0.01, 0.03)
 FALSE_ALARM = 1e-6  # of each test of two samples
 

@@ -96,7 +96,7 @@ def shorter_python(code: str) -> str:
     """The same calls, small."""
     code = re.sub(r"\bn=[\d_]+", "n=8", code)
     code = re.sub(r"\b(walkers|rounds)=\d+, ", "", code)
-    rare = r"ts\.(weighted_ensemble|multilevel_splitting)\((net|cube), "
+    rare = r"ts\.(weighted_ensemble|multilevel_splitting)\(\s*(net|cube), "
     code = re.sub(rare, r"ts.\1(\2, walkers=4, runs=2, rounds=5, ", code)
     code = re.sub(r"\bsamples=[\d_]+", "samples=1000", code)
     code = re.sub(r"\((\"sobol\"), \d+\)", r"(\1, 4)", code)

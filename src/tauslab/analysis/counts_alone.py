@@ -28,6 +28,6 @@ def require_counts_alone(network: Network, what: str) -> None:
     if named:
         element, kind = named[0]
         raise ModelError(
-            f"{network.name}: {element}: {what} takes models whose counts alone say what happens "
-            f"next, and none with a feature such as this ({kind}); simulate it with ts.run"
+            f"{network.name}: {element}: {what} does not support elements of this kind ({kind}); "
+            "simulate the model with ts.run"
         )

@@ -13,13 +13,16 @@ from tauslab.base.errors import ConfigError, NoValidTrajectory
 from tauslab.base.option_names import warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks, ranks_for, ranks_of
+from tauslab.decomposition.ranks.together import agree
 from tauslab.formats import read as readers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.options.hybrid import HybridKeywords
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.lattice import LatticeKeywords
+from tauslab.options.methods import method_of
 from tauslab.options.places import device_settings, executor_settings, output_settings
+from tauslab.options.sweep import Sweep
 from tauslab.store.targets import require_no_input
 
 if TYPE_CHECKING:
@@ -69,7 +72,7 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     Raises
     ------
     InputFileError
-        The file is missing, not ours, or a part of it is gone.
+        The file is missing, of another kind, or incomplete.
     """
     from tauslab.api.kinds.registry import kind_at
 
@@ -96,7 +99,8 @@ def run(
     ----------
     model
         A `Network`, `Lattice` or `Hybrid`, or the path of a file that `tauslab.read` reads, or of
-        a hybrid in TOML.
+        a hybrid in TOML. The file of a result runs again with its own settings, as
+        far as no others are given: with a later `t_end` it has the bits of a longer run.
     {options}
 
     Returns
@@ -127,21 +131,22 @@ def run(
     """
     comm = ranks_of(options.get("comm", "world"), "ts.run", model=model, **options)
     options["comm"] = comm
-    if isinstance(model, str | os.PathLike):
-        model = read_any(comm, Path(model))
+    path = Path(model) if isinstance(model, str | os.PathLike) else None
+    if path is not None:
+        model = read_any(comm, path)
     if isinstance(model, Network):
         from tauslab.store.results.validity import text_of_early_ends
 
-        result = run_ensemble(model, **options)
+        result = _run_network(model, options, path)
         if comm.rank == 0 and (told := text_of_early_ends(result)):
             warn(told)
         return result
     from tauslab.model.lattice.lattice import Lattice
 
     if isinstance(model, Lattice):
-        from tauslab.api.lattice import run_on_lattice
+        from tauslab.api.lattice import run_lattice_of
 
-        return run_on_lattice(model, **options)
+        return run_lattice_of(model, options, path)
     from tauslab.analysis.hybrids.hybrid import Hybrid
     from tauslab.analysis.hybrids.run import run_hybrid
 
@@ -165,8 +170,8 @@ def run_ensemble(model: Network, **options: Any) -> Result:
 
     Returns
     -------
-    The result; for a file, opened for reading. A warning says where no trajectory, or none of a
-    point, reached its last sample time; `Result.status` says how each ended.
+    The result. A warning appears if no trajectory, or none of a point, reached the last sample
+    time; `Result.status` says how each ended.
 
     Raises
     ------
@@ -186,12 +191,26 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     >>> swept.mean("X").shape  # [point, time]
     (2, 2)
     """
+    return _run_network(model, options, None)
+
+
+def _run_network(model: Network, options: dict[str, Any], path: Path | None) -> Result:
+    """`run_ensemble` of a model that was read from a file, if it was: a result has settings."""
     from tauslab.api.executor import run_job
+    from tauslab.runner.ensemble.from_file import taken_from_result
     from tauslab.store.results.validity import warning_of
 
     given = chosen(NetworkKeywords, options, "run", (*model.species, *model.parameters))
     comm = ranks_of(given.comm, "ts.run", **options)
-    result = run_job(model, settings_of(model, given, options), comm)
+    stored: dict[str, Any] = {}
+    sweep: Sweep | None = None
+    if path is not None:
+        asked = {name: value for name, value in options.items() if value is not None}
+        if given.method is not None:
+            asked["method"] = method_of(given.method).word
+        stored, sweep = agree(comm, lambda: taken_from_result(path, asked))
+    settings = settings_of(model, given, {**options, **stored}, sweep)
+    result = run_job(model, settings, comm)
     try:
         found = warning_of(result)
     except NoValidTrajectory as error:
@@ -201,8 +220,13 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     return result
 
 
-def settings_of(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:
-    """The keywords of `run_ensemble`, checked."""
+def settings_of(
+    network: Network,
+    given: NetworkKeywords,
+    options: Mapping[str, Any],
+    sweep: Sweep | None = None,
+) -> Options:
+    """The keywords of `run_ensemble`, checked; `sweep` has points that are known."""
     from tauslab.runner.ensemble.request import ensemble_options
 
     output = output_settings(given.output)
@@ -217,4 +241,4 @@ def settings_of(network: Network, given: NetworkKeywords, options: Mapping[str, 
         "command": PYTHON_COMMAND,
     }
     asked = {name: value for name, value in options.items() if name != "comm"}
-    return ensemble_options(network, asked, place)
+    return ensemble_options(network, asked, place, sweep)

@@ -44,11 +44,11 @@ def cme(
     Raises
     ------
     ModelError
-        The model cannot be run by ``ssa``, or comes into states where a propensity is negative or
-        not a number.
+        The model cannot be run by ``ssa``, or reaches states where a propensity is negative or
+        undefined.
     ConfigError
-        An argument is not allowed, more states are needed than there may be, or rates differ so
-        much that it would take hours; SciPy is missing.
+        An argument is not allowed, there are too many states, or the calculation would take too
+        long.
 
     Examples
     --------
@@ -57,8 +57,8 @@ def cme(
     >>> net.add_species("X")
     >>> net.add_reaction("-> X", rate=2.0)
     >>> net.add_reaction("X ->", rate=1.0)
-    >>> law = ts.cme(net, 5.0)
-    >>> bool(law.bound[0] < 1e-8), round(float(law.mean("X")[0]), 6)
+    >>> exact = ts.cme(net, 5.0)
+    >>> bool(exact.bound[0] < 1e-8), round(float(exact.mean("X")[0]), 6)
     (True, 1.986524)
     """
     network = network_of(model, "ts.cme")

@@ -140,7 +140,7 @@ def check_property(  # noqa: PLR0913
         if unknown or ranges:
             raise ConfigError(
                 f"{opt('unknown')} and {opt('ranges')} are of {opt('method', 'ode')}: every "
-                f"trajectory of {equations.word} has the model's values, or those of {opt('set')}"
+                f"trajectory of {equations.word} has the model's values, or {opt('set')}"
             )
         values = one_number_each("set", set, "all trajectories")
         runs = _StochasticRuns(

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from tauslab.api.typed import chosen, takes
 from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.decomposition.ranks.together import agree
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.ensemble import PYTHON_COMMAND
 from tauslab.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
 from tauslab.options.places import GPU, device_settings, file_settings
 from tauslab.options.python_values import points_of
 from tauslab.runner.lattice.run import run_lattice
-from tauslab.store.results.lattice.result import LatticeResult
+from tauslab.store.results.lattice.result import (
+    LatticeResult,
+    is_lattice_result,
+    stored_settings,
+)
 
 
 @takes(LatticeKeywords)
@@ -50,13 +56,20 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
     >>> int(ts.run(cube, seed=1, device="cpu").counts("A")[-1])
     100
     """
+    return run_lattice_of(model, options, None)
+
+
+def run_lattice_of(model: Lattice, options: dict[str, Any], path: Path | None) -> LatticeResult:
+    """`run_on_lattice` of a model that was read from a file, if it was: a result has settings."""
     given = chosen(LatticeKeywords, options, "run for a lattice", model.parameters)
     comm = ranks_of(given.comm, "ts.run", **options)
     same = {one.name: getattr(given, one.name) for one in fields(LatticeChoices)}
+    stored = agree(comm, lambda: {} if path is None else _stored(path, options))
+    sweep = points_of(given.sweep, given.table, given.design)
     settings = LatticeOptions(
-        **same,
-        set=dict(given.set or {}),
-        sweep=points_of(given.sweep, given.table, given.design),
+        **{name: stored.get(name, value) for name, value in same.items()},
+        set=stored.get("set", {}) | dict(given.set or {}),
+        sweep=stored.get("sweep") if sweep is None else sweep,
         hooks=tuple(given.hooks) if isinstance(given.hooks, Iterable) else (given.hooks,),
         at_start=given.at_start,
         share_gpu=isinstance(given.device, GPU) and given.device.share,
@@ -65,3 +78,11 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
         command=PYTHON_COMMAND,
     )
     return run_lattice(model, settings, comm, given.stop or (lambda: False))
+
+
+def _stored(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a result at `path` that `options` leave open; none of another file."""
+    if not is_lattice_result(path):
+        return {}
+    asked = {name for name, value in options.items() if value is not None and name != "set"}
+    return {name: value for name, value in stored_settings(path).items() if name not in asked}

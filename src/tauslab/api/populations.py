@@ -35,12 +35,11 @@ from tauslab.options.values.sample_times import sample_times
 def population(
     model: Network | str | os.PathLike[str], times: npt.ArrayLike | None = None, **options: Any
 ) -> PopulationResult:
-    """Simulate cells that grow and divide, exactly, each by the model of one cell.
+    """Simulate cells that grow and divide, each exactly.
 
-    The model says what a cell does and when it divides: an event, for instance where a volume with
-    a rate rule reaches a size, or a species that a reaction makes. At the event a cell becomes two;
-    its species are shared as `partition` says. The same seed gives the same bits on any device and
-    on any number of ranks.
+    The model of one cell has an event at which the cell divides, for instance when a volume with a
+    rate rule reaches a size; `partition` divides its species. The same seed gives the same bits on
+    any device and on any number of ranks.
 
     Parameters
     ----------

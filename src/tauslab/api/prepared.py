@@ -21,7 +21,7 @@ from tauslab.store.results.result import Result
 
 
 class Prepared:
-    """A network and the options of its runs, with compiled kernels and buffers that wait.
+    """A network with the options of its runs, compiled kernels and buffers.
 
     Made by `prepare`.  A run gives the bits that `tauslab.run` gives with the same arguments.  The
     model may be changed: the next run prepares it anew.  Threads may run it side by side, and each
@@ -110,8 +110,8 @@ class Prepared:
 def prepare(model: Network | str | os.PathLike[str], **options: Any) -> Prepared:
     """Prepare short runs of one model: check it, compile kernels, keep the device open.
 
-    `tauslab.run` keeps the same things for a model that it has just run; this says it in the
-    program, and does it before the first run. Results stay in memory.
+    `tauslab.run` keeps the same for a model that it has just run; this does it before the first
+    run. Results stay in memory.
 
     Parameters
     ----------

@@ -21,24 +21,20 @@ from tauslab.store.locks import writing_result
 def weighted_ensemble(
     model: Network | Lattice | str | os.PathLike[str], **options: Any
 ) -> RareResult:
-    """Probability of having reached a target by a time, or the steady rate of reaching it.
+    """Estimate the probability of reaching a target by a time, or the steady rate of reaching it.
 
-    The weighted ensemble (Huber and Kim, Biophys. J. 70, 97 (1996)): walkers with weights that sum
-    to 1 are moved by the exact method; after every round each bin of the coordinate gets the same
-    number of walkers, by copies of some and by giving up others, so that the mean of the weight
-    stays what it was anywhere. Few walkers then reach far, and many of small weight. The
-    probability has no bias, whatever the bins. Each target is a first passage: it absorbs, so that
-    none is missed between two rounds. The same seed gives the same bits on any device and on any
-    number of ranks.
+    The weighted ensemble (Huber and Kim, Biophys. J. 70, 97 (1996)): walkers whose weights sum to 1
+    are simulated exactly; after each round every bin of the coordinate gets the same number of
+    walkers, by copying some and discarding others without changing expected weights. The estimate
+    is unbiased for any bins. The target is absorbing, so no crossing is missed. The same seed gives
+    the same bits on any device and on any number of ranks.
 
     Parameters
     ----------
     model
-        A network, or a model file, that ``ssa`` can run and whose counts say what happens next: no
-        events, delays and rate laws of time. Or a lattice: a walker is then the whole lattice, and
-        the target and the coordinate read the number of particles of a species, ``A``, or of
-        particles in sites of a type, ``A_in_membrane``, after every step of the model; it should be
-        small.
+        A network, or a model file, for ``ssa``, without events, delays and time-dependent rates. Or
+        a small lattice: target and coordinate read particles of a species, ``A``, or in sites of a
+        type, ``A_in_membrane``.
     {options}
 
     Returns
@@ -77,13 +73,12 @@ def weighted_ensemble(
 
 @takes(SplittingKeywords)
 def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any) -> RareResult:
-    """Probability of having reached a target by a time, by adaptive multilevel splitting.
+    """Estimate the probability of reaching a target by a time: adaptive multilevel splitting.
 
     Cerou and Guyader, Stoch. Anal. Appl. 25, 417 (2007); for discrete coordinates as Brehier,
     Gazeau, Goudenege, Lelievre and Rousset, Ann. Appl. Probab. 26, 3559 (2016). Paths are simulated
-    to the end. The paths that came least far, and all that came equally far, give way to branches
-    of the others, from where these first went further; until enough reach the target. Levels need
-    not be chosen. The estimate has no bias, whatever the coordinate.
+    to the end. In each iteration the paths with the lowest scores are replaced by branches of
+    others, until enough reach the target. The estimate is unbiased for any coordinate.
 
     Parameters
     ----------

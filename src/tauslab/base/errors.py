@@ -62,10 +62,9 @@ class TauslabError(Exception):
 
 
 class ModelError(TauslabError, ValueError):
-    """A model is malformed, or asks for something the chosen engine cannot honour.
+    """A model is malformed, or needs something that the method does not support.
 
-    ``where`` names the table and key of a file that it is about, where these are known; the message
-    begins with it.
+    `where` names the table and key of the file, if known; the message begins with it.
     """
 
     exit_code = 2
@@ -92,7 +91,7 @@ class DecompositionError(TauslabError, ValueError):
 
 
 class DeviceError(TauslabError, RuntimeError):
-    """A device, compiler or driver that was asked for is not there."""
+    """A device, compiler or driver is missing."""
 
     exit_code = 2
 
@@ -102,7 +101,7 @@ class DeviceFailed(TauslabError, RuntimeError):
 
 
 class ExecutorError(TauslabError, RuntimeError):
-    """Workers that run launches, or their scheduler, are gone."""
+    """Dask workers or their scheduler have failed."""
 
 
 class KernelCompileError(TauslabError, RuntimeError):
@@ -130,7 +129,7 @@ class InputFileError(OutputError):
 class StoppedEarly(TauslabError, RuntimeError):
     """The run was stopped on request before its end; it can be resumed.
 
-    ``done`` says how far it came; the message also says how to go on.
+    `done` says how far it came; the message says how to resume.
     """
 
     exit_code = 75

@@ -49,7 +49,7 @@ def require_memory(needed: int, what: str) -> None:
     free = available_memory()
     if needed > free:
         raise ModelError(
-            f"{what} needs {in_bytes(needed)} of memory; {in_bytes(free)} can be taken here"
+            f"{what} needs {in_bytes(needed)} of memory; {in_bytes(free)} is available"
         )
 
 

@@ -34,12 +34,21 @@ _CALLED = {
     "gpu": ("device",), "cpu": ("device",), "algorithm": ("method",), "random_seed": ("seed",),
     "rng": ("seed",), "verbose": ("quiet",), "progress": ("quiet",),
     "k": ("rate",), "constant": ("rate",), "rate_constant": ("rate",), "rate_law": ("law", "rate"),
-    "propensity": ("law",), "initial_value": ("initial",), "initial_amount": ("initial",),
+    "law": ("rate",), "propensity": ("law",),
+    "initial_value": ("initial",), "initial_amount": ("initial",),
     "count": ("initial",), "D": ("coefficient",), "when": ("trigger",), "condition": ("trigger",),
     "var": ("variance",), "sd": ("std",), "names": ("species",), "species_names": ("species",),
     "df": ("to_pandas",), "dataframe": ("to_pandas",), "xarray": ("to_xarray",),
-    "hist": ("histogram",), "median": ("quantile",),
+    "hist": ("histogram",), "median": ("quantile",), "add_region": ("add_site_type",),
+    "report": ("check",), "simulate": ("run",),
 }  # fmt: skip
+
+
+# What takes the place of a keyword that is missing on purpose.
+_SAID = {
+    "extend": ": run the file of the result again with a later t_end=, which has the bits of a "
+    "longer run; initial= starts a new run from the last states",
+}
 
 
 def unknown_keyword(
@@ -66,6 +75,8 @@ def unknown_keyword(
         if of := [one.__name__ for one in homes if word in {found.name for found in fields(one)}]:
             hint = ": it belongs to " + " and ".join(f"ts.{one}({word}=...)" for one in of)
             break
+    if name in _SAID:
+        hint = _SAID[name]
     if name in settable:
         hint = f': set={{"{name}": ...}} gives it a value'
     return UnknownKeyword(f"{name}= is no option of {what}{hint}")

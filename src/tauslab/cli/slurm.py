@@ -176,7 +176,7 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
             "number of trajectories in the end, in place of --append"
         )
     if job.array and "--first-point" in {word.partition("=")[0] for word in command}:
-        raise ConfigError("--array gives --first-point by itself: leave it out")
+        raise ConfigError("--array sets --first-point: leave it out")
     if {"--overwrite", "--resume"} & set(command) and (job.requeue or job.array):
         raise ConfigError(
             "--requeue and --array add --resume by themselves: leave --resume and --overwrite out"
@@ -190,7 +190,7 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
 def _usage(job: BatchJob, command: Sequence[str] | None, name: str) -> str:
     gpus = f"{job.gpus_per_node} GPUs a node" if job.gpus_per_node else "no GPUs"
     nodes = "one node" if job.nodes == 1 else "several nodes"
-    about = f"# tauslab on {nodes}, {gpus}, {job.ranks} ranks a node.\n"
+    about = f"# tauslab on {nodes}, {gpus}, ranks per node: {job.ranks}.\n"
     if job.requeue:
         about += "# Longer than a job may be: it goes back into the queue.\n"
     if job.array:

@@ -156,7 +156,7 @@ def _of_bench() -> Iterable[Argument | Definition]:
     from tauslab.options.values.definition import on_command_line
 
     return (
-        _takes("--case", action="append", metavar="NAME", help="a case; may be repeated (all)"),
+        _takes("--case", action="append", metavar="NAME", help="a case (all)"),
         *(one for one in on_command_line(NetworkKeywords) if one.flags == ("--device",)),
         *on_command_line(CPU),
         _takes("--scale", type=float, default=1.0, help="fraction of each case's trajectories"),

@@ -78,8 +78,8 @@ class DbnChoices:
         "auto", "on a GPU: count during the integration, or after it",
         flag="--counting", choices=COUNTINGS,
         check=word(*COUNTINGS),
-        doc="Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; "
-        "``after``, kernels of their own; ``auto``. Changes no count.",
+        doc="On a GPU with fixed steps: count during the integration (``inside``), after it "
+        "(``after``), or ``auto``. Changes no result.",
     )  # fmt: skip
     block: int | None = option(
         None, "trajectories per unit of work", flag="--block", type=int, metavar="N",
@@ -255,9 +255,8 @@ class DbnKeywords(Times, DbnChoices):
         None, "range of an unknown, or range of a variable to divide", flag="--range",
         group="model", action="append", metavar="NAME=LO:HI",
         read=parse_ranges,
-        doc="Of unknowns, which are drawn uniformly; half to twice the model's value by default. "
-        "Of variables: what is cut into intervals, by default the range of a pilot of 4096 "
-        "trajectories.",
+        doc="Ranges of unknowns, sampled uniformly (half to twice the value by default), or of "
+        "variables, divided into intervals (by default the range of a pilot of 4096 trajectories).",
     )  # fmt: skip
     sample: Sequence[str] = sample_option(
         'Other distributions of unknowns, such as ``["k1=lognormal(0,0.3)"]``.'

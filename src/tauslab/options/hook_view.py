@@ -20,6 +20,7 @@ from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
 from tauslab.kernels.lattice.changing import drawn_places, faulty_slots, first_of
+from tauslab.kernels.lattice.objects import Objects
 from tauslab.kernels.lattice.reshaping import REACH, Reshaped, as_reach, as_site_types
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import Samples, Slab, waiting_anew
@@ -31,29 +32,15 @@ _MOST = 1 << 31  # particles of a species that are placed or taken out are fewer
 class LatticeView:
     """The lattice between two steps.
 
-    A hook with an interval of n steps is called after steps n, 2 n, ..., up to the run's last; at
-    t = 0 only with ``at_start=True``, else the model's own particles, rates and site types hold up
-    to step n.
+    A hook with an interval of n steps is called after steps n, 2 n, ..., and at t = 0 only with
+    ``at_start=True``.
 
     Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU; `particles` may be
-    changed by hand. On several ranks every rank calls the hook and
-    sees its slab: all must call the same methods in the same order, and get the same answers about
-    the whole lattice.
+    changed by hand. On several ranks each rank calls the hook with its slab: all must call the same
+    methods in the same order.
 
-    ``memory`` is what a hook notes for its next calls: names and JSON values, the same on all
-    ranks; stored in checkpoints, so that a resumed run continues with it.
-
-    Parameters
-    ----------
-    count, total, gather
-        Count the whole lattice; the sum of an array over the ranks that share it; what each of them
-        gives, in their order.
-    share_sites
-        Sends the neighbours' ranks the site types that changed.
-    memory
-        Of `LatticeView.memory`.
-    looked
-        Firings ``[reaction]`` at the last call of `fired`, which changes them.
+    `memory` keeps values for later calls: names and JSON values, the same on all ranks. Checkpoints
+    store it, so a resumed run continues with it.
     """
 
     def __init__(
@@ -65,10 +52,27 @@ class LatticeView:
         share_sites: Callable[..., None],
         memory: MutableMapping[str, Any],
         looked: IntArray,
+        objects: Objects | None = None,
     ) -> None:
+        """Look at an engine's lattice.
+
+        Parameters
+        ----------
+        count, total, gather
+            Count the whole lattice; the sum of an array over the ranks that share it; what each of
+            them gives, in their order.
+        share_sites
+            Sends the neighbours' ranks the site types that changed.
+        memory
+            Of `LatticeView.memory`.
+        looked
+            Firings ``[reaction]`` at the last call of `fired`, which changes them.
+        objects
+            Of several sites, which lie over the sites of a shape.
+        """
         self._engine, self._count, self._total = engine, count, total
         self._gather, self._share_sites, self._looked = gather, share_sites, looked
-        self._lattice = engine.lattice
+        self._lattice, self._objects = engine.lattice, objects
         self.memory = memory
         self._cells: Any = None  # `particles`, which may be changed by hand, if they were given
         self._faults = np.zeros(2, np.int64)  # as of `faulty_slots`, that were seen
@@ -114,9 +118,8 @@ class LatticeView:
     def particles(self) -> Any:
         """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty.
 
-        In a site the slots that are not empty come first. Of a lattice in bit planes they are a
-        copy, ordered by species in a site; what a hook changes there is taken up by the next method
-        or at the end of its call.
+        In a site, filled slots come first. In bit planes this is a copy, ordered by species in a
+        site; changes are applied by the next method or at the end of the call.
         """
         self._engine.synchronize()
         if self._cells is None:
@@ -168,12 +171,12 @@ class LatticeView:
     # ---------------------------------------------------------------- looking
 
     def count(self, species: str, site_type: str | None = None) -> int:
-        """Count the particles of a species on the whole lattice, waiting particles included."""
+        """Count the particles of a species on the whole lattice, including waiting ones."""
         by_type = self._samples().by_type[0, :, self.number(species)]
         return int(by_type.sum() if site_type is None else by_type[self._type(site_type)])
 
     def counts(self, by: Literal["site_type"] | None = None) -> IntArray:
-        """Count all species on the whole lattice, waiting particles included.
+        """Count all species on the whole lattice, including waiting particles.
 
         Returns
         -------
@@ -398,7 +401,7 @@ class LatticeView:
 
         Returns
         -------
-        How many were of another, on the whole lattice.
+        Number of changed sites on the whole lattice.
         """
         number, where, sites = self._type(site_type), self._mask(where), self.sites
         if sites is None:
@@ -420,12 +423,12 @@ class LatticeView:
         follow: Mapping[str, str] | None = None,
         reach: int = REACH,
     ) -> Reshaped:
-        """Give all sites other types; particles that may not stay go to the nearest free sites.
+        """Give all sites new types; particles that may not stay move to the nearest free sites.
 
-        A particle of a site of another type than before may not stay where its species never hops.
-        It goes to the nearest site where the species may be that has a free slot; chance decides
-        between equally near sites, and who goes first. If there is none within `reach`, it waits at
-        the nearest site where it may be. The outcome depends on seed, replica, step and call only.
+        A particle may not stay at a site whose new type its species never hops in. It moves to the
+        nearest allowed site with a free slot, at random between equally near ones; if there is none
+        within `reach`, it waits at the nearest allowed site. The outcome depends on seed, replica,
+        step and call only.
 
         Parameters
         ----------
@@ -434,22 +437,24 @@ class LatticeView:
             later mask replaces earlier ones, as `tauslab.shapes` gives them: other sites get the
             first type.
         follow
-            By species: ``stay``, as above, the default; ``shell``: particles go with the type of
-            their site to the nearest site that has it now; ``pinned``: particles stay, unless no
-            species can hop in their site any more.
+            By species: ``stay`` (default), as above; ``shell``: particles move to the nearest site
+            of their site's old type; ``pinned``: particles stay unless no species can hop in their
+            site any more.
         reach
             Largest distance in sites, up to 16.
 
         Returns
         -------
-        Sites of another type, particles moved, and how many of them wait, on the whole lattice.
+        Changed sites, moved particles, and how many of them wait, on the whole lattice.
 
         Raises
         ------
         ConfigError
-            A mask or name is wrong, or particles have no site left where they may be.
+            A mask or name is wrong, or no site is left for some particles.
         """
         types, engine = as_site_types(self._lattice, site_types), self._engine
+        if self._objects:
+            types = self._objects.over(types)
         self._take_up()
         found = engine.reshaping.run(
             engine, types, engine.reshaping.following(follow or {}), call=self._call(),
@@ -462,9 +467,9 @@ class LatticeView:
         return found
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
-        """Give a reaction another stochastic constant per site (1/s), everywhere or in a type.
+        """Set the stochastic constant per site (1/s) of a reaction, everywhere or in a type.
 
-        Everywhere is in all site types, even if the model's `site_types` leave some out.
+        Everywhere includes site types that the model's `site_types` leave out.
 
         Raises
         ------
@@ -474,12 +479,12 @@ class LatticeView:
         self.set_rates({reaction: rate}, site_type)
 
     def set_rates(self, rates: Mapping[str, float], site_type: str | None = None) -> None:
-        """Give reactions other stochastic constants per site (1/s), as `set_rate` does for one.
+        """Set the stochastic constants per site (1/s) of several reactions, as `set_rate`.
 
         Raises
         ------
         ConfigError
-            As of `set_rate`: then none is changed.
+            As for `set_rate`; then none is changed.
         """
         known, engine = self._lattice.reaction_numbers, self._engine
         for name in rates:
@@ -537,7 +542,7 @@ class LatticeView:
             what = f"{wrong} hold no species" if wrong else f"{holes} come after an empty one"
             raise ConfigError(
                 f"view.particles: of the slots that a hook changed {what}: a slot is 0 or a "
-                f"species' number + 1, up to {species}, and those that are filled come first"
+                f"species' number + 1, up to {species}, and filled slots come first"
             )
 
     def _positions(self, given: Mapping[str, npt.ArrayLike]) -> list[IntArray]:

@@ -273,6 +273,11 @@ class LatticeTask:
         return engine_of(self.lattice)
 
     @property
+    def hooked(self) -> bool:
+        """Whether something changes lattices between steps: hooks, or objects that move."""
+        return bool(self.options.hooks or self.model.objects)
+
+    @property
     def sweep(self) -> Sweep | None:
         """The points; None without a sweep."""
         assert not isinstance(self.options.sweep, Design)
@@ -483,6 +488,11 @@ def _lattices(
         passes, worst = np.zeros((points, 2), np.int64), first
         for point in range(points):
             one = first if point == 0 else _lattice_at(model, options, point, step)
+            if one.tracked != first.tracked:
+                raise ConfigError(
+                    f"{model.name}: the numbers of its objects at t = 0 are to be the same at all "
+                    "points of a sweep, as their positions are recorded"
+                )
             passes[point] = one.diffusion_substeps, one.reaction_substeps
             worst = max(worst, one, key=lambda lattice: lattice.splitting.error)
             for sentence in _model_warnings(model, options, point):

@@ -176,9 +176,9 @@ class TauLeaping(_Leaps):
 @declared
 @dataclass(frozen=True, kw_only=True)
 class Auto(_Leaps, _Pilot):
-    """Leaps where that clearly pays and where a pilot finds their error small; else exact.
+    """Leaps if they are clearly faster and a pilot shows a small error; otherwise exact.
 
-    `Result.method` is what was chosen, and `Result.approximate` says what is approximate.
+    `Result.method` is the choice, `Result.approximate` describes the approximation.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
             f"{opt('solver', 'auto')} is a choice of runs: use dopri5, rosenbrock or rk4"
         )
     if "substeps" in own and name != "rk4":
-        raise ConfigError(f"{opt('substeps')} are those of {opt('solver', 'rk4')}, not of {name}")
+        raise ConfigError(f"{opt('substeps')} is for {opt('solver', 'rk4')}, not for {name}")
     if name == "rk4" and {"rtol", "atol"} & own.keys():
         raise ConfigError(
             f"{opt('rtol')} and {opt('atol')} need steps that adapt: {opt('solver', 'dopri5')}"

@@ -444,10 +444,14 @@ def test_rows_of_particles_stay_in_registers(architecture):
 
 
 def test_weights_of_particles_stay_in_registers(architecture):
-    for name, kernels in PARTICLES.items():
+    for name in ("initial", "weigh"):  # the others need few
         usage = compile_usage(f"particles/{name}.cc", csrc_texts(), architecture)
         # Two blocks of 32 numbers lie in local memory at most, and what calls of densities spill.
-        check(usage, kernels, 512)
+        check(usage, PARTICLES[name], 512)
+
+
+def test_steps_of_polymers_stay_in_registers(architecture):
+    check(compile_usage("polymer/steps.cc", csrc_texts(), architecture), {"polymer_steps"})
 
 
 @pytest.mark.validate
@@ -494,6 +498,7 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         **dict.fromkeys((f"particles/{name}.cc" for name in PARTICLES), ""),
+        "polymer/steps.cc": "",
         "leaping/langevin.cc": langevin_header(flowing, ["auto"] * len(flowing.reactions)),
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
@@ -513,6 +518,7 @@ def test_what_is_long_to_optimise_compiles(monkeypatch):
     """Files of which no test above that is ordinary asks for the registers."""
     long = ("events/ssa_flow", "lattice/count", "lattice/lines/", "lattice/planes/planes",
             "lattice/r", "lattice/sparse/", "leaping/fine/", "leaping/tau_events",
+            "particles/ancestors", "particles/moments", "particles/status",
             "tables/")  # fmt: skip
     for file, header in every_file():
         if file.startswith(long):

@@ -41,7 +41,7 @@ def test_no_step_passes_over_a_pulse(law: str, method: str) -> None:
     ("law", "solver"),
     ordinary(
         [(law, solver) for law in PULSES for solver in ("dopri5", "rosenbrock")],
-        *((law, "dopri5") for law in PULSES), (next(iter(PULSES)), "rosenbrock"),
+        *((law, "dopri5") for law in list(PULSES)[::2]), (next(iter(PULSES)), "rosenbrock"),
     ),
 )  # fmt: skip
 def test_equations_have_the_integral_of_a_pulse(law: str, solver: str) -> None:

@@ -141,7 +141,7 @@ def test_a_lattice_that_fills_up_is_done_as_one_that_began_full(cpu, tmp_path, d
     expected, found = engine_on(cpu, lattice), engine_on(backend, lattice)
     assert not found.plan.together
     words = []
-    for _ in range(7):
+    for _ in range(6):
         assert np.array_equal(
             found.run_sampled([4, 9]).by_type, expected.run_sampled([4, 9]).by_type
         )

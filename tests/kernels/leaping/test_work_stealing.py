@@ -34,14 +34,14 @@ TIMES = [0.0, 0.5, 2.0, 6.0]
             for case in (
                 (schlogl, 300, 0),
                 (schlogl, 64, 64),
-                (michaelis_menten, 700, 700),
+                (michaelis_menten, 200, 200),
                 (schlogl, 12, 12),
             )
             for order in (1, -1)
         ],
         (schlogl, 300, 0, 1),
         (schlogl, 64, 64, -1),
-        (michaelis_menten, 700, 700, -1),
+        (michaelis_menten, 200, 200, -1),
         (schlogl, 12, 12, 1),
     ),
 )

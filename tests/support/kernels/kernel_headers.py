@@ -56,7 +56,7 @@ FEW = ("toggle_switch",)  # laws with functions
 
 def headers(models=MODELS):
     of_no_model = ("ensemble/gather", "ensemble/statistics", "ensemble/summaries", "dbn/count",
-                   "lattice/place")  # fmt: skip
+                   "lattice/place", "polymer/steps")  # fmt: skip
     for name in of_no_model:
         yield f"{name}.cc", ""
     for model in models:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from lattice_factory import STEP, coefficient, empty_lattice
+from object_factory import breathing, ribosomes
 
 import tauslab as ts
 from tauslab.api.api import ranks
@@ -106,6 +107,7 @@ def asked(view):
 _HOOKS = {"frame_every": 20, "hooks": [(10, changing)]}
 _KILLED = {"checkpoint_steps": 8, "hooks": [(10, changing)]}
 _ASKED = {"replicas": 3, "hooks": [(5, changing)]}
+_OBJECTS = {"frame_every": 20, "hooks": [(5, breathing)]}
 _SWEPT = {"D": [coefficient(0.05), coefficient(0.3)], "A": [2000, 4500]}
 UNBROKEN = {
     "whole": (crowded, {"frame_every": 10}),
@@ -118,6 +120,7 @@ UNBROKEN = {
     "sweep": (paced, {"sweep": choose_points(_SWEPT), "frame_every": 20}),
     "killed": (crowded, _KILLED),
     "asked": (crowded, _ASKED),
+    "objects": (ribosomes, _OBJECTS),
 }
 CASES = UNBROKEN | {
     "tight": (crowded, {"frame_every": 10}),
@@ -128,8 +131,9 @@ CASES = UNBROKEN | {
     "hooked in planes": (crowded, {**_HOOKS, "rebalance_every": 1e-9, "engine": "planes"}),
     "killed": (crowded, {**_KILLED, "hooks": [(10, changing), (10, killed)]}),
     "asked": (crowded, {**_ASKED, "hooks": [(5, changing), (5, asked)]}),
+    "objects cut anew": (ribosomes, {**_OBJECTS, "rebalance_every": 1e-9, "halo_depth": 2}),
 }
-THIN = ("cuts", "hooked", "hooked in planes")  # cut anew
+THIN = ("cuts", "hooked", "hooked in planes", "objects cut anew")  # cut anew
 IN_SLOTS = ("slots", "deep", "chosen", "filling", "hooks", "hooked")  # the others are in planes
 
 

@@ -124,3 +124,31 @@ def test_a_table_is_a_frame_and_one_trajectory_is_singular(decay):
     result = ts.run(decay, n=1, t_end=1, table=frame, seed=1, device="cpu")
     assert result.points["A"].tolist() == [3, 5]
     assert "1 trajectory at 2 points" in repr(result)
+
+
+def test_the_file_of_a_result_runs_again_and_longer(decay, tmp_path):
+    chosen = {"sweep": {"A": [10, 20]}, "method": ts.TauLeaping(epsilon=0.1), "device": "cpu"}
+    first = ts.run(decay, n=20, times=[0, 1, 2], output=tmp_path / "a.h5", **chosen)
+    again = ts.run(tmp_path / "a.h5", device="cpu")
+    assert (again.digest(), again.attributes["epsilon"]) == (first.digest(), 0.1)
+    exact = ts.run(tmp_path / "a.h5", method="ssa", device="cpu")
+    longer = ts.run(tmp_path / "a.h5", method=ts.SSA(), t_end=4, points=5, device="cpu")
+    assert (longer.seed, longer.n, longer.n_points) == (first.seed, 20, 2)
+    assert (longer.counts()[:, :, :3] == exact.counts()).all()
+
+
+def test_the_file_of_a_lattice_runs_again_and_longer(tmp_path):
+    cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=32e-9, boundary="periodic")
+    cube.add_species("A")
+    cube.add_parameter("k", 20.0)
+    cube.add_diffusion("A", 1e-12)
+    cube.add_reaction("A ->", rate="k")
+    cube.place("A", count=100)
+    chosen = {"t_end": 0.01, "count_every": 2, "replicas": 2, "set": {"k": 50}, "device": "cpu"}
+    first = ts.run(cube, output=tmp_path / "a.h5", **chosen)
+    assert ts.run(tmp_path / "a.h5", device="cpu").digest() == first.digest()
+    longer = ts.run(tmp_path / "a.h5", t_end=0.02, device="cpu").replica_counts("A")
+    assert (longer[:, : len(first.times)] == first.replica_counts("A")).all()
+    ts.run(cube, t_end=0.01, sweep={"k": [20, 50]}, output=tmp_path / "s.h5", device="cpu")
+    assert ts.run(tmp_path / "s.h5", device="cpu").n_points == 2
+    assert ts.run(tmp_path / "s.h5", sweep={"k": [1, 2, 3]}, device="cpu").n_points == 3

@@ -13,7 +13,7 @@ from tauslab.store.results.info import describe, facts
 
 TIMES = np.array([0.0, 0.5, 1.0])
 SMALL = {"n": 20, "times": TIMES, "seed": 1, "device": ts.CPU(threads=1)}
-MARK = "made by leaps (epsilon 0.03), whose error more trajectories do not lessen"
+MARK = "made by leaps (epsilon 0.03), whose error does not shrink with n"
 
 
 def births_and_deaths(n=10_000):

@@ -99,3 +99,40 @@ def test_what_is_refused(given, message):
 
     with pytest.raises(ConfigError, match=message):
         ts.run(model, t_end=5e-5, hooks=[(1, hook)], seed=1, quiet=True, device="cpu")
+
+
+def genes(positions):
+    """A small cell whose genes are at chosen sites; a rule of diffusion names all species."""
+    ball = ts.shapes.sphere(shells={"membrane": 1})
+    made = ts.Lattice("genes", shape=(16, 16, 16), spacing=SPACING, slots=8, step=1e-5)
+    made.add_site_type("out")
+    for name, mask in ball(made, radius=6e-8).items():
+        made.add_site_type(name, mask)
+    made.add_species("G", "GP", "P")
+    made.add_diffusion("*", 1e-13, within="cytoplasm")
+    made.add_reaction("G + P <-> GP", rate=(1e6, 100.0), unit="M^-1 s^-1")
+    made.pin(["G", "GP"])
+    made.pin("G", positions)
+    made.place("P", count=150, site_type="cytoplasm")
+    return made, ball
+
+
+@pytest.mark.parametrize("engine", ["slots", "planes"])
+def test_pinned_particles_stay_where_they_are(engine, tmp_path):
+    """Steps, reactions and shapes that leave them outside; the model's file keeps them pinned."""
+    positions = [(8, 8, 8), (8, 8, 8), (4, 7, 9), (11, 6, 8), (8, 3, 7)]
+    made, ball = genes(positions)
+    again = ts.read(made.write(tmp_path / "genes.h5"))
+    assert again.pinned == ["G", "GP"]
+    seen = []
+
+    def shrink(view):
+        view.reshape(ball(view, radius=(6 - 0.5 * (view.step // 20)) * SPACING))
+        kinds = np.asarray(view.particles)
+        wanted = np.isin(kinds, [view.number("G") + 1, view.number("GP") + 1])
+        seen.append((np.argwhere(wanted)[:, :3].tolist(), view.count("GP")))
+
+    ts.run(again, t_end=0.002, hooks=[(20, shrink)], engine=engine, seed=2, quiet=True,
+           device="cpu").close()  # fmt: skip
+    assert all(where == sorted(map(list, positions)) for where, _ in seen)
+    assert max(bound for _, bound in seen) > 0  # they react all the same

@@ -38,6 +38,20 @@ def test_methods_of_a_lattice_name_the_keyword_that_may_be_meant():
         cube.place("A", count=1, site_typ="inside")
 
 
+def test_models_name_the_method_that_may_be_meant():
+    with pytest.raises(AttributeError, match="did you mean add_parameter"):
+        ts.Network("demo").add_parameters({"k": 1.0})
+    cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=1e-8)
+    with pytest.raises(AttributeError, match="did you mean add_site_type"):
+        cube.add_region("inside")
+    assert copy.deepcopy(cube).shape == pickle.loads(pickle.dumps(cube)).shape == cube.shape
+
+
+def test_a_run_says_how_it_is_made_longer():
+    with pytest.raises(ts.UnknownKeyword, match="again with a later t_end="):
+        ts.run(ts.Network("demo"), t_end=1, extend="a.h5")
+
+
 class Found(Hinting):
     """A result with a property that fails by an attribute of its own."""
 

@@ -304,7 +304,7 @@ def test_functions_with_arguments_are_left_out() -> None:
         (("1 1,1 2 k", "1 1,1 2 K"), "reaction R1: 'K' is not defined in here"),
         (("1 1,1 2 k", "1 1,1 2"), "line 11: '1 1,1 2' is not: index, reactants, products, rate"),
         (("1 1,1 2 k", "1 1,1 2 k +"), "line 11, reaction R1: cannot read the expression 'k +'"),
-        (("1 1,1 2 k", "1 1,1 2 Hill k h"), "line 11, reaction R1: Hill takes 3 constants here"),
+        (("1 1,1 2 k", "1 1,1 2 Hill k h"), "line 11, reaction R1: Hill takes 3 constants"),
         (("1 1,1 2 k", "1 1,1 2 k\n1 1 2 k"), "line 12: reaction 1 is defined twice"),
         (("2 A(x~P) h", "1 A(x~P) h"), "line 8: species 1 is defined twice"),
         (("2 A(x~P) h", "A(x~P) h"), "line 8: 'A(x~P) h' is not: index, pattern, amount"),

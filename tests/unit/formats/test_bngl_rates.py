@@ -102,12 +102,12 @@ def test_a_parameter_may_have_the_name_of_a_law() -> None:
 @pytest.mark.parametrize(
     ("reactants", "rate", "reason"),
     [
-        ("1", "Sat k", "Sat takes 2 constants here, not 1"),
-        ("1,2", "Sat k K L n", "Sat takes 2 to 3 constants here, not 4"),
+        ("1", "Sat k", "Sat takes 2 constants, not 1"),
+        ("1,2", "Sat k K L n", "Sat takes 2 to 3 constants, not 4"),
         ("0", "Sat k K", "Sat needs 1 or more reactants, not 0"),
         ("1", "MM k K", "MM needs 2 or more reactants, not 1"),
-        ("1,2", "MM k K L", "MM takes 2 constants here, not 3"),
-        ("1", "Hill k K", "Hill takes 3 constants here, not 2"),
+        ("1,2", "MM k K L", "MM takes 2 constants, not 3"),
+        ("1", "Hill k K", "Hill takes 3 constants, not 2"),
         ("1", "Sat(k,K)", "the rate law Sat is not supported as 'Sat(k,K)'"),
         ("1,2", "FunctionProduct(k,K)", "the rate law FunctionProduct is not supported"),
         ("1", "2*Arrhenius(k,K)", "the rate law Arrhenius is not supported"),

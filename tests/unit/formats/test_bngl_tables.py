@@ -79,3 +79,8 @@ def test_trajectories_follow_a_table():
     ode = ts.run(network, method="ode", t_end=10, points=3, device="cpu")
     error = 4 * exact.std("A") / np.sqrt(4000)
     assert (abs(exact.mean("A") - ode["A"][0]) <= error + 1e-6).all()
+
+
+def test_the_index_may_hold_commas():
+    found = values(f'tfun({X},{Y},max(time,5),method=>"step")', [0, 5, 9, 12])
+    assert found == [20, 20, 20, 3]

@@ -20,6 +20,7 @@ def test_the_door_leads_to_what_shows_and_what_writes():
         "LatticeResult.movie",
         "LatticeResult.plot",
         "LatticeResult.view",
+        "Network.check",
         "Network.to_antimony",
         "Network.to_sbml",
         "Result.plot",

@@ -1,8 +1,9 @@
-"""Words that a reader of pages and help texts would have to guess: none of them is used there."""
+"""Words that a reader of pages, help and messages would have to guess: none is used there."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 from collections.abc import Iterator
 
@@ -17,7 +18,8 @@ WORDS = re.compile(
     r"\b(?<!time )courses?\b"
     r"|\b(?<!rate )(?<!kinetic )(?<!SBML )(?<!net-)laws?\b"
     r"|\bmessengers?\b|\btell(?:s|ing)?\b|\btold\b|\bfound\b|\brooms?\b|\bthose\b|\bhere\b"
-    r"|\bwhat there is\b|\bwhat is called\b|\bby itself\b|\bgoes? on\b|\bhonoured\b",
+    r"|\bwhat there is\b|\bwhat is called\b|\bby itself\b|\b(?:goes?|gone|went) on\b|\bhonour\w*\b"
+    r"|\bat rest\b|\bby chance\b|\bgives? up\b|\bgiven up\b|\bnot ours\b|\bis gone\b|\bare gone\b",
     re.IGNORECASE,
 )
 CODE = re.compile(r"(?ms)^```.*?^```|^    \S.*?$|`[^`\n]*`|\]\([^)\s]*\)|https?://\S+")
@@ -58,6 +60,28 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 def test_words_of_help(name, parser):
     assert name
     assert used(parser.format_help().replace("\n    ", "\n")) == []
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Texts of errors and warnings, with a mark for what is filled in, and their places."""
+    for path in sorted((ROOT / "src" / "tauslab").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            name = getattr(called, "attr", getattr(called, "id", ""))
+            if not isinstance(node, ast.Raise) and name != "warn":
+                continue
+            for part in ast.walk(node):
+                if isinstance(part, ast.JoinedStr):
+                    pieces = (x.value if isinstance(x, ast.Constant) else "X" for x in part.values)
+                    yield f"{path.relative_to(ROOT)}:{part.lineno}", "".join(map(str, pieces))
+                elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield f"{path.relative_to(ROOT)}:{part.lineno}", part.value
+
+
+def test_words_of_messages():
+    plain = re.compile(r"\blaw(?:=| or| is| takes)|either rate=? or law|with law;")
+    said = ((place, used(plain.sub("", text))) for place, text in messages())
+    assert [(place, words) for place, words in said if words] == []
 
 
 def test_a_word_is_seen():

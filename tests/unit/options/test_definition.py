@@ -82,7 +82,7 @@ def test_an_option_is_one_field():
         (lambda _: ts.Auto(epsilon=2), "epsilon=2 is not allowed: above 0, at most 1"),
         (lambda _: ts.TauLeaping(epsilon=10**400), "is not allowed: above 0, at most 1"),
         (lambda _: ts.SSA(team=3), "team=3 is not allowed; allowed are 1, 8, 32, 128"),
-        (lambda _: ts.ODE(solver="dopri5", substeps=2), 'substeps= are those of solver="rk4"'),
+        (lambda _: ts.ODE(solver="dopri5", substeps=2), 'substeps= is for solver="rk4"'),
         (lambda _: ts.CPU(threads=-1), "threads=-1 is not allowed"),
         (lambda _: ts.Output("a.h5", compress=12), "compress=12 is not allowed"),
         (lambda net: ts.dbn.build(net, t_end=1, samples=0), "samples=0 is not allowed"),

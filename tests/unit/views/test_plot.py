@@ -32,8 +32,15 @@ def sums():
     return Result(make.only(arrays) | stored, make.attributes(N))
 
 
-@pytest.mark.parametrize("kind", ["trajectories", "mean", "histogram", "heatmap"])
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+@pytest.mark.parametrize(
+    ("kind", "suffix"),
+    [
+        ("trajectories", ".png"),
+        ("mean", ".png"),
+        ("histogram", ".svg"),
+        ("heatmap", ".pdf"),
+    ],
+)
 def test_every_kind_is_written(result, tmp_path, kind, suffix):
     path = tmp_path / f"picture{suffix}"
     figure = plot_result(result, kind, ["X", "Y", "half"], path=path)

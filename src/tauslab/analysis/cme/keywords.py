@@ -27,16 +27,16 @@ class ProjectionChoices:
     )  # fmt: skip
     tolerance: float = option(
         1e-8, check=number(lambda x: 0 < x < 1, "a number above 0 and below 1"),
-        doc="Probability that may be lost until the last time: the `bound` of the result says what "
-        "was. A warning says if roundings make more of it.",
+        doc="Maximum probability that may be lost by the last time; `bound` of the result is the "
+        "error bound. If rounding exceeds it, a warning appears.",
     )  # fmt: skip
     max_states: int | None = option(
         None, check=whole(1, sys.maxsize),
-        doc="States at most; in any case what half of the free memory holds.",
+        doc="Maximum number of states; never more than half of the free memory holds.",
     )  # fmt: skip
     max_seconds: float = option(
         600.0, check=number(lambda x: 0 < x <= math.inf, "a number above 0"),
-        doc="What takes longer, by an estimate that counts states and steps, is refused.",
+        doc="Calculations estimated to take longer are rejected.",
     )  # fmt: skip
 
 

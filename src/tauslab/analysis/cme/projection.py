@@ -225,7 +225,7 @@ class Projection:
                 f"{self._name}: one of its {len(self._set)} states is left "
                 f"{propagator.fastest:.3g} times in a unit of time, so that {left:.3g} of them "
                 f"take {propagator.steps(left):.2g} steps, about {seconds:.0f} s with "
-                f"those before, and max_seconds={self._patience:g}; simulate it with ts.run"
+                f"the earlier ones, and max_seconds={self._patience:g}; simulate it with ts.run"
             )
 
     def _allowed(self, time: float) -> float:

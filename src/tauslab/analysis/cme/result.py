@@ -36,8 +36,7 @@ Observed = Callable[[int], Mapping[str, FloatArray]]
 class CmeResult(ArrayResult):
     """The distribution of a network's state at given times; made by `tauslab.cme`.
 
-    Every probability is at most the exact one. All that is missing, over all states, is at most
-    `bound`, so that the probability of any set of states is too small by `bound` at most.
+    No probability exceeds the exact one; that of any set of states is too small by at most `bound`.
 
     Attributes
     ----------
@@ -46,12 +45,11 @@ class CmeResult(ArrayResult):
     species
         Names, in the order of the columns of `states`.
     bound
-        f64 ``[time]``: the sum over all states of the exact less the given probability is at most
-        this, `lost` and `rounding` together.
+        f64 ``[time]``: error bound, the sum of `lost` and `rounding`.
     lost
-        f64 ``[time]``: what left the set of states, and what series left out.
+        f64 ``[time]``: probability that left the set of states, and truncation of series.
     rounding
-        f64 ``[time]``: the most that rounding may have changed.
+        f64 ``[time]``: bound on rounding errors.
 
     Examples
     --------
@@ -59,8 +57,8 @@ class CmeResult(ArrayResult):
     >>> net = ts.Network("decay")
     >>> net.add_species("X", 2)
     >>> net.add_reaction("X ->", rate=1.0)
-    >>> law = ts.cme(net, [0, 1])
-    >>> law.marginal("X", 1).round(4)
+    >>> exact = ts.cme(net, [0, 1])
+    >>> exact.marginal("X", 1).round(4)
     array([0.3996, 0.4651, 0.1353])
     """
 
@@ -150,7 +148,7 @@ class CmeResult(ArrayResult):
         return self._means(lambda at: self._evaluate(at, condition) != 0)
 
     def log_likelihood(self, samples: Mapping[str, npt.ArrayLike], t: float | None = None) -> float:
-        """Logarithm of the probability of independent cells, each seen once at time `t`.
+        """Logarithm of the probability of independent cells, each observed once at time `t`.
 
         Parameters
         ----------
@@ -160,8 +158,8 @@ class CmeResult(ArrayResult):
 
         Returns
         -------
-        The sum over cells of log P(counts); -inf where a cell has counts whose probability is
-        0 within its error.
+        The sum over cells of log P(counts); -inf if a cell's counts have probability 0 within the
+        error.
 
         Raises
         ------

@@ -116,7 +116,7 @@ def _build(
 def _require_counting(options: DbnOptions, engine: Ode) -> None:
     if options.counting == "inside" and not engine.counts:
         raise ConfigError(
-            f"{opt('counting', 'inside')} needs a GPU and {opt('solver', 'rk4')}; here "
+            f"{opt('counting', 'inside')} needs a GPU and {opt('solver', 'rk4')}; "
             f"{engine.backend.describe()} runs {engine.settings.solver}"
         )
 

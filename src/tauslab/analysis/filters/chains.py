@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from tauslab.analysis.filters import mixing
 from tauslab.analysis.filters.arviz import inference_data
 from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt
 from tauslab.store.checking.opening import CHAINS
 from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
@@ -40,9 +41,9 @@ class Chain(ArrayResult):
         f64 ``[chain, step, parameter]``, without the warm-up. Files of older versions may hold one
         chain, whose arrays begin with the step.
     log_likelihood
-        f64 ``[chain, step]``: of the filter of the present place.
+        f64 ``[chain, step]``: of the current position.
     accepted
-        bool ``[chain, step]``: whether the step moved.
+        bool ``[chain, step]``: whether the step was accepted.
     """
 
     _METHODS = (CHAINS,)
@@ -71,23 +72,44 @@ class Chain(ArrayResult):
 
     @property
     def acceptance(self) -> float:
-        """Part of the steps that moved."""
+        """Fraction of accepted steps."""
         return float(self.accepted.mean())
 
-    def effective_size(self, name: str) -> float:
-        """Independent draws with the same error of a mean; of several chains, all together.
+    def mean(self, name: str) -> float:
+        """Mean of a parameter over all chains."""
+        return float(self[name].mean())
 
-        Geyer (1992); of several chains Vehtari and others (2021): with what their means differ by
-        counted in. NaN where a chain never moved.
+    def sd(self, name: str) -> float:
+        """Standard deviation of a parameter over all chains."""
+        return float(self[name].std(ddof=1))
+
+    def quantile(self, name: str, q: float) -> float:
+        """Quantile of a parameter over all chains."""
+        if not 0 <= q <= 1:
+            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
+        return float(np.quantile(self[name], q))
+
+    def effective_size(self, name: str, of: str = "bulk") -> float:
+        """Effective sample size of all chains together.
+
+        Vehtari and others (2021), with ArviZ's numbers. NaN if a chain never moved.
+
+        Parameters
+        ----------
+        of
+            ``bulk``: of ranks, for the middle of the distribution; ``tail``: the smaller of those
+            of the 5 and 95 % quantiles; ``mean``: of the mean, whose standard error is the standard
+            deviation over the square root of this.
         """
-        return mixing.effective_size(np.atleast_2d(self[name]))
+        one_of("of", of, mixing.SIZES)
+        return mixing.SIZES[of](np.atleast_2d(self[name]))
 
     def rhat(self, name: str) -> float:
-        """Ratio of the width of all chains to that of each alone, near 1 where they agree.
+        """R-hat: ratio of the width of all chains to that of each, near 1 if they agree.
 
-        Of chains that are cut in halves (Gelman and others, Bayesian Data Analysis, 3rd edition,
-        section 11.4); NaN where there are too few steps or none moved, infinite where
-        chains stay at places of their own.
+        Rank-normalised, from half chains and from their distances to the median, the larger of the
+        two (Vehtari and others 2021). NaN with too few steps or if no chain moved, infinite if each
+        stays at its own position.
         """
         return mixing.rhat(np.atleast_2d(self[name]))
 
@@ -106,7 +128,7 @@ class Chain(ArrayResult):
         """The result as a dictionary for JSON, with None for NaN."""
         told = {
             "mean": lambda name: self[name].mean(), "sd": lambda name: self[name].std(ddof=1),
-            "effective_size": self.effective_size, "rhat": self.rhat,
+            "rhat": self.rhat, **self._sizes(),
         }  # fmt: skip
         return {
             "method": CHAINS,
@@ -125,19 +147,20 @@ class Chain(ArrayResult):
             self._walked(),
             *(
                 f"{name}: mean {self[name].mean():.6g}, sd {self[name].std(ddof=1):.4g}, "
-                f"effective size {self.effective_size(name):.4g}, rhat {self.rhat(name):.4g}"
+                f"effective size {self.effective_size(name):.4g} (tail "
+                f"{self.effective_size(name, 'tail'):.4g}), rhat {self.rhat(name):.4g}"
                 for name in self.parameters
             ),
         ]
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A table.
+        """A table, chosen by `what`.
 
         Parameters
         ----------
         what
             ``chains``, by default: a row per chain and step. ``summary``: a row per parameter, with
-            mean, sd, the 5th, 50th and 95th hundredth, effective size and R-hat.
+            mean, sd, 5, 50 and 95 % quantiles, bulk and tail effective sizes, and R-hat.
 
         Raises
         ------
@@ -154,13 +177,13 @@ class Chain(ArrayResult):
         return ResultTable((*axes, "log_likelihood", *self.parameters), iter([columns]))
 
     def summary(self) -> pd.DataFrame:
-        """A row per parameter: mean, sd, quantiles, effective size and R-hat."""
+        """A row per parameter: mean, sd, quantiles, effective sizes of bulk and tail, R-hat."""
         return self.to_pandas("summary")
 
     def plot(
         self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
-        """Draw the places of each chain step by step.
+        """Draw the trace of each chain.
 
         Parameters
         ----------
@@ -223,9 +246,12 @@ class Chain(ArrayResult):
                 f"q{percent:02d}": np.array([np.percentile(row, percent) for row in rows.values()])
                 for percent in (5, 50, 95)
             },
-            "effective_size": np.array([self.effective_size(name) for name in rows]),
+            **{what: np.array([of(name) for name in rows]) for what, of in self._sizes().items()},
             "rhat": np.array([self.rhat(name) for name in rows]),
         }
+
+    def _sizes(self) -> dict[str, Callable[[str], float]]:
+        return {f"ess_{of}": partial(self.effective_size, of=of) for of in ("bulk", "tail")}
 
     def _walked(self) -> str:
         lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)

@@ -64,10 +64,11 @@ class DataKeywords:
         None, "noise of a column: normal(sd), poisson(scale), ...; NAME: the measured species",
         flag="--observe", group="model", action="append", metavar="COLUMN=[NAME:]NOISE",
         read=observations,
-        doc='Needed: for each column what is measured and its noise: ``{"X": "normal(sd=10)"}``, '
+        doc='Required: for each column, the measured quantity and its noise: ``{"X": '
+        '"normal(sd=10)"}``, '
         'or ``{"gfp": ("X", "poisson(scale=0.3)")}`` where names differ. Noises are '
         "``normal(sd)``, ``lognormal(sigma)`` (mu = log x), ``poisson(scale, background)``, "
-        "``negative_binomial(size, scale)``, ``binomial(p)``, each of x molecules seen with "
+        "``negative_binomial(size, scale)``, ``binomial(p)``, each of x molecules is detected with "
         "probability p, and ``student_t(degrees, scale)``; a parameter is a number, or the name of "
         "one of the model. Or a function "
         '``(values, row, t)`` that gives a log density per particle: ``values("X")`` is an array '
@@ -104,9 +105,8 @@ class HiddenKeywords(DataKeywords):
         choices=("ssa", "tau"), doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
     checkpoint: Name | None = checkpoint_option(
-        ", after a row of data or a step of a chain, and at the end. Where it is there already, "
-        "the call continues from it, with the bits of an uninterrupted one; one of another call "
-        "is refused."
+        ", after a row of data or a step of a chain, and at the end. If it exists, the call "
+        "continues from it with the same bits; a file of another call is rejected."
     )
     checkpoint_every: float = checkpoint_every_option()
     comm: Any = comm_option()
@@ -135,16 +135,15 @@ class FilterKeywords(HiddenKeywords):
         DEFAULT_THRESHOLD, "resample below this effective fraction of n (0.5)",
         flag="--threshold", group="method", type=float, metavar="PART",
         check=number(lambda x: 0 <= x <= 1, "from 0 to 1"),
-        doc="Particles are copied where their effective number is below this part of n; 1 always "
-        "does.",
+        doc="Resample when the effective sample size is below this fraction of n; 1: always.",
     )  # fmt: skip
     number: int = option(
         0, type=count, doc="Number of the first filter: filter f draws as "
         "`tauslab.particle_filter` does with ``number=f``.",
     )  # fmt: skip
     states: bool = option(
-        True, doc="Whether to record means and standard deviations of states; a filter of which "
-        "the likelihood alone is needed is faster without.",
+        True, doc="Whether to record means and standard deviations of states; without them a "
+        "filter is faster.",
     )  # fmt: skip
 
 
@@ -160,7 +159,7 @@ class FiltersKeywords(FilterKeywords):
     )  # fmt: skip
     filters: int | None = option(
         None, type=count, check=whole(1, _MOST),
-        doc="How many; needed where no array says it, for repeats at the same values.",
+        doc="Number of filters with the same values; by default the length of the arrays.",
     )  # fmt: skip
 
 
@@ -174,23 +173,23 @@ class ChainKeywords(HiddenKeywords):
     n: int = option(100, type=count, check=whole(1, _MOST), doc="Particles of a filter.")
     steps: int = option(
         1000, type=count, check=whole(2, _MOST),
-        doc="Steps of each chain that are kept; with `target_ess` at most.",
+        doc="Steps of each chain after the warm-up; with `target_ess`, the maximum.",
     )  # fmt: skip
     warm_up: int = option(
         500, type=count, check=whole(0, _MOST),
-        doc="Steps before these, in which the proposal adapts to the positions of all chains.",
+        doc="Steps before these, during which the proposal adapts.",
     )  # fmt: skip
     chains: int = option(
         8, type=count, check=whole(1, 10**6),
-        doc="How many walk side by side; all their filters are one launch a row of data.",
+        doc="Number of chains.",
     )  # fmt: skip
     target_ess: float | None = option(
         None, type=float, check=number(lambda x: x > 0, "above 0"),
-        doc="Effective size of every parameter at which the chains end before all `steps` are "
-        "made, where R-hat is 1.05 at most; looked at every 25 steps.",
+        doc="Stop before `steps` when every parameter has these bulk and tail effective sizes and "
+        "an R-hat of at most 1.05; tested every 25 steps.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
-    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of chain and filters.")
+    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
     start: Mapping[str, float | npt.ArrayLike] | None = option(
         None, doc="Values to begin with, one for all chains or ``[chain]``; by default the middle "
         "of each prior.",
@@ -199,3 +198,34 @@ class ChainKeywords(HiddenKeywords):
         None, doc="Standard deviations of the first steps, on the scale of the logarithm where the "
         "prior is ``loguniform`` or ``lognormal``.",
     )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True)
+class FitKeywords(DataKeywords):
+    """Keywords of `tauslab.fit`."""
+
+    _: KW_ONLY
+    start: Mapping[str, str] | Sequence[str] | None = option(
+        None, doc="Which parameters are fitted, by name, and where the search begins: "
+        "``loguniform(LO,HI)`` or ``lognormal(MU,SIGMA)``, from which estimates may go away. Of "
+        "names alone, and by default of all parameters above 0 that are numbers, from a fifth to "
+        "five times the model's value.",
+    )  # fmt: skip
+    n: int = option(
+        200, type=count, check=whole(1, _MOST),
+        doc="Particles of a filter; up to 8 times as many at the end where log-likelihoods scatter "
+        "by more than 1. Without `observe` trajectories at a point, at least five "
+        "for each number of the data.",
+    )  # fmt: skip
+    swarm: int = option(
+        1000, type=count, check=whole(2, _MOST), doc="Particles of the search."
+    )  # fmt: skip
+    iterations: int = option(
+        20, type=count, check=whole(1, 10**6), doc="Passes of the search through the data."
+    )  # fmt: skip
+    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of all that is drawn.")
+    initial: Mapping[str, InitialCount] | None = initial_option()
+    device: Device = device_option()
+    method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")
+    comm: Any = comm_option()

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tauslab.analysis.filters.abc.draws import NoiseDraws
 from tauslab.base.arrays import FloatArray
 
 
 def draw(
-    kind: str, x: FloatArray, numbers: Sequence[FloatArray], draws: np.random.Generator
+    kind: str,
+    x: FloatArray,
+    numbers: Sequence[FloatArray],
+    draws: np.random.Generator | NoiseDraws,
 ) -> FloatArray:
     """Observations of the quantities `x`, with a noise of `tauslab.particle_filter`.
 
@@ -22,6 +26,8 @@ def draw(
         Any shape; NaN stays NaN.
     numbers
         Parameters of the noise in its order, each of a shape that fits `x`.
+    draws
+        Of `NoiseDraws`, `x` is ``[m, row]``.
 
     Returns
     -------

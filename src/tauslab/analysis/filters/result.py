@@ -93,13 +93,12 @@ class FilterResult(_Filtered):
     species
         Names of the columns of `mean` and `sd`.
     mean, sd
-        f64 ``[time, species]``: of the state given the data so far; NaN after no particle is left,
-        and where they were not asked for.
+        f64 ``[time, species]``: of the state given the data so far; NaN if not requested, or if no
+        particle is left.
     effective_size
-        f64 ``[time]``: of the weights after each row; 0 for an exact filter.
+        f64 ``[time]``: effective sample size after each row; 0 for an exact filter.
     bound
-        Of an exact filter: `log_likelihood` is too small by this at most; NaN of particles, whose
-        error is of chance.
+        Exact filter: `log_likelihood` is too small by at most this; NaN for particle filters.
     """
 
     _METHODS = (FILTER,)
@@ -209,7 +208,7 @@ class FilterResults(_Filtered):
     time, species
         As of `FilterResult`.
     mean, sd
-        f64 ``[filter, time, species]``; NaN where they were not asked for.
+        f64 ``[filter, time, species]``; NaN if not requested.
     """
 
     _METHODS = (FILTERS,)

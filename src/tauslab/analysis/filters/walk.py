@@ -46,7 +46,8 @@ class Walk:
     steps
         After the warm-up, at most.
     target_ess
-        Effective size of every parameter with which the walk ends, where R-hat is 1.05 at most.
+        Effective size of bulk and tail of every parameter with which the walk ends, where R-hat is
+        1.05 at most.
     start
         Values to begin with, one for all chains or ``[chain]``.
     proposal
@@ -157,15 +158,13 @@ class Walk:
         return size >= self._target and rhat <= MOST_RHAT
 
     def mixed(self) -> tuple[float, float]:
-        """The smallest effective size of a parameter after the warm-up, and the largest R-hat.
+        """The smallest effective size of a bulk or tail after the warm-up, and the largest R-hat.
 
         On the scale of the walk; NaN where there are too few steps.
         """
         kept = self.visited[:, self._warm_up : self.step]
-        if kept.shape[1] < 4:
-            return math.nan, math.nan
         columns = np.moveaxis(kept, -1, 0)
-        sizes = [mixing.effective_size(rows) for rows in columns]
+        sizes = [of(rows) for rows in columns for of in (mixing.bulk_size, mixing.tail_size)]
         return float(np.min(sizes)), float(np.max([mixing.rhat(rows) for rows in columns]))
 
     def result(self) -> tuple[FloatArray, FloatArray, BoolArray]:

@@ -194,10 +194,9 @@ class Weighing:
 
     def _everywhere(self, table: FloatArray) -> FloatArray:
         """Numbers ``[..., filter]`` where those of filters of other ranks come from these."""
-        shares = self._particles.shares
-        if shares.ranks == 1 or not any(self._whole):
+        shares, sizes = self._particles.shares, [len(rows) for rows in self._whole]
+        if not any(sizes) or min(sizes) == self._count:  # all ranks know all
             return table
-        sizes = [len(rows) for rows in self._whole]
         own = self._whole[shares.rank]
         found = shares.gathered(np.moveaxis(table[..., own.start : own.stop], -1, 0), sizes)
         places = np.concatenate([np.array(rows, np.int64) for rows in self._whole])

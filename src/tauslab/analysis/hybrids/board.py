@@ -345,7 +345,7 @@ class Inputs:
                 continue
             if quantity.inside is not None:
                 self._volumes.append((place, quantity))
-            elif quantity.name in made.quantities:
+            elif made.has(quantity.name):
                 reads.setdefault(quantity.part, []).append((place, quantity.name))
             elif board.follows(quantity.part, quantity.name):
                 self._parameters.append((place, quantity))

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,12 +25,13 @@ from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.ledger import Account
 from tauslab.analysis.hybrids.links import Shaping
 from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
-from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
 from tauslab.store.state import State
 
 _MOST_LAG = 0.05  # of the time between two exchanges, which is passed over in silence
+_Pairs: TypeAlias = tuple[IntArray, IntArray]
 _ACCOUNTS = {"paid": "paid", "debt": "debt", "credit": "credited"}  # of `Ledger`, by kind
 
 
@@ -160,6 +161,11 @@ class HybridRun:
                 )
         return found
 
+    @property
+    def ended(self) -> bool:
+        """Return whether all groups are at the end."""
+        return min(self._reached) >= self.end
+
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:
@@ -278,8 +284,24 @@ class HybridRun:
             for n, names in self.recorded.items()
         }
         self.sampled = dict.fromkeys(self.series, 0)
+        self._columns = {name: self._columns_of(name) for name in self.series}
         for name in self.series:
             self._sample(name, 0)
+
+    def _columns_of(self, name: str) -> tuple[_Pairs, dict[str, _Pairs]]:
+        """Columns of a part's table that are shared, and those of the ledger by their kind."""
+        places = {one: place for place, one in enumerate(self.hybrid.record[name])}
+        shared = [
+            (places[one], member)
+            for member, one in enumerate(self.board.watches[name].shared)
+            if one in places
+        ]
+        accounts: dict[str, list[tuple[int, int]]] = {}
+        for column, account in enumerate(self.recorded[name][len(places) :], len(places)):
+            quantity, _, kind = account.rpartition(".")
+            pair = column, self.board.number((name, quantity))
+            accounts.setdefault(_ACCOUNTS[kind], []).append(pair)
+        return _paired(shared), {kind: _paired(pairs) for kind, pairs in accounts.items()}
 
     def _sample(self, name: str, tick: int) -> None:
         """Record a part, if a sample is due: what is shared as its pool has it."""
@@ -296,16 +318,11 @@ class HybridRun:
         own, board = self.hybrid.record[name], self.board
         table = np.empty((self.n, len(self.recorded[name])))
         table[:, : len(own)] = self.parts[name].values(own)
-        shared = board.watches[name].shared
-        if shared:
-            seen = board.seen(name)
-            for member, quantity in enumerate(shared):
-                if quantity in own:
-                    table[:, own.index(quantity)] = seen[:, member]
-        for column, account in enumerate(self.recorded[name][len(own) :], len(own)):
-            quantity, _, kind = account.rpartition(".")
-            number = board.number((name, quantity))
-            table[:, column] = getattr(board.ledger, _ACCOUNTS[kind])[:, number]
+        (columns, members), accounts = self._columns[name]
+        if len(columns):
+            table[:, columns] = board.seen(name)[:, members]
+        for kind, (columns, numbers) in accounts.items():
+            table[:, columns] = getattr(board.ledger, kind)[:, numbers]
         table[~board.alive] = np.nan
         return table
 
@@ -348,6 +365,12 @@ class HybridRun:
         """Give the device back."""
         for part in self.parts.values():
             part.close()
+
+
+def _paired(pairs: list[tuple[int, int]]) -> _Pairs:
+    """Two columns of pairs."""
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
 
 
 def _watches(hybrid: Hybrid) -> dict[str, Watch]:

@@ -41,6 +41,7 @@ from tauslab.model.names import check_name
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.options.methods import Method, MethodWord, method_of
+from tauslab.options.places import Device
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")  # of a part: links write part.quantity
 
@@ -120,6 +121,7 @@ class Hybrid:
         values: Mapping[str, float | npt.ArrayLike] | None = None,
         parameters: Mapping[str, float | npt.ArrayLike] | None = None,
         max_steps: int | None = None,
+        device: Device | None = None,
     ) -> None:
         """Add a part.
 
@@ -142,6 +144,8 @@ class Hybrid:
             Initial quantities of a function: one value for all cells, or ``[cell]``.
         parameters, max_steps
             As for `tauslab.Ensemble`.
+        device
+            Of this part, by default that of the run. For one cell, networks are faster on a CPU.
 
         Raises
         ------
@@ -156,10 +160,10 @@ class Hybrid:
             model = read(Path(model))
         options = {"method": method, "parameters": parameters, "max_steps": max_steps}
         if not isinstance(model, Network | Lattice):
-            if not callable(model) or any(value is not None for value in options.values()):
+            if not callable(model) or any(v is not None for v in (*options.values(), device)):
                 raise ConfigError(
                     f"part {name} takes a network, a lattice, or a function without method=, "
-                    "parameters= and max_steps="
+                    "parameters=, max_steps= and device="
                 )
             options = {"values": dict(values or {})}
         elif values is not None:
@@ -167,7 +171,7 @@ class Hybrid:
         else:
             method_of(method)
         options = {key: value for key, value in options.items() if value is not None}
-        made = PartModel(name, model, options)
+        made = PartModel(name, model, options, device)
         record = (record,) if isinstance(record, str) else record
         for one in record or ():
             if one not in made.quantities:
@@ -210,7 +214,7 @@ class Hybrid:
         for row in rows_of(for_each):
             to = address(filled(target, row), "the target of a drive")
             made = self._part(to.part, "drive")
-            if to.name not in (made.quantities if made.is_function else made.parameters):
+            if not made.drivable(to.name):
                 known = made.quantities if made.is_function else made.parameters
                 raise ConfigError(
                     f"drive: {to} is no parameter; part {to.part} has {some(dict.fromkeys(known))}"

@@ -222,11 +222,16 @@ def events(text: str) -> tuple[str, str]:
     return found[1], found[2].strip()
 
 
+_SEVERAL = re.compile(r"[*?,\s]")  # in a pattern that may fit other names than itself
+
+
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Names that fit one of the patterns, which commas separate; * and ? stand for characters.
 
     All other characters stand for themselves, such as the brackets of a reaction ``R[1]``.
     """
+    if not _SEVERAL.search(pattern):
+        return [name for name in names if name == pattern]
     plain = (one.strip().replace("[", "[[]") for one in pattern.split(","))
     fits = re.compile("|".join(map(translate, plain))).match
     return [name for name in names if fits(name)]

@@ -42,11 +42,14 @@ class PartModel:
         A network, a lattice, or a function ``f(t, dt, values) -> changes``.
     options
         Keywords of `tauslab.Ensemble`; of a function ``values``, its quantities at the start.
+    device
+        None: that of the run.
     """
 
     name: str
     model: Network | Lattice | Change
     options: Mapping[str, Any] = field(default_factory=dict)
+    device: Any = None
 
     @property
     def real(self) -> bool:
@@ -63,7 +66,7 @@ class PartModel:
         """Names of its reactions."""
         if self.is_function:
             return ()
-        return tuple(one.name for one in self.model.reactions)  # type: ignore[union-attr]
+        return tuple([one.name for one in self.model.reactions])  # type: ignore[union-attr]
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -143,6 +146,15 @@ class PartModel:
             return name in self.model.species
         return name in self.quantities
 
+    def has(self, name: str) -> bool:
+        """Return whether a quantity has this name."""
+        # Most are species, and a lattice has many other quantities.
+        return self.changeable(name) or name in self.quantities
+
+    def drivable(self, name: str) -> bool:
+        """Return whether a name is a parameter, or a quantity of a function."""
+        return name in (self.quantities if self.is_function else self.model.parameters)  # type: ignore[union-attr]
+
     def require(self, name: str, what: str) -> None:
         """Refuse what the part does not have.
 
@@ -151,9 +163,7 @@ class PartModel:
         ConfigError
             It is neither a quantity nor a parameter.
         """
-        if self.changeable(name):  # most are, and a lattice has many quantities
-            return
-        if name not in self.quantities and name not in self.parameters:
+        if not self.has(name) and name not in self.parameters:
             known = some(dict.fromkeys([*self.quantities, *self.parameters]))
             raise ConfigError(f"{what}: part {self.name} has no {name!r}; it has {known}")
 
@@ -527,7 +537,7 @@ def rate_constant(made: PartModel, network: Network, reaction: Reaction) -> Floa
     if found is None:
         raise ConfigError(
             f"reaction {reaction.name} of {network.name} has no rate constant: drive a parameter "
-            "of its law"
+            "of its rate law"
         )
     combinations = math.prod(math.factorial(order) for order in found.orders.values())
     return combinations * made.values_of(found.constant)
@@ -566,7 +576,8 @@ def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, co
     """A part at its start."""
     if made.is_function:
         return FunctionPart(made, n, watch)
-    return EnsemblePart(made, n, watch, seed=seed, device=device, comm=comm)
+    place = device if made.device is None else made.device
+    return EnsemblePart(made, n, watch, seed=seed, device=place, comm=comm)
 
 
 def _is_column(value: Any, n: int) -> bool:

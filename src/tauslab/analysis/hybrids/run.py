@@ -30,7 +30,7 @@ from tauslab.options.hybrid import SPLITTINGS, HybridKeywords
 from tauslab.options.methods import given_in, method_of
 from tauslab.options.places import file_settings
 from tauslab.options.values.definition import check_values
-from tauslab.store.locks import writing_result
+from tauslab.store.locks import writing_result, written_by_us
 from tauslab.store.state import StateFile
 
 _KIND = "hybrid", "checkpoint of a hybrid"
@@ -57,29 +57,44 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
     file = file_settings(given.output)
     output: Path | None = file["output"]
     if given.resume and output is None:
-        raise ConfigError(f"{opt('resume')} goes on with a file: give {opt('output')} too")
+        raise ConfigError(f"{opt('resume')} completes a file: give {opt('output')} too")
     beside = None if output is None else output.with_name(f"{output.name}.checkpoint")
     asked = given.seed if given.seed is not None else hybrid.seed
     seed = agreed_seed(asked, lambda: _seed_in(beside, resume=given.resume), comm)
-    with writing_result(output, comm, overwrite=file.get("overwrite", False)) as write:
-        result = _result(hybrid, given, seed, beside, comm)
-        write(result.save)
+    overwrite = file.get("overwrite", False)
+    written = output if given.resume and not overwrite else None
+    if on_root(comm, lambda: _are_there(written, beside)):
+        with written_by_us(output, comm):
+            result = _result(hybrid, given, seed, beside, comm, written=written)
+    else:
+        with writing_result(output, comm, overwrite=overwrite) as write:
+            result = _result(hybrid, given, seed, beside, comm)
+            write(result.save)
     if beside is not None:
         on_root(comm, lambda: beside.unlink(missing_ok=True))
     return result
 
 
 def _result(
-    hybrid: Hybrid, given: HybridKeywords, seed: int, beside: Path | None, comm: Communicator
-) -> HybridResult:
-    """Run, from the checkpoint if there is one and it is asked for."""
+    hybrid: Hybrid, given: HybridKeywords, seed: int, beside: Path | None, comm: Communicator,
+    *, written: Path | None = None,
+) -> HybridResult:  # fmt: skip
+    """Run, from the checkpoint if there is one and it is asked for.
+
+    The file `written` is that of a run that was ended before it removed its checkpoint.
+
+    Raises
+    ------
+    ConfigError
+        It is not: it holds another result than the checkpoint leads to.
+    """
     assert given.t_end is not None
     how: dict[str, Any] = {
         "seed": seed, "splitting": given.splitting, "device": given.device, "comm": comm,
     }  # fmt: skip
     file = StateCheckpoint(
         beside, given.checkpoint_every, _digest(hybrid, given, seed), comm, *_KIND,
-        how=f"{opt('resume')} goes on from what is in {{path}}",
+        how=f"{opt('resume')} continues from {{path}}",
     )  # fmt: skip
     if beside is not None and not given.resume:
         on_root(comm, lambda: beside.unlink(missing_ok=True))
@@ -99,6 +114,8 @@ def _result(
                 warn(f"hybrid {hybrid.name}: {sentence}")
         if kept:
             run.take_up(kept)
+        if written is not None and not run.ended:
+            raise _another(written)
 
         def keep(now: HybridRun, last: bool) -> None:  # noqa: FBT001 - called by position
             more = {"seed": np.uint64(seed), **_of_pilot(pilot)}
@@ -113,8 +130,27 @@ def _result(
         }
     finally:
         run.close()
-    return HybridResult(
+    result = HybridResult(
         hybrid.name, parts, pilot, tuple(hybrid.check()), seed, hybrid.tick, given.splitting
+    )
+    if written is not None:
+        on_root(comm, lambda: _require_same(result, written))
+    return result
+
+
+def _are_there(*paths: Path | None) -> bool:
+    return all(path is not None and path.exists() for path in paths)
+
+
+def _require_same(result: HybridResult, written: Path) -> None:
+    if HybridResult.load(written).digest() != result.digest():
+        raise _another(written)
+
+
+def _another(written: Path) -> ConfigError:
+    return ConfigError(
+        f"{written} exists, and is not of the run that {opt('resume')} goes on with: use "
+        f"{opt('overwrite')} or another {opt('output')}"
     )
 
 

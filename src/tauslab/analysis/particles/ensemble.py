@@ -57,20 +57,18 @@ _ENDED = 2  # this status and all above are ends
 
 
 class Ensemble:
-    """n particles of a network or a lattice, which calls advance, weight and resample.
+    """n particles of a network or a lattice, to be advanced, weighted and resampled.
 
-    The state stays on the device between calls. A draw is a pure function of seed, round and
-    particle, where each advance is a round; weights are summed in one fixed order on the host. So
-    the same calls give the same bits on any device and on any number of ranks; of ``ode`` devices
-    agree within errors of steps. Under ``mpirun`` all ranks make the same calls, and each holds and
-    advances its share of the particles; one goes to another rank where an ancestor of it is there.
+    The state stays on the device between calls. Random numbers depend on the seed, the number of
+    the advance and the particle, so the same calls give the same bits on any device and number of
+    ranks; with ``ode``, devices agree within the tolerance. Under ``mpirun`` all ranks make the
+    same calls, and each holds its share of the particles, or of a single lattice a slab of planes.
 
     Parameters
     ----------
     model
-        A network that ``ssa``, ``tau`` or ``ode`` can run: with its events, rate rules and delayed
-        reactions, whose pending executions are copied with a particle. Under ``ode`` no delayed
-        reactions, nor delays in formulas. Or a lattice: a particle is all of it.
+        A network with its events, rate rules and delayed reactions (under ``ode`` without delays),
+        or a lattice, of which each particle is a whole one.
     n
         Number of particles; of lattices 65,536 at most.
     seed
@@ -78,15 +76,14 @@ class Ensemble:
     device
         As of `tauslab.run`.
     parameters
-        Values of parameters and initial amounts by name: one for all, or an array ``[n]``. Of
-        lattices, what changes hops has one value for all.
+        Values of parameters and initial amounts by name: one for all, or an array ``[n]``. On
+        lattices, diffusion coefficients have one value for all.
     initial
         Probability distributions of initial counts by species, drawn for each particle: see
         `tauslab.cme`.
     method
-        ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau`` a leap ends at
-        every advance, so that results depend on the times between. With ``ode`` particles are
-        amounts, and their steps go on from advance to advance. Not of lattices.
+        ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau``, leaps end at each
+        advance, so results depend on these times. Not for lattices.
     max_steps
         Steps of a particle in one advance at most; not of lattices.
     count_reactions
@@ -105,9 +102,9 @@ class Ensemble:
     reaction_names
         Names of the columns of `fired`.
     seed, species, n, status
-        As given or drawn; names of the columns of `counts`; number of particles; u8 ``[n]``, how
-        each particle is: 0 and 1 go on, others have ended (2 overflow, 3 step_limit, 4 nan,
-        5 event_queue, 6 event_cascade, 8 delay_queue).
+        As given or drawn; names of the columns of `counts`; number of particles; u8 ``[n]``:
+        particles of status 0 and 1 continue, others have ended (2 overflow, 3 step_limit, 4 nan, 5
+        event_queue, 6 event_cascade, 8 delay_queue).
 
     Raises
     ------
@@ -226,8 +223,7 @@ class Ensemble:
     def species(self) -> tuple[str, ...]:
         """Names of the columns of `counts`.
 
-        A species that nothing changes has a column while its amount is whole in every particle,
-        and is an observable else.
+        A species that nothing changes is an observable instead if its amount is not an integer.
         """
         return self._motion.species
 
@@ -298,9 +294,9 @@ class Ensemble:
 
     @property
     def observables(self) -> dict[str, FloatArray]:
-        """Recorded rules ``[particle]`` by name, now; NaN where a particle has ended.
+        """Current values of recorded rules ``[particle]`` by name; NaN where a particle has ended.
 
-        Of lattices counts in the sites of each type, ``A_in_membrane``, where there are several.
+        On lattices with several site types, counts by type, such as ``A_in_membrane``.
         """
         if not self._observables:
             return {}
@@ -355,7 +351,7 @@ class Ensemble:
 
     @property
     def effective_size(self) -> float:
-        """Particles of equal weight with the same error: from 1 to n; 0 if all weights are 0."""
+        """Effective sample size of the weights, from 1 to n; 0 if all are 0."""
         return particle_weights.effective_size(self._logs)
 
     @property
@@ -434,8 +430,8 @@ class Ensemble:
     def device_particles(self) -> Any:
         """Slots of lattices ``[particle, z, y, x, slot]``: species + 1, 0 where empty.
 
-        An array on the device as `device_counts`, of this rank's particles, `own`. Particles that
-        wait for a slot are not in it.
+        An array on the device as `device_counts`, of this rank's particles, `own`, or its planes of
+        a single lattice. Particles that wait for a slot are not in it.
         """
         return self._of_lattices("device_particles").cells
 
@@ -480,10 +476,10 @@ class Ensemble:
 
     @checks_keywords
     def advance(self, t: float) -> None:
-        """Move all particles to time `t`, one round; at the present time nothing happens.
+        """Advance all particles to time `t`.
 
-        A lattice makes all steps that end at `t` or before. A particle that overflows, meets a NaN
-        or exceeds `max_steps` has ended: its weight is 0 and its counts are -1.
+        A lattice makes all steps that end by `t`. A particle that overflows, becomes NaN or exceeds
+        `max_steps` has ended: its weight is 0 and its counts are -1.
 
         Raises
         ------
@@ -696,8 +692,8 @@ class Ensemble:
         Raises
         ------
         ConfigError
-            The model is a network, site types have another shape, or some of a lattice's particles
-            have no site left where they may be.
+            The model is a network, site types have another shape, or no site is left for some
+            particles.
         """
         motion = self._of_lattices("reshape")
         self._meet("reshape", follow=follow, reach=reach)
@@ -713,10 +709,10 @@ class Ensemble:
         seed: int | None = None,
         parameters: Mapping[str, float | npt.ArrayLike] | None = None,
     ) -> None:
-        """Begin again at t = 0, with another seed and other values where they are given.
+        """Restart at t = 0, with another seed and other values if given.
 
-        Values that were given before and are not now have what they had at first. Kernels are not
-        compiled again where parameters were `set`, or where every particle has its own value.
+        Other values return to the initial ones. Kernels are not compiled again for parameters that
+        were `set` or had a value per particle.
         """
         self._meet("reset", seed=seed, parameters=parameters)
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
@@ -804,7 +800,9 @@ class Ensemble:
         self._logs, self.status = stored.log_weights, stored.status
 
     def close(self) -> None:
-        """Give the device back; `with ts.Ensemble(...) as particles` does so at its end."""
+        """Release the device; ``with ts.Ensemble(...) as particles`` does so at its end."""
+        if sys.exc_info()[0] is None:  # ranks that fail do not wait for each other
+            self._motion.close()
         self._backend.close()
 
     def __enter__(self) -> Self:

@@ -124,6 +124,24 @@ class Shares:
         return list(arrived.values())
 
 
+class CommonShares(Shares):
+    """Particles of which each rank has a part: all are told of all ranks alike."""
+
+    def of(self, rank: int) -> slice:
+        """All particles."""
+        del rank
+        return slice(0, self.n)
+
+    def joined(self, part: Array) -> Any:
+        """The rows, which every rank has."""
+        return part
+
+    def gathered(self, part: Array, sizes: Sequence[int] | None = None) -> Any:
+        """The rows, which every rank has."""
+        del sizes
+        return part
+
+
 def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
     """Numbers in increasing order, each once, and which of them each was."""
     if len(numbers) and not (numbers[1:] >= numbers[:-1]).all():

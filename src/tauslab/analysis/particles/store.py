@@ -150,7 +150,7 @@ def _settings(found: State, text: str) -> Mapping[str, Any]:
     except ValueError:
         settings = None
     if not isinstance(settings, dict):
-        raise found.damaged("its settings are not those of a method")
+        raise found.damaged("its settings belong to no method")
     return settings
 
 

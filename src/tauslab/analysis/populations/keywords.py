@@ -36,19 +36,18 @@ class PopulationKeywords:
     )  # fmt: skip
     division: str = option(
         "", "the event that divides a cell", flag="--division", group="model", metavar="EVENT",
-        doc="Needed: name of the event that divides a cell, after it has set what it sets.",
+        doc="Required: name of the event that divides a cell, after its assignments.",
     )  # fmt: skip
     cells: int = option(
         1000, "initial number of cells (1000)", flag="--cells", group="sampling", type=count,
-        metavar="N", check=whole(1, _MOST_CELLS), doc="Cells at the start.",
+        metavar="N", check=whole(1, _MOST_CELLS), doc="Initial number of cells.",
     )  # fmt: skip
     follow: str = option(
         "population", "both daughters (default), the whole tree, or one daughter at random",
         flag="--follow", group="sampling", choices=FOLLOW,
-        doc="``population``: both daughters; where there are more than twice as many cells as at "
-        "the start, and after each time, `cells` of them are kept by chance, all alike, so that "
-        "the rest has the distribution of the whole. ``tree``: both daughters and nothing is given "
-        "up. ``lineage``: one daughter by chance, as in a mother machine.",
+        doc="``population``: both daughters; above twice the initial number, and after each time, "
+        "`cells` of them are kept at random, which represent the whole population. ``tree``: all "
+        "cells. ``lineage``: one daughter at random, as in a mother machine.",
     )  # fmt: skip
     partition: Mapping[str, str] | None = option(
         None, "partition of a species: binomial, even, copy, first, share", flag="--partition",
@@ -63,13 +62,13 @@ class PopulationKeywords:
     fraction: float | str = option(
         0.5, "fraction of the first daughter: a number, or uniform(LO,HI) (0.5)",
         flag="--fraction", group="model", metavar="PART",
-        doc='Part of the first daughter: a number, or ``"uniform(LO,HI)"``, drawn at each '
+        doc='Fraction of the first daughter: a number, or ``"uniform(LO,HI)"``, drawn at each '
         "division.",
     )  # fmt: skip
     most: int = option(
         100_000, "maximum number of cells of a tree (100000)",
         flag="--most", group="sampling", type=count,
-        metavar="N", check=whole(1, _MOST_CELLS), doc="Cells of a tree at most.",
+        metavar="N", check=whole(1, _MOST_CELLS), doc="Maximum number of cells of a tree.",
     )  # fmt: skip
     parameters: Mapping[str, float | npt.ArrayLike] | None = option(
         None, doc="Values of parameters and initial amounts by name: one for all cells, or an "

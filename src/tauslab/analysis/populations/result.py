@@ -177,9 +177,9 @@ class PopulationResult(ArrayResult):
     snapshots
         A `Snapshot` for each time.
     divisions
-        All cells that divided and were not given up before.
+        All cells that divided, without discarded ones.
     ended
-        Cells that overflowed or met a NaN, which are left out.
+        Number of cells that overflowed or became NaN, which are omitted.
     seed
         As given or drawn.
     """
@@ -202,12 +202,12 @@ class PopulationResult(ArrayResult):
 
     @property
     def log_size(self) -> FloatArray:
-        """Logarithm ``[time]`` of the number of cells that there are."""
+        """Logarithm ``[time]`` of the size of the whole population."""
         return np.array([one.log_size for one in self.snapshots])
 
     @cached_property
     def growth(self) -> Growth:
-        """Rate of growth from the first time to the last, its error, or why they are not known."""
+        """Growth rate and its error, or why they are unknown."""
         first, last = self.snapshots[0], self.snapshots[-1]
         if len(self.times) == 1:
             return Growth(math.nan, math.nan, math.nan, "of one time: give two or more")
@@ -225,10 +225,10 @@ class PopulationResult(ArrayResult):
 
     @property
     def growth_rate(self) -> float:
-        """Slope of the logarithm of the mean number of cells, from the first time to the last.
+        """Slope of the logarithm of the mean number of cells, from the first to the last time.
 
-        That of `log_size`, and half its variance, by which a logarithm of few cells is too low. NaN
-        of one time and where one daughter is followed, with a warning.
+        The slope of `log_size`, corrected by half its variance. NaN for a single time and for
+        lineages, with a warning.
         """
         if math.isnan(self.growth.rate):
             warn(str(self.growth))
@@ -236,17 +236,16 @@ class PopulationResult(ArrayResult):
 
     @property
     def growth_error(self) -> float:
-        """Standard error of `growth_rate`, from how unequal the descendants of cells are.
+        """Standard error of `growth_rate`, from the spread of the numbers of descendants.
 
-        Widened for few families, so that 1.96 of it hold 95 %; a warning says where they are too
-        few for that. NaN where all are equal, for that bounds no error.
+        Widened for few families; a warning says if there are too few. NaN if all numbers are equal.
         """
         if self.growth.unknown or self.growth.doubt:
             warn(str(self.growth))
         return self.growth.error
 
     def generations(self) -> list[Generation]:
-        """Statistics of each generation's divisions, weighted by what a cell stands for."""
+        """Statistics of each generation's divisions, weighted by the cells that each represents."""
         found, all_ = [], self.divisions
         for number in np.unique(all_.generation).tolist():
             of = all_.generation == number
@@ -330,7 +329,7 @@ class PopulationResult(ArrayResult):
         return [*lines, f"seed {self.seed}"]
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A table.
+        """A table, chosen by `what`.
 
         Parameters
         ----------

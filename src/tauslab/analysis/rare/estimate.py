@@ -54,21 +54,21 @@ class RareResult(ArrayResult):
     quantity
         ``probability``, or ``rate`` in 1 / time of the model.
     runs
-        f64 ``[run]``: what each independent run gave; their mean is `estimate`.
+        f64 ``[run]``: estimates of the independent runs; their mean is `estimate`.
     time
         f64 ``[time]``: ends of the rounds.
     reached
         f64 ``[run, time]``: weight that had reached the target by each time; of a rate, weight per
         time that reached it in each round. Empty of multilevel splitting.
     lost
-        f64 ``[run]``: part of the probability of trajectories that overflowed, met a NaN or took
-        too many steps: the exact value may be larger by as much.
+        f64 ``[run]``: weight of trajectories that overflowed, became NaN or took too many steps:
+        the exact value may be larger by as much.
     rounding
-        Largest distance of the sum of all weights of a run from 1, which only rounding makes.
+        Largest deviation of the sum of a run's weights from 1, by rounding.
     independent
         Independent trajectories that bound the probability where none reached the target.
     certain
-        Whether the start is in the target, so that the probability is 1 without chance.
+        Whether the initial state is in the target, so that the probability is exactly 1.
     events
         Reactions that fired, in all trajectories.
     seed
@@ -98,15 +98,15 @@ class RareResult(ArrayResult):
 
     @property
     def estimate(self) -> float:
-        """The mean over runs: without bias, for a probability, whatever the number of walkers."""
+        """Mean over runs; unbiased for a probability."""
         mean: float = fixed_sum(self.runs) / len(self.runs)
         return min(mean, 1.0) if self.quantity == "probability" else mean
 
     @property
     def standard_error(self) -> float:
-        """Standard error of `estimate`, from how the runs differ.
+        """Standard error of `estimate`, from the spread of the runs.
 
-        NaN of one run, and where all runs gave the same: then `bounds` says more.
+        NaN for a single run or equal runs; `bounds` is then an interval.
         """
         if self.certain:
             return 0.0
@@ -118,12 +118,10 @@ class RareResult(ArrayResult):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """An interval of 95 %.
+        """95 % confidence interval.
 
-        Of logarithms of few unequal runs: `intervals.unequal_runs`. Where no
-        run reached the target, the lower bound is 0 and the upper one that of so many
-        `independent` trajectories: ``1 - 0.05 ** (1 / independent)``; it is proved. What was
-        `lost` is added to the upper one.
+        If no run reached the target, from 0 to ``1 - 0.05 ** (1 / independent)``. The `lost` weight
+        is added to the upper bound.
         """
         if self.certain:
             return 1.0, 1.0
@@ -138,10 +136,10 @@ class RareResult(ArrayResult):
 
     @property
     def effective_runs(self) -> float:
-        """Number of runs of equal estimates with the same error: from 1 to their number.
+        """Effective number of runs.
 
-        The square of their sum over the sum of their squares; NaN where all gave 0. Where it is
-        small, a few runs make the estimate: error and bounds are then themselves by chance.
+        The squared sum of the estimates over the sum of their squares; NaN if all are 0. If it is
+        small, a few runs determine the estimate, and error and bounds are noisy.
         """
         most = float(self.runs.max(initial=0.0))
         if not most > 0:
@@ -151,7 +149,7 @@ class RareResult(ArrayResult):
 
     @property
     def uneven(self) -> bool:
-        """Return whether so few runs make the estimate that error and bounds may be far too low."""
+        """Return whether too few runs determine the estimate for error and bounds."""
         few = min(FEWEST_INFORMATIVE, len(self.runs) / 2)
         return not self.certain and len(self.runs) > 1 and self.effective_runs < few
 
@@ -253,7 +251,7 @@ class RareResult(ArrayResult):
         )  # fmt: skip
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw what each run gave; of a weighted ensemble also the weight in the target over time.
+        """Draw the estimate of each run, and the weight in the target over time.
 
         Parameters
         ----------

@@ -60,22 +60,22 @@ class RareKeywords:
 
     target: str = option(
         "", 'condition, such as "X >= 100"', flag="--target", group="model", metavar="CONDITION",
-        doc='A condition of counts, such as ``"X >= 100"``. It absorbs: a trajectory stops with '
-        "the reaction that makes it true, whenever that is.",
+        doc='A condition on counts, such as ``"X >= 100"``. It is absorbing: a trajectory ends '
+        'with the reaction that makes it true.',
     )  # fmt: skip
     coordinate: str | Callable[..., Any] | None = option(
         None, "progress towards the target (the quantity it bounds)", flag="--coordinate",
         group="model", metavar="EXPRESSION",
-        doc="How far a state is: an expression of species and parameters that grows towards the "
+        doc="Progress of a state: an expression of species and parameters that grows towards the "
         "target, or a function of ``values`` (``values('X')`` is an array) that gives one number "
-        "per state. By default what the target bounds; where it is that, it may also fall.",
+        "per state. By default the quantity that the target bounds.",
     )  # fmt: skip
     t_end: float | None = option(
         None, "time limit to reach the target; simulated time of --steady",
         flag="--t-end", group="sampling",
         type=float, metavar="T", unit="time of the model", check=_TIME,
-        doc="The target counts if it is reached by this time; by default the model's own end. "
-        "Of a steady rate, the time that is simulated.",
+        doc="Time limit to reach the target, or simulated time of a steady rate; by default the "
+        "model's end time.",
     )  # fmt: skip
     set: Mapping[str, float] | None = set_option(
         "Values of parameters and initial amounts by name."
@@ -83,8 +83,7 @@ class RareKeywords:
     rounds: int = option(
         100, "number of resampling times (100)", flag="--rounds",
         group="method", type=count, metavar="N", check=whole(1, _MOST_ROUNDS),
-        doc="Times, equally far apart up to `t_end`, at which walkers are split and merged, or "
-        "from which paths may branch.",
+        doc="Number of resampling times, evenly spaced up to `t_end`.",
     )  # fmt: skip
     walkers: int | None = option(
         None, f"walkers per bin ({DEFAULT_WALKERS}; lattices {DEFAULT_LATTICES}), or paths of "
@@ -97,15 +96,14 @@ class RareKeywords:
     runs: int = option(
         20, "independent runs, for the standard error (20)", flag="--runs",
         group="sampling", type=count, metavar="N", check=whole(1, _MOST_RUNS),
-        doc="Independent runs: the estimate is their mean, and its standard error comes from how "
-        "they differ.",
+        doc="Independent runs: the estimate is their mean, and its standard error follows from "
+        "their spread.",
     )  # fmt: skip
     seed: int | None = seed_option()
     max_steps: int = option(
         MAX_STEPS, "maximum number of events between two rounds", flag="--max-steps",
         type=count, metavar="N", check=whole(1, MAX_STEPS),
-        doc="Events after which a trajectory is given up between two rounds, or from its branch "
-        "on.",
+        doc="Maximum number of events of a trajectory between two rounds, or after a branch.",
     )  # fmt: skip
     device: Device = device_option()
     checkpoint: Name | None = checkpoint_option(
@@ -134,25 +132,25 @@ class BinChoices:
     steady: bool = option(
         False, "estimate the steady-state rate: walkers in the target restart", flag="--steady",
         group="method", action="store_true",
-        doc="Find the steady rate, 1 over the mean time to the target: what reaches it begins "
-        "again at the start (Hill relation).",
+        doc="Estimate the steady rate, the inverse of the mean first-passage time: walkers in the "
+        "target restart (Hill relation).",
     )  # fmt: skip
     look_every: int = option(
         1, "steps of a lattice between checks of the target (1)", flag="--look-every",
         group="method", type=count, metavar="N", check=whole(1, 2**31 - 1),
-        doc="Of a lattice: steps between two looks at the target. With more than one, what reaches "
-        "it and leaves it in between is missed; the end of each round is one of them.",
+        doc="Lattices: steps between checks of the target; with more than one, short visits are "
+        "missed.",
     )  # fmt: skip
     extend: int = option(
         8, "simulate up to N times --t-end until the flux is stationary (8)",
         flag="--extend", group="method", type=count, metavar="N", check=whole(1, 1000),
-        doc="Of a steady rate of a network: how many times `t_end`, and `rounds`, may be simulated "
-        "where the flux into the target is not at rest; 1 for once. Lattices take once.",
+        doc="Steady rate of a network: simulate up to so many times `t_end` and `rounds` until the "
+        "flux into the target is stationary.",
     )  # fmt: skip
     discard: float = option(
         0.5, "fraction of the time to discard, with --steady (0.5)", flag="--discard",
         group="method", type=float, metavar="PART", check=_SHARE,
-        doc="Of a steady rate: the part of the time, at first, in which it is not steady yet.",
+        doc="Steady rate: fraction of the time to discard at the start.",
     )  # fmt: skip
 
 
@@ -164,8 +162,8 @@ class KillChoices:
     kill: float = option(
         0.1, "fraction of paths replaced per iteration of splitting (0.1)", flag="--kill",
         group="method", type=float, metavar="PART", check=_SHARE,
-        doc="Fraction of the paths that are replaced in an iteration, at least one path; paths "
-        "that came equally far are replaced together.",
+        doc="Fraction of the paths replaced in an iteration, at least one; paths with equal scores "
+        "are replaced together.",
     )  # fmt: skip
 
 

@@ -27,9 +27,9 @@ class Expectation:
     """Means of outputs at parameters, and their derivatives; made by `tauslab.expectation`.
 
     Called with parameters ``[p]``, an array or a tensor of PyTorch, it gives means ``[time,
-    output]``, with conditions ``[condition, time, output]``: of a tensor one that knows its
-    gradient, so that a loss made of means can be differentiated and descended. Every call draws
-    anew: call number i has a seed made of `seed` and i. Under ``mpirun`` all ranks call together.
+    output]``, with conditions ``[condition, time, output]``: of a tensor, a tensor with a gradient.
+    Each call has its own seed, made of `seed` and the number of the call. Under ``mpirun`` all
+    ranks call together.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Expectation:
         theta
             Values of the parameters, or initial amounts, ``[p]``.
         seed
-            Of this call alone, which then does not count.
+            Seed of this call, which is then not counted.
         conditions
             Values ``[condition]`` by name, of this call alone, in place of the first ones.
 
@@ -122,7 +122,7 @@ class Expectation:
         return (mean, jacobian) if self.conditions else (mean[0], jacobian[0])
 
     def close(self) -> None:
-        """Give the device back; `with ts.expectation(...) as mean` does so at its end."""
+        """Release the device; ``with ts.expectation(...) as mean`` does so at its end."""
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -140,7 +140,7 @@ class Expectation:
             values = np.asarray(given, np.float64)
             if name not in held or values.shape != held[name].shape:
                 raise ConfigError(
-                    f"conditions: {name} must be one of those given at first, and as long: "
+                    f"conditions: {name} must be one of the first conditions, and as long: "
                     f"{', '.join(held) or 'none'}"
                 )
             held[name] = values

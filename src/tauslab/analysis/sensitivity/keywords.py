@@ -103,10 +103,10 @@ class DerivativeKeywords:
         "parameters with ``likelihood-ratio``.",
     )  # fmt: skip
     step: float | Mapping[str, float] = option(
-        DEFAULT_STEP, "fraction of every value (0.02), or a step by name; may be repeated",
+        DEFAULT_STEP, "fraction of every value (0.02), or a step by name",
         flag="--step", group="method", action="append", metavar="PART|NAME=STEP", read=parse_steps,
-        doc="Of differences: a part of each parameter's value; of initial amounts at least one "
-        "molecule. Or steps by name, in the parameter's unit; others take 2 %.",
+        doc="Step of differences: a fraction of each value (of initial amounts at least one "
+        "molecule), or steps by name in the parameter's unit; others are 2 %.",
     )  # fmt: skip
     seed: int | None = seed_option()
     set: Mapping[str, float] | None = set_option(
@@ -115,7 +115,7 @@ class DerivativeKeywords:
     max_steps: int = option(
         MAX_STEPS, "maximum number of events per trajectory", flag="--max-steps", type=count,
         metavar="N", check=whole(1, MAX_STEPS),
-        doc="Events after which a trajectory, and its pair, are left out.",
+        doc="Maximum number of events; beyond, a trajectory and its pair are omitted.",
     )  # fmt: skip
     device: Device = device_option()
     comm: Any = comm_option()
@@ -170,9 +170,9 @@ class ExpectationKeywords(DerivativeKeywords):
     )  # fmt: skip
     seed: int = option(
         0, type=int, check=unless_none(whole(0, 2**64 - 1)),
-        doc="Seed of which the seeds of all calls are made, 64 bits.",
+        doc="64-bit seed, from which each call derives its own.",
     )  # fmt: skip
     conditions: Mapping[str, npt.ArrayLike] | None = option(
         None, doc="Values of other parameters and initial amounts by name, arrays of one length: "
-        "theta is the same under all, as a rate is that several experiments share.",
+        "the experiments that share theta.",
     )  # fmt: skip

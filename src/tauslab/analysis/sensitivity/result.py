@@ -48,20 +48,18 @@ class SensitivityResult(ArrayResult):
         f64 ``[parameter]``: the two sides of each difference; both `values` where there is none.
     value, standard_error
         f64 ``[parameter, time, output]``: the derivative, in units of the output over units of the
-        parameter, and the standard error of its chance, widened where few pairs differ, so that
-        1.96 of it hold 95 %. NaN where all pairs give the same, but 0 where it is proved that they
-        must. That of a difference lacks the bias of the step.
+        parameter, and its standard error without the bias of the step, widened if few pairs differ.
+        NaN if all pairs are equal, 0 if they provably must be.
     informative
-        f64 ``[parameter, time, output]``: how many pairs, or trajectories, of equal differences
-        have the same error; below 8 the error is uncertain itself.
+        f64 ``[parameter, time, output]``: effective number of pairs or trajectories; below 8 the
+        error is itself a noisy estimate.
     mean
         f64 ``[time, output]``: mean of each output; of a difference the mean over all sides.
     sides_variance
-        f64 ``[parameter, time, output]``: of a difference, the variances of both sides together,
-        which is that of the difference of two independent trajectories; NaN without sides.
+        f64 ``[parameter, time, output]``: variance of the difference of two independent
+        trajectories; NaN for likelihood ratios.
     valid
-        int64 ``[parameter, time]``: pairs, or trajectories, that reached the time with outputs that
-        are finite; n, unless some ended early.
+        int64 ``[parameter, time]``: pairs or trajectories with finite outputs at this time.
 
     Examples
     --------
@@ -142,10 +140,10 @@ class SensitivityResult(ArrayResult):
 
     @property
     def variance_reduction(self) -> FloatArray:
-        """How many times less a difference varies than that of independent trajectories.
+        """Variance of independent trajectories over that of the pairs.
 
-        f64 ``[parameter, time, output]``; infinite where both sides are equal by proof, NaN where
-        no pairs differ otherwise, nothing varies, or there are no sides.
+        f64 ``[parameter, time, output]``; infinite if both sides are provably equal, NaN if no
+        pairs differ or nothing varies.
         """
         error = self.standard_error / widening(self.informative)
         width = (self.high - self.low)[:, None, None]

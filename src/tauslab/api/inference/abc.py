@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.filters.abc.draws import NoiseDraws
 from tauslab.analysis.filters.abc.keywords import AbcKeywords
 from tauslab.analysis.filters.abc.result import AbcResult
 from tauslab.analysis.filters.abc.sampler import Sampler, Settings, values_of
 from tauslab.analysis.filters.noise import draw
 from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
-from tauslab.analysis.particles.weights import ABC_NOISE, ABC_RUNS, words
-from tauslab.api.api import run_ensemble
+from tauslab.analysis.particles.weights import ABC_RUNS, words
+from tauslab.api.api import run_ensemble, settings_of
 from tauslab.api.inference.given import constants_of, text_of
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
@@ -28,13 +29,16 @@ from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.progress import Progress
+from tauslab.kernels.exact.selectors import LARGEST_UNROLLED
 from tauslab.model.expressions.expression import Number, Symbol
 from tauslab.model.expressions.mass_action import factors, recognise
 from tauslab.model.network.network import Network
-from tauslab.options.methods import method_of
+from tauslab.options.keywords import NetworkKeywords
+from tauslab.options.methods import ODE, SSA, Auto, Method, method_of
 from tauslab.options.record import PREFIX, SummarySpec
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
+from tauslab.runner.ensemble.run import opened
 from tauslab.store.results.result import Result
 
 _TRIED_ALONE = 50  # draws of the prior of which one must be a set of values that the model can take
@@ -70,12 +74,12 @@ class _Compared:
 def abc_smc(
     model: Network | str | os.PathLike[str], data: Any, priors: Mapping[str, str], **options: Any
 ) -> AbcResult:
-    """Draw parameters by simulations that come near the data: ABC-SMC.
+    """Sample parameters whose simulations are close to the data: ABC-SMC.
 
-    Toni and others (2009), with distances and thresholds that adapt (Prangle 2017) and a normal
-    kernel for each particle (Filippi and others 2013). No likelihood is needed. The posterior is
-    that of the data within the last threshold, and nears the posterior of the data as that nears 0.
-    The same seed gives the same bits on any device and on any number of ranks.
+    Toni and others (2009), with adaptive distances and thresholds (Prangle 2017) and a normal
+    kernel per particle (Filippi and others 2013). The result approximates the posterior and
+    converges to it as the last threshold approaches 0. The same seed gives the same bits on any
+    device and on any number of ranks.
 
     Parameters
     ----------
@@ -83,7 +87,7 @@ def abc_smc(
         A network, or a model file.
     data
         A time course as of `tauslab.particle_filter`; or values of summaries by name, such as
-        ``{{"mean:X": 12.5}}``, with names as ``--record summary:...`` takes them; or numbers
+        ``{"mean:X": 12.5}``, with names as ``--record summary:...`` takes them; or numbers
         ``[k]``, with `summary`.
     priors
         As of `tauslab.pmmh`; names are parameters, or species for their initial counts.
@@ -117,6 +121,11 @@ def abc_smc(
     given = chosen(AbcKeywords, {"data": data, "priors": priors, **options}, "abc_smc")
     check_values(given)
     given.check()
+    if not isinstance(priors, Mapping):
+        raise ConfigError(
+            f"priors= is a {type(priors).__name__}, where texts by name are expected, such as "
+            '{"k": "uniform(0,1)"}'
+        )
     parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
     _require_names(network, parsed)
     compared = _compared(network, given)
@@ -128,7 +137,7 @@ def abc_smc(
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), parsed, compared.observed, *compared.parts, given.n, given.quantile,
         settings.scale, repr(settings.norm) if not callable(settings.norm) else "function",
-        given.least_acceptance, given.seed, repr(given.method),
+        given.least_acceptance, given.seed, repr(given.method), given.epsilon is None,
     )  # fmt: skip
     file = StateCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "abc",
@@ -139,6 +148,7 @@ def abc_smc(
     with file.held():
         if kept := file.take_up():
             sampler.go_on(kept)
+        simulate.begin(sampler.first_draws(_TRIED_ALONE))
         with Progress(
             settings.generations * given.n, ranks.rank, quiet=given.quiet,
             description=network.name, unit="particles",
@@ -182,7 +192,7 @@ def _require_names(network: Network, parsed: Mapping[str, Prior]) -> None:
 
 def _settings(given: AbcKeywords, size: int) -> Settings:
     """How to draw; the numbers of `given` are checked."""
-    epsilons = () if given.epsilon is None else tuple(doubles(given.epsilon).tolist())
+    epsilons = () if given.epsilon is None else tuple(doubles(given.epsilon).ravel().tolist())
     if given.epsilon is not None and not (epsilons and min(epsilons) >= 0):
         raise ConfigError(f"{assigned('epsilon')}... must be one number or more, 0 or above")
     scale = None
@@ -314,43 +324,68 @@ def _of_summaries(given: AbcKeywords, names: list[str] | None) -> _Compared:
 class _Simulations:
     """Summaries of simulations, one for each set of values, with noise where there is one.
 
-    Values that the model or a noise cannot take give NaN, but where none at all can be taken.
+    Values that the model or a noise cannot take give NaN. What a candidate gives depends on the
+    seed, its generation and its number alone: all run by one method, with the choices of one pilot.
     """
 
     def __init__(
         self, network: Network, given: AbcKeywords, compared: _Compared, ranks: Communicator
     ) -> None:
         self._network, self._compared, self._seed = network, compared, given.seed
-        self._options = {
-            **compared.options, "device": given.device, "comm": ranks, "quiet": True,
-            **({} if given.method is None else {"method": given.method}),
-        }  # fmt: skip
-        # Where trajectories have numbers, what one draws does not depend on its launch.
-        self._by_number = method_of(given.method).word in ("ssa", "tau", "auto")
+        self._ranks, self._particles = ranks, given.n
+        self._method = method_of(given.method)
+        self._options = {**compared.options, "device": given.device, "comm": ranks, "quiet": True}
         self._never_negative = {*network.species, *_rate_constants(network)}
-        self._some = False  # whether any values could be taken
+        self._warned = False  # the first launch warns for all
 
-    def __call__(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
-        with warnings.catch_warnings():
-            if self._some:  # the first launch warns for all
-                warnings.simplefilter("ignore")
-            else:
-                self._require_some(values, generation)
-            return self._simulated(values, generation, first)
+    def begin(self, draws: Mapping[str, FloatArray]) -> None:
+        """Settle the method; refuse priors of whose `draws` none can be taken.
 
-    def _require_some(self, values: Mapping[str, FloatArray], generation: int) -> None:
-        """Refuse priors of whose first draws none can be taken, and what no values mend."""
+        Raises
+        ------
+        ModelError, ConfigError
+            What the last of them says.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for row in range(min(_TRIED_ALONE, len(next(iter(values.values()))))):
+            for row in range(len(next(iter(draws.values())))):
+                values = {name: column[row : row + 1] for name, column in draws.items()}
                 try:
-                    self._run({k: v[row : row + 1] for k, v in values.items()}, generation, 0)
+                    self._run(values, 0, 0)
+                    self._method = self._settled(values)
                 except (ModelError, ConfigError) as error:
                     refused = error
                 else:
-                    self._some = True
                     return
         raise refused
+
+    def _settled(self, values: Mapping[str, FloatArray]) -> Method:
+        """The method with what a pilot of a generation of these values chooses for it."""
+        large = len(self._network.reactions) > LARGEST_UNROLLED
+        if not (large or isinstance(self._method, Auto | ODE)):
+            return self._method
+        names = (*self._network.species, *self._network.parameters)
+        rows = {name: np.repeat(column, self._particles) for name, column in values.items()}
+        options = {
+            **self._options, "method": self._method, "n": self._particles, "set": rows,
+            "seed": self._seed_of(0),
+        }  # fmt: skip
+        settings = settings_of(
+            self._network, chosen(NetworkKeywords, options, "run", names), options
+        )
+        with opened(self._network, settings, self._ranks) as setup:
+            found = setup.task.settled_method
+        own = self._method
+        asked = own.presimulation if isinstance(own, SSA | Auto) else None
+        # A pilot of each launch would order reactions by its first values.
+        return replace(found, presimulation=asked or 0) if isinstance(found, SSA) else found
+
+    def __call__(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
+        with warnings.catch_warnings():
+            if self._warned:
+                warnings.simplefilter("ignore")
+            self._warned = True
+            return self._simulated(values, generation, first)
 
     def _simulated(
         self, values: Mapping[str, FloatArray], generation: int, first: int
@@ -360,47 +395,50 @@ class _Simulations:
         good = np.ones(m, bool)
         for name in self._never_negative & values.keys():
             good &= values[name] >= 0
-        if not good.all():
-            found = np.full((m, len(self._compared.observed)), np.nan)
-            if good.any():
-                kept = {k: v[good] for k, v in values.items()}
-                found[good] = self._simulated(kept, generation, first)
-            return found
+        missing = np.full((m, len(self._compared.observed)), np.nan)
+        if not good.any():
+            return missing
+        # Others keep their numbers: values that can be taken stand in.
+        stand_in = np.where(good, np.arange(m), np.flatnonzero(good)[0])
         try:
-            return self._run(values, generation, first)
+            found = self._run({k: v[stand_in] for k, v in values.items()}, generation, first)
         except (ModelError, ConfigError):
             if m == 1:
-                return np.full((1, len(self._compared.observed)), np.nan)
+                return missing
+        else:
+            return np.where(good[:, None], found, np.nan)
         half = m // 2
         return np.concatenate([
             self._simulated({k: v[part] for k, v in values.items()}, generation, first + part.start)
             for part in (slice(0, half), slice(half, m))
         ])  # fmt: skip
 
+    def _seed_of(self, generation: int) -> int:
+        return int(words(self._seed, ABC_RUNS, generation, 1)[0])
+
     def _run(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
         m = len(next(iter(values.values()), [0]))
-        group = 0 if self._by_number else first
-        word = int(words(self._seed, ABC_RUNS, generation, 1, group)[0])
-        place: dict[str, Any] = {"first": first} if self._by_number else {}
+        # Equations draw nothing, and their trajectories have no numbers.
+        place: dict[str, Any] = {} if isinstance(self._method, ODE) else {"first": first}
         rows, numbers = self._compared.rows, []
         if rows is not None:
             constants = constants_of(self._network, values, rows)
             numbers = [one.numbers(constants) for one in rows.models]
         result = run_ensemble(
-            self._network, n=m, set=dict(values), seed=word, **place, **self._options
-        )
+            self._network, n=m, set=dict(values), seed=self._seed_of(generation),
+            method=self._method, **place, **self._options,
+        )  # fmt: skip
         found = self._compared.summarise(result)
         if rows is None:
             return found
-        key = np.array([self._seed, ABC_NOISE], np.uint64)
-        draws = np.random.Generator(
-            np.random.Philox(key=key, counter=np.array([0, 0, generation, first], np.uint64))
-        )
         courses = found.reshape(m, len(rows.models), len(rows))
         seen = [
-            draw(one.kind, courses[:, i], [number[:, None] for number in own], draws)
+            draw(
+                one.kind, courses[:, i], [number[:, None] for number in own],
+                NoiseDraws(self._seed, i, generation, first),
+            )
             for i, (one, own) in enumerate(zip(rows.models, numbers, strict=True))
-        ]
+        ]  # fmt: skip
         return np.hstack(seen)
 
 

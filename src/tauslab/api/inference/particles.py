@@ -46,20 +46,20 @@ _TOLD_EVERY = 25  # steps between figures of how chains mix
 def particle_filter(
     model: Network | Lattice | str | os.PathLike[str], data: Any, **options: Any
 ) -> FilterResult:
-    """Estimate the likelihood of a time course, and the states behind it, with n particles.
+    """Estimate the likelihood of a time course, and the hidden states, with n particles.
 
-    The bootstrap filter (Gordon, Salmond and Smith 1993): particles run freely to each row, are
-    weighted by its density, and are copied by weight where few carry most of it. The estimate of
-    the likelihood, not of its logarithm, has no bias. The same seed gives the same bits on any
-    device and on any number of ranks.
+    The bootstrap filter (Gordon, Salmond and Smith 1993): particles are simulated to each row,
+    weighted by its density, and resampled when few carry most of the weight. The estimate of the
+    likelihood, not of its logarithm, is unbiased. The same seed gives the same bits on any device
+    and on any number of ranks.
 
     Parameters
     ----------
     model
         A network or a lattice, or a model file, of which `tauslab.Ensemble` makes particles.
     data
-        Columns by name as a mapping or a data frame: ``time``, increasing and 0 or above, and what
-        was seen; NaN where something is missing.
+        Columns by name as a mapping or a data frame: ``time``, increasing and 0 or above, and the
+        measured quantities; NaN means missing.
     {options}
 
     Returns
@@ -100,10 +100,10 @@ def particle_filter(
 def particle_filters(
     model: Network | Lattice | str | os.PathLike[str], data: Any, **options: Any
 ) -> FilterResults:
-    """Estimate the likelihoods of a time course at many values of parameters, in one launch a row.
+    """Estimate likelihoods of a time course at many parameter values at once.
 
-    Filters of n particles each run side by side. Each has draws of its own: filter f gives the bits
-    that `tauslab.particle_filter` gives alone with ``number=f``, however many run beside it.
+    Each filter has n particles and its own random numbers: filter f gives the bits of
+    `tauslab.particle_filter` with ``number=f``.
 
     Parameters
     ----------
@@ -255,9 +255,9 @@ def _naming_rows(
 def exact_filter(
     model: Network | str | os.PathLike[str], data: Any, **options: Any
 ) -> FilterResult:
-    """The likelihood of a time course of a small network without chance: the forward algorithm.
+    """Compute the likelihood of a time course of a small network by the forward algorithm.
 
-    Between rows `tauslab.cme`'s projection moves the distribution, each row weighs it.
+    Between rows the distribution follows the projection of `tauslab.cme`.
 
     Parameters
     ----------
@@ -299,21 +299,21 @@ def pmmh(
     priors: Mapping[str, str],
     **options: Any,
 ) -> Chain:
-    """Draw parameters given a time course: particle marginal Metropolis-Hastings.
+    """Sample the posterior of parameters by particle marginal Metropolis-Hastings.
 
-    Andrieu, Doucet and Holenstein (2010). Exact for any n; with few particles it moves seldom.
-    Chains run side by side, all their filters in one launch, and adapt one proposal together while
-    they warm up.
+    Andrieu, Doucet and Holenstein (2010). The posterior is exact for any n; with few particles
+    chains move rarely. Chains run side by side and share one proposal, which adapts during the
+    warm-up.
 
     Parameters
     ----------
     model, data
         As of `tauslab.particle_filter`.
     priors
-        Of the parameters that are not known, by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
+        Priors of the unknown parameters by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
         ``normal(MEAN,SD)``, ``lognormal(MU,SIGMA)`` with mean and deviation of the logarithm, or
         ``lognormal(median=...,sigma=...)``. Values that the model cannot take, such as a negative
-        rate constant, have the likelihood 0.
+        rate constant, have likelihood 0.
     {options}
 
     Returns

@@ -35,14 +35,14 @@ def sensitivity(
     """Estimate derivatives of means by parameters and initial amounts, from exact trajectories.
 
     Centred differences have a bias of the order of the step's square: the third derivative times
-    step² / 6; forward and backward ones of its first power. The standard error is of chance alone.
-    The same seed gives the same bits on any device and on any number of ranks.
+    step² / 6; forward and backward ones of its first power. The standard error does not include the
+    bias. The same seed gives the same bits on any device and on any number of ranks.
 
     Parameters
     ----------
     model
-        A network, or a model file, without events, delays, rate rules and rate laws of time, of up
-        to 128 reactions.
+        A network, or a model file, without events, delays, rate rules and time-dependent rates,
+        with up to 128 reactions.
     {options}
 
     Returns
@@ -52,7 +52,7 @@ def sensitivity(
     Raises
     ------
     ModelError
-        The model has an element that the method cannot honour, or all trajectories ended early.
+        The method does not support an element of the model, or all trajectories ended early.
     ConfigError
         A name that the model does not have, or an argument that is not allowed.
 
@@ -89,9 +89,8 @@ def expectation(
 ) -> Expectation:
     """Make means of outputs a function of parameters that can be differentiated.
 
-    For fits by stochastic gradients: called with a tensor of PyTorch that needs a gradient, the
-    function gives means through which a loss is differentiated. Derivatives are estimated as
-    by `tauslab.sensitivity` with coupled pairs.
+    For fits by stochastic gradients: called with a tensor of PyTorch, the function returns means
+    with a gradient. Derivatives are estimated as by `tauslab.sensitivity` with coupled pairs.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class Simulator:
         theta
             Numbers, or a tensor of PyTorch.
         seed
-            Of this call alone, which then does not count.
+            Seed of this call, which is then not counted.
 
         Returns
         -------

@@ -12,13 +12,12 @@ from tauslab.formats import read as readers
 from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import MAX_HOP
-from tauslab.model.network.diagnosis.check import check_facts, report
+from tauslab.model.network.diagnosis.check import check_facts
 from tauslab.model.network.molecules import as_chosen
 from tauslab.model.network.net_laws import with_net_laws
-from tauslab.model.network.network import Network
 from tauslab.options.lattice import set_parameters
 from tauslab.options.values.texts import assignments
-from tauslab.runner.ensemble.choices.method_choice import outlook
+from tauslab.runner.ensemble.choices.method_choice import description
 
 
 def process_check(arguments: argparse.Namespace) -> None:
@@ -37,13 +36,9 @@ def process_check(arguments: argparse.Namespace) -> None:
         chosen = (model, max_hop, set_parameters(model, given))
         found, lines = lattice_facts(*chosen), lattice_report(*chosen)
     elif arguments.set or arguments.max_hop is not None:
-        raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
+        raise ConfigError(f"{arguments.model} holds no lattice, which --set and --max-hop need")
     else:
         model = as_chosen(model, arguments.molecules, arguments.amounts)
         model = with_net_laws(model) if arguments.net_laws else model
-        found, lines = check_facts(model), _network(model)
+        found, lines = check_facts(model), description(model)
     print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
-
-
-def _network(network: Network) -> list[str]:
-    return report(network) + outlook(network)

@@ -32,7 +32,7 @@ def _grown(arguments: argparse.Namespace, comm: Communicator) -> Answer:
     own = given_options(arguments, AnswerFlags, LookFlag)
     when = own.get("t", network.t_end)
     if when is None:
-        raise ConfigError("--t is missing: when to look at all cells, in model units")
+        raise ConfigError("--t is missing: times of snapshots, in model units")
     given |= {"parameters": own.get("set"), "device": device_of(arguments)}
     settings = {
         "model": network.name, "division": arguments.division, "follow": arguments.follow,

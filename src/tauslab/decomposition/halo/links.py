@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 from tauslab.base.errors import DecompositionError
 from tauslab.base.option_names import opt
-from tauslab.decomposition.halo.depth import WAYS
+from tauslab.decomposition.halo.depth import WAYS, choose_depth, slab_planes
 from tauslab.decomposition.halo.messages import ABOVE, BELOW, Halo, Link, MessageKernels, Ranks
 from tauslab.decomposition.halo.mpi import MpiLink, mpi_takes_device_memory
 from tauslab.decomposition.halo.peer import Peers
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.lowering import LoweredLattice
 
 TRANSPORTS = ("auto", *WAYS)  # --halo also takes "self", for a lattice that is not cut
 _TRIED_WORDS = 16  # of messages that are never sent
@@ -101,6 +102,20 @@ def slowest_transport(
         if all(comm.allgather(there)):
             return name
     return "host"
+
+
+def best_depth(
+    backend: Backend,
+    lattice: LoweredLattice,
+    comm: Ranks,
+    neighbours: Sequence[int | None],
+    transport: str = "auto",
+) -> int:
+    """Planes that travel at once, by the size of a slab and the slowest way; collective."""
+    way = slowest_transport(backend, comm, neighbours, transport)
+    planes = slab_planes(backend, lattice, lattice.shape[0] // comm.size)
+    depth: int = min(comm.allgather(choose_depth(planes, WAYS[way])))  # devices may differ
+    return depth
 
 
 def _not_cuda_aware() -> str:

@@ -111,8 +111,7 @@ def check_launcher(
         if started.isdigit() and int(started) > size:
             uses = f" and mpi4py uses {' '.join(library.split()[:3]).rstrip(',')}" * bool(library)
             raise _alike(
-                f"found {size} MPI rank(s) but the launcher started {started} ({name}){uses}: "
-                f"{_HOW}",
+                f"{size} MPI rank(s) run but the launcher started {started} ({name}){uses}: {_HOW}",
                 int(started),
             )
     check_slurm(size, environment)
@@ -134,7 +133,7 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
     tasks = environment.get("SLURM_NTASKS")
     if tasks is not None and tasks.isdigit() and int(tasks) > size:
         raise _alike(
-            f"found {size} MPI rank(s) but SLURM_NTASKS is {tasks}: start tauslab with srun and "
+            f"{size} MPI rank(s) run but SLURM_NTASKS is {tasks}: start tauslab with srun and "
             "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun",
             int(tasks) if "SLURM_PROCID" in environment else 1,
         )

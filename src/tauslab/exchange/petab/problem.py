@@ -109,7 +109,7 @@ class Problem:
         Raises
         ------
         ConfigError, ModelError
-            Vectors of another length, or a model that equations cannot honour.
+            Vectors of another length, or a model that ``ode`` does not support.
         """
         table = self._table(vectors)
         simulated, sigma = self._values(table)
@@ -144,9 +144,9 @@ class Problem:
         n
             Particles for each vector and realisation.
         seed
-            Of all draws; by default one by chance.
+            64-bit seed; drawn by default.
         method
-            How particles move, as of `tauslab.Ensemble`: exact by default.
+            As for `tauslab.Ensemble`.
         molecules
             Convert the amounts of a model whose unit is not the molecule, such as mole, as
             `tauslab.in_molecules` does.
@@ -164,7 +164,7 @@ class Problem:
             A measurement of a steady state (preequilibration, time ``inf``), or vectors of another
             length.
         ModelError
-            A model that cannot run by chance, such as one with amounts in mole.
+            The model has no stochastic meaning, such as one with amounts in moles.
         """
         rows = self._tables.measurements
         require_courses(rows)
@@ -224,7 +224,7 @@ class Problem:
         return self.log_likelihood(vectors) + self.log_prior(vectors)
 
     def objective(self, vectors: npt.ArrayLike | None = None, *, prior: bool = False) -> Any:
-        """Negative log-likelihood, which a fit makes small.
+        """Negative log-likelihood, to be minimised.
 
         Parameters
         ----------
@@ -478,7 +478,7 @@ def load(
     problem
         Its file, ``.yaml``.
     method
-        How equations are solved; by default `tauslab.ODE` with ``rtol=1e-8`` and ``atol=1e-12``.
+        Solver settings; by default `tauslab.ODE` with ``rtol=1e-8`` and ``atol=1e-12``.
     device
         ``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.
     comm

@@ -127,7 +127,7 @@ def network_of(generated: Generated, path: str | Path) -> Network:
     if changes:
         more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
         message = f"{path}: line {changes[0].line}: {changes[0].name}{more} is not run"
-        warn(f"{message}; values are those of the blocks or set")
+        warn(f"{message}; values come from the blocks or are set")
     return network
 
 

@@ -78,7 +78,7 @@ def named_law(
         raise ModelError(f"{kind} needs {needs} or more reactants, not {len(reactants)}")
     if not fewest <= len(constants) <= most:
         allowed = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        raise ModelError(f"{kind} takes {allowed} constants here, not {len(constants)}")
+        raise ModelError(f"{kind} takes {allowed} constants, not {len(constants)}")
     law = _LAWS[kind](factor, constants, reactants, _molecules(reactants))
     limit = _LAWS[kind](factor, constants, reactants, [Symbol(name) for name in reactants])
     return law, None if limit == law else limit

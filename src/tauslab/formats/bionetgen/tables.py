@@ -50,13 +50,23 @@ def _last_argument(code: str, start: int) -> tuple[str, int]:
     raise ModelError("a bracket is not closed")
 
 
+def _first_argument(code: str) -> tuple[str, str, str]:
+    """The text before the first comma that stands in no bracket, the comma, and what follows."""
+    depth = 0
+    for at, one in enumerate(code):
+        depth += {"(": 1, ")": -1}.get(one, 0)
+        if one == "," and depth == 0:
+            return code[:at], one, code[at + 1 :]
+    return code, "", ""
+
+
 def _written(x: str, y: str, index: str) -> str:
     xs, ys = _numbers(x), _numbers(y)
     if not 2 <= len(xs) <= _MOST or len(xs) != len(ys):
         raise ModelError(f"{len(xs)} points and {len(ys)} values; 2 to {_MOST} of both are allowed")
     if any(a >= b for a, b in pairwise(xs)):
         raise ModelError("the points do not increase")
-    index, comma, rest = index.partition(",")
+    index, comma, rest = _first_argument(index)
     method = _METHOD.match(rest.strip()) if comma else None
     if comma and method is None:
         raise ModelError('after the index only method=>"linear" or method=>"step" is allowed')

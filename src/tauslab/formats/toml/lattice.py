@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,25 @@ from tauslab.base.errors import ModelError
 from tauslab.formats.toml.regions import add_region
 from tauslab.formats.toml.values import Naming, Table, as_number, load_toml
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.lattice.parts import Placement, Positions
+from tauslab.model.lattice.parts import Placement, Positions, Surface, positive
 from tauslab.model.lattice.site_map import SiteMap
 
 _TOP = (
     "name", "t_end", "lattice", "boundary", "parameters", "regions", "species", "diffusion",
-    "reactions", "place",
+    "reactions", "objects", "place",
 )  # fmt: skip
-_LATTICE = ("shape", "spacing", "step", "slots", "boundary", "reaction_substeps", "site_types")
+_LATTICE = (
+    "shape", "spacing", "step", "slots", "boundary", "reaction_substeps", "site_types", "pinned",
+)  # fmt: skip
 _STORED = ("sites_sha256",)
 _BOUNDARY = ("kind", "concentrations", "site_type")
 _SPECIES = ("count", "concentration", "positions", "site_type")
 _PLACE = ("species", *_SPECIES)
 _PLACE_STORED = ("number", "positions_sha256")
-_DIFFUSION = ("species", "coefficient", "within", "between", "source", "target")
-_REACTION = ("name", "equation", "rate", "unit", "volume", "site_types")
+_DIFFUSION = ("species", "coefficient", "within", "between", "source", "target", "surface")
+_OBJECT = ("name", "sites", "follows", "within", "obstacle", "every")
+_REACTION = ("name", "equation", "rate", "unit", "volume", "site_types", "area")
+_REACTION_STORED = ("site_area",)
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,15 @@ class _LatticeReader:
                 table = Table.of(one, species.place(name), short).only(_SPECIES)
                 if table.data and table.data != {"count": 0}:
                     self._place(name, table)
+        with Naming("[lattice]"):
+            for name in data.table("lattice").texts("pinned"):
+                self.lattice.pin(name)
         for table in data.tables("diffusion"):
             self._diffusion(table)
         for table in data.tables("reactions"):
             self._reaction(table)
+        for table in data.tables("objects"):
+            self._object(table)
         for table in data.tables("place"):
             table.only(_PLACE + (_PLACE_STORED if self.stored else ()))
             self._place(table.text("species"), table)
@@ -150,6 +160,8 @@ class _LatticeReader:
         between = table.texts("between")
         if len(between) not in (0, 2):
             raise ModelError("two site types are expected", where=table.place("between"))
+        stored = isinstance(table.data.get("surface"), dict)
+        before = len(self.lattice.diffusion)
         with Naming(table.where):
             self.lattice.add_diffusion(
                 table.names("species"),
@@ -158,13 +170,34 @@ class _LatticeReader:
                 between=(between[0], between[1]) if between else None,
                 source=table.given(table.text, "source"),
                 target=table.given(table.text, "target"),
+                surface=None if stored else table.given(table.names, "surface"),
+            )
+            if stored:
+                surface = _surface(Table(table.data["surface"], table.place("surface")))
+                rules = self.lattice.diffusion[before:]
+                self.lattice.diffusion[before:] = [replace(one, surface=surface) for one in rules]
+
+    def _object(self, table: Table) -> None:
+        table.only(_OBJECT).need("name", "sites", "follows")
+        obstacle = table.data.get("obstacle", True)
+        with Naming(table.where):
+            self.lattice.add_object(
+                table.text("name"),
+                sites=table.data["sites"],
+                follows=table.names("follows"),
+                within=table.given(table.text, "within"),
+                obstacle=obstacle
+                if isinstance(obstacle, bool)
+                else as_number(obstacle, table.place("obstacle"), "true, false or a number"),
+                every=table.given(table.whole, "every"),
             )
 
     def _reaction(self, table: Table) -> None:
         name = table.given(table.text, "name")
         if name:
             table.where = f"[[reactions]] {name}"
-        table.only(_REACTION).need("equation", "rate")
+        table.only(_REACTION + (_REACTION_STORED if self.stored else ()))
+        table.need("equation", "rate")
         volume = table.data.get("volume")
         with Naming(table.where):
             self.lattice.add_reaction(
@@ -175,5 +208,19 @@ class _LatticeReader:
                 if volume is None or isinstance(volume, str)
                 else as_number(volume, table.place("volume"), "a number or the name of a volume"),
                 site_types=table.given(table.names, "site_types"),
+                area=1.0 if "site_area" in table.data else table.given(table.number, "area"),
                 name=name,
             )
+            if "site_area" in table.data:
+                area = positive(table.number("site_area"), "site_area", "m^2")
+                reactions = self.lattice.reactions
+                reactions[-1] = replace(reactions[-1], site_area=area)
+
+
+def _surface(table: Table) -> Surface:
+    """A surface as a normal form has it, measured."""
+    table.only(Surface._fields).need(*Surface._fields)
+    ratio, quickening = table.number("ratio"), table.number("quickening")
+    if not (0 < ratio < math.inf and 0 <= quickening < math.inf):
+        raise ModelError("ratio above 0 and quickening from 0 on are expected", where=table.where)
+    return Surface(tuple(table.texts("site_types")), table.whole("sites"), ratio, quickening)

@@ -104,7 +104,7 @@ def _add_rule(network: Network, name: str, table: Table) -> None:
             recorded = table.boolean("recorded", default=True)
             network.add_rule(name, table.value("expression"), recorded=recorded)
         elif "recorded" in table:
-            raise ModelError(f"{name} is a species, so recorded has no meaning here")
+            raise ModelError(f"{name} is a species: recorded is for other rules")
         else:  # a bare equation: dx/dt
             network.add_rate(name, table.value("expression"))
 

@@ -106,11 +106,11 @@ def _trusted(folder: Path, owners: set[int]) -> Path:
     except OSError as error:
         raise _unusable(folder, error.strerror) from None
     if status.st_uid not in owners:
-        raise _unusable(folder, "it belongs to another user, whose code would run here")
+        raise _unusable(folder, "it belongs to another user, whose code would run")
     if status.st_mode & _OTHERS_WRITE:
         raise OutputError(
             f"compiled kernels cannot be kept in {folder}: other users may write there, and their "
-            f"code would run here; take that away (chmod go-w {shlex.quote(str(folder))}), or set "
+            f"code would run; forbid it (chmod go-w {shlex.quote(str(folder))}), or set "
             "TAUSLAB_CACHE_DIR to a folder of your own"
         )
     return folder

@@ -499,7 +499,7 @@ def make(options: BackendOptions) -> CpuBackend:
     if sys.float_info.min / 2 == 0:
         warn(
             "a library in this process, compiled with -ffast-math, made the processor take "
-            f"numbers below {sys.float_info.min:.3g} for 0: results may not be those of others",
+            f"numbers below {sys.float_info.min:.3g} for 0: results may differ",
         )
     return CpuBackend(options)
 

@@ -11,7 +11,7 @@ from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.coupled.codegen import common_header
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
-from tauslab.kernels.exact.selectors import LARGEST_LINEAR
+from tauslab.kernels.exact.selectors import LARGEST_UNROLLED
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 _FILE = "coupled/common_paths.cc"
@@ -82,8 +82,8 @@ def require_unrolled(network: LoweredNetwork, what: str) -> None:
     ConfigError
         There are too many reactions, or none.
     """
-    if not 0 < len(network.reactions) <= LARGEST_LINEAR:
+    if not 0 < len(network.reactions) <= LARGEST_UNROLLED:
         raise ConfigError(
-            f"{what} are for networks of 1 to {LARGEST_LINEAR} reactions, not "
+            f"{what} are for networks of 1 to {LARGEST_UNROLLED} reactions, not "
             f"{len(network.reactions)}"
         )

@@ -198,9 +198,7 @@ def write_events(
     late = late_changes(network)
     waits = len(late) + JUMP_COMPLETIONS * len(dynamics.jumps)
     if waits > MOST_COMPLETIONS:
-        raise ConfigError(
-            f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {waits} would"
-        )
+        raise ConfigError(f"reactions of {MOST_COMPLETIONS} delays may wait, and {waits} would")
     first, following = np.full(n, -1, np.int64), np.full(len(late) + 1, -1, np.int64)
     for number, (j, _) in reversed(list(enumerate(late))):
         following[number], first[j] = first[j], number

@@ -42,7 +42,7 @@ class EventSsa(NetworkEngine):
         delays = len(network.reactions) + len(ends) + 1 + JUMP_COMPLETIONS * jumps
         if delays > MOST_COMPLETIONS:
             raise ConfigError(
-                f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {delays} would"
+                f"reactions of {MOST_COMPLETIONS} delays may wait, and {delays} would"
             )
         self._delays = bool(ends) or jumps > 0
         self._delay_queue = delay_queue

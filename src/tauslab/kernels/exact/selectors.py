@@ -27,12 +27,13 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 SELECTORS = ("linear", "tree", "pdm", "rssa")
 
 # Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
-# Part of the method: changing it changes results.
-LARGEST_UNROLLED = 64
+# Part of the method: changing it changes results. Measured, docs/developers/selectors.md: on a core
+# `linear` takes a quarter of the time of a tree or less at 128 reactions, and as long at about 400,
+# but compiling takes 4 times as long at 128 as with tables, and minutes where laws are long.
+LARGEST_UNROLLED = 128
 # With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
 # see docs/developers/selectors.md.
 MOST_DEPENDENTS_OF_A_TREE = 16.0
-LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
 # The same of networks with events, whose text is shorter; up to it they use `linear` by default.
 LARGEST_WITH_EVENTS = 2000
 
@@ -122,9 +123,9 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
                 f"ssa runs {what} in models of up to {LARGEST_WITH_EVENTS} reactions, not "
                 f"{len(network.reactions)}"
             )
-    if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_LINEAR:
+    if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_UNROLLED:
         raise ConfigError(
-            f"{opt('selector', 'linear')} is for 1 to {LARGEST_LINEAR} reactions, not "
+            f"{opt('selector', 'linear')} is for 1 to {LARGEST_UNROLLED} reactions, not "
             f"{len(network.reactions)}: use one of {', '.join(SELECTORS[1:])}"
         )
     if forced is not None:

@@ -8,13 +8,14 @@ is q = D tau / h^2 with the tau of a part.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.model.lattice.diagnosis.time_step import (
     Splitting,
     choose_time_step,
@@ -27,6 +28,10 @@ from tauslab.model.lattice.parts import FACES, MAX_HOP
 from tauslab.model.lattice.placement import Particles, ParticleStart
 from tauslab.model.lattice.site_map import SiteArray, SiteMap
 from tauslab.model.lattice.values import LatticeValues, lattice_values, rates_with
+
+_MOST_STEPS = 1000  # between two moves of an object
+_MOST_MOVE = 0.75  # probability that it moves; objects that always do keep the parity of places
+_ROUNDED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,27 @@ class LatticeReaction:
     reactants: tuple[int, ...]
     products: tuple[int, ...]
     rates: FloatArray
+
+
+@dataclass(frozen=True)
+class LatticeObject:
+    """A rigid set of sites that goes with particles, by numbers.
+
+    `offsets` ``[n, 3]`` from the site of the particle, which is the first; `species` that it
+    follows, with a probability of a move to one side along one axis in `hops`, for each of `moves`
+    moves after every `every` steps of the model. Its sites are of type `site_type` where it covers
+    those of type `within`; `enters` ``[species]`` says who may be there.
+    """
+
+    name: str
+    offsets: IntArray
+    species: tuple[int, ...]
+    hops: FloatArray
+    every: int
+    moves: int
+    within: int
+    site_type: int
+    enters: BoolArray
 
 
 @dataclass(frozen=True)
@@ -76,6 +102,10 @@ class LoweredLattice:
         ``[face]``: site type of the ghost sites, for `hop` into and out of them.
     reactions
         In the model's order.
+    pinned
+        Species that stay at their sites, whatever a new shape makes of these.
+    objects
+        In the model's order.
     parameters
         Values of the model's parameters that all this was made with.
     crowded
@@ -101,12 +131,25 @@ class LoweredLattice:
     site_map: SiteMap = field(repr=False)
     start: ParticleStart = field(repr=False)
     crowded: float | None = None
+    pinned: tuple[int, ...] = ()
+    objects: tuple[LatticeObject, ...] = ()
 
     @property
     def sizes(self) -> dict[str, int]:
         """Sizes of the axes of what is counted of it."""
         named = {"site_type": self.site_types, "species": self.species, "reaction": self.reactions}
-        return {axis: len(names) for axis, names in named.items()}
+        tracked = {"object": len(self.tracked), "axis": 3} if self.objects else {}
+        return {axis: len(names) for axis, names in named.items()} | tracked
+
+    @cached_property
+    def tracked(self) -> tuple[str, ...]:
+        """Names of the objects at t = 0, whose positions are recorded: ``ribosome 0``, ..."""
+        placed = self.start.placed
+        counts = {
+            one.name: sum(each.count for each in placed if each.species in one.species)
+            for one in self.objects
+        }
+        return tuple(f"{name} {at}" for name, count in counts.items() for at in range(count))
 
     @cached_property
     def rates(self) -> FloatArray:
@@ -214,7 +257,7 @@ def lower_lattice(
         slots=model.slots,
         species=tuple(model.species),
         site_types=model.type_names,
-        hop=values.diffusion * (tau / passes) / (model.spacing * model.spacing),
+        hop=_hops(values, tau / passes, model.spacing),
         boundary=tuple(model.boundary[face].kind for face in FACES),
         ghost=values.ghost,
         ghost_type=values.ghost_type,
@@ -228,7 +271,19 @@ def lower_lattice(
             np.uint8 if len(model.species) <= 255 else np.uint16,
             model.type_names,
         ),
+        pinned=tuple(model.species.index(name) for name in model.pinned),
+        objects=_objects(model, values, tau),
     )
+
+
+def _hops(values: LatticeValues, seconds: float, spacing: float) -> FloatArray:
+    """Probability of a hop to one side in a pass ``[from type, to type, species]``.
+
+    On a surface passes of hops are faster than continuous time by 1 / (1 - c q), so q / (1 + c q)
+    takes the place of q.
+    """
+    hop: FloatArray = values.diffusion * seconds / (spacing * spacing)
+    return hop if values.on_surface is None else hop / (1 + values.on_surface[1] * hop)
 
 
 def with_rates(
@@ -252,6 +307,29 @@ def with_rates(
     made = replace(before, reactions=tuple(changed), parameters=parameters, splitting=splitting)
     made.__dict__["rates"] = rates
     return made
+
+
+def _objects(model: Lattice, values: LatticeValues, step: float) -> tuple[LatticeObject, ...]:
+    """Objects with their moves: the probability of any is 3/4 at most."""
+    found = []
+    for one, coefficients in zip(model.objects, values.objects, strict=True):
+        hops = np.array(coefficients) * (step / (model.spacing * model.spacing))
+        share = len(FACES) * float(hops.max()) / _MOST_MOVE  # of a move, in a step
+        longest = _MOST_STEPS if share * _MOST_STEPS <= 1 else int((1 + _ROUNDED) / share)
+        every = one.every or max(1, longest)
+        moves = max(1, math.ceil(every * share * (1 - _ROUNDED)))
+        within, own = (model.type_number(name, "object") for name in (one.within, one.name))
+        species = tuple(model.species.index(name) for name in one.follows)
+        enters = np.asarray(values.diffusion[within, own] > 0)
+        if one.factor > 0:
+            enters |= values.diffusion[within, within] == 0
+        enters[list(species)] = True
+        offsets = np.array(one.sites, np.int64)
+        hops *= every / moves
+        found.append(
+            LatticeObject(one.name, offsets, species, hops, every, moves, within, own, enters)
+        )
+    return tuple(found)
 
 
 def _reactions(model: Lattice, values: LatticeValues) -> tuple[LatticeReaction, ...]:

@@ -80,6 +80,8 @@ def bytes_of_site(lattice: LoweredLattice) -> int:
 
 def missing_in_planes(lattice: LoweredLattice) -> str | None:
     """Return what the kernels of planes lack of what the lattice has; None: nothing."""
+    if lattice.objects:
+        return "planes have no objects of several sites"
     classes = sum(map(len, hop_classes(lattice)))
     for number, most, what in (
         (len(lattice.species), MOST_SPECIES, "species"),

@@ -22,8 +22,10 @@ from tauslab.kernels.lattice.changing import drawn_places, first_of
 from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.rates import RateBounds
-from tauslab.kernels.lattice.reshaping import Reshaped
+from tauslab.kernels.lattice.reshaping import Gather as Gathers
+from tauslab.kernels.lattice.reshaping import Reshaped, types_of_slab
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import (
     FULL,
@@ -32,7 +34,6 @@ from tauslab.kernels.lattice.state import (
     WAITING_0,
     WORK,
     LatticeState,
-    Samples,
     chained,
     counted_columns,
     first_entries,
@@ -44,6 +45,7 @@ COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first
 _GROWTH = 4
 _PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
+_LOOKED_AT = 1 << 26  # bytes of lattices that are counted at once
 _ROUNDS = 4  # lattices of a launch for each that is done at the same time
 
 
@@ -53,7 +55,8 @@ class Rest:
 
     waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]``, spills and
     truncated int64 ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that
-    were made; types: site types u8 ``[z, y, x]`` of each that was reshaped, None of others.
+    were made; types: site types u8 ``[z, y, x]`` of each that was reshaped, None of others;
+    objects: of several sites, as `Objects.stored` gives them.
     """
 
     waiting: list[Array]
@@ -62,6 +65,7 @@ class Rest:
     truncated: IntArray
     steps: IntArray
     types: list[Array | None] = field(kw_only=True)
+    objects: list[Mapping[str, Any]] = field(kw_only=True)
 
     @classmethod
     def joined(cls, parts: Sequence[Rest]) -> Rest:
@@ -70,13 +74,15 @@ class Rest:
             [one for part in parts for one in part.waiting],
             *(np.concatenate([getattr(part, name) for part in parts]) for name in COUNTED),
             types=[one for part in parts for one in part.types],
+            objects=[one for part in parts for one in part.objects],
         )
 
     def take(self, index: IntArray) -> Rest:
         """Take some lattices."""
         counted = (getattr(self, name)[index] for name in COUNTED)
-        types = [self.types[i] for i in index]
-        return Rest([self.waiting[i] for i in index], *counted, types=types)
+        types, objects = [self.types[i] for i in index], [self.objects[i] for i in index]
+        waiting = [self.waiting[i] for i in index]
+        return Rest(waiting, *counted, types=types, objects=objects)
 
 
 class Replicas(ABC):
@@ -100,12 +106,14 @@ class Replicas(ABC):
         self._own_rates = engine.rates.copy()
         self._rates: FloatArray | None = None
         self._types: Array | None = None  # that the engine has; None: the model's
+        self._objects = Objects(self.lattice)
+        self._gathers: Gathers = lambda *own: [own]  # arrays of all slabs of a lattice
 
     def _none(self, n: int) -> Rest:
         nothing = np.zeros(0, WAITING)
         fired = np.zeros((n, len(self.lattice.reactions)), np.int64)
         counted = np.zeros((len(COUNTED) - 1, n), np.int64)
-        return Rest([nothing] * n, fired, *counted, types=[None] * n)
+        return Rest([nothing] * n, fired, *counted, types=[None] * n, objects=[{}] * n)
 
     def __len__(self) -> int:
         """Number of lattices."""
@@ -129,6 +137,26 @@ class Replicas(ABC):
     def host_cells(self) -> Array:
         """The same on the host."""
         return self.host(self.cells)
+
+    def profile(self, particle: int, axis: int) -> IntArray:
+        """Particles int64 ``[lattice, plane]`` of a kind along an axis, with those that wait."""
+        others = tuple(i for i in range(1, 5) if i != axis + 1)
+        found = np.zeros((len(self), self.lattice.shape[axis]), np.int64)
+        most = max(1, _LOOKED_AT // (self.sites * self.lattice.slots))
+        for begin in range(0, len(self), most):
+            part = (self.in_slots(slice(begin, begin + most)) == particle).sum(axis=others)
+            found[begin : begin + most] = self._of_planes(self.host(part), axis)
+        for row, waiting in enumerate(self.rest.waiting):
+            sites = waiting["site"][waiting["particle"] == particle].astype(np.int64)
+            if len(sites):
+                plane = np.unravel_index(sites, self.lattice.shape)[axis]
+                found[row] += np.bincount(plane, minlength=found.shape[1])
+        return found
+
+    def _of_planes(self, part: IntArray, axis: int) -> IntArray:
+        """Numbers ``[lattice, plane]`` along an axis, of those in the planes that are here."""
+        del axis
+        return part
 
     @abstractmethod
     def take_up(self, cells: Array, rest: Rest) -> None:
@@ -239,11 +267,46 @@ class Replicas(ABC):
         engine, how = self._engine, self._engine.reshaping
         self._load_alone(row, self.rest, seed, number)
         found = how.run(
-            engine, types, how.following(follow), call=call, gather=lambda *own: [own], reach=reach
+            engine, types, how.following(follow), call=call, gather=self._gathers, reach=reach
         )
         self._store_alone(row, self.rest)
         self._types = self.rest.types[row] = types
         return found
+
+    def with_objects(self, row: int, types: Array) -> Array:
+        """Site types ``[z, y, x]`` with those of the objects of a lattice over them."""
+        if not self._objects:
+            return types
+        self._objects.take_up(self.rest.objects[row])
+        made = self._objects.over(types)
+        self.rest.objects[row] = self._objects.stored()
+        return made
+
+    def move_objects(self, numbers: Sequence[int], *, seed: int, step: int) -> bool:
+        """Let objects move whose time it is after so many steps of the model; place all after 0.
+
+        Returns
+        -------
+        Whether it was the time of any.
+        """
+        every = self._objects.intervals
+        if not any(step % each == 0 for each in every):
+            return False
+        for row, number in enumerate(numbers):
+            self._load_alone(row, self.rest, seed, number)
+            ground = Ground(self._engine, lambda *own: [own])
+            self._objects.take_up(self.rest.objects[row])
+            if step:
+                self._objects.move(ground, step)
+            else:
+                self._objects.begin(ground)
+            self._store_alone(row, self.rest)
+            self.rest.objects[row] = self._objects.stored()
+            self._types = self.rest.types[row] = self.host(self._engine.types)
+        return True
+
+    def close(self) -> None:  # noqa: B027 - an engine of its own holds nothing outside
+        """Give back what other ranks reach. Collective."""
 
     def use_rates(self, rates: FloatArray | None) -> None:
         """Give each lattice stochastic constants ``[lattice, reaction, site type]``, or none."""
@@ -298,10 +361,14 @@ class Replicas(ABC):
         self, marks: Sequence[int], row: int, rest: Rest, seed: int, number: int
     ) -> IntArray:
         self._load_alone(row, rest, seed, number)
-        samples: Samples = self._engine.run_sampled(marks)
+        by_type = self._sampled(marks)
         if marks[-1]:
             self._store_alone(row, rest)
-        return samples.by_type
+        return by_type
+
+    def _sampled(self, marks: Sequence[int]) -> IntArray:
+        """Let the engine make steps, and count ``[mark, site type, species]``."""
+        return self._engine.run_sampled(marks).by_type
 
     def _load_alone(self, row: int, rest: Rest, seed: int, number: int) -> None:
         """Let the engine go on from the state of a lattice."""
@@ -310,7 +377,7 @@ class Replicas(ABC):
         types = rest.types[row]
         if types is not self._types:
             model = self.lattice.sites(0, self.lattice.shape[0])
-            engine.set_types(model if types is None else types)
+            engine.set_types(types_of_slab(model if types is None else types, engine))
             self._types = types
         wanted = self._own_rates if self._rates is None else self._rates[row]
         others = np.flatnonzero((wanted != engine.rates).any(axis=1))

@@ -86,7 +86,8 @@ def habitats(lattice: LoweredLattice) -> BoolArray:
     """Site types ``[type, species]`` where species may be.
 
     Those from or to which they hop; of a species that never hops, those where it is at the start,
-    else where it reacts, else all.
+    else where it reacts, else all. Of a pinned one all; of one that an object follows those that
+    the object covers. Sites of an object count only where a species can enter them.
     """
     hops = np.asarray(lattice.hop) > 0
     found: BoolArray = np.asarray(hops.any(axis=0)) | np.asarray(hops.any(axis=1))
@@ -104,6 +105,12 @@ def habitats(lattice: LoweredLattice) -> BoolArray:
             if alone[species]:
                 found[:, species] |= np.asarray(reaction.rates) > 0
     found[:, ~found.any(axis=0)] = True
+    for one in lattice.objects:
+        found[one.site_type] = (found[one.site_type] | found[one.within]) & one.enters
+    found[:, list(lattice.pinned)] = True
+    for one in lattice.objects:
+        found[:, one.species] = False
+        found[np.ix_([one.within, one.site_type], one.species)] = True
     return found
 
 
@@ -262,7 +269,7 @@ class _Run:
         leavers = self._leavers(each, before, waiting, displaced, totals, alone=len(parts) == 1)
         left = self._share_out(leavers, int(totals[1:].sum()), alone=len(parts) == 1)
         self._memory.from_slots(self._cells)
-        self._memory.set_types(_of_slab(self._types, self._memory))
+        self._memory.set_types(types_of_slab(self._types, self._memory))
         self._let_wait(waiting, displaced, leavers, left)
         return Reshaped(int(totals[0]), int(totals[1:].sum()), len(left))
 
@@ -404,7 +411,7 @@ class _Run:
         self._memory.mark_all()
 
 
-def _of_slab(types: Array, memory: Memory) -> Array:
+def types_of_slab(types: Array, memory: Memory) -> Array:
     """Types ``[plane, y, x]`` of the planes in memory, of those of the whole lattice."""
     slab, shape = memory.slab, memory.lattice.shape
     planes = np.arange(slab.begin - slab.below, slab.end + slab.above) % shape[0]

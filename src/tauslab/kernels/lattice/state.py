@@ -99,6 +99,11 @@ SAMPLED: tuple[Field, ...] = (
     *(entry.metadata["recorded"] for entry in fields(Samples)),
 )
 
+# Beside them, of a lattice with objects of several sites: where these are.
+TRACKED = Field("object_positions", ("time", "object", "axis"), "<i8", unit="sites")
+GONE = -(1 << 62)  # in place of the position of an object that is no more
+RECORDED = (*SAMPLED, TRACKED)
+
 
 def counted_columns(sizes: Mapping[str, int]) -> int:
     """Numbers that ``rdme_count`` makes of a sample, by the sizes of axes."""

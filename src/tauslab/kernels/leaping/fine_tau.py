@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Stream
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, MAX_STEPS, Launch, SampleBuffers
@@ -21,14 +20,6 @@ from tauslab.kernels.network.tables import LANES, TableBook
 LAYOUT = (512, 2)
 ITEMS_PER_THREAD = 4  # reactions or species of a thread, where other trajectories fill the device
 _BARRIER_WORDS = 32  # BARRIER_WORDS of csrc/leaping/fine/cooperative_grid.h
-_PART_TICKS = 20
-PARTS = (
-    "scan",
-    "limits",
-    "draws",
-    "changes",
-    "exact",
-)  # of a step, as Part of csrc/leaping/fine/fine_tau.cc
 _CONTROL_WORDS = 32  # room for Control of csrc/leaping/fine/fine_tau.cc
 
 
@@ -46,8 +37,6 @@ class FineTau(NetworkEngine):
         Bound on the expected relative change of every propensity in a leap, 0 to 1.
     blocks
         Blocks of a GPU that run one trajectory; 0 chooses. Changes no result.
-    profiled
-        Measure the parts of a step, see `part_ticks`.
     layout
         Threads of a GPU's block, and blocks that a processor must have room for. Nor does it.
     """
@@ -61,11 +50,10 @@ class FineTau(NetworkEngine):
         *,
         blocks: int = 0,
         layout: tuple[int, int] = LAYOUT,
-        profiled: bool = False,
     ) -> None:
         self._epsilon, self._given_blocks = epsilon, blocks
         self._block_threads = min(layout[0], backend.style.block)
-        book, header = fine_header(network, (self._block_threads, layout[1]), profiled=profiled)
+        book, header = fine_header(network, (self._block_threads, layout[1]))
         self._items_of_network = max(len(network.species), len(network.reactions), 1)
         self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
         self._arrays = [backend.upload(array) for array in book.arrays()]
@@ -112,15 +100,6 @@ class FineTau(NetworkEngine):
             empty((grids, _CONTROL_WORDS), np.uint64),
         )  # fmt: skip
 
-    def part_ticks(self, scratch: Any) -> FloatArray:
-        """Clock ticks that `PARTS` of all steps took in the last launch, which has ended."""
-        stream, barriers = self.backend.stream(), scratch[3]
-        held = self.backend.mirror(barriers)
-        self.backend.download(barriers, held, len(held), stream)
-        stream.record().wait()
-        ticks = held[:, _PART_TICKS : _PART_TICKS + len(PARTS)].astype(np.float64)
-        return np.asarray(ticks.sum(axis=0))
-
     def start(self, launch: Launch, buffers: SampleBuffers, stream: Stream) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         grids = min(launch.rows, int(buffers.scratch[0].shape[0]))
@@ -146,13 +125,10 @@ class FineTau(NetworkEngine):
         self.program.launch_blocks(self.entry, grid, arguments, stream)
 
 
-def fine_header(
-    network: LoweredNetwork, layout: tuple[int, int], *, profiled: bool = False
-) -> tuple[TableBook, str]:
+def fine_header(network: LoweredNetwork, layout: tuple[int, int]) -> tuple[TableBook, str]:
     """Tables of a network and `model.h`; blocks of one thread are those of a CPU."""
     book = FineTables(network).book
     book.constant("CONTROL_WORDS", _CONTROL_WORDS)
     book.constant("BLOCK_SIZE", layout[0])
     book.constant("BLOCKS_PER_MULTIPROCESSOR", layout[1])
-    book.constant("PROFILED", profiled)
     return book, table_header(network, book.header(), LANES if layout[0] > 1 else 1)

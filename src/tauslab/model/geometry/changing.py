@@ -244,6 +244,8 @@ def custom(
     quantities
         Numbers, or formulas for `Hybrid.shape`.
 
+    Examples
+    --------
     >>> import tauslab as ts
     >>> slab = ts.shapes.custom(lambda z, y, x, h: {"gel": z < h}, h=2e-8)
     >>> int(slab(ts.Lattice(shape=(4, 4, 4), spacing=1e-8))["gel"].sum())

@@ -24,9 +24,8 @@ def obstacles(
 ) -> Mask:
     """Sites covered by spheres at random points, until they are `fraction` of a region.
 
-    A sphere covers the sites whose centres lie in it; one that covers none is drawn again, so a
-    sphere smaller than a site covers one.  The sphere that would pass the fraction is the last and
-    covers the first of its sites only, so that the number of sites is round(fraction x sites).
+    A sphere covers the sites whose centres lie in it. The last one is cut, so that the number of
+    covered sites is round(fraction x sites).
 
     Parameters
     ----------
@@ -47,8 +46,7 @@ def obstacles(
     Raises
     ------
     ModelError
-        The fraction is not from 0 to 1, or cannot be packed: 100,000 spheres in a row did
-        not fit.
+        The fraction is not from 0 to 1, or cannot be packed.
     """
     if not 0 <= fraction <= 1:
         raise ModelError(f"obstacles: fraction {fraction:g}; it must be from 0 to 1")

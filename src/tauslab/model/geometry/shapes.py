@@ -110,7 +110,7 @@ def cylinder(
 def capsule(
     grid: Grid, length: float, radius: float, axis: str = "z", centre: Point | None = None
 ) -> Mask:
-    """Sites of a cylinder with round ends, a rod-shaped cell; `length` is from tip to tip.
+    """Sites of a cylinder with round ends; `length` is from tip to tip.
 
     Parameters
     ----------
@@ -149,15 +149,15 @@ def difference(mask: Mask, *others: Mask) -> Mask:
 
 
 def dilate(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """Mask and all sites within some steps of it, each to one of 6, 18 or 26 neighbours.
+    """Mask and all sites within some steps of it.
 
-    This, `erode`, `shell` and `membrane` need SciPy (the extra ``geometry``).
+    Steps lead to one of 6, 18 or 26 neighbours.
     """
     return _morphology("binary_dilation", mask, steps, neighbours)
 
 
 def erode(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """Sites from which no number of `steps` leads out of the mask; the lattice's edge is out.
+    """Sites from which `steps` do not lead out of the mask; the lattice's edge is outside.
 
     A warning says where no site is left.
     """
@@ -179,7 +179,7 @@ def shell(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
 
 
 def membrane(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """The outermost sites of a mask: what `erode` takes away."""
+    """The outermost sites of a mask: what `erode` removes."""
     return difference(mask, erode(mask, steps, neighbours))
 
 

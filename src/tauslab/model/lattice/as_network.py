@@ -32,6 +32,7 @@ def per_site_network(
     ModelError
         The model is wrong, or has too many species at too many sites.
     """
+    _require_no_objects(lattice)
     values = lattice_values(lattice, parameters)
     total = math.prod(lattice.shape) * len(lattice.species)
     if total > _MOST_SPECIES:
@@ -71,6 +72,7 @@ def well_stirred_network(
     for name, count in zip(lattice.species, counts.tolist(), strict=True):
         network.add_species(name, count)
     if volume == "reachable":
+        _require_no_objects(lattice)
         found = mixed_rates(lattice, values)
     else:
         n_sites = _sites_in(lattice, values, volume)
@@ -83,6 +85,11 @@ def well_stirred_network(
             equation_text(reaction.reactants, reaction.products), rate=rate, name=reaction.name
         )
     return network
+
+
+def _require_no_objects(lattice: LatticeData) -> None:
+    if lattice.objects:
+        raise ModelError(f"{lattice.name}: a network has no objects of several sites")
 
 
 def _sites_in(lattice: LatticeData, values: LatticeValues, volume: str | float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.parts import FACES, UNITS, Boundary, Placement, Positions
+from tauslab.model.lattice.parts import FACES, Boundary, Placement, Positions, Surface
 from tauslab.model.network.canonical import expression_toml, quoted
 from tauslab.model.network.equations import equation_text
 
@@ -46,6 +46,8 @@ def _lines(lattice: LatticeData) -> Iterator[str]:
         yield f"reaction_substeps = {lattice.reaction_substeps}"
     yield f"site_types = [{', '.join(map(quoted, lattice.type_names))}]"
     yield f'sites_sha256 = "{lattice.sites.sha256}"'
+    if lattice.pinned:
+        yield f"pinned = [{', '.join(map(quoted, lattice.pinned))}]"
     yield "[boundary]"
     for face in FACES:
         yield f'"{face}" = {_boundary(lattice.boundary[face])}'
@@ -56,6 +58,15 @@ def _lines(lattice: LatticeData) -> Iterator[str]:
     for name in lattice.species:
         yield f"{name} = 0"
     yield from _rules(lattice)
+    for one in lattice.objects:
+        yield "[[objects]]"
+        yield f"name = {quoted(one.name)}"
+        yield f"sites = {[list(site) for site in one.sites]}"
+        yield f"follows = [{', '.join(map(quoted, one.follows))}]"
+        yield f"within = {quoted(one.within)}"
+        yield f"obstacle = {one.factor!r}"
+        if one.every is not None:
+            yield f"every = {one.every}"
     for placement in lattice.placements:
         yield "[[place]]"
         yield from _placement(placement)
@@ -68,6 +79,8 @@ def _rules(lattice: LatticeData) -> Iterator[str]:
         yield f"source = {quoted(rule.source)}"
         yield f"target = {quoted(rule.target)}"
         yield f"coefficient = {expression_toml(rule.coefficient)}"
+        if rule.surface is not None:
+            yield f"surface = {_surface(rule.surface)}"
     for reaction in lattice.reactions:
         yield "[[reactions]]"
         yield f"name = {quoted(reaction.name)}"
@@ -77,10 +90,20 @@ def _rules(lattice: LatticeData) -> Iterator[str]:
             yield f"volume = {quoted(reaction.volume)}"
         elif reaction.volume is not None:
             yield f"volume = {reaction.volume!r}"
-        elif reaction.order != 1:
-            yield f"unit = {quoted(UNITS[reaction.order])}"
+        elif reaction.order != 1 or reaction.site_area is not None:
+            yield f"unit = {quoted(reaction.unit)}"
+            if reaction.site_area is not None:
+                yield f"site_area = {reaction.site_area!r}"
         if reaction.site_types:
             yield f"site_types = [{', '.join(map(quoted, reaction.site_types))}]"
+
+
+def _surface(surface: Surface) -> str:
+    types = f"[{', '.join(map(quoted, surface.site_types))}]"
+    return (
+        f"{{site_types = {types}, sites = {surface.sites}, ratio = {surface.ratio!r}, "
+        f"quickening = {surface.quickening!r}}}"
+    )
 
 
 def _boundary(boundary: Boundary) -> str:

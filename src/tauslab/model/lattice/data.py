@@ -15,7 +15,14 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression
-from tauslab.model.lattice.parts import FACES, Boundary, Diffusion, Placement, SiteReaction
+from tauslab.model.lattice.parts import (
+    FACES,
+    Boundary,
+    Diffusion,
+    Placement,
+    SiteObject,
+    SiteReaction,
+)
 from tauslab.model.lattice.site_map import SiteMap
 from tauslab.model.network.network import Network
 
@@ -38,6 +45,8 @@ class LatticeData:
     diffusion: list[Diffusion] = field(default_factory=list)
     reactions: list[SiteReaction] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
+    objects: list[SiteObject] = field(default_factory=list)
+    pinned: list[str] = field(default_factory=list)  # species that stay at their sites
     boundary: dict[str, Boundary] = field(
         default_factory=lambda: {face: Boundary("reflecting") for face in FACES}
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tauslab.base.html import card, folded, table
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.parts import ANY, FACES, UNITS, Diffusion, Placement, SiteReaction
+from tauslab.model.lattice.parts import ANY, FACES, Diffusion, Placement, SiteReaction
 from tauslab.model.network.equations import equation_text
 from tauslab.model.network.text import short_text, shortened
 
@@ -59,6 +59,7 @@ def _facts(lattice: LatticeData) -> dict[str, str]:
         "lattice": f"{z} x {y} x {x} sites (z, y, x) of {lattice.spacing * 1e9:g} nm",
         "site types": shortened([f"{name} {count:,}" for name, count in named], _MOST),
         "species": shortened(lattice.species, _MOST),
+        "objects": ", ".join(f"{one.name} of {len(one.sites)} sites" for one in lattice.objects),
         "parameters": shortened(values, _MOST),
         "faces": ", ".join(f"{face} {lattice.boundary[face].kind}" for face in FACES),
         "time step": "" if lattice.step is None else f"{lattice.step:g} s",
@@ -69,12 +70,14 @@ def _facts(lattice: LatticeData) -> dict[str, str]:
 def _diffusion(rule: Diffusion) -> tuple[str, str, str]:
     everywhere = rule.source == rule.target == ANY
     where = "everywhere" if everywhere else f"{rule.source} -> {rule.target}"
+    if rule.surface is not None:
+        where += f", a surface on which hops are slower by {rule.surface.ratio:.3g}"
     return rule.species, where, short_text(rule.coefficient)
 
 
 def _reaction(reaction: SiteReaction) -> tuple[str, str, str]:
     equation = equation_text(reaction.reactants, reaction.products)
-    unit = UNITS[reaction.order]
+    unit = reaction.unit
     if reaction.volume is not None:
         of = reaction.volume if isinstance(reaction.volume, str) else f"{reaction.volume:g} m^3"
         unit = f"s^-1 for the volume {of}"

@@ -18,15 +18,17 @@ from tauslab.base.door import behind_door
 from tauslab.base.errors import ModelError
 from tauslab.base.host import require_memory
 from tauslab.base.html import Listing
-from tauslab.base.unknown import checks_keywords
+from tauslab.base.unknown import Hinting, checks_keywords
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.describe import lattice_html, lattice_text
 from tauslab.model.lattice.diagnosis.check import lattice_report
+from tauslab.model.lattice.diagnosis.membranes import measured_site_area, surface_of
 from tauslab.model.lattice.file import write_lattice
 from tauslab.model.lattice.parts import (
     ANY,
+    AREA_UNITS,
     FACES,
     MAX_HOP,
     MOST_SITE_TYPES,
@@ -37,11 +39,13 @@ from tauslab.model.lattice.parts import (
     Diffusion,
     Names,
     Placement,
+    SiteObject,
     SiteReaction,
     Value,
     as_face_kind,
     as_label,
     as_names,
+    as_offsets,
     as_positions,
     as_shape,
     as_slots,
@@ -67,7 +71,7 @@ if TYPE_CHECKING:
     from tauslab.base.view3d import View3d
 
 
-class Lattice(LatticeData):
+class Lattice(Hinting, LatticeData):
     """Sites, species, diffusion, reactions, boundaries and the particles at the start.
 
     The first site type fills the lattice; each further one takes the sites of its mask.  Where no
@@ -77,7 +81,7 @@ class Lattice(LatticeData):
     Parameters
     ----------
     name
-        What messages and results call the model.
+        Name of the model in messages and results.
     shape
         Sites along z, y and x; any numbers.
     spacing
@@ -212,6 +216,7 @@ class Lattice(LatticeData):
         between: tuple[str, str] | None = None,
         source: str | None = None,
         target: str | None = None,
+        surface: Names | None = None,
     ) -> None:
         """Let species hop, with a coefficient in m^2/s; 0 makes a wall.
 
@@ -227,8 +232,30 @@ class Lattice(LatticeData):
             Two site types: hops from either to the other.
         source, target
             Hops from sites of one type to sites of another, one way; ``"*"``, the default, is any
-            type.  With none of the four, hops everywhere.
+            type.  With none of these, hops everywhere.
+        surface
+            A site type, or several, whose sites together are a sheet, such as a membrane: the
+            species diffuse on it with this coefficient, seen from some sites' distance, although
+            hops along the axes are slower there.  The masks of these types must be complete.
+            Hops between two of several types are corrected for the axes that they have.
+
+        Raises
+        ------
+        ModelError
+            Also for a surface whose sites are not joined by hops, or are no sheet.
         """
+        if surface is not None:
+            if (within, between, source, target) != (None, None, None, None):
+                raise ModelError("diffusion: surface= takes the place of within= and its like")
+            types = as_names(surface)
+            measured = surface_of(self, types)
+            tree = self._tree(coefficient, "diffusion: coefficient")
+            self.diffusion += [
+                Diffusion(name, start, end, tree, one)
+                for name in as_names(species)
+                for (start, end), one in measured.items()
+            ]
+            return
         ends = [name for name in (within, source, target) if name is not None]
         as_names((*ends, *(() if between is None else between)))
         given = sum((within is not None, between is not None, (source or target) is not None))
@@ -256,6 +283,7 @@ class Lattice(LatticeData):
         unit: str | None = None,
         volume: str | float | None = None,
         site_types: Names | None = None,
+        area: float | None = None,
         name: str | None = None,
     ) -> None:
         """Add a reaction written as ``"A + B -> C"``, of up to two particles.
@@ -273,13 +301,17 @@ class Lattice(LatticeData):
             else is needed.
         unit
             Orders 0 and 2, macroscopic: ``M s^-1`` or ``M^-1 s^-1``.  For 2 A the rate of events
-            is k [A]^2.
+            is k [A]^2.  On a surface, with molecules per um^2 in place of mol/L: ``um^-2 s^-1`` or
+            ``um^2 s^-1``; and order 1, ``um s^-1``: a particle of the volume, which hops into sites
+            of the surface, is adsorbed there.  `site_types` then name the surface.
         volume
             Orders 0 and 2, in place of `unit`: `rate` is the stochastic constant (1/s) for this
             volume: ``site``, ``lattice``, a site type for all its sites, or a number of m^3.
             Propensities are rate x combinations, so x (x - 1) / 2 for 2 A.
         site_types
             Where it happens; by default everywhere.
+        area
+            With such a unit, m^2 of the surface, which its sites share; measured if not given.
         name
             ``R1``, ``R2``, ... by position if not given.
         """
@@ -290,7 +322,7 @@ class Lattice(LatticeData):
         if name in self._reaction_names:
             raise ModelError(f"{where} is defined twice")
         if REVERSIBLE in equation:
-            given: Any = {"unit": unit, "volume": volume, "site_types": site_types}
+            given: Any = {"unit": unit, "volume": volume, "site_types": site_types, "area": area}
             self._add_both_ways(equation, rate, name, given)
             return
         if isinstance(rate, tuple | list):
@@ -298,14 +330,24 @@ class Lattice(LatticeData):
         reactants, products = parse_equation(equation, where)
         order = sum(reactants.values())
         if order > 2:
-            raise ModelError(f"{where}: {order} particles react in {equation!r}; at most 2 can")
+            raise ModelError(
+                f"{where}: {order} particles react in {equation!r}; a lattice takes mass action of "
+                "up to 2: write it as two steps with a species that lives for a short time, "
+                "A + B <-> AB and AB + C -> ..."
+            )
+        on_surface = unit is not None and unit in AREA_UNITS.values()
+        if area is not None and not on_surface:
+            raise ModelError(f"{where}: area= needs a unit of a surface, {AREA_UNITS[order]!r}")
         if order != 1 and (unit is None) == (volume is None):
             raise ModelError(
                 f'{where}: its rate needs either unit="{UNITS[order]}" or volume= of the '
                 "stochastic constant (site, lattice, a site type or m^3)"
             )
-        if unit is not None and not (isinstance(unit, str) and unit == UNITS[order]):
-            raise ModelError(f"{where}: unit {short(unit)} where {UNITS[order]!r} is expected")
+        if unit is not None and unit not in (UNITS[order], AREA_UNITS[order]):
+            raise ModelError(
+                f"{where}: unit {short(unit)} where {UNITS[order]!r} is expected, or on a surface "
+                f"{AREA_UNITS[order]!r}"
+            )
         volume = as_volume(volume, f"{where}: volume")
         if order == 1:  # the same number for any volume, but a wrong one shows a mistake
             if isinstance(volume, str):
@@ -315,7 +357,13 @@ class Lattice(LatticeData):
         self._require_types(chosen, volume, where)
         self.reactions.append(
             SiteReaction(
-                name, reactants, products, self._tree(rate, f"{where}: rate"), volume, chosen
+                name,
+                reactants,
+                products,
+                self._tree(rate, f"{where}: rate"),
+                volume,
+                chosen,
+                self._site_area(chosen, area, where) if on_surface else None,
             )
         )
         self._reaction_names.add(name)
@@ -381,6 +429,75 @@ class Lattice(LatticeData):
         )
 
     @checks_keywords
+    def pin(self, species: Names, positions: npt.ArrayLike | None = None) -> None:
+        """Keep all particles of species at their sites, whatever diffuses or changes shape.
+
+        Parameters
+        ----------
+        positions
+            Sites of particles of each species at the start, as for `place`.
+        """
+        for name in as_names(species):
+            if positions is not None:
+                self.place(name, positions=positions)
+            if name not in self.pinned:
+                self.pinned.append(name)
+
+    @checks_keywords
+    def add_object(
+        self,
+        name: str,
+        *,
+        sites: npt.ArrayLike,
+        follows: Names,
+        within: str | None = None,
+        obstacle: bool | float = True,
+        every: int | None = None,
+    ) -> None:
+        """Add a rigid set of sites that moves with each particle of some species.
+
+        It moves by single sites of `within`, with its particle's diffusion coefficient there, and
+        exchanges places with the particles that it blocks. Objects never overlap, enter walls or
+        come apart. Reactions of `within` also occur in their sites.
+
+        Parameters
+        ----------
+        name
+            Name of the object and of the site type of its sites.
+        sites
+            Whole numbers ``[n, 3]``, z, y, x, from the site of the particle, 0, 0, 0 included; or
+            a radius: 1 is a site with its six neighbours.
+        follows
+            Species; a particle that becomes another of them keeps its object.
+        within
+            Site type of the sites that it may cover; may be left out where there is one type.
+        obstacle
+            Whether it blocks other particles; or a factor of their diffusion coefficients.
+            `add_diffusion` with the site type `name` makes exceptions.
+        every
+            Steps between two moves; by default as the diffusion permits, at most 1000.
+        """
+        where = f"object {name}"
+        kinds = [one for one in self.type_names if one not in {each.name for each in self.objects}]
+        if within is None and len(kinds) > 1:
+            raise ModelError(f"{where}: name the site type within= which it is: {', '.join(kinds)}")
+        within = within or kinds[0]
+        self.type_number(within, where)
+        if within == name or any(name == each.name for each in self.objects):
+            raise ModelError(f"{where}: the name has another use")
+        factor = float(not obstacle) if isinstance(obstacle, bool) else float(obstacle)
+        if not 0 <= factor <= 1:
+            raise ModelError(f"{where}: obstacle is True, False, or a factor from 0 to 1")
+        if every is not None and (isinstance(every, bool) or int(every) != every or every < 1):
+            raise ModelError(f"{where}: every = {short(every)}: whole steps, 1 or more")
+        offsets = as_offsets(sites, where)
+        if not self.site_types:
+            self.add_site_type("default")
+        if name not in self.site_types:
+            self.add_site_type(name)
+        self.objects.append(SiteObject(name, offsets, as_names(follows), within, factor, every))
+
+    @checks_keywords
     def set_boundary(
         self,
         faces: Names,
@@ -389,7 +506,7 @@ class Lattice(LatticeData):
         concentrations: Mapping[str, Value] | None = None,
         site_type: str | None = None,
     ) -> None:
-        """Say what lies behind faces: ``z-``, ``z+``, ..., or both of an axis as ``z``.
+        """Set the boundary behind faces: ``z-``, ``z+``, ..., or both of an axis as ``z``.
 
         Parameters
         ----------
@@ -426,8 +543,21 @@ class Lattice(LatticeData):
         names = name, f"{name}_reverse"
         for one, constant, called in zip(both_ways(equation, where), rates, names, strict=True):
             order = sum(parse_equation(one, where)[0].values())
-            own = given | ({"unit": None} if order == 1 else {})
+            back = called != name or given["unit"] != AREA_UNITS[1]
+            own = given | ({"unit": None, "area": None} if order == 1 and back else {})
             self.add_reaction(one, rate=constant, name=called, **own)
+
+    def _site_area(self, site_types: Sequence[str], area: float | None, where: str) -> float:
+        """Square metres of a surface that belong to a site of it."""
+        if not site_types:
+            raise ModelError(f"{where}: site_types= are to say which sites are the surface")
+        if area is None:
+            return measured_site_area(self, tuple(site_types), where)
+        numbers = [self.type_number(name, where) for name in site_types]
+        sites = int(self.sites.per_plane.sum(axis=0)[numbers].sum())
+        if sites == 0:
+            raise ModelError(f"{where}: no site has the type {' or '.join(site_types)}")
+        return positive(area, f"{where}: area", "m^2") / sites
 
     def _require_types(
         self, site_types: Sequence[str], volume: str | float | None, where: str
@@ -473,7 +603,7 @@ class Lattice(LatticeData):
         at: int | None = None,
         ax: Axes | None = None,
     ) -> Figure:
-        """Draw the site types in planes through the lattice; needs matplotlib.
+        """Draw the site types in planes through the lattice.
 
         Parameters
         ----------
@@ -498,9 +628,9 @@ class Lattice(LatticeData):
         return figure
 
     def view(self) -> View3d:
-        """The site types in three dimensions, with the particles that are placed one by one.
+        """Show the site types in three dimensions, with particles that have positions.
 
-        Needs plotly. Of a large lattice some sites are left out, and a line says so.
+        Needs plotly. Sites of a large lattice are thinned, and a line says so.
 
         Raises
         ------
@@ -533,10 +663,9 @@ class Lattice(LatticeData):
         Parameters
         ----------
         volume
-            One for all, in which a reaction has the largest rate that it has in a site type:
-            ``lattice``, a site type for all its sites, or a number of cubic metres. ``reachable``:
-            each species is mixed in the sites that it can come to, and a reaction happens in the
-            part of them where it may; the limit of the lattice for fast diffusion.
+            ``lattice``, a site type for all its sites, or a number of cubic metres; a reaction has
+            its largest rate of all site types. ``reachable``: each species is mixed in the sites
+            that it can reach, the limit of fast diffusion.
         """
         return well_stirred_network(self, volume, parameters)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +18,20 @@ from tauslab.model.expressions.infix import as_expression
 from tauslab.model.names import AVOGADRO, IDENTIFIER, LONGEST_NAME
 
 LITRES = 1000.0  # in a cubic metre
+UM, UM2 = 1e6, 1e12  # micrometres in a metre, square ones in a square metre
 
 FaceKind = Literal["periodic", "reflecting", "absorbing", "held"]
 FACE_KINDS = ("periodic", "reflecting", "absorbing", "held")
 FACES = ("z-", "z+", "y-", "y+", "x-", "x+")
 ANY = "*"  # every species, or every site type
 UNITS = {0: "M s^-1", 1: "s^-1", 2: "M^-1 s^-1"}  # of a macroscopic rate constant, by order
+AREA_UNITS = {0: "um^-2 s^-1", 1: "um s^-1", 2: "um^2 s^-1"}  # the same on a surface
 
 SLOTS = (8, 16, 32)
 MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
 MOST_OF_A_PLANE = 2**31  # kernels number the sites of a plane by signed 32-bit numbers
 SPACINGS = 1e-12, 10.0  # metres
+MOST_RADIUS = 16  # of an object, in sites
 MAX_HOP = 1 / 6  # probability at which a step of diffusion is Gaussian to fourth order
 MOST_SUBSTEPS = 10_000_000  # passes of reactions in a step
 VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types
@@ -38,26 +41,49 @@ Names = str | Sequence[str]
 Positions = IntArray
 
 
+class Surface(NamedTuple):
+    """Sites that are a sheet, and how particles that hop along the axes diffuse on them.
+
+    Attributes
+    ----------
+    site_types, sites
+        Names, and the number of sites of all these types.
+    ratio
+        D_eff / D of hops in continuous time, on average over the sheet and the directions that
+        hops of the rule have.
+    quickening
+        Passes of hops of the probability q to one side have D_eff / D = ratio / (1 - quickening q).
+    """
+
+    site_types: tuple[str, ...]
+    sites: int
+    ratio: float
+    quickening: float
+
+
 @dataclass(frozen=True)
 class Diffusion:
     """Coefficient (m^2/s) of hops of a species from sites of one type to sites of another.
 
-    Any of the three names may be `ANY`.
+    Any of the three names may be `ANY`.  With a `surface` it is that on the surface, which hops
+    have with a coefficient larger by 1 / `surface.ratio`.
     """
 
     species: str
     source: str
     target: str
     coefficient: Expression
+    surface: Surface | None = None
 
 
 @dataclass(frozen=True)
 class SiteReaction:
     """A reaction of particles that share a site.
 
-    `rate` is a macroscopic constant if `volume` is None, in the unit `UNITS` has for the order;
-    else the stochastic constant (1/s) for a volume: ``site``, ``lattice``, all sites of a site
-    type, or a number of cubic metres.  It happens in `site_types`, everywhere if that is empty.
+    `rate` is a macroscopic constant if `volume` is None, in the unit `UNITS` has for the order, or
+    `AREA_UNITS` if there is a `site_area`, the surface of a site in m^2; else the stochastic
+    constant (1/s) for a volume: ``site``, ``lattice``, all sites of a site type, or a number of
+    cubic metres.  It happens in `site_types`, everywhere if that is empty.
     """
 
     name: str
@@ -66,6 +92,12 @@ class SiteReaction:
     rate: Expression
     volume: str | float | None
     site_types: tuple[str, ...]
+    site_area: float | None = None
+
+    @property
+    def unit(self) -> str:
+        """Unit of a macroscopic `rate`."""
+        return (UNITS if self.site_area is None else AREA_UNITS)[self.order]
 
     @property
     def order(self) -> int:
@@ -89,8 +121,16 @@ class SiteReaction:
         With v the site's volume in litres and N_A Avogadro's number, a macroscopic constant k
         gives k N_A v at order 0, k at order 1, k / (N_A v) for A + B and 2 k / (N_A v) for 2 A
         (Gillespie 1977).  A stochastic constant for volume V scales with v / V at order 0 and
-        with V / v at order 2.
+        with V / v at order 2.  On a surface with the area s in a site of volume v, numbers per um^2
+        are n / s: k s at order 0, k / s for A + B, 2 k / s for 2 A.  A particle of the volume that
+        is in such a site meets the surface at k s / v.
         """
+        if self.site_area is not None:
+            area = self.site_area * UM2
+            if self.order == 1:
+                return rate * area / (site_volume * UM2 * UM)
+            twice = 2 if len(self.reactants) == 1 else 1
+            return rate * area if self.order == 0 else rate * twice / area
         if self.order == 1:
             return rate
         if volume is not None:
@@ -114,6 +154,23 @@ class Placement:
     count: Expression | None = None
     concentration: Expression | None = None
     positions: Positions | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class SiteObject:
+    """A rigid set of sites that goes with each particle of some species.
+
+    Its sites, ``[z, y, x]`` from that of its particle, which is the first of them, have the site
+    type `name` while it covers sites of type `within`. `factor` slows others there; 0 keeps them
+    out. It moves every so many steps of the model, by default as often as its diffusion asks for.
+    """
+
+    name: str
+    sites: tuple[tuple[int, int, int], ...]
+    follows: tuple[str, ...]
+    within: str
+    factor: float
+    every: int | None = None
 
 
 @dataclass(frozen=True)
@@ -155,8 +212,8 @@ def require_parameters(
     for name in unknown:
         if name in species:
             raise ModelError(
-                f"{where}: {name!r} is a species, and on a lattice this is an expression of "
-                "parameters alone: a reaction's rate is a constant, which is multiplied by the "
+                f"{where}: {name!r} is a species, and a lattice takes mass action: this is an "
+                "expression of parameters alone, a reaction's constant, which is multiplied by the "
                 "numbers of its reactants in a site. Write a rate law such as Michaelis-Menten's "
                 f"as its steps, E + S <-> ES and ES -> E + P; parameters: {listed}"
             )
@@ -313,6 +370,25 @@ def face_names(faces: Names) -> list[str]:
             raise ModelError(f"{name!r} is not a face; faces: {', '.join(FACES)}, or z, y, x")
         chosen += [name] if name in FACES else [f"{name}-", f"{name}+"]
     return chosen
+
+
+def as_offsets(sites: npt.ArrayLike, where: str) -> tuple[tuple[int, int, int], ...]:
+    """Sites of an object from that of its particle, which comes first; or all within a radius."""
+    given = np.asarray(sites)
+    if given.ndim == 0 and given.dtype.kind in "iuf" and 0 <= given <= MOST_RADIUS:
+        reach = int(given)
+        ball = np.stack(np.meshgrid(*[np.arange(-reach, reach + 1)] * 3, indexing="ij"), axis=-1)
+        given = ball.reshape(-1, 3)
+        given = given[(given**2).sum(axis=1) <= float(np.asarray(sites)) ** 2]
+    if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu" or not len(given):
+        raise ModelError(
+            f"{where}: sites are whole numbers [n, 3] (z, y, x) from the site of its particle, or "
+            f"a radius in sites, 0 to {MOST_RADIUS}"
+        )
+    found = dict.fromkeys([(0, 0, 0), *(tuple(map(int, one)) for one in given.tolist())])
+    if len(found) != len(given):
+        raise ModelError(f"{where}: its sites are different ones, of which one is 0, 0, 0")
+    return tuple((z, y, x) for z, y, x in found)
 
 
 def as_positions(positions: npt.ArrayLike, shape: tuple[int, int, int], where: str) -> IntArray:

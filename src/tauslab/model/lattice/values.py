@@ -22,6 +22,7 @@ from tauslab.model.lattice.parts import (
     VOLUMES,
     Placement,
     Positions,
+    SiteObject,
     SiteReaction,
     as_tree,
     number,
@@ -48,9 +49,12 @@ class Placed:
 class LatticeValues:
     """Numbers of a lattice model; species, site types and reactions in the model's order.
 
-    `diffusion` m^2/s ``[from type, to type, species]``; `rates` 1/s for a site ``[reaction, site
-    type]``; `ghost` particles for each ghost site ``[face, species]``; `ghost_type` ``[face]``;
-    `sites_of` sites of each type ``[site type]``.
+    `diffusion` m^2/s of hops ``[from type, to type, species]``; `on_surface`, of those whose
+    coefficient is one on a surface, `Surface.ratio` and `Surface.quickening`, else 1 and 0
+    ``[2, from type, to type, species]``, None where there are none; `rates` 1/s for a site
+    ``[reaction, site type]``; `ghost` particles for each ghost site ``[face, species]``;
+    `ghost_type` ``[face]``; `sites_of` sites of each type ``[site type]``; `objects`
+    m^2/s of each species that an object follows.
     """
 
     parameters: Mapping[str, float]
@@ -60,6 +64,8 @@ class LatticeValues:
     ghost: FloatArray
     ghost_type: tuple[int, ...]
     sites_of: IntArray
+    on_surface: FloatArray | None = None
+    objects: tuple[tuple[float, ...], ...] = ()
 
     def initial(self, n_species: int) -> IntArray:
         """Particles at the start ``[site type, species]`` of placements by type."""
@@ -102,8 +108,11 @@ def lattice_values(
         _placed(lattice, place, species, values, sites_of)
         for place in _placements(lattice, numbers_of)
     )
+    _check_surfaces(lattice, sites_of)
+    diffusion, on_surface, objects = _diffusion(lattice, species, values)
+    _check_objects(lattice, sites_of)
     numbers = LatticeValues(
-        values, _diffusion(lattice, species, values), rates, placed, ghost, ghost_type, sites_of
+        values, diffusion, rates, placed, ghost, ghost_type, sites_of, on_surface, objects
     )
     _check_room(lattice, numbers)
     return numbers
@@ -176,14 +185,57 @@ def _require_counts(lattice: LatticeData) -> None:
 
 def _diffusion(
     lattice: LatticeData, species: Mapping[str, int], values: Mapping[str, float]
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray | None, tuple[tuple[float, ...], ...]]:
+    """Coefficients of particles that hop by themselves, and of those that objects follow."""
     n_types = len(lattice.type_names)
     require_memory(
         8 * n_types * n_types * len(species) * _COPIES,
         f"diffusion of {len(species)} species between {n_types} site types",
     )
     coefficients = np.zeros((n_types, n_types, len(species)))
+    on_surface = None
+    if any(rule.surface for rule in lattice.diffusion):
+        on_surface = np.stack([np.ones_like(coefficients), np.zeros_like(coefficients)])
+    names = {one.name for one in lattice.objects}
+    _apply_rules(lattice, coefficients, on_surface, species, values, names, of_objects=False)
+    for one in lattice.objects:
+        _fill_sites(coefficients, one, *map(lattice.type_names.index, (one.within, one.name)))
+        if on_surface is not None:
+            own, within = (lattice.type_names.index(name) for name in (one.name, one.within))
+            on_surface[:, own], on_surface[:, :, own] = (
+                on_surface[:, within],
+                on_surface[:, :, within],
+            )
+    _apply_rules(lattice, coefficients, on_surface, species, values, names, of_objects=True)
+    objects = []
+    for one in lattice.objects:
+        within = lattice.type_number(one.within, f"object {one.name}")
+        numbers = [_species(name, species, f"object {one.name}") for name in one.follows]
+        objects.append(tuple(coefficients[within, within, numbers].tolist()))
+    for name in (*lattice.pinned, *(name for one in lattice.objects for name in one.follows)):
+        coefficients[:, :, _species(name, species, "pin")] = 0
+    return coefficients, on_surface, tuple(objects)
+
+
+def _fill_sites(coefficients: FloatArray, one: SiteObject, within: int, own: int) -> None:
+    """Give the sites of an object the coefficients of those that it covers, or a part of them.
+
+    Where it blocks, what is made in it can still leave.
+    """
+    coefficients[own, :] = coefficients[within, :] * (one.factor or 1)
+    coefficients[:, own] = coefficients[:, within] * one.factor
+    coefficients[own, own] = coefficients[within, within] * (one.factor or 1)
+
+
+def _apply_rules(
+    lattice: LatticeData, coefficients: FloatArray, on_surface: FloatArray | None,
+    species: Mapping[str, int], values: Mapping[str, float], names: Collection[str], *,
+    of_objects: bool,
+) -> None:  # fmt: skip
+    """Apply the rules of diffusion that name the sites of an object, or the others."""
     for rule in lattice.diffusion:
+        if of_objects != (rule.source in names or rule.target in names):
+            continue
         where = f"diffusion of {rule.species} from {rule.source} to {rule.target}"
         source, target = (
             slice(None) if name == ANY else lattice.type_number(name, where)
@@ -191,7 +243,45 @@ def _diffusion(
         )
         which = slice(None) if rule.species == ANY else _species(rule.species, species, where)
         coefficients[source, target, which] = number(rule.coefficient, values, where)
-    return coefficients
+        if on_surface is not None:
+            surface = rule.surface
+            on_surface[0, source, target, which] = 1.0
+            on_surface[1, source, target, which] = 0.0
+            if surface is not None:
+                coefficients[source, target, which] /= surface.ratio
+                on_surface[0, source, target, which] = surface.ratio
+                on_surface[1, source, target, which] = surface.quickening
+
+
+def _check_objects(lattice: LatticeData, sites_of: IntArray) -> None:
+    """Refuse objects that share species, fill an axis, or have sites at the start."""
+    taken = set(lattice.pinned)
+    for one in lattice.objects:
+        where = f"object {one.name}"
+        for name in one.follows:
+            if name in taken:
+                raise ModelError(f"{where}: {name} is pinned, or another object follows it")
+            taken.add(name)
+        if sites_of[lattice.type_number(one.name, where)]:
+            raise ModelError(f"{where}: sites of its type are where its particles are, no others")
+        extent = np.ptp(np.array(one.sites), axis=0) + 2
+        if (extent > np.array(lattice.shape)).any():
+            raise ModelError(f"{where} needs a lattice of {extent.tolist()} sites or more")
+
+
+def _check_surfaces(lattice: LatticeData, sites_of: IntArray) -> None:
+    """Refuse a surface whose sites have changed since it was measured."""
+    for rule in lattice.diffusion:
+        if rule.surface is None:
+            continue
+        where = f"diffusion of {rule.species} on a surface"
+        numbers = [lattice.type_number(name, where) for name in rule.surface.site_types]
+        sites = int(sites_of[numbers].sum())
+        if sites != rule.surface.sites:
+            raise ModelError(
+                f"{where}: {' and '.join(rule.surface.site_types)} had {rule.surface.sites} sites "
+                f"when add_diffusion was called, and has {sites} now: call it after the last mask"
+            )
 
 
 def _rates(
@@ -254,6 +344,7 @@ def _rates_of(
         if not np.isfinite(rate):
             raise ModelError(f"{where}: its rate for a site is {rate:g} per second")
         types = reaction.site_types or lattice.type_names
+        types = (*types, *(one.name for one in lattice.objects if one.within in types))
         row[[lattice.type_number(name, where) for name in types]] = rate
     return rates
 

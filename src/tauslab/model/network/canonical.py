@@ -68,11 +68,6 @@ def write_network(network: NetworkData, path: Path) -> Path:
     return path
 
 
-def model_sha256(network: NetworkData) -> str:
-    """SHA-256 of `canonical_text` without limits, as 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_text(network, limits=False).encode()).hexdigest()
-
-
 def _lines(network: NetworkData, *, limits: bool) -> Iterator[str]:
     trees = list(_expressions(network, limits=limits))
     sizes = written_sizes(trees)

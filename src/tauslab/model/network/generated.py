@@ -45,11 +45,10 @@ def random_network(
     Parameters
     ----------
     reactions, species
-        How many; species are named S1, S2, ..., and there must be a reaction for each at least.
+        Numbers of each; species are named S1, S2, ..., at most one per reaction.
     dependents
-        In place of `species`: how many reactions, itself included, read a species that a reaction
-        changes, on average over reactions. The number of species is chosen for it; 8 to 16 are
-        the values of Komarov & D'Souza, PLoS ONE 7:e46693 (2012), figure 7.
+        Instead of `species`: mean number of reactions, itself included, that read a species that a
+        reaction changes; 8 to 16 in Komarov & D'Souza, PLoS ONE 7:e46693 (2012), figure 7.
     rates
         Stochastic rate constants: ``"uniform"`` in [0, 1), or ``(low, high)`` for values whose
         logarithm is uniform.
@@ -107,7 +106,7 @@ def cyclic_chain(n: int, *, rate: float = 1.0, initial: int = 1) -> Network:
 
 
 def colloidal_aggregation(n: int, *, rate: float = 1.0, initial: int = 1) -> Network:
-    """Make clusters of 1 to n particles that join and break in every way: n^2 / 2 reactions.
+    """Make clusters of 1 to n particles that join and break in all ways: n^2 / 2 reactions.
 
     S_i is a cluster of i particles. Any two whose sum is at most n join, and any cluster breaks
     into any two: a strongly coupled network (Meakin, Annu. Rev. Phys. Chem. 39:237, 1988;

@@ -21,18 +21,16 @@ _FACTOR = "molecules_per_unit"
 def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     """Return the model with species that are numbers of molecules, so that ``ssa`` can run it.
 
-    With f molecules in the file's unit of amount, a species of x units becomes one of x f
-    molecules: a rate law reads counts divided by f, and is multiplied by f, since it is units per
-    time. f is the parameter ``molecules_per_unit``. Rules, such as observables, keep their unit, as
-    do parameters that move. A network that counts molecules already is returned as it is.
+    A species of x units becomes x f molecules, where f, the parameter ``molecules_per_unit``, is
+    the number of molecules in the file's unit of amount. Rate laws are converted; rules and
+    observables keep their unit. A network that already counts molecules is returned unchanged.
 
     Parameters
     ----------
     per_unit
-        Counts of a unit of the file, above 0, in place of f: 1 reads amounts as counts, and another
-        number chooses the size of the system, as a smaller volume does. Whatever the file says of
-        its unit, even that it is a mass, then does not matter. All engines take other numbers of
-        molecules for the same concentrations, so noise depends on it: it is part of the model.
+        Counts per unit of the file, above 0, instead of f, whatever that unit is: 1 reads amounts
+        as counts. The number chooses the size of the system and so its noise; it is part of the
+        model.
 
     Raises
     ------

@@ -14,13 +14,10 @@ KIND = "net law"
 def with_net_laws(network: Network) -> Network:
     """Return the model with reactions that run backwards while their rate is negative.
 
-    Exact methods need the rates of both directions of a reaction. Where a file has only the net
-    rate v, as in many metabolic models, v may be negative, which is no propensity. Every
-    such reaction ``R`` becomes two: ``R`` with max(v, 0), and ``R_backwards``, which makes of the
-    products what they were made of, with max(-v, 0). The drift is that of the file's equations
-    wherever no count stands in the way of a direction. The noise is the least that this drift may
-    have: a mechanism in which both directions happen has more. Reactions whose rate is shown to be
-    never negative stay as they are, and so do delayed ones.
+    A net rate v, as in many metabolic models, may be negative and is then no propensity. Each such
+    reaction ``R`` becomes two: ``R`` with max(v, 0), and the reverse reaction ``R_backwards`` with
+    max(-v, 0). The drift is that of the file's equations; the noise is the smallest that this drift
+    allows. Reactions whose rate is provably non-negative, and delayed ones, stay unchanged.
 
     Raises
     ------

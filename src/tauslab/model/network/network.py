@@ -11,8 +11,9 @@ import numpy as np
 
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.html import Listing
 from tauslab.base.option_names import opt
-from tauslab.base.unknown import checks_keywords
+from tauslab.base.unknown import Hinting, checks_keywords
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -65,7 +66,7 @@ def _require_flag(what: str, value: object) -> None:
         raise ModelError(f"{what}={value!r} is not allowed: True or False")
 
 
-class Network(NetworkData):
+class Network(Hinting, NetworkData):
     """A well-stirred model: species, parameters, rules, reactions and events.
 
     Expressions are numbers or texts such as ``"vmax * X / (km + X)"`` (docs/model-toml.md), in
@@ -233,8 +234,19 @@ class Network(NetworkData):
         trigger
             Instead of `time`, a condition such as ``"X >= 100 && time > 5"``: the event fires
             whenever it changes from false to true.
-        delay, priority, persistent, initial, early
-            With a trigger, see `tauslab.model.network.network.Event`.
+        delay
+            With `trigger`, as the arguments below: time from the trigger to the assignments,
+            computed at the trigger.
+        priority
+            Of events at one time the highest executes first, one without a priority last, equal
+            ones in random order. Computed anew before each choice.
+        persistent
+            Whether it executes even if the trigger becomes false before.
+        initial
+            Value of the trigger before time 0: if the trigger is true at 0 and this is False, the
+            event fires at 0.
+        early
+            Whether assignments are computed at the trigger, not at the execution.
 
         Raises
         ------
@@ -453,6 +465,11 @@ class Network(NetworkData):
 
         return network_html(self)
 
+    def check(self) -> Listing:
+        """Return the report of ``tauslab check``: elements, and which methods can run them."""
+        lines: list[str] = behind_door("Network.check")(self)
+        return Listing("\n".join(lines))
+
     def write(self, path: str | Path) -> Path:
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
         from tauslab.model.network.canonical import write_network
@@ -473,13 +490,12 @@ class Network(NetworkData):
 
         Returns
         -------
-        str
-            The text, which libsbml has checked.
+        The text, checked by libsbml.
 
         Raises
         ------
         ModelError
-            The network does not hold all that its source says, such as an event of the state.
+            The network lacks an element of its source.
         ConfigError
             python-libsbml is not installed, or the path ends otherwise.
         OutputError
@@ -491,7 +507,7 @@ class Network(NetworkData):
     def to_antimony(self, path: str | Path | None = None) -> str:
         """Antimony of the model; needs the package ``antimony``. As `to_sbml`, ``.ant``.
 
-        Annotations are lost, and with them what `to_sbml` says in them.
+        Antimony has no annotations.
         """
         text: str = behind_door("Network.to_antimony")(self, path)
         return text
@@ -531,9 +547,10 @@ class Network(NetworkData):
         where = f"event {event.name}"
         for name, tree in event.assignments.items():
             if name not in self.species:
-                raise ModelError(
-                    f"{where}: {name!r} is not a species of {self.name}{meant(name, self.species)}"
-                )
+                why = meant(name, self.species)
+                if name in self.parameters:
+                    why = ": add it as a species that reactions do not change, with fixed=True"
+                raise ModelError(f"{where}: {name!r} is not a species of {self.name}{why}")
             self._check_expression(tree, where, deep, draws=True)
         if isinstance(event, TimedEvent):
             if draws_in(event.time):
@@ -631,7 +648,7 @@ class Network(NetworkData):
             `overrides` names something that is not a parameter, or gives a value that is not
             finite.
         ModelError
-            A parameter's expression uses a species, or goes round in a circle.
+            A parameter's expression uses a species, or is circular.
         """
         for name, value in (overrides or {}).items():
             if name not in self.parameters:

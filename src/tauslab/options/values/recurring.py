@@ -71,7 +71,7 @@ def checkpoint_option(doc: str) -> Any:
     return option(
         None, "save progress and continue from it; needs --seed", flag="--checkpoint",
         group="output", type=Path, metavar="FILE",
-        doc=f"An HDF5 file that is written every `checkpoint_every` seconds{doc}",
+        doc=f"HDF5 file, written every `checkpoint_every` seconds{doc}",
     )  # fmt: skip
 
 

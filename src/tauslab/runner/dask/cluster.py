@@ -105,7 +105,7 @@ class Workers:
             found = None
         if found is None:  # Dask has tried for a while to reach it again
             raise ExecutorError(
-                f"the Dask scheduler at {self.where} is gone; an output file can be resumed"
+                f"the Dask scheduler at {self.where} has failed; an output file can be resumed"
             )
         self._found = {address: int(facts["nthreads"]) for address, facts in found.items()}
         self._looked = time.monotonic()

@@ -61,7 +61,7 @@ def breaks_of(
         )
     for part in found.hiding:
         warn(
-            f"{network.name}: {_shown([part])} may hold for times that are too short to be found "
+            f"{network.name}: {_shown([part])} may hold for intervals too short to be detected "
             "before a trajectory, and steps may pass over these: compare the time itself with "
             "numbers"
         )

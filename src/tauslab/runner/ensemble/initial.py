@@ -76,7 +76,9 @@ def _last_states(
     for name in (name for name in network.species if name in recorded):
         last = result.final(name) if name in result.species else result[name][..., -1]
         amounts[name] = np.asarray(last, np.float64)
-        if not (np.isfinite(last) & (np.asarray(last) >= 0)).all():
+        # Of a trajectory that ended early counts are below 0, which equations may reach.
+        least = 0.0 if name in result.species and not result.continuous else -np.inf
+        if not (np.isfinite(last) & (np.asarray(last) >= least)).all():
             raise ConfigError(f"{what} has trajectories that ended early, without a last state")
     if seed is not None and seed == result.seed and not result.continuous:
         warn(

@@ -25,7 +25,7 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Event, NetworkData, TimedEvent
 from tauslab.options.ensemble import Options, Portion
-from tauslab.options.methods import ODE, SSA, TauLeaping
+from tauslab.options.methods import ODE, SSA, Auto, TauLeaping
 from tauslab.runner.ensemble.choices.outlook import Outlook
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, ProfileRow
@@ -214,6 +214,8 @@ class Kept:
         mine = self.setup.task
         if not (type(task) is type(mine) is NetworkTask) or task.lowered.dynamics is not None:
             return False
+        if isinstance(task.options.method, Auto):  # values decide between events and leaps
+            return False
         leaps = isinstance(task.options.method, TauLeaping)
         same_rows = len(task.initial) == len(mine.initial)
         same_rows = same_rows and task.constants.shape == mine.constants.shape
@@ -237,7 +239,8 @@ class KeptRuns:
             found = found or (fitting[-1] if fitting else None)
             # A changed model is never asked for again what it was.
             stale = [one for one in mine if not one.request.content.same(request.content)]
-            gone = [found, *stale]
+            ended = [one for one in self._held if one.model() is None]  # in the midst of a call
+            gone = [found, *stale, *ended]
             self._held = [one for one in self._held if not any(one is other for other in gone)]
         return found
 

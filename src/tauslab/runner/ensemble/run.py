@@ -57,10 +57,8 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
     """Check and compile, or take what is kept; the device is given back, or kept. Collective."""
     options = with_stored_choices(options, comm)
     request = request_of(network, options, comm)
-    with ExitStack() as stack:
-        kept = _taken(network, request, comm)
-        if kept is not None:
-            stack.push(kept.opened)
+    kept = _taken(network, request, comm)
+    with ExitStack() if kept is None else kept.opened as stack:
         with listening() as told:
             kept, task = _task(kept, request, network, options, comm)
             if kept is not None:

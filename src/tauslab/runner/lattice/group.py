@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import IntArray
-from tauslab.decomposition.halo.depth import WAYS, choose_depth, slab_planes
-from tauslab.decomposition.halo.links import slowest_transport
+from tauslab.decomposition.halo.links import best_depth
 from tauslab.decomposition.planes_run import PlanesSlab
 from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
@@ -85,14 +84,12 @@ class Group:
 
     def _best_depth(self) -> int:
         """Planes that travel at once, by the size of a slab and the slowest way between slabs."""
-        lattice, slabs, backend = self.task.lattice, self.comm.size, self.backend
+        lattice, slabs = self.task.lattice, self.comm.size
         if slabs == 1 or self.task.engine is LatticeEngineName.PLANES:
             return 1
         around = neighbours(self.rank, slabs, periodic=lattice.boundary[0] == "periodic")
-        way = slowest_transport(backend, self.comm.native, around, self.task.options.halo)
-        planes = slab_planes(backend, lattice, lattice.shape[0] // slabs)
-        depth: int = min(self.comm.allgather(choose_depth(planes, WAYS[way])))  # devices may differ
-        return depth
+        halo = self.task.options.halo
+        return best_depth(self.backend, lattice, self.comm.native, around, halo)
 
     def describe(self) -> str:
         """Describe how planes travel, for people."""
@@ -196,7 +193,7 @@ class Group:
         return (
             self._slab_engine is not None
             and self.comm.size == 1
-            and not (task.options.hooks or self._rates_changed or self._sites_changed)
+            and not (task.hooked or self._rates_changed or self._sites_changed)
             and task.place(run)[0] == task.place(self.run)[0]
         )
 

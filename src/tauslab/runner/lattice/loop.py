@@ -24,6 +24,7 @@ from tauslab.base.errors import StoppedEarly
 from tauslab.decomposition.ranks.mpi import Counter
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.decomposition.ranks.stopping import how_to_go_on
+from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.state import Samples
 from tauslab.options.hook_view import LatticeView
 from tauslab.options.lattice import LatticeTask
@@ -34,6 +35,7 @@ from tauslab.store.lattice.writer import LatticeWriter
 
 _BATCH_SECONDS = 0.5  # between looks at signals and at the list of waiting particles
 _MOST_SAMPLES = 4096  # of a batch
+_OBJECTS = "tauslab.objects"  # beside what hooks note
 _TIMED_STEPS = 64  # of the engine, by which the time of slabs is measured
 
 
@@ -84,6 +86,7 @@ class ReplicaRuns:
         self._saved_at = self._balanced_at = time.monotonic()
         self._saved: dict[int, int] = {}  # engine's steps of the last checkpoint, by run
         self._memory: dict[str, Any] = {}  # of hooks
+        self._objects = Objects(self._task.lattice)
         self._looked: IntArray = np.zeros(0, np.int64)  # firings, at their last look
         self._mine = range(self._group.index, self._task.runs, self._group.grid.replicas)
         self._made, self.seconds = Fraction(0), 0.0  # steps of the model, and what they took
@@ -179,6 +182,7 @@ class ReplicaRuns:
     def _begin(self, group: Group, run: int, begun: Begun | None) -> None:
         if begun is None:
             self._take_up(*group.begin(run, None))
+            self._begin_objects(group)
             self._samples(group, 0, group.count())
             if self._is_due(0, self._task.options.frame_every):
                 self._write(group, 0)
@@ -188,6 +192,9 @@ class ReplicaRuns:
 
     def _take_up(self, memory: Mapping[str, Any], looked: IntArray) -> None:
         self._memory, self._looked = dict(memory), looked.copy()
+        self._objects = Objects(self._group.task.lattice)
+        if self._objects:
+            self._objects.take_up(self._memory.pop(_OBJECTS, {}))
 
     # ---------------------------------------------------------------- decisions
 
@@ -220,19 +227,24 @@ class ReplicaRuns:
 
     def _just_framed(self, done: int) -> bool:
         """Return whether a frame of this step is as good as a checkpoint."""
-        hooked = any(self._is_due(done, steps) for steps, _ in self._task.options.hooks)
+        hooked = any(self._is_due(done, steps) for steps in self._intervals)
         return self._is_due(done, self._task.options.frame_every) and not hooked
 
     def _is_due(self, done: int, every: int) -> bool:
         """Return whether a step is due of an action every so many steps of the model (0: never)."""
         return every > 0 and done % (every * self._task.passes) == 0
 
+    @property
+    def _intervals(self) -> list[int]:
+        """Steps of the model between two calls of each hook, and moves of objects."""
+        return [*self._objects.intervals, *(every for every, _ in self._task.options.hooks)]
+
     def _batch_end(self, done: int) -> int:
         task, options = self._task, self._task.options
         steps = max(1, int(self._pace * _BATCH_SECONDS)) if self._pace else 1
         most = _MOST_SAMPLES * task.count_every * task.passes
         end = min(done + min(steps, most), task.steps * task.passes)
-        stops = [every for every, _ in options.hooks]
+        stops = self._intervals
         stops += [every for every in (options.frame_every, options.checkpoint_steps) if every]
         lengths = [every * task.passes for every in stops]
         return min([end, *((done // length + 1) * length for length in lengths)])
@@ -298,7 +310,8 @@ class ReplicaRuns:
 
     def _samples(self, group: Group, first: int, samples: Samples) -> None:
         if group.rank == 0:
-            self._writer.write_samples(group.run, first, samples)
+            tracked = self._objects.positions(len(samples.waiting))
+            self._writer.write_samples(group.run, first, samples, tracked)
             self.judge.add(samples.waiting.sum(), samples.counts.sum())
 
     def _keep_frame(self, done: int) -> None:
@@ -328,18 +341,39 @@ class ReplicaRuns:
 
     def _write(self, group: Group, number: int) -> None:
         memory = copy.deepcopy(self._memory)
+        if self._objects:
+            memory[_OBJECTS] = self._objects.stored()
         piece = group.piece(number, self._writer.make_room(), memory, self._looked.copy())
         self._writer.write_piece(piece)
         self._saved_at = time.monotonic()
 
+    def _begin_objects(self, group: Group) -> None:
+        """Place the objects of a run that begins."""
+        if self._objects:
+            self._objects.begin(Ground(group.engine, group.gather))
+            self._share_objects(group)
+
+    def _move_objects(self, group: Group, done: int) -> None:
+        """Let those objects move whose time it is."""
+        step, part = divmod(done, self._task.passes)
+        if done and not part and any(step % every == 0 for every in self._objects.intervals):
+            self._objects.move(Ground(group.engine, group.gather), step)
+            self._share_objects(group)
+
+    def _share_objects(self, group: Group) -> None:
+        group.share_sites(known=True)
+        group.engine.wait_for_arrays()
+
     def _call_hooks(self, done: int) -> None:
+        """Call hooks, after the moves of objects."""
         group = self._group
+        self._move_objects(group, done)
         for every, hook in self._task.options.hooks:
             if self._is_due(done, every):
                 engine = group.engine
                 view = LatticeView(
                     engine, group.count, group.sum, group.gather, group.share_sites, self._memory,
-                    self._looked,
+                    self._looked, self._objects,
                 )  # fmt: skip
                 hook(view)
                 view.finish()

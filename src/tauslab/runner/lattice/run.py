@@ -131,6 +131,8 @@ def _check_output(options: LatticeOptions, comm: Communicator) -> None:
     path = options.output
     if options.overwrite and options.resume:
         raise ConfigError(f"{opt('overwrite')} and {opt('resume')} exclude each other")
+    if options.resume and options.output is None:
+        raise ConfigError(f"{opt('resume')} completes a file: give {opt('output')} too")
     if path is None:
         if comm.local_size < comm.size:
             raise ConfigError("a lattice on several nodes needs an output that all of them can see")
@@ -154,7 +156,7 @@ def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
         check_grid(grid, comm.size, task.runs, task.lattice.shape[0], least=least)
     if options.halo == "self" and grid.slabs > 1:
         raise ConfigError(
-            f"{opt('halo', 'self')} is for one rank, and here {grid.slabs} share a lattice: choose "
+            f"{opt('halo', 'self')} is for one rank, and {grid.slabs} share a lattice: choose "
             f"another or {assigned('slabs')}1"
         )
     return grid
@@ -246,7 +248,7 @@ def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> 
 
     One where there are hooks, since a hook is given one lattice.
     """
-    if grid.slabs > 1 or task.options.hooks:
+    if grid.slabs > 1 or task.hooked:
         return 1
     own = max(1, task.options.replicas // grid.replicas)
     return replicas_at_a_time(backend, task.lattice, own)

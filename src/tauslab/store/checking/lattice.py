@@ -21,7 +21,7 @@ from tauslab.base.files.direct_chunks import read_chunk
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile
 from tauslab.kernels.fields import Field
-from tauslab.kernels.lattice.state import SAMPLED
+from tauslab.kernels.lattice.state import RECORDED, SAMPLED, TRACKED
 from tauslab.store.checking.ensemble import points_axis
 from tauslab.store.checking.opening import (
     METHOD_OF_LATTICES,
@@ -194,13 +194,13 @@ class CheckedLattice(StoredData):
     @property
     def sampled(self) -> tuple[Field, ...]:
         """Fields of every sample in the file: an earlier version recorded fewer."""
-        return tuple(each for each in SAMPLED if each.name in self)
+        return tuple(each for each in RECORDED if each.name in self)
 
     def __getitem__(self, name: str) -> Any:
         """A dataset, compared with its checksums; frames are when they are read."""
         if name not in self:
             raise KeyError(name)
-        if name in (each.name for each in SAMPLED):
+        if name in (each.name for each in RECORDED):
             self.require_samples()
         if name in FRAMES:
             if name not in self._chunks:
@@ -269,6 +269,8 @@ class CheckedLattice(StoredData):
 
     def _wrong_shapes(self, file: h5py.File, replicas: int) -> Iterator[str]:
         sizes = {name: len(file[name]) for name in ("time", "species", "site_type", "reaction")}
+        if TRACKED.name in self._sealed.names:
+            sizes |= {"object": len(file["object"]) if "object" in file else 0, "axis": 3}
         samples = sizes["time"]
         if not samples or file["time"].dtype.kind != "f":
             yield "/time is not a list of times"

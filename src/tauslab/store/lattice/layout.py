@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.kernels.fields import Field
-from tauslab.kernels.lattice.state import SAMPLED
+from tauslab.kernels.lattice.state import RECORDED, SAMPLED
 from tauslab.options.lattice import LatticeTask
 from tauslab.options.values.definition import attributes_of
 from tauslab.store.checking.lattice import CHECKSUMS, COMPLETE, MARKS
@@ -111,11 +111,12 @@ def point_specs(task: LatticeTask) -> list[DatasetSpec]:
 
 
 def lattice_specs(
-    task: LatticeTask, contents: Mapping[str, Array], sampled: Sequence[Field] = SAMPLED
+    task: LatticeTask, contents: Mapping[str, Array], sampled: Sequence[Field] | None = None
 ) -> list[DatasetSpec]:
     """Datasets, with what is known of their contents."""
     lattice, samples = task.lattice, len(task.times)
     sizes = {**lattice.sizes, "time": samples}
+    sampled = sampled or (RECORDED if lattice.objects else SAMPLED)
     lead, replicas = lead_of(task), task.options.replicas
     axes = (*(("point",) if task.sweep else ()), *(("replica",) if replicas > 1 else ()))
 
@@ -130,6 +131,8 @@ def lattice_specs(
         text("site_type", lattice.site_types),
         text("reaction", [r.name for r in lattice.reactions]),
     ]
+    if lattice.objects:
+        specs += [text("object", lattice.tracked), text("axis", "zyx")]
     specs += point_specs(task)
     if replicas > 1:
         numbers = np.arange(replicas, dtype="<u4")

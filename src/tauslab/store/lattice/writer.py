@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tauslab.base.arrays import IntArray
 from tauslab.base.errors import InputFileError, OutputError
 from tauslab.base.files.drafts import make_own_folder
 from tauslab.base.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.base.files.text import put_attributes, put_text
 from tauslab.base.option_names import opt
-from tauslab.kernels.lattice.state import SAMPLED, LatticeState, Samples
+from tauslab.kernels.lattice.state import RECORDED, LatticeState, Samples
 from tauslab.model.lattice.file import write_model_group
 from tauslab.options.lattice import LatticeTask
 from tauslab.store.checking.lattice import (
@@ -154,7 +155,7 @@ class LatticeWriter:
         """Open the file for `write_samples`."""
         note_writer(self.path, self._disk)
         with reading_back(self.path) as file:
-            self._sampled = [each.name for each in SAMPLED if each.name in file]
+            self._sampled = [each.name for each in RECORDED if each.name in file]
         self._file = RawFile(self.path, [*self._sampled, MARKS, COMPLETE, CHECKSUMS], self._disk)
 
     def read_begun(self, begun: Begun, begin: int, end: int) -> tuple[LatticeState, HookState]:
@@ -188,10 +189,16 @@ class LatticeWriter:
 
     # ---------------------------------------------------------------- writing
 
-    def write_samples(self, replica: int, first: int, samples: Samples) -> None:
-        """Put samples in their place, and mark them."""
+    def write_samples(
+        self,
+        replica: int,
+        first: int,
+        samples: Samples,
+        tracked: Mapping[str, IntArray] | None = None,
+    ) -> None:
+        """Put samples in their place, with positions of objects, and mark them."""
         assert self._file is not None
-        recorded, n_all = samples.recorded(), len(self._task.times)
+        recorded, n_all = {**samples.recorded(), **(tracked or {})}, len(self._task.times)
         values = [recorded[name] for name in self._sampled]
         for name, value in zip(self._sampled, values, strict=True):
             row = value[0].size * 8
@@ -286,7 +293,7 @@ class LatticeWriter:
                 for name in (SEALED, SEALS):
                     if name in file:
                         del file[name]
-                opened = {*(s.name for s in SAMPLED), MARKS, COMPLETE, CHECKSUMS, *FRAMES}
+                opened = {*(s.name for s in RECORDED), MARKS, COMPLETE, CHECKSUMS, *FRAMES}
                 seal(file, opened & {*dataset_names(file)})
 
         publish(self.path, self._disk, build)
@@ -294,7 +301,7 @@ class LatticeWriter:
 
     def _join(self, path: Path) -> None:
         with reading_back(self.path) as old:
-            sampled = [each for each in SAMPLED if each.name in old]
+            sampled = [each for each in RECORDED if each.name in old]
             kept = (*(each.name for each in sampled), MARKS, CHECKSUMS, WRITERS)
             contents = {name: old[name][...] for name in kept if name in old}
             version = old.attrs["format_version"]  # that of one that an earlier version began

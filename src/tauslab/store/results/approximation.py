@@ -17,7 +17,7 @@ def approximation_of_kinds(kinds: str, judged: str = "") -> str:
     `judged` is what a pilot says of it.
     """
     return (
-        f"made with {kinds}, whose error more trajectories do not lessen: docs/partitioned.md; "
+        f"made with {kinds}, whose error does not shrink with n: docs/partitioned.md; "
         + (f"{judged}; " if judged else "")
         + f"{opt('method', 'ssa')} is exact"
     )
@@ -26,6 +26,6 @@ def approximation_of_kinds(kinds: str, judged: str = "") -> str:
 def approximation(epsilon: float) -> str:
     """Describe the error of a run of tau-leaping with this `epsilon`."""
     return (
-        f"made by leaps (epsilon {epsilon:g}), whose error more trajectories do not lessen: "
+        f"made by leaps (epsilon {epsilon:g}), whose error does not shrink with n: "
         f"docs/tau-leaping.md; {opt('method', 'ssa')} is exact"
     )

@@ -48,13 +48,13 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class ArrayResult(Hinting, ABC):
-    """A result that consists of arrays by name and of a few numbers and texts.
+    """Base of the results of analyses: arrays by name, and a few numbers and texts.
 
-    A class says how it becomes arrays and attributes, and how it comes of them. Its file, digest,
-    tables and look in a notebook follow. Two results are equal where they are one object: `digest`
-    compares what they hold.
+    `==` compares objects; `digest` compares contents.
     """
 
+    # A class says how it becomes arrays and attributes, and how it comes of them. Its file,
+    # digest, tables and look in a notebook follow.
     # Methods that a file may name; axes of each array of it, where an axis is an array too, and an
     # array of fewer axes has the last ones; arrays that a file may lack.
     _METHODS: ClassVar[tuple[str, ...]]

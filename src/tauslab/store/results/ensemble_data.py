@@ -60,8 +60,7 @@ class EnsembleData(Recorded):
         Returns
         -------
         int32 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. -1 after
-        the end of a trajectory that overflowed, met a NaN or reached its limit of steps; of a file
-        there is a warning then. An unfinished run gives the trajectories that are there.
+        the end of a trajectory that ended early. An unfinished run gives its finished trajectories.
 
         Raises
         ------
@@ -86,8 +85,8 @@ class EnsembleData(Recorded):
         Returns
         -------
         f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after the
-        end of a trajectory that met a NaN or reached its limit of steps, and where an unfinished
-        sweep has not been yet. An unfinished run gives the trajectories that are there.
+        end of a trajectory that ended early, and for unfinished points of a sweep. An unfinished
+        run gives its finished trajectories.
         """
         if not self.continuous:
             raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
@@ -101,8 +100,8 @@ class EnsembleData(Recorded):
     def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
         """Counts or amounts of a species at the last sample time ``[trajectory]``.
 
-        -1, of amounts NaN, where a trajectory ended early; of a file there is a warning then. An
-        unfinished run gives the trajectories that are there.
+        -1, of amounts NaN, where a trajectory ended early. An unfinished run gives its finished
+        trajectories.
 
         Raises
         ------
@@ -208,8 +207,7 @@ class EnsembleData(Recorded):
     def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:
         """Quantile over the trajectories, from recorded samples.
 
-        The smallest recorded value x with F(x) >= q, so always a value that occurs; an infinite one
-        too.
+        The smallest recorded value x with F(x) >= q.
 
         Returns
         -------

@@ -76,6 +76,8 @@ def select(result: Recorded, values: Mapping[str, float]) -> xarray.Dataset:
         if name not in result.points:
             swept = ", ".join(result.points) or "nothing"
             raise ConfigError(f"{name!r} was not swept in {result.name}: {swept} was")
+        if np.ndim(value) or np.asarray(value).dtype.kind not in "biuf":
+            raise ConfigError(f"{name}={value!r:.60} is not allowed: one number")
         same &= np.isclose(result.points[name], value, rtol=1e-9, atol=0)
     if not same.any():
         asked = ", ".join(f"{name}={value:g}" for name, value in values.items())

@@ -44,7 +44,7 @@ class RunResult(Hinting, ABC):
 
     @property
     def name(self) -> str:
-        """The name of this result in messages: its file, if it is there to stay."""
+        """Name of this result in messages: its file, if it has one."""
         return "the result in memory" if self._in_memory else str(self.path)
 
     @property

@@ -72,8 +72,8 @@ class Recorded(RunResult):
     def approximate(self) -> str:
         """The approximation in the numbers of the run, in words; empty where they are exact.
 
-        Leaps err by more than sampling does, however many trajectories there are. (The error of
-        differential equations is that of their tolerances, see docs/ode.md.)
+        The errors of leaps do not shrink with the number of trajectories. (The error of equations
+        is that of their tolerances, see docs/ode.md.)
         """
         if self.method in ("hybrid", "cle"):
             return str(self.attributes.get("approximate", ""))

@@ -30,21 +30,20 @@ __all__ = ["Moments", "Result"]
 class Result(EnsembleData):
     """An ensemble of trajectories: samples, statistics or both, as they were recorded.
 
-    Opened from a file (`tauslab.open`), it reads what is asked for and no more. A run that was
-    broken off shows what its completed blocks hold. With a sweep, every array that a method gives
-    has the points as its first axis. A ``with`` block closes the file at its end.
+    Opened from a file (`tauslab.open`), it reads what is asked for and no more. An unfinished run
+    shows its completed blocks. With a sweep, arrays have the points as their first axis. A ``with``
+    block closes the file at its end.
 
-    ``data`` maps the names that arrays have in a file, such as ``statistics/sum`` or
-    ``profile/wall``, to them; ``attributes`` holds what a file says of its run (seed, method,
-    choices made); ``path`` is the file, or None. A method raises a `ConfigError` for a name that
-    was not recorded, and an `InputFileError` where an unfinished file does not have it yet.
+    `data` maps datasets of the file, such as ``statistics/sum``, to arrays; `attributes` holds the
+    settings of the run; `path` is the file, or None. A method raises a `ConfigError` for a name
+    that was not recorded, and an `InputFileError` if an unfinished file does not have it yet.
     """
 
     def modes(self, name: str, t: float | None = None, alpha: float = ALPHA) -> Modes:
-        """Modes of the distribution at sample time `t` (by default the last): one, two, ...
+        """Estimate the modes of the distribution at sample time `t`, by default the last.
 
-        From samples, or a recorded histogram. Noise makes no modes: with probability 1 - `alpha`
-        the distribution has at least as many as are returned (taut string, docs/run.md).
+        From samples, or a recorded histogram. With probability 1 - `alpha` the distribution has at
+        least as many modes as are returned (taut string, docs/run.md).
 
         Returns
         -------
@@ -108,9 +107,8 @@ class Result(EnsembleData):
     def to_dask(self, name: str = "counts", blocks: int | None = None) -> dask.array.Array:
         """A dataset as a `dask.array.Array`, lazily, `blocks` storage blocks to a chunk.
 
-        By default one, and more where there would be over 4096 chunks. Every task opens the file
-        for itself, so that any scheduler may be used, also one with workers on other machines that
-        see the file.
+        By default one, and more where there would be over 4096 chunks. Workers may be on other
+        machines that see the file.
         """
         from tauslab.store.results import export
 
@@ -142,7 +140,7 @@ class Result(EnsembleData):
         *,
         ax: Axes | None = None,
     ) -> Figure:
-        """Draw species, observables or summaries, each in a panel; needs matplotlib.
+        """Draw species, observables or summaries, each in a panel.
 
         A notebook shows what is returned. Trajectories of differential equations share one panel;
         of a species that is only ever 0 or 1, the share of trajectories with 1 is drawn.

@@ -212,7 +212,7 @@ def test_what_memory_does_not_hold_is_refused_before_it_is_taken(monkeypatch, gi
 def test_growth_counts_as_time():
     net = network({f"S{i}": 100 for i in range(10)},
                   *((f"S{i} -> S{(i + 1) % 10}", {"rate": 1.0}) for i in range(10)))  # fmt: skip
-    with pytest.raises(ts.ConfigError, match=r"with those before, and max_seconds=0\.05"):
+    with pytest.raises(ts.ConfigError, match=r"with the earlier ones, and max_seconds=0\.05"):
         ts.cme(net, 1e-4, max_seconds=0.05, tolerance=1e-12)
 
 

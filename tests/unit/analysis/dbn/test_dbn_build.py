@@ -178,7 +178,7 @@ def test_words_of_the_command_line():
         (["--unknown", "a,a"], "--unknown names a twice"),
         (["--unknown", "a", "--sample", "b=uniform(0,1)"], "--sample b: only what is --unknown"),
         (["--points", "1"], "--points 1 is not allowed"),
-        (["--ode-solver", "dopri5", "--substeps", "3"], "--substeps are those of"),
+        (["--ode-solver", "dopri5", "--substeps", "3"], "--substeps is for"),
         (["-o", "nowhere/x.h5"], "nowhere/x.h5: the folder nowhere does not exist"),
         (["-o", "."], ". is a folder; -o takes the name of a file"),
     ],

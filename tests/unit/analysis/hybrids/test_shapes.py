@@ -160,3 +160,19 @@ def test_arguments_of_shapes_are_checked(given, message):
 def test_intervals_of_shapes_are_whole():
     with pytest.raises(ConfigError, match="whole multiple"):
         run(growing(every=0.15), n=1)
+
+
+def test_objects_stay_in_a_cell_that_grows():
+    """Their sites are no part of the cytoplasm's volume, and all particles stay inside."""
+    model = box(P=300)
+    model.add_species("R")
+    model.add_diffusion("R", 2e-15, within="cytoplasm")
+    model.add_object("ribosome", sites=1, follows="R", within="cytoplasm")
+    model.place("R", count=9, site_type="cytoplasm")
+    hybrid = growing(model)
+    hybrid.add_part("size", lambda t, dt, v: {}, values={"volume": 0.0})
+    hybrid.drive("size.volume", "space.volume(ribosome)", over="end")
+    result = run(hybrid, n=2)
+    assert (result.values("space.R_in_ribosome") == 9).all()
+    assert (result.values("space.P_in_cytoplasm") == 300).all()
+    assert result.values("size.volume")[:, -1] == pytest.approx(63 * SPACING**3 * 1e3, rel=1e-12)

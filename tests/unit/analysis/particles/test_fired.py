@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 
@@ -72,7 +73,7 @@ def stoichiometry(net):
 
 
 @pytest.mark.parametrize("n", [1, 60])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ordinary(KINDS, "linear", "pdm", "rssa", "checked"))
 def test_bits_are_those_without(kind, n):
     net = exchange()
     with (
@@ -99,12 +100,9 @@ def test_bits_are_those_without(kind, n):
 @pytest.mark.parametrize(
     ("net", "method"),
     [
-        (growing(), "ssa"),
         (growing(0.2), "ssa"),
         (growing(), "tau"),
         (stepwise(), "ssa"),
-        (ring(300), "ssa"),
-        (ring(300), ts.SSA(selector="rssa")),
         (ring(300), "tau"),
     ],
 )

@@ -277,3 +277,16 @@ def test_bits_stay_what_they_are():
 @pytest.mark.gpu
 def test_the_same_bits_on_a_gpu():
     assert digest("cuda") == digest("cpu")
+
+
+def test_a_copy_keeps_rates_that_were_set():
+    box = ts.Lattice("box", shape=(3, 3, 3), spacing=1e-7, step=1e-3)
+    box.add_species("A")
+    box.add_parameter("k", 1.0)
+    box.add_reaction("A ->", rate="k")
+    box.place("A", count=200)
+    with ts.Ensemble(box, 2, seed=1, device="cpu") as lattices:
+        lattices.set(k=0.0)
+        lattices.take([0, 1, 1])
+        lattices.advance(1.0)
+        assert (lattices.counts == 200).all()

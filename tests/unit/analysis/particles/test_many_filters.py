@@ -289,6 +289,8 @@ def test_chains_end_at_a_target(tmp_path):
     for name in ("k", "sd"):
         assert found.effective_size(name) > 15  # 20 on the scale of the walk
         assert found.rhat(name) < 1.06
+        assert found.quantile(name, 0) <= found.mean(name) <= found.quantile(name, 1)
+        assert found.sd(name) > 0
     again = chains(target_ess=20.0, **given)  # from the file, at once
     assert again.digest() == found.digest()
     more = chains(**{**given, "steps": steps + 5})

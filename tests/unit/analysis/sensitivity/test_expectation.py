@@ -78,7 +78,7 @@ def test_conditions_of_one_call():
     before, _ = given.with_jacobian([0.7], seed=3)
     assert not np.array_equal(found, before)
     for wrong in ({"q": other}, {name: other[:-1]}):
-        with pytest.raises(ts.ConfigError, match="one of those given at first, and as long"):
+        with pytest.raises(ts.ConfigError, match="one of the first conditions, and as long"):
             given.with_jacobian([0.7], conditions=wrong)
 
 

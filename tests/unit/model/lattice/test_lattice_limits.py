@@ -105,7 +105,7 @@ def test_what_needs_more_memory_than_there_is_says_how_much(monkeypatch, tmp_pat
     assert main(run) == 2
     said = capsys.readouterr().err
     assert "1024 x 1024 x 1024 sites with 16 slots and 2 samples and frames needs" in said
-    assert "1 GiB can be taken here" in said
+    assert "1 GiB is available" in said
     path.write_text(text.replace("1024, 1024, 1024", "3, 4, 5") + "[species]\nA = 5\n")
     assert main([*run, "--t-end", "1e9", "--count-every", "1"]) == 2
     assert "TiB of memory" in capsys.readouterr().err

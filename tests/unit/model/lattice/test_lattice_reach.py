@@ -39,7 +39,7 @@ def test_a_forgotten_rule_shows():
     }
     assert lattice_facts(lattice)["at_rest"] == ["G"]
     report = lattice_report(lattice)
-    assert "at rest: G" in report
+    assert "species that do not move: G" in report
     assert any("reaction insert never happens unless a hook" in line for line in report)
     lattice.add_diffusion("A", 1e-12, source="cytoplasm", target="membrane")
     assert list(never(lattice)) == ["meet"]

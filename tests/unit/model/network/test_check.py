@@ -34,6 +34,19 @@ def test_a_plain_network_is_supported() -> None:
     require_support(_network(), "ssa")
 
 
+def test_a_network_prints_what_the_command_prints() -> None:
+    said = _network().check()
+    assert str(said).startswith("\n".join(report(_network())))
+    assert "selector of ssa" in said
+
+
+def test_an_event_that_sets_a_parameter_names_the_remedy() -> None:
+    network = _network()
+    network.add_event("more", time=1, assignments={"k": 2})
+    with pytest.raises(ModelError, match=r"event more: 'k' is not a species.*fixed=True"):
+        network.validate()
+
+
 def test_the_first_feature_is_named() -> None:
     network = _network()
     network.source_path = Path("cell.xml")

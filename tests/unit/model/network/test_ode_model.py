@@ -71,7 +71,7 @@ def test_an_event_comes_before_the_sample_at_its_time(tmp_path):
         (('x = "y"', 'x = "z"'), "rate rule for x: 'z' is not defined"),
         (("assignments = {x", "assignments = {q"), "event kick: 'q' is not a species"),
         (('"2 * mu"', '"2 * x"'), "event kick: its time may use parameters only, not 'x'"),
-        (('x = "y"', 'x = {expression = "y", recorded = false}'), "recorded has no meaning"),
+        (('x = "y"', 'x = {expression = "y", recorded = false}'), "recorded is for other rules"),
         (('time = "2 * mu"\n', ""), "the key time is missing"),
     ],
 )

@@ -318,7 +318,7 @@ def test_a_scheduler_that_is_gone_ends_the_run(monkeypatch):
     monkeypatch.setattr(dask_cluster, "_LOOK_SECONDS", 0.0)
     workers.check()
     client.scheduler_info = lambda n_workers: {}  # what a client says that could not reconnect
-    with pytest.raises(ts.ExecutorError, match="scheduler at tcp://here:1 is gone"):
+    with pytest.raises(ts.ExecutorError, match="scheduler at tcp://here:1 has failed"):
         workers.check()
 
 

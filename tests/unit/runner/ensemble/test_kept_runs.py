@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,28 @@ def test_other_values_take_the_same_kernels_and_have_their_own_bits(prepared: li
     with pytest.raises(ts.ModelError, match="rate constant is -1"):
         digest(model, seed=1, set={"make": -1.0})
     assert digest(model, seed=1, set={"make": 0.3}) == expected[0]
+
+
+@pytest.mark.parametrize("amounts", [(5, 50_000), (50_000, 5), (50_000, 60_000)])
+def test_other_amounts_choose_a_method_of_their_own(amounts: tuple[int, int]) -> None:
+    def model() -> ts.Network:
+        net = ts.Network("dimers")
+        net.add_species("S", 10)
+        net.add_species("P", 0)
+        net.add_reaction("2 S <-> P", rate=(0.001, 1.0))
+        return net
+
+    def seen(net: ts.Network, amount: int) -> tuple[str, Any, Any]:
+        options: dict[str, Any] = {"n": 50, "times": TIMES, "device": CPU, "method": "auto"}
+        found = ts.run(net, seed=1, set={"S": amount}, **options)
+        return found.digest(), found.attributes["method"], found.attributes["method_choice"]
+
+    expected = []
+    for amount in amounts:
+        kept_runs.forget()
+        expected.append(seen(model(), amount))
+    net = model()
+    assert [seen(net, amount) for amount in amounts] == expected
 
 
 def test_amounts_that_follow_a_value_are_computed_anew() -> None:
@@ -316,6 +339,30 @@ def test_a_run_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
             digest(model, seed=1)
     assert len(kept_runs) == 0
     assert digest(model, seed=1) == expected
+
+
+def test_a_failure_after_many_runs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many runs have passed on what is kept, closing it takes no deeper stack."""
+    model = enzyme()
+    for seed in range(60):
+        digest(model, seed=seed)
+    kept = kept_runs._held[-1]
+    callbacks = list(kept.opened._exit_callbacks)  # type: ignore[attr-defined]
+    assert not any(isinstance(one.__self__, ExitStack) for _, one in callbacks)
+    with pytest.raises(ts.ModelError, match="rate constant is -1"):
+        digest(model, seed=1, set={"make": -1.0})
+
+
+def test_a_model_that_ends_within_a_call_leaves_nothing() -> None:
+    """Garbage may be collected while the list of what is kept is made."""
+    model, other = enzyme(), enzyme()
+    digest(model, seed=1)
+    (ended,) = kept_runs._held
+    del model
+    gc.collect()
+    kept_runs._held.append(ended)
+    digest(other, seed=1)
+    assert [one.model() for one in kept_runs._held] == [other]
 
 
 def _fails(lane: object) -> None:

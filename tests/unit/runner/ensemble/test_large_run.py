@@ -195,11 +195,12 @@ def test_a_selector_that_there_is_not_is_refused():
 
 
 def test_the_selector_follows_from_dependents():
-    chain = mass_action(100, [([i], [(i + 1) % 100], 1.0) for i in range(100)])
+    chain = mass_action(200, [([i], [(i + 1) % 200], 1.0) for i in range(200)])
     assert mean_dependents(chain) == 2.0
     assert selector_of(chain) == "tree"
-    pairs = [([i, j], [i], 1.0) for i in range(12) for j in range(i)]
-    assert selector_of(mass_action(12, pairs)) == "tree"  # few: 66 pairs, 11 read each species
+    pairs = [([i, j], [i], 1.0) for i in range(17) for j in range(i)]
+    assert selector_of(mass_action(17, pairs)) == "tree"  # few: 136 pairs, 16 read each species
+    assert selector_of(mass_action(12, pairs[:66])) == "linear"
     pairs = [([i, j], [i], 1.0) for i in range(40) for j in range(i)]
     assert selector_of(mass_action(40, pairs)) == "pdm"
 

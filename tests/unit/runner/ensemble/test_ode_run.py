@@ -212,7 +212,7 @@ def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
         ({"sample": "k=uniform(0,1)", "method": "ssa"}, 'sample= needs method="ode"'),
         ({"ode": {"substeps": 0}}, "substeps=0 is not allowed"),
         ({"ode": {"rtol": 0.0}}, "rtol=0 is not allowed"),
-        ({"ode": {"solver": "dopri5", "substeps": 9}}, 'substeps= are those of solver="rk4"'),
+        ({"ode": {"solver": "dopri5", "substeps": 9}}, 'substeps= is for solver="rk4"'),
         ({"ode": {"substeps": 9, "rtol": 1e-3}}, "rtol= and atol= need steps that adapt"),
         ({"ode": {"precision": "half"}}, "precision='half' is not known"),
         ({"ode": {"solver": "euler"}}, "solver='euler' is not known"),

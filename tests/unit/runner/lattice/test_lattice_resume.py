@@ -321,3 +321,8 @@ def test_a_program_stops_its_run_and_goes_on(whole, tmp_path, monkeypatch):
 def test_a_stopped_run_without_a_file_promises_nothing():
     with pytest.raises(ts.StoppedEarly, match=r"stopped on request .* of replica 0$"):
         ts.run(model(), t_end=T_END, seed=7, device=ts.CPU(threads=1), stop=lambda: True)
+
+
+def test_resuming_needs_a_file():
+    with pytest.raises(ConfigError, match="resume=True completes a file: give output= too"):
+        ts.run(ts.Lattice("l", shape=(2, 2, 2), spacing=1e-8, t_end=1.0), resume=True)

@@ -93,7 +93,7 @@ def test_a_full_disk_hurts_no_later_run_of_the_process(job, tmp_path, monkeypatc
     still_open = h5f.get_obj_count(h5f.OBJ_ALL, h5f.OBJ_FILE)  # by other tests of this process
     assert writes > 4
     # Evenly through the run, and the last ones: HDF5 writes most when it closes a file.
-    for moment in sorted({*np.linspace(0, writes, 6, dtype=int).tolist()[:-1], writes - 2}):
+    for moment in sorted({*np.linspace(0, writes, 4, dtype=int).tolist()[:-1], writes - 2}):
         path = tmp_path / f"{moment}.h5"
         full.passed, full.left = 0, moment
         try:

@@ -187,7 +187,7 @@ class Estimate:
         return float(self.marginal(name) @ self.network.midpoints(name))
 
     def ranking(self, most: int = 10, *, by: str = "posterior") -> list[dict[str, Any]]:
-        """The best combinations first: a dictionary of parameters' middles and the score.
+        """The best combinations: parameters' midpoints and the score of each.
 
         Parameters
         ----------

@@ -67,7 +67,7 @@ def _check_size(network: DynamicNetwork, steps: int) -> None:
     if total > MOST_PROBABILITIES:
         largest = max(sizes, key=lambda name: sizes[name])
         raise ConfigError(
-            f"{steps} steps written out have {total:.3g} probabilities, those of {largest} "
+            f"{steps} steps written out have {total:.3g} probabilities, of {largest} "
             f"{float(sizes[largest]):.3g} at each: at most {MOST_PROBABILITIES}; export fewer "
             "time points"
         )

@@ -121,7 +121,7 @@ def load(path: str | os.PathLike[str], *, unfinished: bool = False) -> DynamicNe
     Parameters
     ----------
     unfinished
-        Whether one that was stopped before its end may be read.
+        Also read an unfinished network.
 
     Raises
     ------

@@ -108,10 +108,10 @@ def check(
     batch: int = 256,
     most: int = MOST_SAMPLES,
 ) -> Verdict:
-    """Test how likely a property is, on trajectories that are made as they are needed.
+    """Test the probability of a property on trajectories that a function makes.
 
-    Trajectories count in the order of their numbers, so the size of a batch changes nothing. A
-    batch is given up at the sample time at which the property is decided for all of it.
+    Trajectories count in the order of their numbers, so the batch size does not change the answer.
+    A batch stops as soon as the property is decided for all of it.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def check(
     simulate
         From the number of the first trajectory and how many, to their samples, time by time.
     batch
-        Trajectories that are made at a time.
+        Trajectories per batch.
     most
         Trajectories at most.
 
@@ -155,10 +155,10 @@ def _outcomes(
 
 
 class Monitor:
-    """Decides a property at the first sample time of some trajectories, as early as can be.
+    """Evaluates a property of several trajectories sample by sample, as early as possible.
 
-    Between samples a trajectory keeps its last sample; a window takes in the samples in it and the
-    one that holds where it begins. A comparison with a value that is not a number is false.
+    Between samples a trajectory keeps its last sample; a window includes the sample that holds at
+    its start. A comparison with NaN is false.
 
     Parameters
     ----------

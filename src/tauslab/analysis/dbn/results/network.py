@@ -21,7 +21,7 @@ MOST_DENSE = 1 << 24  # entries of a table that is written out
 
 @dataclass(frozen=True)
 class Structure:
-    """Which nodes there are at every time point, and which decide which a step later.
+    """Nodes of a time point, and the parents of each variable.
 
     `parents` names for each variable the nodes before the step, variables and parameters.
     """
@@ -108,10 +108,10 @@ class CountTable:
 
 @dataclass(eq=False)
 class DynamicNetwork:
-    """A time-variant dynamic Bayesian network that stands for an ensemble of trajectories.
+    """A time-variant dynamic Bayesian network that represents an ensemble of trajectories.
 
-    Its nodes are variables at time points and unknown parameters. A variable after a step is
-    decided by its parents before it (Liu, Hsu and Thiagarajan 2009; Hagiescu et al. 2013).
+    Its nodes are variables at time points and unknown parameters. A variable after a step depends
+    on its parents before it (Liu, Hsu and Thiagarajan 2009; Hagiescu et al. 2013).
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class DynamicNetwork:
 
     @property
     def samples(self) -> int:
-        """Trajectories that were counted, with the ones that are not finite."""
+        """Number of trajectories, including ones that are not finite."""
         name = self.variables[0]
         return int(self.marginals[name][0].sum() + self.outside[name][0, 2])
 
@@ -229,8 +229,8 @@ class DynamicNetwork:
     def table(self, name: str, step: int) -> FloatArray:
         """Conditional probabilities of a variable at a step, written out.
 
-        One axis per parent, then the node's own bins. A configuration of parents that no
-        trajectory had gets the node's marginal after the step: what is known without them.
+        One axis per parent, then the node's own bins. A configuration of parents that no trajectory
+        had gets the node's marginal after the step.
 
         Raises
         ------
@@ -295,12 +295,12 @@ def from_trajectories(
     parameters: FloatArray,
     edges: Mapping[str, FloatArray],
 ) -> DynamicNetwork:
-    """Count a network from trajectories that are there, on the CPU.
+    """Build a network from given trajectories, on the CPU.
 
     Parameters
     ----------
     structure
-        Variables, parameters, and which decide which.
+        Variables, parameters and parents.
     times
         Time points ``[time]``.
     values

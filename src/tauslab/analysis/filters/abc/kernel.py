@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tauslab.analysis.filters.abc.draws import uniforms_of
 from tauslab.analysis.particles.sums import fixed_sum, fixed_sums
 from tauslab.analysis.particles.weights import normalised
 from tauslab.base.arrays import BoolArray, FloatArray, UintArray
@@ -93,11 +94,6 @@ class Kernel:
 def importance_weights(log_prior: FloatArray, log_proposal: FloatArray) -> FloatArray:
     """Weights ``[particle]`` with the sum 1 of draws of a proposal, for a prior."""
     return normalised(log_prior - log_proposal)
-
-
-def uniforms_of(words: UintArray) -> FloatArray:
-    """Odd multiples of 2^-54 between 0 and 1, of random words."""
-    return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
 
 
 def _weighted(weights: FloatArray, rows: FloatArray) -> FloatArray:

@@ -60,7 +60,7 @@ class AbcKeywords:
     )  # fmt: skip
     quantile: float = option(
         0.5, type=float, check=number(lambda x: 0 < x < 1, "between 0 and 1"),
-        doc="Part of the particles of a generation that lie within the threshold of the next.",
+        doc="Fraction of the particles of a generation within the threshold of the next.",
     )  # fmt: skip
     epsilon: Sequence[float] | None = option(
         None, doc="Thresholds of all generations, not chosen by `quantile`; needs `scale`.",
@@ -79,17 +79,16 @@ class AbcKeywords:
     )  # fmt: skip
     least_acceptance: float = option(
         1e-3, type=float, check=number(lambda x: 0 < x <= 1, "above 0, up to 1"),
-        doc="A generation of which a smaller part of candidates comes near enough is given up, and "
-        "the last one is the result.",
+        doc="Stop if a smaller fraction of candidates is accepted; the previous generation is the "
+        "result.",
     )  # fmt: skip
-    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of candidates and simulations.")
+    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
     quiet: bool | None = quiet_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.run`.")
     checkpoint: Name | None = checkpoint_option(
-        ", after a launch, and at the end. Where it is there already, the call continues from it, "
-        "with the bits of an uninterrupted one; one of another call is refused. It may have other "
-        "`generations`, and another `target_epsilon`."
+        ", after a launch, and at the end. If it exists, the call continues from it with the same "
+        "bits; only more `generations`, further `epsilon` and another `target_epsilon` may differ."
     )
     checkpoint_every: float = checkpoint_every_option()
     comm: Any = comm_option()

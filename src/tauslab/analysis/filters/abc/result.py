@@ -49,8 +49,7 @@ class AbcResult(ArrayResult):
         f64 ``[generation]``: the largest distance that was kept; infinite in the first where
         thresholds are chosen by quantiles.
     simulations, acceptance
-        i64 and f64 ``[generation]``: how many were made, and the part of them that was kept, up to
-        the last that was needed.
+        i64 and f64 ``[generation]``: number of simulations, and the accepted fraction.
     scale
         f64 ``[generation, summary]``: what summaries were divided by.
     summaries, time
@@ -61,7 +60,7 @@ class AbcResult(ArrayResult):
     simulated
         f64 ``[particle, summary]``: of the particles of the last generation.
     ended
-        Why no generation followed.
+        Why the last generation is the last.
     """
 
     _METHODS = (ABC,)
@@ -116,7 +115,7 @@ class AbcResult(ArrayResult):
 
     @property
     def effective_size(self) -> FloatArray:
-        """Particles of equal weight with the same error, ``[generation]``."""
+        """Effective sample size ``[generation]``."""
         return np.asarray(1 / (self.weights**2).sum(axis=1))
 
     def arrays(self) -> dict[str, Array]:
@@ -159,13 +158,13 @@ class AbcResult(ArrayResult):
         ]
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A table.
+        """A table, chosen by `what`.
 
         Parameters
         ----------
         what
             ``particles``, by default: a row per particle of the last generation. ``summary``: a row
-            per parameter, with mean, sd, the 5th, 50th and 95th hundredth. ``generations``: a row
+            per parameter, with mean, sd, 5, 50 and 95 % quantiles. ``generations``: a row
             per generation.
 
         Raises

@@ -21,7 +21,8 @@ from tauslab.analysis.filters.abc.distances import (
     quantile_of,
     scale_of,
 )
-from tauslab.analysis.filters.abc.kernel import Kernel, importance_weights, uniforms_of
+from tauslab.analysis.filters.abc.draws import uniforms_of, words_of
+from tauslab.analysis.filters.abc.kernel import Kernel, importance_weights
 from tauslab.analysis.particles.weights import ABC_CANDIDATES
 from tauslab.base.arrays import Array, BoolArray, FloatArray, UintArray
 from tauslab.base.errors import ConfigError
@@ -34,7 +35,6 @@ _MOST, _LEAST = 1 << 17, 64  # simulations of a launch
 _MORE = 1.1  # candidates of a launch over those that are expected to be enough
 _SEEN, _SEEN_NUMBERS = 1 << 16, 1 << 22  # of the first simulations, which make the next scale
 _NONE_IN = 10  # over the least acceptance: so many candidates of which none is near are enough
-_COUNTERS = 4  # words of one number of Philox's counter
 
 # Values ``[m]`` by name, generation, number of the first -> summaries ``[m, summary]``.
 Simulate = Callable[[Mapping[str, FloatArray], int, int], FloatArray]
@@ -176,8 +176,8 @@ class Sampler:
         full = len(near) == settings.n - self.accepted
         self._tried = self.simulations + (int(near[-1]) + 1 if full else len(places))
         self.simulations += len(places)
-        most = min(_SEEN, max(1, _SEEN_NUMBERS // max(1, len(self._observed))))
-        self._seen = np.concatenate([self._seen, found[: most - len(self._seen)]])
+        most = min(_SEEN, max(1, _SEEN_NUMBERS // max(1, len(self._observed))), self._tried)
+        self._seen = np.concatenate([self._seen, found[: max(0, most - len(self._seen))]])
         self._places = np.concatenate([self._places, places[near]])
         self._near = np.concatenate([self._near, found[near]])
         self._far = np.concatenate([self._far, far[near]])
@@ -189,7 +189,7 @@ class Sampler:
         if self.candidates:  # a few that were kept say little about the rate
             expected = min(expected, max(4 * self.candidates, n))
         most = max(1, min(_MOST, _MOST_NUMBERS // max(1, len(self._observed))))
-        return min(max(_LEAST, expected), most)
+        return min(max(_LEAST, expected), most, self._enough() - self.candidates)
 
     def _rate(self) -> float:
         """Part of the candidates that is expected to be kept."""
@@ -202,13 +202,24 @@ class Sampler:
 
     def _candidates(self, first: int, m: int) -> tuple[FloatArray, BoolArray]:
         """Places ``[m, parameter]`` of the next candidates, and which lie within the prior."""
-        size = len(self._priors)
-        words = _words(self._settings.seed, len(self.populations), first, m, 1 + size)
-        if self._kernel is not None:
-            places = self._kernel.propose(words)
-            inside = self._log_prior(places) > -np.inf
-            return places, inside
-        uniforms = uniforms_of(words)[:, 1:]
+        if self._kernel is None:
+            return self._of_prior(first, m), np.ones(m, bool)
+        places = self._kernel.propose(self._words(len(self.populations), first, m))
+        return places, self._log_prior(places) > -np.inf
+
+    def _words(self, generation: int, first: int, m: int) -> UintArray:
+        """Random words ``[m, 1 + parameter]`` of candidates: of seed, generation and number."""
+        key = np.array([self._settings.seed, ABC_CANDIDATES], np.uint64)
+        found: UintArray = words_of(key, 0, generation, first, m, 1 + len(self._priors))
+        return found
+
+    def first_draws(self, m: int) -> dict[str, FloatArray]:
+        """Values ``[m]`` of the first candidates of the first generation, by name."""
+        return self._values(self._of_prior(0, m))
+
+    def _of_prior(self, first: int, m: int) -> FloatArray:
+        """Places ``[m, parameter]`` of candidates of the first generation."""
+        uniforms = uniforms_of(self._words(0, first, m))[:, 1:]
         columns = []
         for prior, u in zip(self._priors.values(), uniforms.T, strict=False):
             low, width = prior.start() - math.sqrt(3) * prior.spread(), prior.spread()
@@ -216,8 +227,7 @@ class Sampler:
                 columns.append(low + 2 * math.sqrt(3) * width * u)
             else:
                 columns.append(prior.start() + width * normal_quantile(u))
-        places = np.stack(columns, axis=1)
-        return places, np.ones(m, bool)
+        return np.stack(columns, axis=1)
 
     # ---------------------------------------------------------------- generations
 
@@ -255,9 +265,12 @@ class Sampler:
 
     def _is_hopeless(self) -> bool:
         """Return whether hardly a candidate comes near enough."""
-        least = self._settings.least_acceptance
-        enough = self._settings.n if self.accepted else min(_NONE_IN, self._settings.n)
-        return self.candidates * least >= enough
+        return self.candidates >= self._enough()
+
+    def _enough(self) -> int:
+        """Candidates after which a generation is given up that has not all its particles."""
+        few = self._settings.n if self.accepted else min(_NONE_IN, self._settings.n)
+        return math.ceil(few / self._settings.least_acceptance)
 
     def _hopeless(self) -> str:
         """Why a generation is given up in which too few simulations come near enough.
@@ -321,7 +334,13 @@ class Sampler:
         return found
 
     def go_on(self, kept: State) -> None:
-        """Take up what was kept."""
+        """Take up what was kept.
+
+        Raises
+        ------
+        ConfigError
+            It has more generations than there shall be, or other thresholds.
+        """
         counts = kept.take("counts", np.int64, None, 2)
         done, n, size = len(counts), self._settings.n, len(self._observed)
         shapes = {
@@ -341,11 +360,10 @@ class Sampler:
         ]  # fmt: skip
         self.simulated = kept.take("simulated", np.float64, None, size, nan=True)
         now = kept.take("now", np.int64, 3)
-        more = done > self._settings.generations
-        self.populations = self.populations[: self._settings.generations]
+        self._require_begun_so(done, epsilons)
         self._scale = kept.take("next_scale", np.float64, size)
         self._epsilon = float(epsilons[-1])
-        if done and not more:
+        if done:
             last = self.populations[-1]
             far = distances(self.simulated, self._observed, self._scale, self._settings.norm)
             if len(self._settings.epsilons):  # there may be more of them now
@@ -357,6 +375,17 @@ class Sampler:
         self._far = kept.take("far", np.float64, len(self._places))
         self._seen = kept.take("seen", np.float64, None, size, nan=True)
 
+    def _require_begun_so(self, done: int, epsilons: FloatArray) -> None:
+        """Refuse what is kept of other thresholds, or of more generations."""
+        given = np.array(self._settings.epsilons[: done + 1])
+        begun = epsilons[: len(given)]
+        if self._settings.generations < done or (np.isfinite(begun) & (begun != given)).any():
+            known = ", ".join(f"{one:g}" for one in epsilons[:done])
+            raise ConfigError(
+                f"the checkpoint has {done} generations, with the thresholds {known}: give no "
+                "fewer generations, and no other thresholds of these, or another checkpoint"
+            )
+
 
 _KEPT = ("places", "weights", "distances", "scale")
 
@@ -367,12 +396,3 @@ def values_of(prior: Prior, places: FloatArray) -> FloatArray:
         return places
     values = portable_exp(places)
     return np.clip(values, prior.first, prior.second) if prior.between_ends else values
-
-
-def _words(seed: int, generation: int, first: int, m: int, each: int) -> UintArray:
-    """Random words ``[m, each]`` of candidates `first` and on: of seed, generation and number."""
-    blocks = -(-each // _COUNTERS)
-    key = np.array([seed, ABC_CANDIDATES], np.uint64)
-    counter = np.array([first * blocks, 0, generation, 0], np.uint64)
-    found = np.random.Philox(key=key, counter=counter).random_raw(m * blocks * _COUNTERS)
-    return np.asarray(found, np.uint64).reshape(m, -1)[:, :each]

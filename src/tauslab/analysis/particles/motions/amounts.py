@@ -230,7 +230,7 @@ class OdeMotion(Motion):
         """As of `Motion`; a model with triggers is refused."""
         if self.looks:
             raise ConfigError(
-                f"{self._network.name} has triggers, which {opt('method', 'ode')} looks at before "
+                f"{self._network.name} has triggers, which {opt('method', 'ode')} evaluates before "
                 "amounts are drawn: give amounts as arrays in parameters=, not in initial="
             )
         super().place(columns, seed, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,15 +12,21 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.particles.motions.cut_lattice import CutLattice, can_be_cut
 from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
-from tauslab.analysis.particles.shares import Shares
+from tauslab.analysis.particles.shares import CommonShares, Copies, Shares
 from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.changing import drawn_places
-from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice, with_rates
+from tauslab.kernels.lattice.lowering import (
+    LatticeObject,
+    LoweredLattice,
+    lower_lattice,
+    with_rates,
+)
 from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
 from tauslab.kernels.lattice.planes_replicas import bytes_of, replicas_of
 from tauslab.kernels.lattice.replicas import COUNTED, Replicas, Rest
@@ -33,7 +40,6 @@ from tauslab.runner.lattice.judging import Judge
 from tauslab.store.state import State
 
 _MOST_KNOWN = 64  # values for which the model is kept as numbers
-_LOOKED_AT = 1 << 26  # bytes of lattices that are counted at once
 _MOVED = 4  # lattices that one takes while it moves, about
 _WAITING_FIELDS = ("site", "age", "particle")
 
@@ -67,6 +73,8 @@ class LatticeMotion(Motion):
         comm: Communicator,
     ) -> None:
         super().__init__(n, backend, comm)
+        self._cut = can_be_cut(model, n, comm)
+        self.shares = self._shares_of(n)
         self._model = model
         self._reaction_names = tuple(reaction.name for reaction in model.reactions)
         self._own_names = frozenset(model.species)
@@ -147,21 +155,8 @@ class LatticeMotion(Motion):
 
     def own_profile(self, species: str, axis: str) -> IntArray:
         """Particles int64 ``[particle of this rank, plane]`` of a species along z, y or x."""
-        lattices, along = self._lattices, "zyx".index(axis)
         number = self.species.index(species) + 1
-        others = tuple(i for i in range(1, 5) if i != along + 1)
-        size = self.lattice.shape[along]
-        found = np.zeros((len(lattices), size), np.int64)
-        most = max(1, _LOOKED_AT // (lattices.sites * self.lattice.slots))
-        for begin in range(0, len(lattices), most):
-            part = (lattices.in_slots(slice(begin, begin + most)) == number).sum(axis=others)
-            found[begin : begin + most] = lattices.host(part)
-        for row, waiting in enumerate(lattices.rest.waiting):
-            sites = waiting["site"][waiting["particle"] == number].astype(np.int64)
-            if len(sites):
-                plane = np.unravel_index(sites, self.lattice.shape)[along]
-                found[row] += np.bincount(plane, minlength=size)
-        return found
+        return self._lattices.profile(number, "zyx".index(axis))
 
     # ---------------------------------------------------------------- values
 
@@ -189,6 +184,7 @@ class LatticeMotion(Motion):
         self._tell_of_splitting(starts)
         self._values, self._starts, self._given = dict(rows), starts, all_given
         self._which = which.reshape(-1)
+        self._base = base
         self._use(base, n)
 
     def _lowered(self, values: Mapping[str, float], *, tell: bool = False) -> LoweredLattice:
@@ -234,24 +230,36 @@ class LatticeMotion(Motion):
         held = self._replicas
         engine = self._engine = self._engine or engine_of(base)
         if held is None:
-            each = bytes_of(base, engine)
+            each = bytes_of(base, engine) // (self._comm.size if self._cut else 1)
             # Before and after they are copied; and what moves, of one at least.
             self._rows.require_room(n, 2 * each, self._model.name, _MOVED * each)
         if held is None or not _serves(held.lattice, base):
-            made = replicas_of(self._backend, base, engine)
+            made = self._made(base, engine)
             if held is not None:
                 made.put(held.particles, held.rest)
+                held.close()
             self._replicas = made
         if len(self._starts) == 1 and np.array_equal(self.lattice.rates, base.rates):
             self._lattices.use_rates(None)
             return
-        own = self._which[Shares(n, self._comm).own]
+        own = self._which[self._shares_of(n).own]
         self._lattices.use_rates(np.stack([one.rates for one in self._starts])[own])
+
+    def _made(self, base: LoweredLattice, engine: LatticeEngineName) -> Replicas:
+        """Make no lattices yet: whole ones, or a slab on each rank of the only one."""
+        if self._cut:
+            return CutLattice(self._backend, base, engine, self._comm)
+        return replicas_of(self._backend, base, engine)
+
+    def _shares_of(self, n: int) -> Shares:
+        return CommonShares(n, self._comm) if self._cut else Shares(n, self._comm)
 
     def _use_engine(self, engine: LatticeEngineName) -> None:
         """Make no lattices yet, in the form of an engine."""
         if engine is not self._engine:
-            base, self._replicas, self._engine = self.lattice, None, engine
+            base = self._base
+            self.close()
+            self._replicas, self._engine = None, engine
             self._use(base, self.n)
 
     # ---------------------------------------------------------------- moving
@@ -265,6 +273,7 @@ class LatticeMotion(Motion):
         self._sizes = None
         self._seed, self._first = seed, first
         self._lattices.begin(starts, seed)
+        self._lattices.move_objects([number for _, number in starts], seed=seed, step=0)
         self._by_type = self._lattices.count()
         self._looked = self._lattices.rest.fired.copy()
 
@@ -391,7 +400,10 @@ class LatticeMotion(Motion):
         """
         lattices, own = self._lattices, self.shares.own
         reach, self._shapes = as_reach(reach), self._shapes + 1
-        every = [as_site_types(lattices.lattice, one) for one in given]
+        every = [
+            lattices.with_objects(row, as_site_types(lattices.lattice, one))
+            for row, one in enumerate(given)
+        ]
         found = [
             Reshaped(0, 0, 0)
             if np.array_equal(types.reshape(-1), self._types_in(row))
@@ -432,18 +444,31 @@ class LatticeMotion(Motion):
             raise ConfigError(
                 f"t = {end:g} is {due:.3g} steps of {self._step:.3g} s; at most 2^48 are done"
             )
-        passes = (due - self._done) * lattices.lattice.diffusion_substeps
         own = self.shares.own
         numbers = range(first + own.start, first + own.stop)
-        self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
-        self._done = due
-        self._judge.truncated[0] = int(lattices.rest.truncated.sum())
-        self._judge.add(lattices.waiting, int(self._by_type.sum()))
+        for step in self._stops(due):
+            passes = (step - self._done) * lattices.lattice.diffusion_substeps
+            self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
+            self._done, moves = step, passes > 0
+            if moves and lattices.move_objects(numbers, seed=seed, step=step):
+                self._by_type, self._sizes = lattices.count(), None
+        if not self._cut or self._comm.rank == 0:
+            self._judge.truncated[0] = int(lattices.rest.truncated.sum())
+            self._judge.add(lattices.waiting, int(self._by_type.sum()))
         self._judge.speak(self._comm)
         return np.zeros(self.n, np.uint8)
 
+    def _stops(self, due: int) -> list[int]:
+        """Steps of the model after which objects move, and the last one."""
+        every = {one.every for one in self.lattice.objects}
+        stops = {at for each in every for at in range(self._done // each * each + each, due, each)}
+        return sorted({*stops, due})
+
     def take(self, ancestors: IntArray) -> None:
         """Make lattice i a copy of lattice ``ancestors[i]``; their number may change."""
+        if self._cut:
+            self._copied(len(ancestors))
+            return
         lattices = self._lattices
         self._rows.require_room(len(ancestors), lattices.bytes_each, self._model.name)
         order, wanted = self.shares.route(ancestors)
@@ -453,7 +478,35 @@ class LatticeMotion(Motion):
         self._which = self._which[ancestors]
         lattices.put(particles, rest)
         self._by_type, self._looked, self._sizes = by_type, looked, None
-        self._use(lattices.lattice, len(ancestors))
+        self._use(self._base, len(ancestors))
+
+    def copy(self, copies: Copies) -> None:
+        """As of `Motion`."""
+        self.take(self.ancestors_on_host(copies))
+
+    def copied(self, values: Array, copies: Copies) -> Array:
+        """As of `Motion`."""
+        return values[self.ancestors_on_host(copies)]
+
+    def _copied(self, n: int) -> None:
+        """Make so many copies, whole on ranks, of the lattice that ranks share."""
+        if n == 1:
+            return
+        held, base = self._lattices, self._base
+        cells, rest = held.host_cells(), held.rest
+        self.close()
+        self._cut, self._replicas = False, None
+        self.shares, self._which, self._sizes = self._shares_of(n), self._which[[0] * n], None
+        own = self.shares.own
+        rows = np.zeros(own.stop - own.start, np.int64)
+        self._use(base, n)
+        self._lattices.take_up(cells[rows], rest.take(rows))
+        self._by_type, self._looked = self._by_type[rows], self._looked[rows]
+
+    def close(self) -> None:
+        """As of `Motion`."""
+        if self._replicas is not None:
+            self._replicas.close()
 
     def _moved_rest(self, order: IntArray, wanted: Any) -> tuple[Rest, IntArray, IntArray]:
         """The rest of the state of lattices, after a move as of `DeviceRows.moved`."""
@@ -498,7 +551,11 @@ class LatticeMotion(Motion):
         }
         for name in _WAITING_FIELDS:
             found[f"waiting/{name}"] = self.shares.gathered(entries[name])
-        if self._shapes:
+        if self.lattice.objects:
+            texts = [json.dumps(one).encode() for one in rest.objects]
+            found["objects/lengths"] = joined(np.array([len(text) for text in texts], np.int64))
+            found["objects/text"] = self.shares.gathered(np.frombuffer(b"".join(texts), np.uint8))
+        if self._shapes or self.lattice.objects:
             sites = [self._types_in(row) for row in range(len(lattices))]
             whole = len(sites), lattices.sites
             found["site_types"] = joined(np.array(sites, np.uint8).reshape(whole))
@@ -522,7 +579,13 @@ class LatticeMotion(Motion):
         others = (state.take(name, np.int64, n)[own] for name in COUNTED[1:])
         lattices.take_up(
             held[own],
-            Rest(self._waiting_of(state)[own], fired[own], *others, types=self._shapes_of(state)),
+            Rest(
+                self._waiting_of(state)[own],
+                fired[own],
+                *others,
+                types=self._shapes_of(state),
+                objects=self._objects_of(state)[own],
+            ),
         )
         # Files of earlier versions lack it: nobody looked.
         looked = state.take("looked", np.int64, *fired.shape) if "looked" in state else 0 * fired
@@ -542,6 +605,17 @@ class LatticeMotion(Motion):
         if held.max(initial=0) >= len(lattice.site_types):
             raise state.damaged("it holds sites of no type")
         return list(np.ascontiguousarray(held[own]).reshape(-1, *lattice.shape))
+
+    def _objects_of(self, state: State) -> list[Any]:
+        """Objects of several sites in each lattice, of a file."""
+        if not self.lattice.objects:
+            return [{}] * self.n
+        lengths = state.take("objects/lengths", np.int64, self.n)
+        if lengths.min(initial=0) < 0:
+            raise state.damaged("a text of objects is shorter than 0")
+        text = state.take("objects/text", np.uint8, int(lengths.sum())).tobytes()
+        ends = np.cumsum(lengths).tolist()
+        return [json.loads(text[end - n : end]) for end, n in zip(ends, lengths, strict=True)]
 
     def _waiting_of(self, state: State) -> list[Array]:
         """Particles that wait in each lattice, of a file."""
@@ -581,7 +655,12 @@ def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:
         one.diffusion_substeps == other.diffusion_substeps
         and (one.hop is other.hop or (one.hop == other.hop).all())
         and (one.ghost == other.ghost).all()
+        and all(map(_same_moves, one.objects, other.objects))
     )
+
+
+def _same_moves(one: LatticeObject, other: LatticeObject) -> bool:
+    return one.every == other.every and bool((one.hops == other.hops).all())
 
 
 def _serves(held: LoweredLattice, other: LoweredLattice) -> bool:

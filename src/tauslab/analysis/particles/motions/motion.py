@@ -178,9 +178,9 @@ class Motion(ABC):
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
 
+    @abstractmethod
     def copy(self, copies: Copies) -> None:
         """Do as `take` with ancestors of which each rank knows its own. Collective."""
-        self.take(self.ancestors_on_host(copies))
 
     def ancestors_on_host(self, copies: Copies) -> IntArray:
         """Ancestors ``[particle]``. Collective."""
@@ -202,6 +202,9 @@ class Motion(ABC):
     @abstractmethod
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave; an `InputFileError` says what does not fit."""
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing outside the device
+        """Give back what other ranks reach. Collective."""
 
     def _upload_own(self, table: Array, n: int) -> Any:
         """Rows of this rank's particles, of n in all, or the one row of all."""

@@ -313,7 +313,7 @@ class NetworkMotion(Motion):
             if found:
                 warn(
                     f"{some(dict.fromkeys(found))} change the same as other reactions, and tau "
-                    "draws one number for those together: where they are counted each has its own, "
+                    "draws one number for all of these: where they are counted each has its own, "
                     "so that the same seed gives other bits than without count_reactions, of the "
                     "same distribution"
                 )

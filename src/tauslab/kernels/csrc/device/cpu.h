@@ -246,6 +246,11 @@ DEVICE u32 atomic_add(u32 *cell, u32 value) {
     return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
 }
 
+// Stores `value`; returns what the cell held.
+DEVICE u64 atomic_exchange(u64 *cell, u64 value) {
+    return __atomic_exchange_n(cell, value, __ATOMIC_RELAXED);
+}
+
 // A cell that the host may write while the kernel runs.
 DEVICE u64 read_now(const u64 *cell) {
     return __atomic_load_n(cell, __ATOMIC_RELAXED);
@@ -368,19 +373,6 @@ DEVICE void threadfence() {
 
 // Leaves memory that a thread looks at again and again to others for a while.
 DEVICE void wait_a_little() {}
-
-// A clock of the processor, for comparing parts of a kernel; 0 where none is known.
-DEVICE u64 ticks() {
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-    u64 now;
-    asm volatile("mrs %0, cntvct_el0" : "=r"(now));
-    return now;
-#else
-    return 0;
-#endif
-}
 
 extern "C" int sched_yield(void);
 

@@ -327,6 +327,11 @@ DEVICE u32 atomic_add(u32 *cell, u32 value) {
     return atomicAdd(cell, value);
 }
 
+// Stores `value`; returns what the cell held.
+DEVICE u64 atomic_exchange(u64 *cell, u64 value) {
+    return atomicExch(cell, value);
+}
+
 // A cell that the host may write while the kernel runs.
 DEVICE u64 read_now(const u64 *cell) {
     return *(const volatile u64 *)cell;
@@ -533,11 +538,6 @@ DEVICE void threadfence_system() {
 // Tells another device that everything before the last `threadfence_system` has arrived.
 DEVICE void send_signal(u64 *cell, u64 value) {
     *(volatile u64 *)cell = value;
-}
-
-// The clock of the thread's multiprocessor, to compare parts of a kernel.
-DEVICE u64 ticks() {
-    return (u64)clock64();
 }
 
 // Leaves the memory that a thread looks at again and again to others for a while.

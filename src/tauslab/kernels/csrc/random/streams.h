@@ -43,6 +43,7 @@ enum Stream : u32 {
     STREAM_DIVISION = 32,
     // Of networks with channels of the chemical Langevin equation: waiting times, choices and noise.
     STREAM_LANGEVIN = 40,
+    STREAM_POLYMER = 48,  // moves of a bead, which is the trajectory, in step `number`
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };
 

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.diagnosis.membranes import confined_sites
+from tauslab.model.lattice.diagnosis.membranes import (
+    SLOW,
+    confined_sites,
+    surface_warnings,
+    unevenness,
+)
 from tauslab.model.lattice.diagnosis.occupancy import (
     CROWDED,
     at_rest,
@@ -29,7 +34,6 @@ from tauslab.model.network.text import shortened
 _STATES = ("start", "spread")
 _MOST_LINES = 12
 _MOST_NAMED = 4  # species
-_SLOW = 0.05  # part by which a diffusion coefficient may be off
 
 
 def lattice_facts(
@@ -100,6 +104,7 @@ def lattice_report(
         *_reach_lines(facts),
         *_step_lines(facts),
         *_pair_lines(facts),
+        *_surface_lines(lattice),
         *_confined_lines(facts["confined"]),
         *_occupancy_lines(facts),
         (
@@ -190,7 +195,7 @@ def _occupancy(lattice: LatticeData, values: LatticeValues) -> Iterator[dict[str
 
 def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
     still = facts["at_rest"]
-    lines = [f"at rest: {', '.join(still[:_MOST_LINES])}" if still else ""]
+    lines = [f"species that do not move: {', '.join(still[:_MOST_LINES])}" if still else ""]
     lines[0] += f" and {len(still) - _MOST_LINES} more" if len(still) > _MOST_LINES else ""
     found = facts["never_happening"].items()
     lines += [f"warning: {never_sentence(name, why)}" for name, why in found]
@@ -224,7 +229,7 @@ def model_warnings(
         always = dict(never_happening(lattice, own, reached_types(lattice, own)))
         never = {name: why for name, why in never.items() if name in always}
     said = [] if hooks else [never_sentence(name, why) for name, why in never.items()]
-    return said + pair_warnings(lattice, values, alive)
+    return [*said, *pair_warnings(lattice, values, alive), *surface_warnings(lattice, values)]
 
 
 def _step_lines(facts: Mapping[str, Any]) -> list[str]:
@@ -238,7 +243,7 @@ def _step_lines(facts: Mapping[str, Any]) -> list[str]:
     ]
     if found["reaction"] is not None:
         lines.append(
-            "hops and reactions take turns: mean time until a pair reacts off by "
+            "splitting of hops and reactions: the mean time until a pair reacts is off by "
             f"{100 * found['error']:.2g} % at most ({found['reaction']} in {found['site_type']})"
         )
     if found["warning"] is not None:
@@ -260,6 +265,18 @@ def _pair_lines(facts: Mapping[str, Any]) -> list[str]:
     return [
         f"spacing over the critical one, h/h_crit: {shown}",
         *(f"warning: {sentence}" for sentence in facts["slow_pairs"]),
+    ]
+
+
+def _surface_lines(lattice: LatticeData) -> list[str]:
+    """Of each surface, by how much coefficients of hops are larger than those on it."""
+    found: dict[str, list[str]] = {}
+    for one in dict.fromkeys(rule.surface for rule in lattice.diffusion if rule.surface):
+        name = f"surface {' and '.join(one.site_types)}: {one.sites} sites"
+        found.setdefault(name, []).append(f"D / {one.ratio:.3g}")
+    return [
+        f"{name}, coefficients of hops are {' and '.join(dict.fromkeys(ratios))}"
+        for name, ratios in found.items()
     ]
 
 
@@ -288,12 +305,17 @@ def _confined_lines(found: list[dict[str, Any]]) -> list[str]:
             )
         for hop, ratio in one["effective"]:
             lines[-1] += f", D_eff/D = {ratio:.2g} with hop probability {hop:.2g}"
-        far = [ratio for _, ratio in one["effective"] if abs(ratio - 1) > _SLOW]
+        uneven = unevenness(one["axes"])
+        if uneven > SLOW:
+            along = ", ".join(f"{a} {d:.2g}" for a, d in zip("zyx", one["axes"], strict=True))
+            lines[-1] += f"; hops along {along} of D"
+        far = [ratio for _, ratio in one["effective"] if abs(ratio - 1) > SLOW]
+        types = repr(one["site_types"] if len(one["site_types"]) > 1 else one["site_types"][0])
         if far:
             lines.append(
                 f"warning: {species} diffuses in {where} at {far[0]:.2g} of the coefficient, seen "
-                f"from some sites' distance, for its sites are a staircase: a coefficient of D / "
-                f"{far[0]:.2g} gives D"
+                f"from some sites' distance, for its sites are a staircase: add_diffusion(..., "
+                f"surface={types}) gives D"
             )
     return lines
 

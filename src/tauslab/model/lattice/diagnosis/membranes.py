@@ -2,30 +2,43 @@
 
 Sites that touch by an edge or a corner alone are not joined by hops.  Where they are, a surface
 that is oblique to the axes is a staircase, on which a walk is longer than on the surface: seen from
-some sites' distance its diffusion coefficient D_eff is smaller than D.  It follows from the moments
-of the displacement of a particle that starts in any of the sites, computed without drawing numbers.
+some sites' distance its diffusion coefficient D_eff is smaller than D.  It follows from the growth
+of the mean square displacement of a particle that starts in any of the sites, computed without
+drawing numbers.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
+from tauslab.base.errors import ModelError
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import connected_types
+from tauslab.model.lattice.parts import MAX_HOP, Surface
 from tauslab.model.lattice.values import LatticeValues
+from tauslab.model.network.text import shortened
 
 MOST_SITES, _MOST_CONFINED = 1 << 24, 1 << 19  # of a lattice and a part that are looked at
-_MOST_WALKED = 1 << 16  # sites of a membrane whose D_eff is computed
+_MOST_WALKED = 1 << 17  # sites of a membrane whose D_eff is computed
 _LEAST_WALKED = 200
 _THIN = 0.1  # part of the sites that may lie inside, with six joined sites around
-_LONGEST = 16.0  # D t / h^2 of a walk, and so displacements of up to 8 sites
-_PER_SITE = 1 / 160  # the same for each site of a small membrane: a tenth of a sphere's R^2 / h^2
-_SMALL_HOP = 0.04  # hop probability below which D_eff is that of no time step, within 2 %
+_WALK = 16.0  # D t / h^2 of a walk: by then it has seen the steps of the staircase
+_POINTS = 256  # of the integrals that give Chebyshev's factors
+_AROUND = 3  # sites to each side, which tell where a sheet lies
+SLOW = 0.05  # part by which D_eff / D may be off
+_THICKEST = 5  # sites across a sheet
+_NO_EXTENT = 0.02  # squared cosine
+_MOST_SHOWN = 4  # sites, species
+_SLOW_HOP = 1e-3  # probability at which passes are as continuous time
+_MOST_AT_START = 1 << 15  # sites of a membrane that a run looks at first, in 1 s
+_MOST_KEPT = 4  # sheets that were looked at
 Direction = tuple[int, int, int]
 _AXES: tuple[Direction, ...] = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 _DIRECTIONS: tuple[Direction, ...] = tuple(  # half of a site's 26 neighbours
@@ -51,6 +64,9 @@ class Confined:
         or too many or too few.
     unestimated
         Why `pieces` or `effective` are missing, where it is for too many sites; else empty.
+    axes
+        D_eff / D of hops along z, y and x in continuous time, with `effective`; 1 along an axis
+        to which the sheet is normal.
     """
 
     species: tuple[str, ...]
@@ -61,6 +77,7 @@ class Confined:
     touching: int | None = None
     effective: tuple[tuple[float, float], ...] = ()
     unestimated: str = ""
+    axes: tuple[float, ...] = ()
 
 
 def confined_sites(lattice: LatticeData, values: LatticeValues, hop: float) -> list[Confined]:
@@ -95,31 +112,83 @@ def _confined(
         return Confined(*names, unestimated=f"the lattice has more than {MOST_SITES} sites")
     if number > _MOST_CONFINED:
         return Confined(*names, unestimated=f"more than {_MOST_CONFINED} sites")
-    mask = np.isin(lattice.sites.planes(0, lattice.shape[0]), types)
-    pieces = _sizes(_labels(_bonds(mask, lattice, _AXES), number))
-    touching = _sizes(_labels(_bonds(mask, lattice, _DIRECTIONS), number))
-    among = values.diffusion[np.ix_(types, types, columns)]
-    alike = bool((among == among[:1, :1]).all()) and len(pieces) == len(touching)
-    surface = _surface(mask, lattice) if alike else None
-    wide = surface is not None and number > _MOST_WALKED
-    hops = [hop * d / values.diffusion.max() for d in np.unique(among.max(axis=(0, 1)))[::-1]]
+    sheet = _sheet(lattice, types)
+    pieces = _sizes(sheet.labels)
+    among = np.ix_(types, types, columns)
+    alike = bool((values.diffusion[among] == values.diffusion[among][:1, :1]).all())
+    told = (
+        alike
+        and len(pieces) == sheet.touching
+        and (
+            sheet.thin or bool(values.on_surface is not None and values.on_surface[1][among].any())
+        )
+    )
+    walk = sheet.walk if told else None
     return Confined(
         *names,
         len(pieces),
         int(pieces.max()),
-        len(touching),
-        () if surface is None or wide else tuple((float(q), _effective(surface, q)) for q in hops),
-        f"more than {_MOST_WALKED} sites" if wide else "",
+        sheet.touching,
+        () if walk is None else tuple(_effective(walk, values, types[0], columns, hop)),
+        f"more than {_MOST_WALKED} sites" if told and number > _MOST_WALKED else "",
+        () if walk is None else tuple(walk.ratio([axis]) for axis in range(3)),
     )
+
+
+def _effective(
+    walk: Walk, values: LatticeValues, kind: int, columns: list[int], hop: float
+) -> Iterator[tuple[float, float]]:
+    """Hop probabilities of species, and D_eff over the D that was given, each pair once."""
+    given = values.diffusion[kind, kind, columns]
+    ratios, faster = np.ones(len(columns)), np.zeros(len(columns))
+    if values.on_surface is not None:
+        ratios, faster = values.on_surface[:, kind, kind, columns]
+    for d, ratio, more in sorted(set(zip(given, ratios, faster, strict=True)), reverse=True):
+        wanted = hop * float(d) / float(values.diffusion.max())
+        q = wanted / (1 + float(more) * wanted)
+        effective = walk.ratio() / (1 - walk.quickening() * q)
+        yield q, effective * q / (wanted * float(ratio))
+
+
+def surface_warnings(lattice: LatticeData, values: LatticeValues) -> list[str]:
+    """Sentences on membranes, as hops join their sites, that a run gives before it begins."""
+    said = []
+    for types, columns in _groups(values).items():
+        number = int(values.sites_of[list(types)].sum())
+        small = np.prod(lattice.shape, dtype=float) <= MOST_SITES and number <= _MOST_AT_START
+        if not small or number < _LEAST_WALKED:
+            continue
+        one = _confined(lattice, values, types, columns, _SLOW_HOP)
+        who, where = shortened(one.species, _MOST_SHOWN), " and ".join(one.site_types)
+        assert one.pieces is not None
+        assert one.touching is not None
+        if one.pieces > one.touching:
+            why = _unjoined(_mask(lattice, types), _sheet(lattice, types).labels)
+            said.append(f"{who} in {where}: {why}")
+        far = [ratio for _, ratio in one.effective if abs(ratio - 1) > SLOW]
+        if far:
+            said.append(
+                f"{who} in {where}: D_eff/D = {far[0]:.2g}, for hops along the axes are slower on "
+                "a curved sheet of sites; add_diffusion(..., surface=...) takes that into account"
+            )
+    return said
+
+
+def unevenness(axes: Sequence[float]) -> float:
+    """Largest part by which diffusion along an axis differs from that along another."""
+    return max(axes) / min(axes) - 1 if axes else 0.0
 
 
 def _groups(values: LatticeValues) -> dict[tuple[int, ...], list[int]]:
     """Species by the types of site among which they hop, where these are not all."""
     there = np.flatnonzero(values.sites_of)
     found: dict[tuple[int, ...], list[int]] = {}
+    groups: dict[bytes, list[list[int]]] = {}  # many species hop alike
     for species in range(values.diffusion.shape[2]):
         passes = values.diffusion[:, :, species] > 0
-        for group in connected_types(passes):
+        if passes.tobytes() not in groups:
+            groups[passes.tobytes()] = connected_types(passes)
+        for group in groups[passes.tobytes()]:
             types = tuple(kind for kind in group if values.sites_of[kind])
             if types and len(types) < len(there) and passes[np.ix_(types, types)].any():
                 found.setdefault(types, []).append(species)
@@ -168,67 +237,289 @@ def _sizes(labels: IntArray) -> IntArray:
     return np.unique(labels, return_counts=True)[1]
 
 
-# ---------------------------------------------------------------- walks
+# ---------------------------------------------------------------- surfaces
 
 
-def _surface(mask: BoolArray, lattice: LatticeData) -> IntArray | None:
-    """Neighbours of each site, as `_mean_squares` takes them; None where they are no surface."""
+class Sheet(NamedTuple):
+    """What the sites of some types are like.
+
+    Attributes
+    ----------
+    labels
+        Number of the piece of each site, as hops join them.
+    touching
+        Number of pieces if sites joined that touch by an edge or a corner.
+    thin
+        Whether few sites lie inside, and none is alone.
+    walk
+        How particles diffuse on them; None where sites are too many or too few, or not joined.
+    """
+
+    labels: IntArray
+    touching: int
+    thin: bool
+    walk: Walk | None = None
+
+
+class Walk(NamedTuple):
+    """How particles diffuse on a sheet by hops along z, y and x.
+
+    Attributes
+    ----------
+    along, passes
+        D_eff / D along each axis times `extent`, of hops in continuous time and of passes of
+        hops with the probability `MAX_HOP`.
+    extent
+        Mean squared cosine between the axis and the sheet; their sum is 2.
+    thickness
+        Sites across it, on average.
+    """
+
+    along: FloatArray
+    passes: FloatArray
+    extent: FloatArray
+    thickness: float
+
+    def ratio(self, axes: Sequence[int] = (0, 1, 2)) -> float:
+        """D_eff / D of hops along some axes; 1 where the sheet has no extent along them.
+
+        It is stored: rounded, it is the same on machines whose exp and cos differ in the last bit.
+        """
+        extent = float(self.extent[list(axes)].sum())
+        return (
+            round(float(self.along[list(axes)].sum()) / extent, 4) if extent > _NO_EXTENT else 1.0
+        )
+
+    def quickening(self, axes: Sequence[int] = (0, 1, 2)) -> float:
+        """`Surface.quickening` of hops along some axes."""
+        along, passes = (float(one[list(axes)].sum()) for one in (self.along, self.passes))
+        return round((1 - along / passes) / MAX_HOP, 4) if passes > 0 else 0.0
+
+
+Pair = tuple[str, str]
+
+
+def surface_of(lattice: LatticeData, site_types: tuple[str, ...]) -> dict[Pair, Surface]:
+    """How particles diffuse on a sheet of sites by hops between each pair of its types.
+
+    Hops between two types may be along some of the axes only, as where types take turns like the
+    fields of a chequerboard; they are then corrected for these axes.
+
+    Raises
+    ------
+    ModelError
+        They are too many or too few, no sheet, or sites that touch are not joined by hops.
+    """
+    where = f"surface {' and '.join(site_types)}"
+    types = tuple(lattice.type_number(name, where) for name in site_types)
+    number = int(lattice.sites.per_plane.sum(axis=0)[list(types)].sum())
+    most = f"{MOST_SITES} sites of a lattice and {_LEAST_WALKED} to {_MOST_WALKED} of a surface"
+    few = _LEAST_WALKED <= number <= _MOST_WALKED
+    if not few or np.prod(lattice.shape, dtype=float) > MOST_SITES:
+        raise ModelError(f"{where} has {number} sites; D_eff is computed for up to {most}")
+    sheet, mask = _sheet(lattice, types), _mask(lattice, types)
+    walk = sheet.walk
+    if walk is None:
+        raise ModelError(f"{where}: {_unjoined(mask, sheet.labels)}")
+    if walk.thickness > _THICKEST:
+        raise ModelError(
+            f"{where}: its {number} sites are {walk.thickness:.2g} sites thick on average; a sheet "
+            f"has up to {_THICKEST}"
+        )
+    axes = _axes_between(lattice, types, mask)
+    return {
+        pair: Surface(site_types, number, walk.ratio(own), walk.quickening(own))
+        for pair, own in axes.items()
+    }
+
+
+def measured_site_area(lattice: LatticeData, site_types: tuple[str, ...], where: str) -> float:
+    """Square metres of a surface that belong to a site of it, on average, to four digits.
+
+    The faces of its sites that look out of it, on both sides, each as seen along the surface's
+    normal: of a sheet that is one plane of sites the square of the spacing.
+
+    Raises
+    ------
+    ModelError
+        There are no such sites, or too many.
+    """
+    types = tuple(lattice.type_number(name, where) for name in site_types)
+    number = int(lattice.sites.per_plane.sum(axis=0)[list(types)].sum())
+    if number == 0:
+        raise ModelError(f"{where}: no site has the type {' or '.join(site_types)}")
+    if np.prod(lattice.shape, dtype=float) > MOST_SITES or number > _MOST_CONFINED:
+        raise ModelError(f"{where}: so many sites are not measured; give area= in m^2")
+    mask = _mask(lattice, types)
+    outward = (_neighbours(mask, lattice) == np.arange(number)).sum(axis=1)  # faces [axis, site]
+    seen = float((outward.T * np.abs(_normals(mask)[0])).sum()) / 2
+    return float(f"{lattice.spacing * lattice.spacing * seen / number:.4g}")
+
+
+def _axes_between(
+    lattice: LatticeData, types: tuple[int, ...], mask: BoolArray
+) -> dict[Pair, list[int]]:
+    """Axes along which sites of two types lie side by side; all where they never do."""
+    kinds = lattice.sites.planes(0, lattice.shape[0])[mask]
+    axes: dict[tuple[int, int], list[int]] = {}
+    for axis, (one, other) in enumerate(_bonds(mask, lattice, _AXES)):
+        for low, high in np.unique(np.stack([kinds[one], kinds[other]]), axis=1).T.tolist():
+            for pair in {(low, high), (high, low)}:
+                if axis not in axes.setdefault(pair, []):
+                    axes[pair].append(axis)
+    names = lattice.type_names
+    return {
+        (names[one], names[other]): axes.get((one, other), [0, 1, 2])
+        for one in types
+        for other in types
+    }
+
+
+def _mask(lattice: LatticeData, types: tuple[int, ...]) -> BoolArray:
+    return np.isin(lattice.sites.planes(0, lattice.shape[0]), types)
+
+
+_SEEN: dict[tuple[object, ...], Sheet] = {}  # by all that decides
+
+
+def _sheet(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
+    """Look at the sites of some types, once for the same sites."""
+    wraps = [lattice.boundary[f"{axis}-"].kind == "periodic" for axis in "zyx"]
+    key = (lattice.sites.sha256, lattice.shape, types, *wraps)
+    if key not in _SEEN:
+        if len(_SEEN) >= _MOST_KEPT:
+            _SEEN.clear()
+        _SEEN[key] = _looked_at(lattice, types)
+    return _SEEN[key]
+
+
+def _looked_at(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
+    mask = _mask(lattice, types)
     number = int(mask.sum())
-    if number < _LEAST_WALKED:
-        return None
+    labels = _labels(_bonds(mask, lattice, _AXES), number)
+    touching = len(_sizes(_labels(_bonds(mask, lattice, _DIRECTIONS), number)))
+    neighbours = _neighbours(mask, lattice)
+    joined = (neighbours != np.arange(number)).sum(axis=(0, 1))
+    thin = bool((joined == 6).mean() <= _THIN and joined.all())
+    whole = touching == len(_sizes(labels)) and bool(joined.all())
+    if not whole or not _LEAST_WALKED <= number <= _MOST_WALKED:
+        return Sheet(labels, touching, thin)
+    return Sheet(labels, touching, thin, _walk(neighbours, mask))
+
+
+def _unjoined(mask: BoolArray, labels: IntArray) -> str:
+    """Sites outside the largest piece, the first of them by their place."""
+    kinds, sizes = np.unique(labels, return_counts=True)
+    away = np.argwhere(mask)[labels != kinds[sizes.argmax()]]
+    return (
+        f"hops do not join its sites: {len(kinds)} pieces, the largest of {sizes.max()} sites; "
+        f"{len(away)} sites are outside it, such as {away[:_MOST_SHOWN].tolist()} (z, y, x), and "
+        "some touch others by an edge or a corner alone: choose a thicker region, such as "
+        "geometry.membrane(mask, neighbours=26)"
+    )
+
+
+def _neighbours(mask: BoolArray, lattice: LatticeData) -> IntArray:
+    """Sites to which hops lead ``[axis, side, site]``, the site itself at a wall."""
+    number = int(mask.sum())
     neighbours = np.tile(np.arange(number), (3, 2, 1))
     for axis, (one, other) in enumerate(_bonds(mask, lattice, _AXES)):
         neighbours[axis, 1, one], neighbours[axis, 0, other] = other, one
-    joined = (neighbours != np.arange(number)).sum(axis=(0, 1))
-    return None if (joined == 6).mean() > _THIN or not joined.all() else neighbours
+    return neighbours
 
 
-def _effective(neighbours: IntArray, hop: float) -> float:
-    """D_eff / D of a surface of sites, by the mean square displacement between two distances.
+def _walk(neighbours: IntArray, mask: BoolArray) -> Walk:
+    """Measure how coordinates smooth out along the sheet.
 
-    On a surface it is c + 4 D_eff t + b t^2: c is of the steps of the staircase, b of the curvature
-    of the surface.  These are the numbers that agree with it at three times.
+    With the matrix L of hops, u_a = exp(-t L / 2) x_a of the coordinate x_a. The mean square
+    displacement of a particle along a grows by 2 u_a L u_a / N: on a sphere of radius R this falls
+    as exp(-2 D_eff t / R^2), so that twice the time tells what curvature takes from it. A pass of
+    hops along the axes b in turn is exp(-q L) up to q^2 / 2 sum_b L_b^2, by which it is faster.
     """
-    last = min(_LONGEST, max(2.0, neighbours.shape[2] * _PER_SITE))
-    split = hop >= _SMALL_HOP
-    q = hop if split else 0.125
-    steps = [max(1, round(last * part / q)) for part in (0.25, 0.5, 1.0)]
-    t = np.array(steps) * q
-    squares = _mean_squares(neighbours, q, steps, split=split)
-    slope = np.linalg.solve(np.stack([np.ones(3), t, t * t], axis=1), squares)[1]
-    return float(slope / 4)
+    early, turns = _energies(neighbours, _WALK / 2)
+    late, _ = _energies(neighbours, _WALK)
+    straight = np.divide(early, late, where=late > 0, out=np.ones(3))
+    along = early * straight / neighbours.shape[2]
+    faster = np.divide(turns, 2 * early, where=early > 0, out=np.zeros(3))
+    normals, spread = _normals(mask)
+    thickness = math.sqrt(1 + 12 * spread)
+    return Walk(along, along / (1 - faster * MAX_HOP), 1 - (normals**2).mean(axis=0), thickness)
 
 
-def _mean_squares(neighbours: IntArray, q: float, steps: list[int], *, split: bool) -> FloatArray:
-    """Mean square displacement after some numbers of steps, in sites.
+def _energies(neighbours: IntArray, time: float) -> tuple[FloatArray, FloatArray]:
+    """Of each coordinate a, smoothed for some time: u L u, and sum over axes b of (L_b u)^2."""
+    moved = _smoothed(neighbours, time)
+    energy, turns = np.zeros(3), np.zeros(3)
+    for axis, (below, above) in enumerate(neighbours):
+        up, down = above != np.arange(above.size), below != np.arange(below.size)
+        ahead, behind = moved[above] - moved, moved - moved[below]
+        ahead[up, axis] += 1
+        behind[down, axis] += 1
+        energy += (ahead**2).sum(axis=0)
+        turns += ((ahead - behind) ** 2).sum(axis=0)
+    return energy, turns
 
-    Parameters
-    ----------
-    neighbours
-        ``[axis, side, site]``: the site to which a hop leads, the site itself at a wall.
-    split
-        Whether a step is a pass of hops along x, then y, then z; else it is one hop at most.
+
+def _smoothed(neighbours: IntArray, time: float) -> FloatArray:
+    """exp(-time L) x - x of the coordinates x ``[site, axis]``, by Chebyshev polynomials of L.
+
+    A vector is (f, c): f is periodic where the lattice is, and c times the coordinate is added.
     """
-    size = neighbours.shape[2]
-    # Of a particle that starts at a site: mean displacement [axis], and mean of its square.
-    moments: FloatArray = np.zeros((4, size))
-    found = []
-    for step in range(1, steps[-1] + 1):
-        if split:
-            for axis in range(3):  # what comes last in time is taken first
-                moments = moments + q * _change(moments, neighbours, axis)
-        else:
-            moments = moments + q * sum(_change(moments, neighbours, axis) for axis in range(3))
-        if step in steps:
-            found.append(moments[3].mean())
-    return np.array(found)
+    sides = neighbours.reshape(6, -1)
+    own = np.arange(sides.shape[1])
+    joined = sides != own
+    most = float(joined.sum(axis=0).max())  # no eigenvalue of L is above twice this
+    slope = (joined[0::2].astype(float) - joined[1::2]).T  # L x
+
+    def applied(f: FloatArray, c: float) -> tuple[FloatArray, float]:
+        """(L / most - 1) of a vector."""
+        spread: FloatArray = 6 * f - np.add.reduce([f[side] for side in sides])
+        return (spread + c * slope) / most - f, -c
+
+    z = time * most
+    terms = int(6 + 2.5 * math.sqrt(2 * z))
+    angles = np.pi * (np.arange(_POINTS) + 0.5) / _POINTS
+    weights = np.exp(-z * (1 + np.cos(angles))) * 2 / _POINTS
+    factors = np.cos(np.outer(np.arange(terms), angles)) @ weights
+    before, c = np.zeros((own.size, 3)), 1.0
+    now, d = applied(before, c)
+    total: FloatArray = factors[1] * now
+    for factor in factors[2:]:
+        ahead, e = applied(now, d)
+        before, c, now, d = now, d, 2 * ahead - before, 2 * e - c
+        total += factor * now
+    return total
 
 
-def _change(moments: FloatArray, neighbours: IntArray, axis: int) -> FloatArray:
-    """Return what a hop to either side of an axis, before all counted ones, adds to moments."""
-    below, above = (moments[:, side] for side in neighbours[axis])
-    down, up = (side != np.arange(side.size) for side in neighbours[axis])
-    change: FloatArray = below + above - 2.0 * moments
-    change[axis] += up.astype(np.float64) - down
-    change[3] += up * (1.0 + 2.0 * above[axis]) + down * (1.0 - 2.0 * below[axis])
-    return change
+def _normals(mask: BoolArray) -> tuple[FloatArray, float]:
+    """Directions ``[site, axis]`` in which the sites around each have least variance; its mean."""
+    at = np.argwhere(mask)
+    low, high = at.min(axis=0), at.max(axis=0) + 1
+    inner = np.pad(mask[tuple(map(slice, low, high))], _AROUND).astype(float)
+    place = [np.arange(n, dtype=float) - n / 2 for n in inner.shape]
+    ones = [p.reshape([-1 if a == b else 1 for b in range(3)]) for a, p in enumerate(place)]
+    here = tuple((at - low + _AROUND).T)
+
+    def around(values: FloatArray) -> FloatArray:
+        """Sum over a cube around each site of the mask."""
+        for axis in range(3):
+            sums = np.cumsum(np.insert(values, 0, 0, axis=axis), axis=axis)
+            wide = 2 * _AROUND + 1
+            ahead, behind = [slice(None)] * 3, [slice(None)] * 3
+            ahead[axis], behind[axis] = slice(wide, None), slice(None, -wide)
+            values = np.zeros_like(values)
+            inside = [slice(None)] * 3
+            inside[axis] = slice(_AROUND, -_AROUND)
+            values[tuple(inside)] = sums[tuple(ahead)] - sums[tuple(behind)]
+        found: FloatArray = values[here]
+        return found
+
+    count = around(inner)
+    mean = np.stack([around(inner * one) / count for one in ones])
+    square = np.empty((len(at), 3, 3))
+    for a, b in itertools.combinations_with_replacement(range(3), 2):
+        square[:, a, b] = square[:, b, a] = (
+            around(inner * ones[a] * ones[b]) / count - mean[a] * mean[b]
+        )
+    variances, directions = np.linalg.eigh(square)
+    return directions[:, :, 0], float(variances[:, 0].mean())

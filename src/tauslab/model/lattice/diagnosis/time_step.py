@@ -331,7 +331,7 @@ def splitting_warning(
     where = f" in {site_types[found.site_type]}" if len(site_types) > 1 else ""
     return (
         f"reaction {reactions[found.reaction]}{where} is so fast that the mean time until it "
-        f"happens may be off by {100 * found.error:.2g} %, because hops and reactions take turns: "
+        f"happens may be off by {100 * found.error:.2g} %, because hops and reactions alternate: "
         f"{assigned('max_hop')}{found.hop * shorter:.2g}, or a step of "
         f"{found.seconds * shorter:.2g} s, keeps the error within {100 * MOST_ERROR:g} %"
     )

@@ -33,7 +33,7 @@ from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.network.diagnosis.check import refusing
+from tauslab.model.network.diagnosis.check import refusing, report
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import Auto, TauLeaping, turned_into
@@ -163,6 +163,11 @@ def expected_gain(task: NetworkTask, backend: Backend) -> float | None:
     if pilot.leaping is None or pilot.events <= GAIN * pilot.leaping:
         return None
     return pilot.events / max(pilot.leaping, 1.0)
+
+
+def description(network: Network) -> list[str]:
+    """Describe what a model holds, and which methods can run it, in lines."""
+    return report(network) + outlook(network)
 
 
 def outlook(network: Network) -> list[str]:

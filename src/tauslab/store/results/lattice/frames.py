@@ -201,7 +201,9 @@ class FrameParts(Frames):
     def _open(self, path: Path) -> Iterator[tuple[int, OpenPart]]:
         """The part and its first plane, if it is of this run; frames are joined at a run's end."""
         if not path.is_file():
-            raise InputFileError(f"{path} is gone: open {self._path} again, the run has gone on")
+            raise InputFileError(
+                f"{path} is missing, the run went further: open {self._path} again"
+            )
         with open_part(path) as part:
             for name, wanted in self._identity.items():
                 if part.attributes.get(name) != wanted:

@@ -17,6 +17,7 @@ from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.opening import reading
 from tauslab.base.option_names import Spelling, assigned, know, opt
 from tauslab.formats.toml.values import Naming, load_toml
+from tauslab.kernels.lattice.state import GONE, TRACKED
 from tauslab.store.checking.lattice import MARKS, CheckedLattice
 from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.format.versions import writers_of
@@ -118,7 +119,7 @@ class RecordedLattice(RunResult):
     def truncated_passes(self) -> int:
         """Passes of a site that lost reactions, of all replicas and points: see ``docs/rdme.md``.
 
-        0 in a file of a version that did not count them.
+        0 in files of versions that did not count them.
         """
         if "truncated_passes" not in self.data:
             return 0
@@ -126,9 +127,9 @@ class RecordedLattice(RunResult):
 
     @cached_property
     def most_waiting(self) -> int | None:
-        """Particles that waited for a slot at once, at most, at a sample of any replica and point.
+        """Maximum number of waiting particles at a sample of any replica and point.
 
-        None in a file of a version that did not record them.
+        None in files of versions that did not record them.
         """
         if "waiting" not in self.data:
             return None
@@ -210,7 +211,7 @@ class RecordedLattice(RunResult):
         ConfigError
             There is no such species or site type.
         InputFileError
-            The run is unfinished, and has no sample yet or points that are not so far.
+            The run is unfinished and has no sample yet, or has unfinished points.
         """
         return self._all_there(self.samples_of(species, site_type))
 
@@ -233,6 +234,24 @@ class RecordedLattice(RunResult):
             )
         require_some(self, "sample", there=len(self.times) > 0)
         return self._all_there(np.asarray(self._read("waiting", (slice(len(self.times)),))))
+
+    def object_positions(self, name: str) -> FloatArray:
+        """Positions ``[sample, object, 3]``, z, y, x in metres, of the objects of t = 0.
+
+        Counted on beyond periodic faces; NaN once an object does not exist any more.
+
+        Raises
+        ------
+        ConfigError
+            The name is of no object.
+        """
+        names = texts(self.data["object"][()]) if "object" in self.data else []
+        own = [at for at, one in enumerate(names) if one.rpartition(" ")[0] == name]
+        if not own:
+            known = sorted({one.rpartition(" ")[0] for one in names})
+            raise ConfigError(f"{name!r} is no object of {self.name}: {', '.join(known) or 'none'}")
+        found = self._read(TRACKED.name, (slice(len(self.times)),))[..., own, :]
+        return np.where(found == GONE, np.nan, found * self.spacing)
 
     def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
         """Numbers as of `counts`, with -1 where a point of an unfinished sweep is not so far."""

@@ -76,20 +76,19 @@ class LatticeResult(RecordedLattice):
 
     ``species`` are its names, ``times`` its sample times ``[sample]`` in seconds, ``n_replicas``
     how many runs it holds at each of ``n_points`` points, ``path`` the file. A ``with`` block
-    closes it at its end. Of a stopped or running simulation it shows the state when
-    it was opened.
+    closes it at its end. For a stopped or running simulation it shows the state when it was opened.
 
-    Of a sweep, ``points`` are the values ``[point]`` by name, and arrays of counts have the points
-    as their first axis; `at` gives the result of one point, which has frames.
+    With a sweep, `points` are the values ``[point]`` by name, and counts have the points as their
+    first axis; `at` gives the result of one point, with its frames.
 
     Parameters
     ----------
     path
         File that `tauslab rdme` wrote.
     replica
-        Which one is meant, in a file with several.
+        Number of the replica, in a file with several.
     point
-        Which point of a sweep is meant; by default all of them.
+        Point of a sweep; by default all.
 
     Raises
     ------
@@ -128,8 +127,7 @@ class LatticeResult(RecordedLattice):
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write a result in memory to a file, as a run with ``output=`` would have.
 
-        All replicas and points are written, whichever this one means; of several ranks the first
-        writes.
+        All replicas and points are written.
 
         Parameters
         ----------
@@ -166,7 +164,7 @@ class LatticeResult(RecordedLattice):
         Parameters
         ----------
         replica
-            Which one is meant; by default the same.
+            Replica; by default the same.
         values
             Such as ``at(D=1e-12)``: the first point with these values, to nine digits.
 
@@ -198,7 +196,7 @@ class LatticeResult(RecordedLattice):
     def as_ensemble(self, site_type: str | None = None) -> Result:
         """Counts of all replicas as a `Result`, whose trajectories are the replicas; in memory.
 
-        So a lattice has what an ensemble has: `Result.histogram`, `Result.modes`, plots of a sweep.
+        It has `Result.histogram`, `Result.modes` and plots of sweeps.
 
         Parameters
         ----------
@@ -233,8 +231,8 @@ class LatticeResult(RecordedLattice):
 
         Of a sweep the dimension ``point`` comes first, and the swept values are coordinates on it.
 
-        ``counts`` and ``counts_by_site_type`` are numbers of particles, NaN where a replica is not
-        so far yet; ``time`` has its unit.
+        ``counts`` and ``counts_by_site_type`` are NaN for unfinished replicas; ``time`` has its
+        unit.
 
         Parameters
         ----------
@@ -262,12 +260,12 @@ class LatticeResult(RecordedLattice):
         axis: str | None = None,
         ax: Axes | None = None,
     ) -> Figure | Path:
-        """Draw the run; needs matplotlib. A notebook shows what is returned.
+        """Draw the run.
 
         Parameters
         ----------
         name
-            One or several; by default as many of the first as are shown well.
+            One or several; by default the first few.
         kind
             ``counts`` over time, ``mean`` of all replicas with a band, ``kymograph`` along an axis
             over time, or ``slice`` in the middle across an axis. ``auto`` is ``mean`` where there
@@ -308,7 +306,7 @@ class LatticeResult(RecordedLattice):
         axis: str | None = None,
         seconds: float = 8.0,
     ) -> Path:
-        """Write the slices of all frames as a movie; needs matplotlib, and ffmpeg for MP4.
+        """Write the slices of all frames as a movie.
 
         Parameters
         ----------
@@ -317,7 +315,7 @@ class LatticeResult(RecordedLattice):
         name, axis
             As for the slices of `plot`.
         seconds
-            How long it takes.
+            Duration of the movie.
 
         Raises
         ------
@@ -332,20 +330,20 @@ class LatticeResult(RecordedLattice):
         return written
 
     def view(self, t: float | None = None, name: str | Sequence[str] | None = None) -> View3d:
-        """A picture in three dimensions of a frame, to be turned in a notebook or a browser.
+        """Show a frame in three dimensions, in a notebook or a browser.
 
-        Needs plotly. Of many particles or sites some are left out, and a line says how many.
+        Needs plotly. Very many particles or sites are thinned, and a line says so.
 
         Parameters
         ----------
         t
             Time of the frame; by default the last.
         name
-            Species to show; by default as many of the first as are shown well.
+            Species to show; by default the first few.
 
         Returns
         -------
-        What a notebook shows; its `save` writes a page of HTML, and `figure` is plotly's.
+        An object that a notebook shows; `save` writes an HTML page, `figure` is plotly's.
 
         Raises
         ------

@@ -9,7 +9,7 @@
 #include "team/team.h"
 
 // Words of a barrier: arrivals; 128 bytes behind, the last barrier that was passed; times of parts of a step.
-constexpr i64 BARRIER_WORDS = 32, GO_ON = 16, PART_TICKS = 20;
+constexpr i64 BARRIER_WORDS = 32, GO_ON = 16;
 
 // 32 neighbours in memory, as lanes.
 struct Neighbours32 {

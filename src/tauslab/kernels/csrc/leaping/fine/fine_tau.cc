@@ -13,21 +13,6 @@
 
 constexpr int EXACT_EVENTS = 100;  // after a leap that would not pay
 
-// Parts of a step, each with the wait for the slowest thread and the choice that follows.
-enum Part : i32 { SCANNING, LIMITING, DRAWING, CHANGING, EXACT_STEPS };
-
-// Adds up the time of the parts of a step, as the first thread of the grid sees it.
-struct Stopwatch {
-    u64 *cell;  // nullptr: another thread
-    u64 since;
-
-    DEVICE_MEMBER void lap(Part part) {
-        if (!PROFILED || cell == nullptr) return;
-        const u64 now = ticks();
-        cell[part] += now - since, since = now;
-    }
-};
-
 // ------------------------------------------------------------------------------------ samples
 
 template <class Threads>
@@ -141,15 +126,12 @@ DEVICE void decide_once(const BlockThreads &block, Control *control, Work work) 
 
 // One trajectory. Returns how many reactions fired in leaps of this thread's reactions.
 DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *control,
-               const EnsembleArguments &launch, double epsilon, CooperativeGrid &grid,
-               u64 *part_ticks) {
+               const EnsembleArguments &launch, double epsilon, CooperativeGrid &grid) {
     u64 fired = 0;
     const Tolerance tolerance = tolerance_of(epsilon);
-    Stopwatch watch = {grid.leader() ? part_ticks : nullptr, PROFILED ? ticks() : 0};
     for (;;) {
         scan(tables, s, grid);
         grid.sync();
-        watch.lap(SCANNING);
         const double own = least_limit(tables, s, tolerance, grid);
         grid.least(&control->least, own);
         if (LEVELS > 1) sum_level(tables, s, 2, grid);
@@ -160,7 +142,6 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
             }
             decide_once(block, control, [&](Control &now) { decide(tables, s, now, launch); });
         });
-        watch.lap(LIMITING);
         record_states(tables, out, control->row, control->sampled, control->k, s, grid);
         if (control->next == FINISH) break;
         while (control->next == LEAP) {
@@ -168,7 +149,6 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
     NO_UNROLL for (int half = 0; half < HALVES; ++half) {
                 int outcome = draw_firings(tables, s, *control, half, launch, grid, drawn);
                 grid.sync();
-                watch.lap(DRAWING);
                 outcome |= change_counts(tables, s, half > 0 ? s.next : s.x, grid);
                 if (outcome & FELL_BELOW_ZERO) control->fell = 1;
                 if (outcome & TOO_LARGE) control->too_large = 1;
@@ -176,7 +156,6 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
                     if (half + 1 < HALVES) return;
                     decide_once(block, control, [&](Control &now) { judge(tables, s, now, launch); });
                 });
-                watch.lap(CHANGING);
             }
             if (control->next != SCAN) continue;
             fired += drawn;
@@ -187,7 +166,6 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
         grid.sync();  // samples have been read
         if (grid.first_block()) exact_events(tables, out, s, *control, launch, BlockThreads());
         grid.sync();
-        watch.lap(EXACT_STEPS);
     }
     record_end(tables, out, *control, s, grid);
     return fired;
@@ -215,8 +193,7 @@ BLOCK_KERNEL(BLOCK_SIZE, BLOCKS_PER_MULTIPROCESSOR, fine_tau, const FineTauArgum
         const i32 *from = launch.initial + control->input * launch.initial_stride;
         grid.each(0, N_SPECIES, [&](i64 i) { s.x[i] = from[i]; });
         grid.sync();
-        fired += run(tables, out, s, control, launch, arguments.epsilon, grid,
-                     barriers + grid.number * BARRIER_WORDS + PART_TICKS);
+        fired += run(tables, out, s, control, launch, arguments.epsilon, grid);
         grid.sync_then(take_next);
     }
     if (grid.leader()) {

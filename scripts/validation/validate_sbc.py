@@ -1,0 +1,187 @@
+"""Simulation-based calibration of posteriors: ranks of parameters that are drawn from their priors.
+
+Talts and others, arXiv:1804.06788 (2018). A parameter that is drawn from its prior, and makes the
+data, has a uniform rank among 19 draws of its posterior. A row fails where a chi-square test of ten
+bins of ranks has a p-value below 0.001, or where the 90 % interval that results print holds the
+parameter in a part of the data sets that is four deviations off. Chains begin in the middle of
+their priors. `--cases TEXT` runs the cases whose name has it.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import starmap
+from typing import Any
+
+import inference_models
+import numpy as np
+import numpy.typing as npt
+from outcome import Outcome, verdict
+from scipy.stats import chisquare
+
+import tauslab as ts
+
+FloatArray = npt.NDArray[np.float64]
+DRAWS, BINS, ALARMS, LEVELS = 19, 10, 0.001, (0.05, 0.95)
+# Draws ``[draw]`` of each parameter, and the interval of 90 % that the result prints.
+Posterior = Mapping[str, tuple[FloatArray, tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method on a model.
+
+    Attributes
+    ----------
+    priors
+        Median and deviation of the logarithm of each unknown parameter.
+    noise
+        Deviation of what is seen; 0: counts.
+    """
+
+    method: str
+    model: inference_models.Short
+    priors: Mapping[str, tuple[float, float]]
+    noise: float
+    posterior: Callable[..., Posterior]
+
+    def __str__(self) -> str:
+        """Method, model and what is unknown."""
+        return f"{self.method}: {self.model}, {', '.join(self.priors)}"
+
+    def texts(self) -> dict[str, str]:
+        """Priors as calls take them."""
+        return {k: f"lognormal(median={m},sigma={s})" for k, (m, s) in self.priors.items()}
+
+
+def chains(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
+    """The last places of chains, one draw each; the interval is of all steps."""
+    found = ts.pmmh(
+        net, data, case.texts(), observe=_noises(case, data), n=40, chains=DRAWS, warm_up=60,
+        steps=40, seed=seed, device=device, quiet=True,
+    )  # fmt: skip
+    levels = [100 * level for level in LEVELS]
+    return {k: (found[k][:, -1], tuple(np.percentile(found[k], levels))) for k in case.priors}
+
+
+def populations(
+    case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any
+) -> Posterior:
+    """Particles of the last generation, drawn by weight; epsilon 0 of counts leaves no error."""
+    found = ts.abc_smc(
+        net, data, case.texts(), n=150, epsilon=[4.0, 1.0, 0.0], scale=1, seed=seed,
+        device=device, least_acceptance=1e-5, quiet=True,
+    )  # fmt: skip
+    chosen = np.random.default_rng(seed).choice(150, DRAWS, p=found.weights[-1])
+    return {
+        k: (found[k][chosen], tuple(found.quantile(k, level) for level in LEVELS))
+        for k in case.priors
+    }
+
+
+def grid(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
+    """Draws of the posterior of the exact filter on a grid of one parameter."""
+    del device
+    ((name, (median, sigma)),) = case.priors.items()
+    edges = np.linspace(-3.5, 3.5, 51)
+    places = 0.5 * (edges[1:] + edges[:-1])
+    logs = np.array([
+        ts.exact_filter(
+            net, data, observe=_noises(case, data), parameters={name: median * math.exp(sigma * z)}
+        ).log_likelihood
+        for z in places.tolist()
+    ])  # fmt: skip
+    shares = np.exp(logs - logs.max() - 0.5 * places**2)
+    ladder = np.append(0.0, np.cumsum(shares / shares.sum()))
+    levels = [*np.random.default_rng(seed).random(DRAWS), *LEVELS]
+    found = median * np.exp(sigma * np.interp(levels, ladder, edges))
+    return {name: (found[:DRAWS], (float(found[-2]), float(found[-1])))}
+
+
+def _noises(case: Case, data: dict[str, Any]) -> dict[str, str]:
+    return {name: f"normal(sd={case.noise})" for name in data if name != "time"}
+
+
+def cases() -> Iterator[Case]:
+    """List all cases."""
+    births, short = inference_models.birth_death, inference_models.Short
+    both = {"birth": (4.0, 0.5), "decay": (0.2, 0.5)}
+    for method, posterior in (("pmmh", chains), ("abc_smc", populations), ("exact_filter", grid)):
+        counts = method == "abc_smc"
+        unknown = {"birth": both["birth"]} if method == "exact_filter" else both
+        table: list[tuple[Any, int, dict[str, tuple[float, float]]]] = [
+            (births, 5, unknown),
+            (inference_models.small_prey, 3 if method == "pmmh" else 1, {"birth": (1.0, 0.4)}),
+            (inference_models.small_epidemic, 4, {"infection": (0.02, 0.5)}),
+            (inference_models.gene, 6, {"making": (5.0, 0.5)}),
+        ]
+        for model, rows, priors in table:
+            few = short(model, min(rows, 2) if counts else rows)
+            yield Case(method, few, priors, 0.0 if counts else 2.0, posterior)
+
+
+def rank(number: int, seed: int, device: str) -> dict[str, tuple[int, bool]]:
+    """Ranks of the parameters that make a data set, and whether intervals hold them."""
+    case = list(cases())[number]
+    place = ts.CPU(threads=1) if device == "cpu" else device
+    draws = np.random.default_rng([seed, number])
+    true = {k: m * math.exp(s * draws.standard_normal()) for k, (m, s) in case.priors.items()}
+    net, times, columns = case.model()
+    course = ts.run(net, n=1, times=times, set=true, seed=seed, device=place)
+    noise = case.noise * draws.standard_normal((len(columns), len(times)))
+    seen = {c: course.counts(c)[0] + e for c, e in zip(columns, noise, strict=True)}
+    data = {"time": times, **seen}
+    found = case.posterior(case, net, data, seed, place)
+    return {
+        k: (int((values < true[k]).sum()), bool(low <= true[k] <= high))
+        for k, (values, (low, high)) in found.items()
+    }
+
+
+def table(
+    chosen: Sequence[int], seeds: int, jobs: int, device: str
+) -> list[tuple[Case, str, list[int], float]]:
+    """Of each parameter of each case the counts of ranks, and the part that intervals hold."""
+    asked = [(number, seed, device) for number in chosen for seed in range(seeds)]
+    if jobs == 1:
+        ranks = list(starmap(rank, asked))
+    else:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+            ranks = list(pool.map(rank, *zip(*asked, strict=True)))
+    every, rows = list(cases()), []
+    for i, number in enumerate(chosen):
+        own = ranks[i * seeds : (i + 1) * seeds]
+        for name in every[number].priors:
+            counts = np.bincount([one[name][0] for one in own], minlength=DRAWS + 1)
+            held = float(np.mean([one[name][1] for one in own]))
+            rows.append((every[number], name, counts.tolist(), held))
+    return rows
+
+
+COLUMNS = ("method", "model", "parameter", "data sets", "ranks in ten bins", "p-value",
+           "90 % hold %", "verdict")  # fmt: skip
+
+
+def line(case: Case, name: str, counts: Sequence[int], held: float) -> list[str]:
+    """A row of the table."""
+    bins = np.reshape(counts, (BINS, -1)).sum(axis=1)
+    seeds, p_value = int(bins.sum()), float(chisquare(bins).pvalue)
+    off = abs(held - 0.9) / math.sqrt(0.09 / seeds)
+    return [case.method, str(case.model), name, str(seeds), " ".join(map(str, bins)),
+            f"{p_value:.3g}", f"{100 * held:.1f}",
+            verdict(good=p_value >= ALARMS and off < 4)]  # fmt: skip
+
+
+def run(given: Any) -> Outcome:
+    """Run the cases."""
+    parts = given.cases or [""]
+    chosen = [i for i, one in enumerate(cases()) if any(part in str(one) for part in parts)]
+    device = "cuda" if given.device == "cuda" else "cpu"
+    found = table(chosen, given.seeds, given.jobs, device)
+    return Outcome("Simulation-based calibration", f"{given.seeds} data sets, {device}.", COLUMNS,
+                   list(starmap(line, found)))  # fmt: skip

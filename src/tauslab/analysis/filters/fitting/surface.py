@@ -1,0 +1,192 @@
+"""The top of a surface of which only values with noise are known: quadratics in ever better places.
+
+Of points around a place, drawn as wide as the top is, a regression gives gradient and curvature;
+its own error is the part of the estimate's error that simulations make (Ionides, Breto, Park, Smith
+and King, J. R. Soc. Interface 14, 20170126 (2017) count it in likewise).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+
+_FIRST = 0.1  # standard deviation of the first points, of logarithms
+_ROUNDS = 12
+_LEAST_BEND = 0.1  # curvature, in spreads of the points, above which a top is seen
+_FARTHEST, _NARROWER, _WIDER = 2.0, 0.25, 2.0  # of a round to the next, in spreads
+_SAME, _NEAR = 1.5, 0.7  # widths and places of two rounds that are alike
+_BELOW = 12.0  # logarithms below the highest: points that say nothing of the top
+_MOST_NOISE, _MOST_MORE = 1.0, 8.0  # of logarithms, and how many times more work lessens it
+
+# Places ``[m, parameter]``, how much work over the least, number of the round -> values ``[m]``.
+Surface = Callable[[FloatArray, float, int], FloatArray]
+
+
+@dataclass(frozen=True)
+class Top:
+    """The top of a surface.
+
+    Attributes
+    ----------
+    place
+        f64 ``[parameter]``.
+    height, height_error
+        Of the surface there.
+    bend
+        Negative curvature ``[parameter, parameter]``; not positive definite where no top is seen.
+    chance
+        Covariance ``[parameter, parameter]`` of `place` by the noise of values.
+    points
+        The last places ``[m, parameter]``.
+    converged
+        Whether the last two rounds are alike.
+    """
+
+    place: FloatArray
+    height: float
+    height_error: float
+    bend: FloatArray
+    chance: FloatArray
+    points: FloatArray
+    converged: bool
+
+
+def top_of(
+    surface: Surface, place: FloatArray, count: int, at_last: int, draws: np.random.Generator
+) -> Top:
+    """Climb from a place to the top, with `count` points a round and `at_last` in the last.
+
+    Raises
+    ------
+    ConfigError
+        All values of a round are -inf.
+    """
+    size = len(place)
+    root, work, alike = _FIRST * np.eye(size), 1.0, False
+    for number in range(_ROUNDS):
+        last = alike or number == _ROUNDS - 1
+        half = draws.standard_normal(((at_last if last else count) // 2, size))
+        u = np.concatenate([half, -half])  # odd powers cancel
+        values = surface(place + u @ root.T, work, number)
+        below = values.max() - values
+        if not np.isfinite(below).any():
+            raise ConfigError("the likelihood is 0 near the best place: give another start=")
+        kept = below < max(_BELOW, 2 * float(np.median(below[np.isfinite(below)])))
+        if kept.sum() < 2 * _terms(size) and not last:
+            place, root = place + root @ u[int(values.argmax())], root * _NARROWER
+            continue
+        found = Quadratic.of(u[kept], values[kept])
+        if last:
+            return found.top(place, root, u[kept], converged=alike)
+        bends, axes = np.linalg.eigh(found.bend)
+        slope = axes.T @ found.slope
+        seen = bends > _LEAST_BEND
+        steps = np.where(seen, slope / np.where(seen, bends, 1.0), np.sign(slope) * _FARTHEST)
+        steps = np.clip(steps, -_FARTHEST, _FARTHEST)
+        widths = np.clip(1 / np.sqrt(np.where(seen, bends, _WIDER**-2)), _NARROWER, _WIDER)
+        alike = bool((np.abs(steps) < _NEAR).all()) and bool(
+            (np.abs(np.log(widths)) < math.log(_SAME)).all()
+        )
+        place, root = place + root @ (axes @ steps), root @ axes * widths
+        if alike:
+            work = float(np.clip((found.noise / _MOST_NOISE) ** 2, 1.0, _MOST_MORE))
+    raise AssertionError
+
+
+def spread_of_tops(place: FloatArray, points: FloatArray, values: FloatArray) -> FloatArray:
+    """Covariance of the tops of many surfaces ``[m, surface]``, near one place.
+
+    Mean curvature, inverted, on both sides of the covariance of slopes.
+    """
+    size = len(place)
+    root = np.linalg.cholesky(np.atleast_2d(np.cov((points - place).T)))
+    whitened = np.asarray(np.linalg.solve(root, (points - place).T).T, np.float64)
+    found = np.linalg.pinv(_table(whitened)) @ values
+    bend = np.linalg.pinv(bend_of(found.mean(axis=1), size))
+    slopes = np.atleast_2d(np.cov(found[1 : 1 + size]))
+    return np.asarray(root @ bend @ slopes @ bend @ root.T)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """``height + slope u - u bend u / 2``, with the covariance of its coefficients.
+
+    Attributes
+    ----------
+    noise
+        Standard deviation of what is left.
+    """
+
+    height: float
+    slope: FloatArray
+    bend: FloatArray
+    errors: FloatArray
+    noise: float
+
+    @classmethod
+    def of(cls, u: FloatArray, values: FloatArray) -> Quadratic:
+        """Regress values ``[m]`` on places ``[m, parameter]``; noise may differ between them."""
+        size = u.shape[1]
+        table = _table(u)
+        inverse = np.linalg.pinv(table.T @ table)
+        found = inverse @ (table.T @ values)
+        left = values - table @ found
+        free = max(1, len(u) - len(found))
+        scores = table * left[:, None]
+        errors = inverse @ (scores.T @ scores) @ inverse * (len(u) / free)
+        return cls(
+            float(found[0]), found[1 : 1 + size], bend_of(found, size), errors,
+            math.sqrt(float(left @ left) / free),
+        )  # fmt: skip
+
+    def top(self, place: FloatArray, root: FloatArray, u: FloatArray, *, converged: bool) -> Top:
+        """The top in the coordinates of the surface, of points ``place + root u``."""
+        size = len(place)
+        flat = np.linalg.eigvalsh(self.bend).min() <= 0
+        inverse = np.linalg.pinv(self.bend)
+        step = np.zeros(size) if flat else np.clip(inverse @ self.slope, -_FARTHEST, _FARTHEST)
+        # How the step changes with each coefficient: inverse (d slope - d bend step).
+        by = np.zeros((size, _terms(size)))
+        by[:, 1 : 1 + size] = inverse
+        for k in range(1 + size, _terms(size)):
+            one = np.zeros(_terms(size))
+            one[k] = 1.0
+            by[:, k] = -inverse @ (bend_of(one, size) @ step)
+        back = np.linalg.inv(root)
+        rise = _table(step[None])[0]
+        coefficients_height = self.height + float(self.slope @ step - 0.5 * step @ self.bend @ step)
+        return Top(
+            place + root @ step, coefficients_height, math.sqrt(float(rise @ self.errors @ rise)),
+            back.T @ self.bend @ back, root @ by @ self.errors @ by.T @ root.T, place + u @ root.T,
+            converged and not flat,
+        )  # fmt: skip
+
+
+def _pairs(size: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(size) for j in range(i + 1)]
+
+
+def _terms(size: int) -> int:
+    return 1 + size + size * (size + 1) // 2
+
+
+def _table(u: FloatArray) -> FloatArray:
+    """Powers ``[m, term]``: 1, each, and products of two."""
+    size = u.shape[1]
+    products = [u[:, i] * u[:, j] for i, j in _pairs(size)]
+    return np.column_stack([np.ones(len(u)), u, *products])
+
+
+def bend_of(coefficients: FloatArray, size: int) -> FloatArray:
+    """Negative curvature ``[parameter, parameter]`` of coefficients of a regression."""
+    found = np.zeros((size, size))
+    for k, (i, j) in enumerate(_pairs(size), 1 + size):
+        found[i, j] -= coefficients[k]
+        found[j, i] -= coefficients[k]
+    return found

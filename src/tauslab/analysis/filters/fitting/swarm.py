@@ -1,0 +1,60 @@
+"""Iterated filtering: particles with parameters of their own, which move ever less.
+
+Ionides, Nguyen, Atchadé, Stoev and King, PNAS 112, 719 (2015), algorithm IF2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.filters.observing import Observations
+from tauslab.analysis.particles.ensemble import Ensemble
+from tauslab.analysis.particles.weights import shares_of
+from tauslab.base.arrays import FloatArray
+
+_WIDEST, _NARROWEST = 0.2, 0.01  # steps of logarithms per row, in the first and last iteration
+
+
+def searched(
+    particles: Ensemble,
+    data: Observations,
+    names: Sequence[str],
+    places: FloatArray,
+    constants: Callable[[], Any],
+    *,
+    iterations: int,
+    draws: np.random.Generator,
+) -> FloatArray:
+    """Move logarithms of parameters ``[particle, parameter]`` to where the likelihood is large.
+
+    Parameters
+    ----------
+    places
+        Where the swarm begins.
+    constants
+        Gives values of parameters as they are now, as `Observations.log_density` takes them.
+    """
+    none = np.zeros((len(places), 0))
+    for iteration in range(iterations):
+        part = iteration / max(1, iterations - 1)
+        width = _WIDEST * (_NARROWEST / _WIDEST) ** part
+        particles.reset(
+            seed=int(draws.integers(2**63)),
+            parameters=dict(zip(names, np.exp(places).T, strict=True)),
+        )
+        for row, t in enumerate(data.times.tolist()):
+            places = places + width * draws.standard_normal(places.shape)
+            particles.put((), none, tuple(names), np.exp(places))
+            particles.advance(t)
+            if not particles.alive.any():
+                break
+            logs = data.log_density(row, particles.values, constants(), particles.n)
+            if logs is None:
+                continue
+            logs = np.where(particles.alive, logs, -np.inf)
+            if logs.max() > -np.inf:  # else no particle explains the row, and all go on
+                places = places[particles.resample(shares_of(logs, logs.max()))]
+    return places

@@ -1,0 +1,1 @@
+"""Bead chains beside lattices: `tauslab.Polymer` moves them, `tauslab.BeadTrack` reads them."""

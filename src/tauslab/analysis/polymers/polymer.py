@@ -1,0 +1,467 @@
+"""`tauslab.Polymer`: a bead chain that moves on the device."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.polymers.beads import Beads, as_positions, require_later
+from tauslab.base.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.unknown import checks_keywords
+from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
+from tauslab.decomposition.ranks.job import agreed_seed, open_backend
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.kernels.polymer.engine import Moves, PolymerEngine, Walls, links_of, present
+from tauslab.model.geometry.changing import Shape
+from tauslab.model.geometry.shapes import Grid, Mask
+from tauslab.model.names import check_name
+from tauslab.options.places import Device, device_settings
+from tauslab.options.values.checks import within
+from tauslab.store.state import State, StateFile
+
+_MOST_BEADS = 1 << 27
+_USUAL, _LONGEST = 0.1, 0.5  # of the shortest relaxation time: a step
+_FARTHEST = 255  # levels of walls
+_REACH = 2.0**30  # bonds: coordinates that are allowed
+_NUMBERS = "bond", "diffusion", "stretch", "persistence", "repulsion", "diameter", "step"
+
+
+class Polymer(Beads):
+    """A chain of beads that moves by Brownian dynamics on the device.
+
+    Each bead has the diffusion constant `diffusion`. Beads in a row are bound by springs, which are
+    Gaussian (the Rouse model) unless `stretch` gives them a length; they resist bending, and beads
+    that are not bound to each other repel each other softly. There are no hydrodynamic
+    interactions, and no exclusion that a chain could not cross. The same calls and the same seed
+    give the same bits on any device and with any number of threads. Under ``mpirun`` each rank
+    moves a copy of the chain.
+
+    Parameters
+    ----------
+    name
+        Name of the chain.
+    beads
+        Number of beads.
+    bond
+        Length of a bond in metres: the root mean square, or the rest length if `stretch` is given.
+    diffusion
+        Of a single bead, in m^2/s.
+    ring
+        Whether the chain is closed.
+    stretch
+        Standard deviation of a stiff bond, as a fraction of `bond`: the spring constant is
+        ``kT / (stretch * bond)**2``. By default bonds are Gaussian springs, ``3 kT / bond**2``.
+    persistence
+        Persistence length in metres, with `stretch`: three beads in a row have the energy
+        ``kT * persistence / bond * (1 - cos(angle))``.
+    repulsion, diameter
+        Energy ``kT * repulsion * (1 - (r / diameter)**2)**2`` of two beads at a distance r below
+        `diameter` (metres, by default `bond`).
+    step
+        Time step in seconds; by default a tenth of the shortest relaxation time.
+    positions
+        Start, ``[bead, 3]`` (z, y, x) in metres; by default a random walk from (0, 0, 0), closed
+        for a ring.
+    seed
+        64 bits; drawn if not given.
+    device, comm
+        As of `tauslab.run`.
+
+    Attributes
+    ----------
+    name, seed, time, step
+        As given or drawn; current time and time step in seconds.
+
+    Raises
+    ------
+    ConfigError
+        An argument is not allowed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> dna = ts.Polymer("dna", beads=100, bond=3.4e-9, diffusion=1e-12, seed=1, device="cpu")
+    >>> dna.advance(1e-6)
+    >>> dna.positions.shape
+    (100, 3)
+    """
+
+    @checks_keywords
+    def __init__(  # noqa: PLR0913 - keywords
+        self,
+        name: str,
+        *,
+        beads: int,
+        bond: float,
+        diffusion: float,
+        ring: bool = False,
+        stretch: float | None = None,
+        persistence: float | None = None,
+        repulsion: float = 0.0,
+        diameter: float | None = None,
+        step: float | None = None,
+        positions: npt.ArrayLike | None = None,
+        seed: int | None = None,
+        device: Device = "auto",
+        comm: Comm = "world",
+    ) -> None:
+        check_name(name, "the name of a chain")
+        within("beads", beads, 3 if ring else 1, _MOST_BEADS)
+        given = {
+            "bond": bond, "diffusion": diffusion, "stretch": stretch or 0.0,
+            "persistence": persistence or 0.0, "repulsion": repulsion,
+            "diameter": bond if diameter is None else diameter, "step": step or 0.0,
+        }  # fmt: skip
+        rate = _fastest(given)
+        self.name, self.step = name, step or _USUAL / rate
+        self._comm = ranks_of(
+            comm, "ts.Polymer", name=name, beads=beads, ring=ring, seed=seed, positions=positions,
+            **given,
+        )  # fmt: skip
+        if self.step > _LONGEST / rate:
+            raise ConfigError(
+                f"step={step:g} is not allowed: beads of {name} relax in {1 / rate:.3g} s, and a "
+                f"step is at most {_LONGEST} of it"
+            )
+        self._given = given | {"step": self.step}
+        self._beads, self._ring = int(beads), bool(ring)
+        self.seed = agreed_seed(seed, lambda: None, self._comm)
+        self._drawn = positions is None
+        start = self._walk() if positions is None else as_positions(positions, name)
+        if len(start) != beads or not (np.abs(start) < _REACH * bond).all():
+            raise ConfigError(
+                f"{name}: positions [{len(start)}, 3] for {beads} beads: as many are expected, "
+                f"all of them within {_REACH * bond:.1g} m of (0, 0, 0)"
+            )
+        self._loops = np.zeros((0, 2), np.int64)
+        self._forks: tuple[int, int, int] | None = None  # origin, beads copied left and right of it
+        self._walls: Walls | None = None
+        self._links = self._linked(None, self._loops)
+        places = device_settings(device)
+        self._backend = open_backend(places["device"], places["threads"], self._comm)
+        try:
+            self._engine = PolymerEngine(
+                self._backend, start, self._links, self._moves(), seed=self.seed
+            )
+        except BaseException:
+            self._backend.close()
+            raise
+
+    def __repr__(self) -> str:
+        """Say how many beads there are, and when."""
+        kind = "ring" if self._ring else "chain"
+        return f"<Polymer {self.name}: {kind} of {self._beads} beads at t = {self.time:g} s>"
+
+    # ---------------------------------------------------------------- moving
+
+    @property
+    def time(self) -> float:
+        """Current time in seconds, a whole number of steps."""
+        return self._engine.step * self.step
+
+    @property
+    def positions(self) -> FloatArray:
+        """A copy of the positions ``[bead, 3]`` (z, y, x) in metres.
+
+        After `replicate` there are twice as many rows: row ``beads + i`` is the copy of bead i, and
+        NaN until it exists.
+        """
+        positions = self._engine.positions()
+        positions[~present(self._links)] = np.nan
+        return positions
+
+    def advance(self, t: float) -> None:
+        """Take the whole number of steps that comes nearest to time `t` in seconds.
+
+        Raises
+        ------
+        ConfigError
+            `t` is before the current time, or beads have left the range of numbers.
+        """
+        require_later(self.name, t, self.time)
+        self.run(max(0, round(t / self.step) - self._engine.step))
+
+    def run(self, steps: int) -> None:
+        """Take `steps` steps.
+
+        Raises
+        ------
+        ConfigError
+            Beads have left the range of numbers.
+        """
+        within("steps", steps, 0, 1 << 47)
+        if self._engine.run(int(steps)):
+            raise ConfigError(f"{self.name}: beads flew apart: take a shorter step={self.step:g}")
+
+    # ---------------------------------------------------------------- walls
+
+    def confine(self, grid: Grid, where: Mask | Shape, **values: float) -> None:
+        """Keep beads inside of a region of a lattice, from the next step on.
+
+        A move along an axis that would leave the region is not made. So no bead leaves it, and the
+        sites of beads (`sites`) are in it. Beads outside of a region that has changed move
+        towards it, along the shortest way.
+
+        Parameters
+        ----------
+        grid
+            A `tauslab.Lattice`, or the view of a hook: the region has its sites.
+        where
+            Booleans ``[z, y, x]``, or a shape of `tauslab.shapes`, of which the innermost mask is
+            taken.
+        values
+            Quantities of the shape.
+
+        Raises
+        ------
+        ConfigError
+            The region is empty or of another shape, or a bead is outside of the lattice.
+
+        Notes
+        -----
+        Before the first step a start that was drawn is shrunk into the region.
+        """
+        masks = where(grid, **values) if isinstance(where, Shape) else {"": where}
+        mask = np.asarray(next(reversed(masks.values())))
+        if mask.dtype != np.bool_ or mask.shape != tuple(grid.shape) or not mask.any():
+            raise ConfigError(
+                f"{self.name}: a region is booleans {list(grid.shape)}, some of them true"
+            )
+        if self._drawn and not self._engine.step and self._walls is None:
+            self._engine.change(_shrunk(self._engine.positions(), mask, grid.spacing), self._links)
+        sites = self.sites(grid)
+        levels = _levels(mask, sites[sites[:, 0] >= 0])
+        self._walls = Walls(levels, float(grid.spacing))
+        self._engine.confine(self._walls)
+
+    # ---------------------------------------------------------------- copies and loops
+
+    def replicate(self, left: int, right: int, origin: int = 0) -> int:
+        """Move two replication forks on; each copied bead starts at the place of its original.
+
+        Parameters
+        ----------
+        left, right
+            Beads by which the forks before and behind the origin move.
+        origin
+            Bead where the forks begin; the first call decides.
+
+        Returns
+        -------
+        Number of beads copied now. Forks stop at an end of the chain, and where they meet.
+        """
+        within("left", left, 0, _MOST_BEADS)
+        within("right", right, 0, _MOST_BEADS)
+        within("origin", origin, 0, self._beads - 1)
+        start, l_before, r_before = self._forks or (origin, 0, -1)
+        n = self._beads
+        new_right = min(max(r_before, 0) + right, n - 1 - (l_before if self._ring else start))
+        new_left = min(l_before + left, n - 1 - new_right if self._ring else start)
+        forks = start, new_left, new_right
+        links = self._linked(forks, self._loops)
+        before, exists, positions = present(self._links), present(links), self._engine.positions()
+        places = np.concatenate([positions[:n], positions[:n]])
+        places[: len(positions)][before] = positions[before]
+        self._forks, self._links = forks, links
+        self._engine.change(places, links)
+        return int(exists.sum() - before.sum())
+
+    def set_loops(self, pairs: npt.ArrayLike) -> None:
+        """Bind pairs of beads ``[loop, 2]`` by springs, in place of earlier loops.
+
+        Raises
+        ------
+        ConfigError
+            There is no such bead, or one is in more than two loops.
+        """
+        found = np.asarray(pairs)
+        found = found.reshape(-1, 2) if found.size in (0, 2) else found
+        exists = present(self._links)
+        whole = (
+            found.ndim == 2 and found.shape[1] == 2 and (found.dtype.kind in "iu" or not found.size)
+        )
+        if not whole or ((found < 0) | (found >= len(exists))).any():
+            raise ConfigError(f"{self.name}: loops are pairs of beads from 0 to {len(exists) - 1}")
+        found = found.astype(np.int64)
+        if (found[:, 0] == found[:, 1]).any() or not exists[found].all():
+            raise ConfigError(f"{self.name}: a loop binds two beads that exist")
+        self._links = self._linked(self._forks, found)
+        self._loops = found
+        self._engine.change(self._engine.positions(), self._links)
+
+    # ---------------------------------------------------------------- keeping
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the chain to an HDF5 file, from which `load` continues with the same bits."""
+        arrays: dict[str, npt.ArrayLike] = {
+            "positions": self._engine.positions(), "loops": self._loops,
+            "forks": np.array(self._forks or (), np.int64),
+            **{name: np.float64(value) for name, value in self._given.items()},
+        }  # fmt: skip
+        if self._walls is not None:
+            arrays |= {"levels": self._walls.levels, "spacing": np.float64(self._walls.spacing)}
+        attributes = {
+            "name": self.name, "seed": np.uint64(self.seed), "steps": np.uint64(self._engine.step),
+            "ring": np.uint64(self._ring), "beads": np.uint64(self._beads),
+            "drawn": np.uint64(self._drawn),
+        }  # fmt: skip
+        on_root(self._comm, lambda: _file(path).write(arrays, attributes))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, device: Device = "auto", comm: Comm = "world"
+    ) -> Polymer:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputFileError
+            The file is missing, damaged or of another kind.
+        """
+        state = _file(path).read()
+        given: dict[str, Any] = {name: state.real(name, 0.0) or None for name in _NUMBERS}
+        given["repulsion"] = given["repulsion"] or 0.0
+        beads = state.whole("beads", 1, _MOST_BEADS)
+        positions = state.take("positions", np.float64, None, 3)
+        made = cls(
+            state.text("name"), beads=beads, ring=bool(state.whole("ring", 0, 1)),
+            positions=positions[:beads], seed=state.whole("seed"), device=device, comm=comm,
+            **given,
+        )  # fmt: skip
+        made._take_up(state, positions)
+        return made
+
+    def _take_up(self, state: State, positions: FloatArray) -> None:
+        self._drawn = bool(state.whole("drawn", 0, 1))
+        self._engine.step = state.whole("steps", 0, 1 << 47)
+        self._loops = state.take("loops", np.int64, None, 2)
+        forks = state.take("forks", np.int64, None, low=-1, high=self._beads).tolist()
+        self._forks = (forks[0], forks[1], forks[2]) if len(forks) == 3 else None
+        if len(positions) != self._beads * (1 if self._forks is None else 2):
+            raise state.damaged("its arrays do not belong together")
+        if self._loops.size and not 0 <= self._loops.min() <= self._loops.max() < len(positions):
+            raise state.damaged("its loops bind beads that it does not have")
+        self._links = self._linked(self._forks, self._loops)
+        self._engine.change(positions, self._links)
+        if "levels" in state:
+            levels = state.take("levels", np.uint8, None, None, None)
+            self._walls = Walls(levels, state.real("spacing", 1e-300))
+            self._engine.confine(self._walls)
+
+    def close(self) -> None:
+        """Give the device back; `with ts.Polymer(...) as chain` does so at its end."""
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        """The chain itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()
+
+    # ---------------------------------------------------------------- inside
+
+    def _linked(self, forks: tuple[int, int, int] | None, loops: IntArray) -> Int32Array:
+        origin, left, right = forks or (0, 0, -1)
+        try:
+            return links_of(
+                self._beads, ring=self._ring, origin=origin, left=left, right=right, loops=loops
+            )
+        except ValueError as error:
+            raise ConfigError(f"{self.name}: {error}") from None
+
+    def _moves(self) -> Moves:
+        g = self._given
+        of_step, bond, diameter = g["diffusion"] * self.step, g["bond"], g["diameter"]
+        return Moves(
+            spring=_spring(g) * of_step,
+            noise=math.sqrt(6.0 * of_step),
+            rest=bond if g["stretch"] else 0.0,
+            bend=g["persistence"] / bond * of_step,
+            reach=_REACH * bond,
+            push=4.0 * g["repulsion"] * of_step / (diameter * diameter),
+            range=diameter if g["repulsion"] else 0.0,
+        )
+
+    def _walk(self) -> FloatArray:
+        """A random walk of steps with a mean square of bond^2; closed for a ring."""
+        words = np.random.Philox(key=self.seed).random_raw(3 * self._beads).reshape(-1, 3)
+        moves = ((words >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0) * self._given["bond"]
+        walk = np.add.accumulate(moves)
+        if self._ring:
+            walk -= walk[-1] * (np.arange(1, self._beads + 1) / self._beads)[:, None]
+            return walk
+        start: FloatArray = walk - walk[0]
+        return start
+
+
+def _file(path: str | os.PathLike[str]) -> StateFile:
+    return StateFile(Path(path), "polymer", "file of a chain, which ts.Polymer.save writes")
+
+
+def _spring(given: dict[str, float]) -> float:
+    """Spring constant over kT, in m^-2."""
+    sd = given["stretch"] * given["bond"]
+    return 1.0 / (sd * sd) if sd else 3.0 / (given["bond"] * given["bond"])
+
+
+def _fastest(given: dict[str, float]) -> float:
+    """About the fastest relaxation rate of a bead, 1/s; the numbers are checked."""
+    for name, value in given.items():
+        positive = name in ("bond", "diffusion", "diameter")
+        if not (0 < value < math.inf or (value == 0 and not positive)):
+            raise ConfigError(
+                f"{name}={value!r} is not allowed: a number above 0"
+                + ("" if positive else ", or leave it out")
+            )
+    if given["persistence"] and not given["stretch"]:
+        raise ConfigError("persistence= needs bonds with a length: give stretch= too")
+    bond, diameter = given["bond"], given["diameter"]
+    stiffness = 4 * _spring(given) + 16 * given["persistence"] / bond**3
+    return given["diffusion"] * (stiffness + 16 * given["repulsion"] / diameter**2)
+
+
+def _levels(mask: Mask, sites: IntArray) -> npt.NDArray[np.uint8]:
+    """0 inside of a mask, and outside how many sites away it is, as far as some bead is."""
+    levels = np.where(mask, 0, _FARTHEST).astype(np.uint8)
+    reached: BoolArray = mask.copy()
+    at = tuple(sites.T)
+    for level in range(1, _FARTHEST):
+        if reached[at].all():
+            break
+        wider = _with_neighbours(reached)
+        levels[wider & ~reached] = level
+        reached = wider
+    return levels
+
+
+def _with_neighbours(mask: BoolArray) -> BoolArray:
+    wider = mask.copy()
+    for axis in range(3):
+        low, high = [slice(None)] * 3, [slice(None)] * 3
+        low[axis], high[axis] = slice(None, -1), slice(1, None)
+        wider[tuple(low)] |= mask[tuple(high)]
+        wider[tuple(high)] |= mask[tuple(low)]
+    return wider
+
+
+def _shrunk(positions: FloatArray, mask: Mask, spacing: float) -> FloatArray:
+    """Positions moved into a ball inside of a mask, and shrunk if they do not fit."""
+    depth, inner = 0, np.pad(mask, 1)
+    while inner.any():
+        deepest, inner = inner, ~_with_neighbours(~inner)
+        depth += 1
+    site = np.argwhere(deepest)[0] - 1
+    radius = 0.4 * max(1, depth - 1) * spacing  # (depth - 1) / sqrt(3) sites are inside
+    middle = (positions.max(axis=0) + positions.min(axis=0)) / 2
+    reach = np.sqrt(((positions - middle) ** 2).sum(axis=1).max())
+    scale = min(1.0, radius / max(reach, 1e-300))
+    inside: FloatArray = (positions - middle) * scale + (site + 0.5) * spacing
+    return inside

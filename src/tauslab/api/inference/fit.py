@@ -1,0 +1,259 @@
+"""Maximum likelihood in one call: `tauslab.fit`."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.filters.fitting.result import FitResult
+from tauslab.analysis.filters.fitting.surface import Top, spread_of_tops, top_of
+from tauslab.analysis.filters.fitting.swarm import searched
+from tauslab.analysis.filters.keywords import FitKeywords
+from tauslab.analysis.filters.observing import Observations
+from tauslab.analysis.particles.ensemble import Ensemble
+from tauslab.analysis.particles.weights import FIT_SEEDS, FITS, words
+from tauslab.api.api import run_ensemble
+from tauslab.api.inference.given import constants_of
+from tauslab.api.inference.particles import particle_filters
+from tauslab.api.model_reading import network_of
+from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import Array, FloatArray, doubles
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import warn
+from tauslab.base.unknown import checks_keywords
+from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.model.expressions.expression import Number
+from tauslab.model.network.network import Network
+from tauslab.options.values.definition import check_values
+from tauslab.options.values.priors import Prior
+
+_RANGE = 5.0  # about a model's own value, where the search begins
+_MOST_STEPS = 1_000_000  # of a trajectory between rows: more is no candidate
+_POINTS, _POINTS_EACH = 100, 20  # of a surface: of any, and for each of its coefficients
+_DATA_SETS = 400  # that are simulated to see how estimates of synthetic likelihoods spread
+_ROUNDING = 1 / 12  # variance of a count by its rounding
+_NEEDED = 5  # simulations for each number of the data
+
+
+@checks_keywords
+@takes(FitKeywords)
+def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> FitResult:
+    """Fit parameters to a noisy time course by maximum likelihood, with standard errors.
+
+    A swarm of particles with parameters of their own finds the maximum (iterated filtering, Ionides
+    and others 2015). A quadratic in the logarithms of parameters, through estimated
+    log-likelihoods at many points around it, gives the estimate, and its curvature the standard
+    error; what simulations add to it is counted in.
+
+    With `observe` likelihoods are by `tauslab.particle_filters`. Without, data are taken as
+    exact counts, and likelihoods are synthetic (Wood 2010): the data as a draw of a normal
+    distribution with mean and covariance of `n` trajectories, which have common random
+    numbers at all points; standard errors are then of fits to simulated data.
+
+    Parameters
+    ----------
+    model
+        A network, or a model file.
+    data
+        As of `tauslab.particle_filter`; without `observe` columns are species.
+    {options}
+
+    Returns
+    -------
+    A `FitResult`. A warning says where no maximum was reached.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data or an option is not allowed, or no place has a likelihood above 0.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> data = {"time": [0.5, 1.0], "X": [60, 38]}
+    >>> found = ts.fit(net, data, observe={"X": "normal(sd=2)"}, n=50, seed=1, device="cpu")
+    >>> found.interval("k")[0] < 1.0 < found.interval("k")[1]
+    True
+    """
+    network = network_of(model, "ts.fit")
+    given = chosen(FitKeywords, {"data": data, **options}, "fit")
+    check_values(given)
+    priors = _start_of(network, given.start)
+    rows = _rows_of(given)
+    ranks = ranks_of(
+        given.comm, "ts.fit", **vars(given) | {"model": network, "data": rows.digest()}
+    )
+    seeds = words(given.seed, FITS, 0, 2)
+    draws = np.random.Generator(np.random.Philox(key=np.array([given.seed, FITS], np.uint64)))
+    place = _search(network, given, rows, priors, ranks, int(seeds[0]), draws)
+    terms = (len(priors) + 1) * (len(priors) + 2) // 2
+    if given.observe is not None:
+        filters = _Filters(network, given, tuple(priors), ranks)
+        count = _POINTS + _POINTS_EACH * terms
+        return _result(priors, top_of(filters, place, count, 4 * count, draws), "filter")
+    synthetic = _Synthetic(network, given, rows, tuple(priors), ranks, int(seeds[1]))
+    top = top_of(synthetic, place, _POINTS_EACH * terms, 2 * _POINTS_EACH * terms, draws)
+    return _result(priors, top, "synthetic", synthetic.spread(top))
+
+
+def _start_of(network: Network, given: Any) -> dict[str, Prior]:
+    """Where the search begins, by name."""
+    own = {
+        name: tree.value
+        for name, tree in network.parameters.items()
+        if isinstance(tree, Number) and tree.value > 0
+    }
+    texts = given if isinstance(given, Mapping) else dict.fromkeys(own if given is None else given)
+    found = {}
+    for name, text in texts.items():
+        if name not in network.parameters:
+            raise ConfigError(f"start: {name!r} is no parameter of {network.name}")
+        if text is None and name not in own:
+            raise ConfigError(f"start: {name} has no value above 0: say where to begin")
+        near = own.get(name, 1.0)
+        said = text or f"loguniform({near / _RANGE!r},{near * _RANGE!r})"
+        found[name] = Prior.parse(f"start of {name}", said)
+        if not found[name].in_logs:
+            raise ConfigError(
+                f"start of {name}: {text} is not of positive numbers: give loguniform or lognormal"
+            )
+    if not found:
+        raise ConfigError(f"{network.name} has no parameter above 0: there is nothing to fit")
+    return found
+
+
+def _rows_of(given: FitKeywords) -> Observations:
+    """Data with their noise; of exact counts with one that lets a search begin."""
+    if given.observe is not None:
+        return given.observations()
+    columns = [str(name) for name in given.data if name != "time"]
+    wide = {name: float(np.nanmax(np.abs(doubles(given.data[name])))) for name in columns}
+    return Observations(
+        given.data, {name: f"normal(sd={0.1 * max(wide[name], 1.0)!r})" for name in columns}
+    )
+
+
+def _search(
+    network: Network, given: FitKeywords, rows: Observations, priors: Mapping[str, Prior],
+    ranks: Communicator, seed: int, draws: np.random.Generator,
+) -> FloatArray:  # fmt: skip
+    """Logarithms of parameters near the maximum, by a swarm."""
+    levels = (np.arange(given.swarm) + 0.5) / given.swarm
+    places = np.column_stack([
+        prior.start() + math.sqrt(12) * prior.spread() * (draws.permutation(levels) - 0.5)
+        for prior in priors.values()
+    ])  # fmt: skip
+    values = dict(zip(priors, np.exp(places).T, strict=True))
+    with Ensemble(
+        network, given.swarm, seed=seed, device=given.device, parameters=values,
+        initial=given.initial, method=given.method, comm=ranks,
+        max_steps=None if given.method == "ode" else _MOST_STEPS,
+    ) as particles:  # fmt: skip
+        found = searched(
+            particles, rows, tuple(priors), places,
+            lambda: constants_of(network, particles.given, rows),
+            iterations=given.iterations, draws=draws,
+        )  # fmt: skip
+    return np.asarray(np.median(found, axis=0))
+
+
+def _result(
+    priors: Mapping[str, Prior], top: Top, likelihood: str, spread: FloatArray | None = None
+) -> FitResult:
+    size = len(priors)
+    if np.linalg.eigvalsh(top.bend).min() <= 0:
+        covariance = np.full((size, size), np.nan)
+    else:
+        covariance = top.chance + (np.linalg.inv(top.bend) if spread is None else spread)
+    if not top.converged:
+        warn(
+            "the fit did not come to rest at a maximum: the data may not bound all parameters; "
+            "fit fewer (start=), or give more particles (n=)"
+        )
+    return FitResult(
+        tuple(priors), np.exp(top.place), covariance, top.height, top.height_error, likelihood,
+        top.converged,
+    )  # fmt: skip
+
+
+class _Filters:
+    """Log-likelihoods ``[m]`` of places by particle filters, all in one launch a row."""
+
+    def __init__(
+        self, network: Network, given: FitKeywords, names: tuple[str, ...], ranks: Communicator
+    ) -> None:
+        self._network, self._given, self._names, self._ranks = network, given, names, ranks
+
+    def __call__(self, places: FloatArray, work: float, number: int) -> FloatArray:
+        given = self._given
+        found = particle_filters(
+            self._network, given.data, observe=given.observe, n=math.ceil(given.n * work),
+            parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
+            seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
+            method=given.method, initial=given.initial, comm=self._ranks,
+        )  # fmt: skip
+        return found.log_likelihood
+
+
+class _Synthetic:
+    """Synthetic log-likelihoods ``[m]`` of places; all have the same random numbers."""
+
+    def __init__(
+        self, network: Network, given: FitKeywords, rows: Observations, names: tuple[str, ...],
+        ranks: Communicator, seed: int,
+    ) -> None:  # fmt: skip
+        self._network, self._given, self._names, self._seed = network, given, names, seed
+        columns = [one.column for one in rows.models]
+        seen = np.array(
+            [[rows.seen(row).get(name, np.nan) for row in range(len(rows))] for name in columns]
+        )
+        self._held = ~np.isnan(seen.ravel())
+        self._seen = seen.ravel()[self._held]
+        self._n = max(given.n, _NEEDED * len(self._seen))
+        self._options: dict[str, Any] = {
+            "times": rows.times, "species": columns, "device": given.device, "comm": ranks,
+            "method": given.method or "ssa", "quiet": True, "record": "trajectories",
+            "common": given.method in (None, "ssa"),
+            **({} if given.initial is None else {"initial": given.initial}),
+        }  # fmt: skip
+        self._columns = columns
+
+    def __call__(self, places: FloatArray, work: float, number: int) -> FloatArray:
+        del work, number
+        return self._logs(places, self._seen[None])[:, 0]
+
+    def spread(self, top: Top) -> FloatArray:
+        """Covariance of estimates of courses that are simulated at the top."""
+        made = self._simulated(top.place[None], _DATA_SETS, self._seed + 1)[0]
+        return spread_of_tops(top.place, top.points, self._logs(top.points, made))
+
+    def _logs(self, places: FloatArray, seen: FloatArray) -> FloatArray:
+        """Log-likelihoods ``[m, course]`` of courses ``[course, number]``."""
+        n, size = self._n, seen.shape[1]
+        found = np.empty((len(places), len(seen)))
+        for i, made in enumerate(self._simulated(places, n, self._seed)):
+            covariance = np.cov(made.T).reshape(size, size) + _ROUNDING * np.eye(size)
+            off = np.linalg.solve(np.linalg.cholesky(covariance), (seen - made.mean(axis=0)).T)
+            # An inverse of an estimate is too large by this (Hartlap and others 2007).
+            squares = (n - size - 2) / (n - 1) * (off * off).sum(axis=0)
+            found[i] = -0.5 * (squares + np.linalg.slogdet(2 * math.pi * covariance)[1])
+        return found
+
+    def _simulated(self, places: FloatArray, n: int, seed: int) -> Array:
+        """Courses ``[m, n, number]``."""
+        table = dict(zip(self._names, np.exp(places).T, strict=True))
+        with warnings.catch_warnings(action="ignore"):  # of the size of a run
+            result = run_ensemble(self._network, n=n, table=table, seed=seed, **self._options)
+        shape = (len(places), n, -1)
+        values = [np.asarray(result[name], np.float64).reshape(shape) for name in self._columns]
+        return np.concatenate(values, axis=2)[:, :, self._held]

@@ -1,0 +1,582 @@
+"""Objects of several sites: rigid sets of sites that move with their particles.
+
+Between two steps, some time apart, each object may move by one site. All ranks know all objects,
+draw the same moves, and see the sites that these reach; so nothing depends on cuts or devices.
+
+Objects move one after another in a drawn order, each with the same probability to either side of
+an axis, and stay where another object, a wall or a pinned particle is. So the equilibrium is the
+uniform one of all states without an overlap. Particles that may not be in the object change places
+with it along each line of its sites, which a move back undoes.
+
+Objects that share no site with an undecided one of an earlier turn are decided together: the
+outcome is that of one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tauslab.base.arrays import Array, BoolArray, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.kernels.lattice.lowering import LatticeObject, LoweredLattice
+from tauslab.kernels.lattice.slab_memory import SlabMemory
+from tauslab.kernels.lattice.state import GONE, TRACKED
+from tauslab.model.lattice.placement import random_words
+
+Gather = Callable[..., Sequence[tuple[Array, ...]]]  # arrays of all slabs, in their order
+
+_MOVE, _PLACE = 6, 7  # streams of draws, as those of csrc/lattice/place.cc
+_CALL = 1 << 20  # of the draws of a new shape
+_TRIES = 1000  # places that are drawn for an object at the start
+_ONE = 2.0**-53
+_SIDES = np.array([[-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]])
+
+
+class Ground:
+    """The sites of the whole lattice, of which this rank has those of a slab."""
+
+    def __init__(self, memory: SlabMemory, gather: Gather) -> None:
+        self.memory, self.gather = memory, gather
+        lattice, slab = memory.lattice, memory.slab
+        self._plane = lattice.shape[1] * lattice.shape[2]
+        self._first, self._end = slab.begin * self._plane, slab.end * self._plane
+        self._types: Array | None = None
+
+    def followers(self, wanted: BoolArray) -> tuple[IntArray, IntArray]:
+        """Sites of particles, which ascend, and what these are."""
+        memory = self.memory
+        memory.synchronize()
+        own = memory.changing.candidates(
+            memory.content, wanted, each=self._end, first=self._first, seed=0, step=0, call=0,
+            replica=0,
+        )  # fmt: skip
+        own = own[np.lexsort((own["slot"], own["site"]))]
+        return self._joined(own, self._first)
+
+    def waiting(self) -> tuple[IntArray, IntArray]:
+        """The same of all particles that wait for a slot."""
+        return self._joined(self.memory.waiting(), 0)
+
+    def _joined(self, own: Array, first: int) -> tuple[IntArray, IntArray]:
+        parts = self.gather(
+            own["site"].astype(np.int64) + first, own["particle"].astype(np.int64)
+        )  # fmt: skip
+        sites, particles = (np.concatenate([part[i] for part in parts]) for i in range(2))
+        return sites, particles
+
+    def types(self) -> Array:
+        """Types of the slab's own sites on the host."""
+        if self._types is None:
+            self.memory.wait_for_arrays()
+            self._types = self.memory.host(self.memory.types)
+        own: Array = self._types[self.memory.own].reshape(-1)
+        return own
+
+    def all_types(self) -> Array:
+        """Types of all sites of the lattice."""
+        return np.concatenate([part[0] for part in self.gather(self.types())])
+
+    def _cells(self) -> Any:
+        return self.memory.in_slots().reshape(-1, self.memory.lattice.slots)
+
+    def _own(self, sites: IntArray) -> tuple[int, int]:
+        begin, end = np.searchsorted(sites, [self._first, self._end]).tolist()
+        return begin, end
+
+    def read(self, sites: IntArray) -> tuple[Array, Array]:
+        """Types ``[site]`` and particles ``[site, slot]`` of sites, which ascend and differ."""
+        memory = self.memory
+        begin, end = self._own(sites)
+        at = sites[begin:end] - self._first
+        cells = np.zeros((0, memory.lattice.slots), memory.lattice.particle_type)
+        if len(at):
+            memory.synchronize()
+            some = self._cells()[memory.backend.upload(at)]
+            memory.wait_for_arrays()
+            cells = memory.host(some)
+        parts = self.gather(self.types()[at], cells)
+        return (
+            np.concatenate([part[0] for part in parts]),
+            np.concatenate([part[1] for part in parts]),
+        )
+
+    def write(self, sites: IntArray, types: Array, cells: Array | None) -> None:
+        """Give sites, which ascend, types and particles."""
+        memory, lattice = self.memory, self.memory.lattice
+        begin, end = self._own(sites)
+        if cells is not None and end > begin:
+            at = memory.backend.upload(sites[begin:end] - self._first)
+            self._cells()[at] = memory.backend.upload(np.ascontiguousarray(cells[begin:end]))
+        self.types()
+        assert self._types is not None
+        held, slab = self._types.reshape(-1, self._plane), memory.slab
+        held[memory.own].reshape(-1)[sites[begin:end] - self._first] = types[begin:end]
+        of_site = sites // self._plane
+        planes = np.arange(slab.begin - slab.below, slab.end + slab.above)
+        for place in np.flatnonzero((planes < slab.begin) | (planes >= slab.end)).tolist():
+            plane = planes[place] % lattice.shape[0]
+            of_halo = slice(*np.searchsorted(of_site, [plane, plane + 1]))
+            held[place, sites[of_halo] % self._plane] = types[of_halo]
+        memory.set_types(self._types.copy())
+        memory.places.clear()
+        memory.mark_all()
+
+    def reshape(self, types: Array, call: int) -> None:
+        """Give all sites types; particles that may not stay go to the nearest free sites."""
+        memory, how = self.memory, self.memory.reshaping
+        how.run(
+            memory, types.reshape(memory.lattice.shape), how.following({}), call=call,
+            gather=self.gather,
+        )  # fmt: skip
+        memory.places.clear()
+        self._types = None
+
+
+class _Side(NamedTuple):
+    """A move by one site, by columns: of the sites of an object, then of those that it enters."""
+
+    step: IntArray  # [3]
+    enters: IntArray  # [n]: sites that enter a new one
+    leaves: IntArray  # [n]: sites that are left, each on the line of one that is entered
+    centre: int  # column of the particle's new site
+
+
+class _Form:
+    """The sites of objects of one kind in a lattice."""
+
+    def __init__(self, lattice: LoweredLattice, offsets: IntArray) -> None:
+        self.shape, self.offsets = np.array(lattice.shape), offsets
+        self._periodic = [lattice.boundary[face] == "periodic" for face in (0, 2, 4)]
+        self.sides = [self._side(step) for step in _SIDES]
+
+    def _side(self, step: IntArray) -> _Side:
+        place = {tuple(one): at for at, one in enumerate(self.offsets.tolist())}
+        enters, leaves = [], []
+        for at, one in enumerate(self.offsets):
+            if tuple((one + step).tolist()) in place:
+                continue
+            last = one
+            while tuple((last - step).tolist()) in place:
+                last = last - step
+            enters.append(at)
+            leaves.append(place[tuple(last.tolist())])
+        inside = place.get(tuple(step.tolist()))
+        centre = len(self.offsets) + enters.index(0) if inside is None else inside
+        return _Side(step, np.array(enters), np.array(leaves), centre)
+
+    def sites(self, centres: IntArray, step: Any = 0) -> IntArray:
+        """Sites ``[object, site]`` of objects a step away; -1 beyond a face of the lattice."""
+        at = np.stack(np.unravel_index(centres, tuple(self.shape)), axis=-1)[:, None]
+        at = at + self.offsets + step
+        for axis, periodic in enumerate(self._periodic):
+            if periodic:
+                at[..., axis] %= self.shape[axis]
+        outside = ((at < 0) | (at >= self.shape)).any(axis=-1)
+        found = np.ravel_multi_index(tuple(np.moveaxis(at, -1, 0)), tuple(self.shape), mode="clip")
+        return np.where(outside, -1, found)
+
+
+@dataclass
+class Roster:
+    """Objects of one kind: numbers of the sites of their particles, their own, and their moves.
+
+    `numbers` count from 0 in the order in which objects came; `moved` ``[object, 3]`` are sites
+    along z, y and x from where each came, across periodic faces too; `came` so many came so far.
+    """
+
+    sites: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    numbers: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    moved: IntArray = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    came: int = 0
+
+    def keep(self, which: BoolArray) -> None:
+        """Forget the others."""
+        self.sites, self.numbers, self.moved = (
+            one[which] for one in (self.sites, self.numbers, self.moved)
+        )
+
+    def add(self, sites: IntArray) -> None:
+        """Add objects."""
+        n = len(sites)
+        self.sites = np.concatenate([self.sites, sites])
+        self.numbers = np.concatenate([self.numbers, self.came + np.arange(n)])
+        self.moved = np.concatenate([self.moved, np.zeros((n, 3), np.int64)])
+        self.came += n
+
+
+class Objects:
+    """All objects of a lattice that runs. Methods with a ground are collective."""
+
+    def __init__(self, lattice: LoweredLattice) -> None:
+        self._kinds = [_Kind(lattice, one, at) for at, one in enumerate(lattice.objects)]
+
+    def __bool__(self) -> bool:
+        """Return whether the model has any."""
+        return bool(self._kinds)
+
+    @property
+    def intervals(self) -> list[int]:
+        """Steps of the model between two moves of each kind."""
+        return [kind.one.every for kind in self._kinds]
+
+    @property
+    def rosters(self) -> dict[str, Roster]:
+        """Objects by the name of their kind."""
+        return {kind.one.name: kind.roster for kind in self._kinds}
+
+    def begin(self, ground: Ground) -> None:
+        """Place the objects of the particles at t = 0.
+
+        Raises
+        ------
+        ConfigError
+            They do not all fit.
+        """
+        for kind in self._kinds:
+            kind.roster = Roster()
+            kind.begin(ground)
+
+    def move(self, ground: Ground, step: int) -> None:
+        """Let those move whose time it is after so many steps of the model."""
+        for kind in self._kinds:
+            if step and step % kind.one.every == 0:
+                kind.meet(ground)
+                for number in range(kind.one.moves):
+                    kind.move(ground, number)
+
+    def over(self, types: Array) -> Array:
+        """Site types of the whole lattice, with those of objects where these cover others.
+
+        An object whose particle has no site of the type that it covers is forgotten.
+        """
+        made = types.reshape(-1).copy()
+        for kind in self._kinds:
+            kind.cover(made)
+        return made.reshape(types.shape)
+
+    def positions(self, samples: int) -> dict[str, IntArray]:
+        """Positions ``[sample, object, 3]`` of the objects of t = 0, now, by the field's name.
+
+        They go on beyond periodic faces.
+        """
+        parts = [kind.positions() for kind in self._kinds]
+        now = np.concatenate(parts) if parts else np.zeros((0, 3), np.int64)
+        return {TRACKED.name: np.broadcast_to(now, (samples, *now.shape))} if parts else {}
+
+    def stored(self) -> dict[str, Any]:
+        """Values of JSON."""
+        return {
+            name: {
+                "sites": one.sites.tolist(), "numbers": one.numbers.tolist(),
+                "moved": one.moved.tolist(), "came": one.came,
+            }
+            for name, one in self.rosters.items()
+        }  # fmt: skip
+
+    def take_up(self, stored: Mapping[str, Any]) -> None:
+        """Go on from what `stored` gave."""
+        for kind in self._kinds:
+            held = stored.get(kind.one.name)
+            if held is None:
+                kind.roster = Roster()
+                continue
+            moved = np.array(held["moved"], np.int64).reshape(-1, 3)
+            numbers = np.array(held["numbers"], np.int64)
+            kind.roster = Roster(np.array(held["sites"], np.int64), numbers, moved, held["came"])
+
+
+class _Kind:
+    """Objects of one kind."""
+
+    def __init__(self, lattice: LoweredLattice, one: LatticeObject, at: int) -> None:
+        self.one, self._at, self._lattice = one, at, lattice
+        self.roster = Roster()
+        self.form = _Form(lattice, one.offsets)
+        kinds = len(lattice.species) + 1
+        self._follows = np.zeros(kinds, bool)
+        self._follows[np.array(one.species) + 1] = True
+        self._chances = np.zeros(kinds)
+        self._chances[np.array(one.species) + 1] = one.hops
+        kept_out, pinned = np.zeros(kinds, bool), np.zeros(kinds, bool)
+        kept_out[1:] = ~one.enters
+        pinned[np.array(lattice.pinned, np.int64) + 1] = True
+        self.goes, self.stays = kept_out & ~pinned, kept_out & pinned
+        self._tracked = sum(p.count for p in lattice.start.placed if p.species in one.species)
+        self.awaited = np.zeros(0, np.int64)  # sites where particles wait that may not be in it
+        self.particles = np.zeros(0, np.int64)  # of the roster; 0 where one waits for a slot
+
+    # ---------------------------------------------------------------- who there is
+
+    def begin(self, ground: Ground) -> None:
+        """Place all; those that do not fit at other places, which are drawn."""
+        sites, particles = ground.followers(self._follows)
+        if self._follows[ground.waiting()[1]].any():
+            raise ConfigError(f"object {self.one.name}: its particles lack free slots at the start")
+        if not len(sites):
+            return
+        types = ground.all_types()
+        open_sites = np.flatnonzero(types == self.one.within)
+        covered = np.zeros(len(types), bool)
+        fits = self._try(ground, sites, types, covered)
+        left, to = np.flatnonzero(~fits), sites.copy()
+        words = random_words(ground.memory.seed, _PLACE, ground.memory.replica, self._at)
+        for _ in range(_TRIES):
+            if not len(left) or not len(open_sites):
+                break
+            drawn = words.random_raw(len(left)) % np.uint64(len(open_sites))
+            to[left] = open_sites[drawn.astype(np.int64)]
+            fits = self._try(ground, to[left], types, covered, came=True)
+            left = left[~fits]
+        if len(left):
+            raise ConfigError(
+                f"object {self.one.name}: {len(left)} of {len(sites)} do not fit among the sites "
+                f"of {self._lattice.site_types[self.one.within]}"
+            )
+        self._carry(ground, sites, to, particles)
+        self._unfold(ground, np.sort(to), types)
+
+    def _try(
+        self, ground: Ground, centres: IntArray, types: Array, covered: BoolArray, *,
+        came: bool = False,
+    ) -> BoolArray:  # fmt: skip
+        """Which objects fit, one after another; they are `covered` then."""
+        own = self.form.sites(centres)
+        inside = (own >= 0).all(axis=1)
+        open_ = np.asarray(inside & (types[own] == self.one.within).all(axis=1))
+        if self.stays.any() or came:
+            every = np.unique(own[open_])
+            cells = ground.read(every)[1]
+            held = np.asarray(self.stays[cells].any(axis=1))
+            open_[open_] &= ~held[np.searchsorted(every, own[open_])].any(axis=1)
+            full = np.asarray((cells > 0).all(axis=1))
+            open_[open_] &= ~(came & full[np.searchsorted(every, own[open_, 0])])
+        for at in np.flatnonzero(open_).tolist():
+            if covered[own[at]].any():
+                open_[at] = False
+            else:
+                covered[own[at]] = True
+        return open_
+
+    def _carry(self, ground: Ground, sites: IntArray, to: IntArray, particles: IntArray) -> None:
+        """Take particles from sites to others that have a free slot."""
+        goes = sites != to
+        if not goes.any():
+            return
+        every = np.unique(np.concatenate([sites[goes], to[goes]]))
+        types, cells = ground.read(every)
+        rows = [[p for p in row if p] for row in cells.tolist()]
+        for before, after, particle in zip(
+            np.searchsorted(every, sites[goes]).tolist(),
+            np.searchsorted(every, to[goes]).tolist(), particles[goes].tolist(), strict=True,
+        ):  # fmt: skip
+            rows[before].remove(particle)
+            rows[after].append(particle)
+        cells[...] = 0
+        for at, row in enumerate(rows):
+            if len(row) > cells.shape[1]:
+                raise ConfigError(f"object {self.one.name}: a site is full at the start")
+            cells[at, : len(row)] = row
+        ground.write(every, types, cells)
+
+    def _unfold(self, ground: Ground, centres: IntArray, types: Array) -> None:
+        """Let new objects cover their sites; particles that may not be there leave."""
+        self.roster.add(centres)
+        types = types.copy()
+        types[self.form.sites(centres)] = self.one.site_type
+        ground.reshape(types, _CALL + self._at)
+
+    def meet(self, ground: Ground) -> None:
+        """Look whose particles there are: some went, some came."""
+        roster = self.roster
+        sites, particles = ground.followers(self._follows)
+        where, kinds = ground.waiting()
+        waits = where[self._follows[kinds]]
+        self.awaited = where[self.goes[kinds] | self.stays[kinds]]
+        sites, first = np.unique(sites, return_index=True)
+        particles = particles[first]
+        there = np.isin(roster.sites, sites)
+        gone = ~(there | np.isin(roster.sites, waits))
+        if gone.any():
+            self._leave(ground, np.unique(self.form.sites(roster.sites[gone])))
+            roster.keep(~gone)
+        fresh = sites[~np.isin(sites, roster.sites)]
+        if len(fresh):
+            self._come(ground, fresh)
+        at = np.searchsorted(sites, roster.sites)
+        at[at == len(sites)] = 0
+        found = np.isin(roster.sites, sites)
+        self.particles = np.where(found, particles[at] if len(sites) else 0, 0)
+
+    def _leave(self, ground: Ground, sites: IntArray) -> None:
+        types, _ = ground.read(sites)
+        types[types == self.one.site_type] = self.one.within
+        ground.write(sites, types, None)
+
+    def _come(self, ground: Ground, fresh: IntArray) -> None:
+        own = np.unique(self.form.sites(fresh))
+        own = own[own >= 0]
+        if not len(own):
+            return
+        open_ = ground.read(own)[0] == self.one.within
+        sites = self.form.sites(fresh)
+        maybe = (sites >= 0).all(axis=1)
+        maybe &= open_[np.searchsorted(own, np.maximum(sites, own[0]))].all(axis=1)
+        if not maybe.any():
+            return
+        types = ground.all_types()
+        covered = np.zeros(len(types), bool)
+        covered[self.form.sites(self.roster.sites)] = True
+        fits = self._try(ground, fresh, types, covered)
+        if fits.any():
+            self._unfold(ground, fresh[fits], types)
+
+    def positions(self) -> IntArray:
+        """Positions ``[object, 3]`` of those that were there at t = 0; `GONE` of others."""
+        roster, shape = self.roster, np.array(self._lattice.shape)
+        found = np.full((self._tracked, 3), GONE)
+        at = np.stack(np.unravel_index(roster.sites, tuple(shape)), axis=-1)
+        old = roster.numbers < self._tracked
+        origin = (at - roster.moved) % shape
+        found[roster.numbers[old]] = (origin + roster.moved)[old]
+        return found
+
+    def cover(self, types: Array) -> None:
+        """Mark the sites of objects in types ``[site]``; forget those outside."""
+        self.roster.keep(types[self.roster.sites] == self.one.within)
+        own = self.form.sites(self.roster.sites).reshape(-1)
+        types[own[types[own] == self.one.within]] = self.one.site_type
+
+    # ---------------------------------------------------------------- moves
+
+    def move(self, ground: Ground, number: int) -> None:
+        """Let each object move by one site, or stay."""
+        wishes = self._wishes(ground.memory, number)
+        if wishes:
+            _Moves(self, ground, wishes).go()
+
+    def _wishes(self, memory: SlabMemory, number: int) -> list[_Wish]:
+        """Objects that may move, by their sides."""
+        roster = self.roster
+        n = len(roster.sites)
+        words = random_words(
+            memory.seed, _MOVE, memory.replica, self._at << 32 | number, memory.step
+        ).random_raw(2 * n)
+        chances = self._chances[self.particles]
+        drawn = (words[::2] >> np.uint64(11)).astype(np.float64) * _ONE
+        sides = np.full(n, len(_SIDES))
+        moves = drawn < len(_SIDES) * chances
+        sides[moves] = (drawn[moves] / chances[moves]).astype(np.int64)
+        turns = np.empty(n, np.int64)
+        turns[np.lexsort((roster.numbers, words[1::2]))] = np.arange(n)
+        found = []
+        for at, side in enumerate(self.form.sides):
+            who = np.flatnonzero(sides == at)
+            own = self.form.sites(roster.sites[who])
+            new = self.form.sites(roster.sites[who], side.step)[:, side.enters]
+            inside = (new >= 0).all(axis=1)
+            if inside.any():
+                touched = np.concatenate([own, new], axis=1)[inside]
+                found.append(_Wish(side, who[inside], turns[who[inside]], touched))
+        return found
+
+
+class _Wish(NamedTuple):
+    """Objects that want to move to one side, their turns, and sites ``[object, column]``."""
+
+    side: _Side
+    who: IntArray
+    turns: IntArray
+    touched: IntArray
+
+
+class _Moves:
+    """The moves of the objects of one kind, at one time."""
+
+    def __init__(self, kind: _Kind, ground: Ground, wishes: list[_Wish]) -> None:
+        self._kind, self._ground = kind, ground
+        self._sites = np.unique(np.concatenate([wish.touched.reshape(-1) for wish in wishes]))
+        self._wishes = [
+            wish._replace(touched=np.searchsorted(self._sites, wish.touched)) for wish in wishes
+        ]
+        self._types, self._cells = ground.read(self._sites)
+        self._taken = np.zeros(len(self._sites), bool)
+        own = kind.form.sites(kind.roster.sites).reshape(-1)
+        self._taken[np.isin(self._sites, own)] = True
+        self._taken |= np.isin(self._sites, kind.awaited)
+
+    def go(self) -> None:
+        """Decide all, in their turns."""
+        types, cells = self._types.copy(), self._cells.copy()
+        left = self._wishes
+        never = len(self._kind.roster.sites)
+        while left:
+            first = np.full(len(self._sites), never)
+            for wish in left:
+                np.minimum.at(first, wish.touched, wish.turns[:, None])
+            later = []
+            for wish in left:
+                now = (first[wish.touched] == wish.turns[:, None]).all(axis=1)
+                if now.any():
+                    self._decide(wish.side, wish.who[now], wish.touched[now])
+                if not now.all():
+                    rest = (wish.who[~now], wish.turns[~now], wish.touched[~now])
+                    later.append(_Wish(wish.side, *rest))
+            left = later
+        changed = (types != self._types) | (cells != self._cells).any(axis=1)
+        if changed.any():
+            self._ground.write(self._sites[changed], self._types[changed], self._cells[changed])
+
+    def _decide(self, side: _Side, who: IntArray, at: IntArray) -> None:
+        """Move objects that share no site, where they can."""
+        kind, one = self._kind, self._kind.one
+        n, slots = len(one.offsets), self._cells.shape[1]
+        types = self._types[at]
+        moves = (types[:, n:] == one.within).all(axis=1) & ~self._taken[at[:, n:]].any(axis=1)
+        cells, stays, left = self._changed(side, at, kind.particles[who])
+        walls = left & (types[:, side.leaves] != one.site_type).any(axis=1)
+        filled = (cells > 0).sum(axis=-1)
+        moves &= ~stays & ~walls & (filled <= slots).all(axis=1)
+        at, cells, who = at[moves], _packed(cells[moves])[..., :slots], who[moves]
+        self._cells[at] = cells
+        behind = at[:, side.leaves]
+        self._types[behind] = np.where(
+            self._types[behind] == one.site_type, one.within, self._types[behind]
+        )
+        self._types[at[:, n:]] = one.site_type
+        self._taken[behind] = False
+        self._taken[at[:, n:]] = True
+        kind.roster.sites[who] = self._sites[at[:, side.centre]]
+        kind.roster.moved[who] += side.step
+
+    def _changed(
+        self, side: _Side, at: IntArray, particles: IntArray
+    ) -> tuple[Array, BoolArray, BoolArray]:
+        """Particles ``[object, column, place]`` after moves, unpacked.
+
+        Also which objects a pinned particle stops, and which have particles to change places with.
+        """
+        kind, n = self._kind, len(self._kind.one.offsets)
+        held = self._cells[at]
+        own = held[:, 0] == particles[:, None].astype(held.dtype)
+        held[np.arange(len(at)), 0, own.argmax(axis=1)] = 0
+        met = held[:, n:]
+        stays = kind.stays[met].any(axis=(1, 2))
+        goes = np.where(kind.goes[met], met, 0)
+        held[:, n:] -= goes
+        cells = np.concatenate([held, np.zeros_like(held)], axis=-1)
+        slots = held.shape[-1]
+        cells[:, side.leaves, slots:] = goes
+        cells[:, side.centre, slots] = particles
+        return cells, np.asarray(stays), np.asarray(goes.any(axis=(1, 2)))
+
+
+def _packed(cells: Array) -> Array:
+    """The same with empty places behind the others."""
+    filled = cells > 0
+    made = np.zeros_like(cells)
+    made[np.arange(cells.shape[-1]) < filled.sum(axis=-1)[..., None]] = cells[filled]
+    return made

@@ -1,0 +1,58 @@
+"""ABC-SMC on several ranks: the bits of one rank, with every method, noise and checkpoint."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+PROGRAM = """
+import json, warnings
+import tauslab as ts
+from tauslab.decomposition.ranks.all_ranks import ranks
+net = ts.Network("immigration")
+net.add_species("X", 0)
+net.add_parameter("k", 4.0)
+net.add_parameter("loss", 0.5)
+net.add_reaction("-> X", rate="k")
+net.add_reaction("X ->", rate="loss")
+data = {"time": [1.0, 2.0, 4.0], "X": [5.0, float("nan"), 9.0]}
+priors = {"k": "normal(4,6)", "loss": "uniform(0.1,2)"}
+here = dict(n=30, generations=3, seed=1, device="cpu", quiet=True)
+warnings.simplefilter("ignore")
+def digests(comm):
+    found = [ts.abc_smc(net, data, priors, comm=comm, **here).digest()]
+    for noise, method in (("poisson", "ssa"), ("normal(k)", "ode"), ("", "hybrid"), ("", "auto")):
+        given = {"observe": {"X": noise}} if noise else {}
+        made = ts.abc_smc(net, data, priors, method=method, comm=comm, **given, **here)
+        found.append(made.digest())
+    named = ts.abc_smc(net, {"maximum:X": 9}, {"k": "uniform(0,30)"}, t_end=2, comm=comm, **here)
+    own = ts.abc_smc(
+        net, [9], {"k": "uniform(0,30)"}, summary=lambda one: one.counts("X")[:, -1], t_end=2,
+        comm=comm, **here,
+    )
+    return [*found, named.digest(), own.digest()]
+together, alone = digests("world"), digests("self")
+short = {**here, "generations": 2}
+ts.abc_smc(net, data, priors, checkpoint="abc.h5", **short)
+longer = ts.abc_smc(net, data, priors, checkpoint="abc.h5", **here).digest()
+try:
+    ts.abc_smc(net, data, {"k": "uniform(-2,-1)"}, **here)
+    refused = ""
+except ts.ModelError as error:
+    refused = str(error)
+told = ranks().gather([together, alone, longer, refused])
+if told is not None:
+    print("told", json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_change_no_bit(same_ranks, ranks):
+    """Values that the model refuses are refused on all ranks alike."""
+    done = same_ranks(ranks, ["-c", PROGRAM])
+    (line,) = [one for one in done.stdout.splitlines() if one.startswith("told ")]
+    for together, alone, longer, refused in json.loads(line.removeprefix("told ")):
+        assert together == alone
+        assert longer == together[0]
+        assert "rate constant is -" in refused

@@ -1,0 +1,137 @@
+"""One lattice whose slabs are on several ranks, alone and as a part of a hybrid: the same bits."""
+
+from __future__ import annotations
+
+import pytest
+
+_SPACE = """
+import hashlib
+import sys
+import numpy as np
+import tauslab as ts
+from tauslab.decomposition.ranks.all_ranks import ranks
+from tauslab.kernels.lattice import planes
+
+engine = sys.argv[1]
+planes.LEAST_SITES, planes.LEAST_DENSITY = (0 if engine == "planes" else np.inf), 0
+comm = ranks()
+
+def space():
+    box = ts.Lattice(
+        "box", shape=(9, 6, 7), spacing=3e-8, slots=8, step=1e-4,
+        boundary="periodic" if engine == "planes" else "reflecting",
+    )
+    z = np.indices(box.shape)[0]
+    box.add_site_type("low", z < 5)
+    box.add_site_type("high", z >= 5)
+    box.add_species("A", "B")
+    box.add_parameter("k", 60.0)
+    box.add_diffusion("*", 1e-12)
+    box.add_reaction("2 A -> B", rate=1e8, unit="M^-1 s^-1", name="bind")
+    box.add_reaction("B -> 2 A", rate="k", name="part")
+    box.place("A", count=1360, site_type="low")  # of 1,680 places: some wait
+    box.place("A", count=1040, site_type="high")
+    return box
+
+def tell(name, told):
+    found = comm.allgather(hashlib.sha256(told).hexdigest())
+    if comm.rank == 0:
+        print(name, *sorted(set(found)))
+"""
+
+_ENSEMBLE = (
+    _SPACE
+    + """
+told = b""
+with ts.Ensemble(space(), 1, seed=4, device="cpu") as one:
+    for step in range(4):
+        one.advance(0.001 * (step + 1))
+        one.set(A=one.values("A") + 30 * step - 39, k=50.0 + step)
+        told += one.counts.tobytes() + one.profile("A").tobytes() + one.profile("B", "y").tobytes()
+        told += one.fired().tobytes() + one.observables["A_in_high"].tobytes()
+    types = np.indices((9, 6, 7))[0] >= 4
+    one.reshape(types.astype(np.uint8))
+    one.take([0])
+    one.advance(0.006)
+    told += one.counts.tobytes() + one.sites_of_types().tobytes()
+    one.save("one.h5")
+    one.take([0, 0, 0])
+    one.advance(0.007)
+    told += one.counts.tobytes() + one.fired().tobytes()
+with ts.Ensemble.load("one.h5", device="cpu") as again:
+    again.advance(0.008)
+    told += again.counts.tobytes() + again.profile("B").tobytes()
+tell("digest", told)
+"""
+)
+
+
+@pytest.mark.parametrize("engine", ["slots", "planes"])
+def test_one_lattice_of_an_ensemble_is_cut_between_ranks(mpirun, engine):
+    digests = {
+        line
+        for n in (1, 2, 3)
+        for line in mpirun(n, ["-c", _ENSEMBLE, engine]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2  # all ranks have the same one
+
+
+_HYBRID = (
+    _SPACE
+    + """
+from tauslab.analysis.particles.store import StateCheckpoint
+stops = int(sys.argv[2])
+path = f"cell-{engine}-{comm.size}-{stops}.h5"
+net = ts.Network("net")
+net.add_species("A", 100)
+net.add_parameter("k", 1.0)
+net.add_reaction("A ->", rate="k")
+net.add_reaction("-> A", rate=30000.0, name="born")
+pool = ts.Network("pool")
+pool.add_species("E", 50.0)
+pool.add_rate("E", "900 - 10 * E")
+cell = ts.Hybrid("cell", tick=0.001)
+cell.add_part("space", space())
+cell.add_part("net", net)
+cell.add_part("pool", pool, method="ode", every=0.002)
+cell.share("net.A", "space.A")
+cell.drive("net.k", "0.1 * pool.E + space.volume(low) * 1e15")
+cell.set_rate("space.part", "k * (1 + 0.01 * pool.E)")
+cell.bill("space.fired(bind)", {"pool.E": 0.1})
+
+def halves(z, y, x, E):
+    low = z < 3e-8 * (4 + (E > 70))
+    return {"low": low, "high": ~low}
+
+cell.shape("space", ts.shapes.custom(halves, E="pool.E"), every=0.002)
+usual, saved = StateCheckpoint.save, []
+
+def save(self, kept, *, last=False):
+    usual(self, kept, last=last)
+    saved.append(1)
+    if len(saved) == stops:
+        raise KeyboardInterrupt
+
+StateCheckpoint.save = save
+given = dict(t_end=0.012, seed=3, device="cpu", pilot=2, n=1)
+try:
+    result = ts.run(cell, output=path, checkpoint_every=0, **given)
+except KeyboardInterrupt:
+    result = ts.run(cell, output=path, checkpoint_every=0, resume=True, **given)
+tell("digest", result.digest().encode())
+"""
+)
+
+
+@pytest.mark.parametrize("engine", ["slots", "planes"])
+def test_slabs_of_a_hybrid_have_the_bits_of_a_whole_lattice(mpirun, engine):
+    digests = {
+        line
+        for n, stops in ((1, 0), (2, 4), (3, 7))
+        for line in mpirun(n, ["-c", _HYBRID, engine, str(stops)]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2

@@ -1,0 +1,128 @@
+"""Fits by maximum likelihood: tops of surfaces with noise, exact maxima of a small model."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.analysis.filters.fitting.surface import spread_of_tops, top_of
+
+DATA = {"time": [0.3, 0.7, 1.2], "X": [75, 52, 31]}
+CPU = ts.CPU(threads=1)
+
+
+def decay():
+    net = ts.Network("decay")
+    net.add_species("X", 100)
+    net.add_parameter("k", 0.5)
+    net.add_reaction("X ->", rate="k")
+    return net
+
+
+def draws(seed):
+    return np.random.Generator(np.random.Philox(key=seed))
+
+
+BEND = np.linalg.inv([[0.04, 0.015, 0.0], [0.015, 0.01, 0.0], [0.0, 0.0, 0.3]])
+PLACE = np.array([1.0, -0.5, 0.3])
+
+
+def surface(noise, random):
+    def values(places, work, number):
+        off = places - PLACE
+        exact = 7 - 0.5 * np.einsum("mi,ij,mj->m", off, BEND, off)
+        return exact + noise / math.sqrt(work) * random.standard_normal(len(places))
+
+    return values
+
+
+def test_the_top_of_a_quadratic_is_exact():
+    found = top_of(surface(0.0, draws(1)), np.zeros(3), 100, 200, draws(2))
+    assert found.converged
+    np.testing.assert_allclose(found.place, PLACE, atol=1e-9)
+    np.testing.assert_allclose(found.bend, BEND, atol=1e-9 * BEND.max())
+    assert found.height == pytest.approx(7)
+    np.testing.assert_allclose(found.chance, 0, atol=1e-18)
+
+
+def test_the_error_of_a_top_is_that_of_many():
+    """Means of 40 squared errors over their variances: beyond 4 deviations 1 in 15,000."""
+    squares = []
+    for seed in range(40):
+        found = top_of(surface(1.0, draws(seed)), np.zeros(3), 300, 1200, draws(100 + seed))
+        assert found.converged
+        squares.append((found.place - PLACE) ** 2 / np.diag(found.chance))
+    assert np.abs(np.mean(squares, axis=0) - 1).max() < 4 * math.sqrt(2 / 40)
+
+
+def test_a_ridge_has_no_top():
+    def ridge(places, work, number):
+        return -0.5 * (places[:, 0] / 0.1) ** 2
+
+    found = top_of(ridge, np.zeros(2), 100, 200, draws(1))
+    assert not found.converged
+
+
+def test_tops_of_many_surfaces_spread_as_their_slopes():
+    points = 0.1 * draws(3).standard_normal((300, 3))
+    slopes = np.linalg.cholesky(BEND) @ draws(4).standard_normal((3, 5000))
+    values = points @ slopes - 0.5 * np.einsum("mi,ij,mj->m", points, BEND, points)[:, None]
+    found = spread_of_tops(np.zeros(3), points, values)
+    np.testing.assert_allclose(np.diag(found), np.diag(np.linalg.inv(BEND)), rtol=0.1)
+
+
+def test_a_fit_has_the_maximum_of_the_exact_filter():
+    observe = {"X": "normal(sd=3)"}
+    grid = np.linspace(math.log(0.6), math.log(1.6), 41)
+    logs = [
+        ts.exact_filter(decay(), DATA, observe=observe, parameters={"k": k}).log_likelihood
+        for k in np.exp(grid).tolist()
+    ]
+    best = int(np.argmax(logs))
+    bend, slope, height = np.polyfit(grid[best - 3 : best + 4], logs[best - 3 : best + 4], 2)
+    place, sd = -slope / (2 * bend), math.sqrt(-1 / (2 * bend))
+    found = ts.fit(decay(), DATA, observe=observe, n=100, swarm=200, seed=1, device=CPU)
+    assert found.converged
+    assert abs(math.log(found["k"]) - place) < 0.2 * sd
+    assert found.error("k") / found["k"] == pytest.approx(sd, rel=0.2)
+    assert found.log_likelihood == pytest.approx(height - slope**2 / (4 * bend), abs=0.3)
+    low, high = found.interval("k")
+    assert low * high == pytest.approx(found["k"] ** 2)
+    assert found.summary().loc["k"].tolist() == [found["k"], found.error("k"), low, high]
+    again = ts.fit(decay(), DATA, observe=observe, n=100, swarm=200, seed=1, device=CPU)
+    assert again["k"] == found["k"]
+
+
+def test_exact_counts_have_a_synthetic_likelihood():
+    """Of a pure death process all is known: each interval is binomial."""
+    times, counts = np.array([0.0, *DATA["time"]]), np.array([100, *DATA["X"]])
+
+    def log_likelihood(k):
+        stay = np.exp(-k * np.diff(times))
+        return (counts[1:] * np.log(stay) - np.diff(counts) * np.log(1 - stay)).sum()
+
+    grid = np.linspace(0.5, 1.5, 1001)
+    logs = np.array([log_likelihood(k) for k in grid])
+    best = int(logs.argmax())
+    sd = 1 / math.sqrt(-(logs[best + 50] - 2 * logs[best] + logs[best - 50]) / 0.05**2)
+    found = ts.fit(decay(), DATA, n=200, swarm=200, seed=1, device=CPU)
+    assert found.likelihood == "synthetic"
+    assert abs(found["k"] - grid[best]) < 0.5 * sd
+    assert found.error("k") == pytest.approx(sd, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"start": ["q"]}, "no parameter"),
+        ({"start": {"k": "uniform(0,1)"}}, "positive numbers"),
+        ({"start": {"k": "lognormal(1)"}}, "sigma"),
+        ({"n": 0}, "n"),
+    ],
+)
+def test_bad_calls(given, message):
+    with pytest.raises(ts.ConfigError, match=message):
+        ts.fit(decay(), DATA, observe={"X": "poisson"}, device=CPU, **given)
