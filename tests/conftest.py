@@ -77,6 +77,7 @@ _NEEDS_BY_FOLDER = {
     "unit/runner/lattice": "compiler",
     "unit/store/output": "slow",
     "unit/analysis/particles": "compiler",
+    "unit/analysis/polymers": "compiler",
     "unit/analysis/rare": "compiler",
     "unit/scripts": "slow",
     "unit/views": "slow",

@@ -95,6 +95,7 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
     "Structure": ("families",),
     "DynamicNetwork": ("known",),
     "RareResult": ("told",),
+    "BeadTrack": ("time", "positions", "advance", "sites", "mask", "move_genes"),  # as of Polymer
 }  # fmt: skip
 
 PAGES = (

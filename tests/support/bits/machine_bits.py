@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import io
 import sys
 import tempfile
@@ -20,8 +21,10 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 from host_bits import host_lines
 
+import tauslab as ts
 from tauslab.cli.main import main as tauslab
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -187,6 +190,21 @@ def digests(names: list[str], folder: Path) -> Iterator[tuple[str, str]]:
         yield name, lines[-1].split()[0]
 
 
+def chain_digest() -> str:
+    """Digest of a chain's positions, of which no command makes a file."""
+    box = ts.Lattice("box", shape=(12, 12, 12), spacing=1e-8)
+    with ts.Polymer(
+        "dna", beads=300, bond=3.4e-9, diffusion=1e-12, ring=True, stretch=0.1, persistence=2e-8,
+        repulsion=3.0, seed=11, device=ts.CPU(threads=2),
+    ) as chain:  # fmt: skip
+        chain.confine(box, ts.shapes.sphere(radius=5e-8))
+        chain.run(200)
+        chain.replicate(20, 30)
+        chain.set_loops([[10, 200]])
+        chain.run(200)
+        return hashlib.sha256(np.nan_to_num(chain.positions).astype("<f8").tobytes()).hexdigest()
+
+
 def absolute(command: str, folder: Path) -> Iterator[str]:
     """The words of a command, models with their whole paths."""
     for word in command.split():
@@ -218,6 +236,8 @@ def main() -> None:
             parser.error(f"{name!r} is not a case; there are {', '.join(CASES)}")
     for name, digest in () if given.kernels else host_lines():
         print(f"{digest}  host: {name}", flush=True)
+    if not given.cases:
+        print(f"{chain_digest()}  polymer", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name, digest in digests(names, Path(folder)):
             print(f"{digest}  {name}", flush=True)

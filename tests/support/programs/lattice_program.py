@@ -18,6 +18,7 @@ from object_factory import breathing, ribosomes
 import tauslab as ts
 from tauslab.api.api import ranks
 from tauslab.cli.main import main
+from tauslab.decomposition.halo import links as halo_links
 from tauslab.decomposition.ranks.stopping import stop_on_signals
 from tauslab.kernels.lattice import planes
 from tauslab.options.lattice import LatticeOptions
@@ -185,12 +186,12 @@ def run_all(folder, names):
     lattice_layout._CHUNK_BYTES = 5 * SHAPE[1] * SHAPE[2] * 8
     lattice_loop._BATCH_SECONDS = 0.02
     least = planes.LEAST_SITES
-    usual = lattice_group.balanced, lattice_group.HaloOptions, lattice_group.choose_depth
+    usual = lattice_group.balanced, lattice_group.HaloOptions, halo_links.choose_depth
     for name, _, ranks_before in (text.partition("=") for text in names):
         lattice_group.balanced = thin_slabs if name in THIN else usual[0]
         tight = partial(usual[1], capacity=3)  # too few may wait: batches are done again
         lattice_group.HaloOptions = tight if name == "tight" else usual[1]
-        lattice_group.choose_depth = by_latency if name == "chosen" else usual[2]
+        halo_links.choose_depth = by_latency if name == "chosen" else usual[2]
         planes.LEAST_SITES = np.inf if name in IN_SLOTS else 0
         try:
             run(folder, name, ranks_before).close()

@@ -22,12 +22,14 @@ from tauslab.model.geometry.changing import Shape
 from tauslab.model.geometry.shapes import Grid, Mask
 from tauslab.model.names import check_name
 from tauslab.options.places import Device, device_settings
-from tauslab.options.values.checks import within
+from tauslab.options.values.checks import number, within
 from tauslab.store.state import State, StateFile
 
 _MOST_BEADS = 1 << 27
 _USUAL, _LONGEST = 0.1, 0.5  # of the shortest relaxation time: a step
 _FARTHEST = 255  # levels of walls
+_ABOVE_0 = number(lambda value: 0 < value < math.inf, "a number above 0")
+_FROM_0 = number(lambda value: 0 <= value < math.inf, "a number from 0 on")
 _REACH = 2.0**30  # bonds: coordinates that are allowed
 _NUMBERS = "bond", "diffusion", "stretch", "persistence", "repulsion", "diameter", "step"
 
@@ -35,12 +37,10 @@ _NUMBERS = "bond", "diffusion", "stretch", "persistence", "repulsion", "diameter
 class Polymer(Beads):
     """A chain of beads that moves by Brownian dynamics on the device.
 
-    Each bead has the diffusion constant `diffusion`. Beads in a row are bound by springs, which are
-    Gaussian (the Rouse model) unless `stretch` gives them a length; they resist bending, and beads
-    that are not bound to each other repel each other softly. There are no hydrodynamic
-    interactions, and no exclusion that a chain could not cross. The same calls and the same seed
-    give the same bits on any device and with any number of threads. Under ``mpirun`` each rank
-    moves a copy of the chain.
+    Bonds are Gaussian springs (the Rouse model), or stiff ones that resist bending. Beads that are
+    not bound to each other repel each other softly: chains can cross. There are no hydrodynamic
+    interactions. The same calls and seed give the same bits on any device, with any number of
+    threads. Under ``mpirun`` each rank moves a copy of the chain.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class Polymer(Beads):
 
     Attributes
     ----------
-    name, seed, time, step
-        As given or drawn; current time and time step in seconds.
+    name, seed, step
+        As given or drawn.
 
     Raises
     ------
@@ -113,20 +113,20 @@ class Polymer(Beads):
     ) -> None:
         check_name(name, "the name of a chain")
         within("beads", beads, 3 if ring else 1, _MOST_BEADS)
-        given = {
-            "bond": bond, "diffusion": diffusion, "stretch": stretch or 0.0,
-            "persistence": persistence or 0.0, "repulsion": repulsion,
-            "diameter": bond if diameter is None else diameter, "step": step or 0.0,
-        }  # fmt: skip
+        given = _checked(
+            {"bond": bond, "diffusion": diffusion, "repulsion": repulsion,
+             "diameter": bond if diameter is None else diameter},
+            {"stretch": stretch, "persistence": persistence, "step": step},
+        )  # fmt: skip
         rate = _fastest(given)
-        self.name, self.step = name, step or _USUAL / rate
+        self.name, self.step = name, given["step"] or _USUAL / rate
         self._comm = ranks_of(
             comm, "ts.Polymer", name=name, beads=beads, ring=ring, seed=seed, positions=positions,
             **given,
         )  # fmt: skip
         if self.step > _LONGEST / rate:
             raise ConfigError(
-                f"step={step:g} is not allowed: beads of {name} relax in {1 / rate:.3g} s, and a "
+                f"step={self.step:g} is not allowed: beads of {name} relax in {1 / rate:.3g} s; a "
                 f"step is at most {_LONGEST} of it"
             )
         self._given = given | {"step": self.step}
@@ -204,9 +204,9 @@ class Polymer(Beads):
     def confine(self, grid: Grid, where: Mask | Shape, **values: float) -> None:
         """Keep beads inside of a region of a lattice, from the next step on.
 
-        A move along an axis that would leave the region is not made. So no bead leaves it, and the
-        sites of beads (`sites`) are in it. Beads outside of a region that has changed move
-        towards it, along the shortest way.
+        A move along an axis that would leave the region is not made, so the `sites` of beads are in
+        it. Beads outside of a region that has changed move towards it. Before the first step a
+        random start is shrunk into the region.
 
         Parameters
         ----------
@@ -222,10 +222,6 @@ class Polymer(Beads):
         ------
         ConfigError
             The region is empty or of another shape, or a bead is outside of the lattice.
-
-        Notes
-        -----
-        Before the first step a start that was drawn is shrunk into the region.
         """
         masks = where(grid, **values) if isinstance(where, Shape) else {"": where}
         mask = np.asarray(next(reversed(masks.values())))
@@ -412,17 +408,26 @@ def _spring(given: dict[str, float]) -> float:
     return 1.0 / (sd * sd) if sd else 3.0 / (given["bond"] * given["bond"])
 
 
-def _fastest(given: dict[str, float]) -> float:
-    """About the fastest relaxation rate of a bead, 1/s; the numbers are checked."""
-    for name, value in given.items():
-        positive = name in ("bond", "diffusion", "diameter")
-        if not (0 < value < math.inf or (value == 0 and not positive)):
-            raise ConfigError(
-                f"{name}={value!r} is not allowed: a number above 0"
-                + ("" if positive else ", or leave it out")
-            )
-    if given["persistence"] and not given["stretch"]:
+def _checked(needed: dict[str, Any], optional: dict[str, Any]) -> dict[str, float]:
+    """Numbers that are allowed, 0 for what is left out.
+
+    Raises
+    ------
+    ConfigError
+        Names one that is not.
+    """
+    for name, value in (needed | optional).items():
+        if name == "repulsion":
+            _FROM_0(name, value)
+        elif name in needed or value is not None:
+            _ABOVE_0(name, value)
+    if optional["persistence"] and not optional["stretch"]:
         raise ConfigError("persistence= needs bonds with a length: give stretch= too")
+    return {name: float(value or 0.0) for name, value in (needed | optional).items()}
+
+
+def _fastest(given: dict[str, float]) -> float:
+    """About the fastest relaxation rate of a bead, 1/s."""
     bond, diameter = given["bond"], given["diameter"]
     stiffness = 4 * _spring(given) + 16 * given["persistence"] / bond**3
     return given["diffusion"] * (stiffness + 16 * given["repulsion"] / diameter**2)

@@ -16,7 +16,7 @@ LINKS = 4  # beads to which a bead can be bound
 NONE, ABSENT = -1, -2  # of links
 _ENTRY = "polymer_steps"
 _THREADS, _FEWEST = 128, 512  # of a GPU's block; beads of a CPU's thread
-_MOST_STEPS = 1 << 14  # of a launch
+_WORK = 1 << 24  # steps of beads in a launch, a few seconds of a CPU's core
 _SLACK = 1 + 2.0**-20  # of cells' edges, so that rounded cells of neighbours touch
 _FAR = 2.0**50  # cells or sites from the origin
 _UNIT = 2.0**-40  # of the range: pushes are whole multiples
@@ -99,7 +99,7 @@ class PolymerEngine:
         self._buffers = [up(words.copy()), up(words.copy())]  # a CPU copies nothing
         self._links = up(np.array(links, np.int32))
         self.beads = len(positions)
-        self._side = 1 << int(np.clip(np.ceil(np.log2(4.0 * self.beads) / 3), 2, 7))
+        self._side = 1 << int(np.clip(np.ceil(np.log2(self.beads) / 3), 2, 7))
         self._heads = None
 
     def confine(self, walls: Walls | None) -> None:
@@ -119,7 +119,7 @@ class PolymerEngine:
         """Take steps; return how many moves were no numbers, or went out of reach."""
         failed = 0
         while steps > 0 and not failed:
-            now = min(steps, _MOST_STEPS)
+            now = min(steps, max(1, _WORK // self.beads))
             failed = self._launch(now)
             if now % 2:
                 self._buffers.reverse()
