@@ -15,23 +15,23 @@ constexpr i32 LARGEST_EXPONENT = 900;
 
 struct AncestorArguments {
     i64 rows, n;
-    i64 whole;        // weights of a row, of which n are here
-    i64 first, made;  // particles of a row that become copies of these: first .. first + made - 1
-    i64 base;         // what ancestors are counted from: the number of the first weight
-    double start;     // sum of the weights of a row before these
-    double *ends;     // [rows]: sum up to the last of these; where particles find places: of all
-    const u8 *chosen;      // [rows]
+    i64 whole;         // weights of a row, of which n are here
+    i64 first, made;   // particles of a row that become copies of these: first .. first + made - 1
+    i64 base;          // what ancestors are counted from: the number of the first weight
+    double start;      // sum of the weights of a row before these
+    double *ends;      // [rows]: sum up to the last of these; where particles find places: of all
+    const u8 *chosen;  // [rows]
     const double *shares;  // [particle]
     double *ladder;        // [particle]: sums of the weights up to this one
     double *starts;        // [rows, pieces]: about the sum before a piece; then the sum
     i64 *even, *odd;  // [rows, pieces]: what a piece adds to an even and to an odd number of units
     double *group_starts;         // [rows, groups]: of groups, as `starts`
     i64 *group_even, *group_odd;  // [rows, groups]
-    u64 seed;         // of the key
-    i64 purpose, group;  // its other half; number of the first row
-    i64 stratified;      // a uniform number for each particle, or one for all of a row
-    const i64 *numbers;  // [rows]: how many resamplings there were
-    i64 *ancestors;      // [rows, made]
+    u64 seed;                     // of the key
+    i64 purpose, group;           // its other half; number of the first row
+    i64 stratified;               // a uniform number for each particle, or one for all of a row
+    const i64 *numbers;           // [rows]: how many resamplings there were
+    i64 *ancestors;               // [rows, made]
 };
 
 DEVICE i64 pieces_of(i64 n) {
@@ -249,7 +249,8 @@ KERNEL(add_pieces, const AncestorArguments a) {
 }
 
 DEVICE double uniform_of(const AncestorArguments &a, i64 row, i64 i) {
-    return fraction_of(random_word(a.seed, (u64)a.purpose, (u64)a.numbers[row], (u64)(a.group + row), i));
+    return fraction_of(
+        random_word(a.seed, (u64)a.purpose, (u64)a.numbers[row], (u64)(a.group + row), i));
 }
 
 // The first of begin .. n - 1 whose sum is above a place; n where none is.
@@ -262,8 +263,10 @@ DEVICE i64 first_above(const double *ladder, i64 begin, i64 n, double place) {
     i64 high = low + step < n ? low + step : n;  // below `low` none is above
     while (low < high) {
         const i64 middle = (low + high) / 2;
-        if (ladder[middle] > place) high = middle;
-        else low = middle + 1;
+        if (ladder[middle] > place)
+            high = middle;
+        else
+            low = middle + 1;
     }
     return low;
 }
@@ -271,7 +274,8 @@ DEVICE i64 first_above(const double *ladder, i64 begin, i64 n, double place) {
 KERNEL(find_ancestors, const AncestorArguments a) {
     const i64 each = (a.made + TOGETHER - 1) / TOGETHER;
     for (i64 item = GLOBAL_ID; item < a.rows * each; item += GLOBAL_SIZE) {
-        const i64 row = item / each, begin = (item - row * each) * TOGETHER, base = a.base + row * a.n;
+        const i64 row = item / each, begin = (item - row * each) * TOGETHER,
+                  base = a.base + row * a.n;
         const i64 end = begin + TOGETHER < a.made ? begin + TOGETHER : a.made;
         i64 *const ancestors = a.ancestors + row * a.made;
         if (!a.chosen[row]) {
