@@ -132,11 +132,11 @@ def _rows_of(given: FitKeywords) -> Observations:
     """Data with their noise; of exact counts with one that lets a search begin."""
     if given.observe is not None:
         return given.observations()
-    columns = [str(name) for name in given.data if name != "time"]
-    wide = {name: float(np.nanmax(np.abs(doubles(given.data[name])))) for name in columns}
-    return Observations(
-        given.data, {name: f"normal(sd={0.1 * max(wide[name], 1.0)!r})" for name in columns}
-    )
+    names = () if isinstance(given.data, str | os.PathLike) else given.data
+    columns = [str(name) for name in names if name != "time"]
+    wide = {name: np.abs(doubles(given.data[name])) for name in columns}
+    sd = {name: 0.1 * max([1.0, *of[np.isfinite(of)].tolist()]) for name, of in wide.items()}
+    return Observations(given.data, {name: f"normal(sd={sd[name]!r})" for name in columns})
 
 
 def _search(
@@ -167,7 +167,7 @@ def _result(
     priors: Mapping[str, Prior], top: Top, likelihood: str, spread: FloatArray | None = None
 ) -> FitResult:
     size = len(priors)
-    if np.linalg.eigvalsh(top.bend).min() <= 0:
+    if top.one_sided or np.linalg.eigvalsh(top.bend).min() <= 0:
         covariance = np.full((size, size), np.nan)
     else:
         covariance = top.chance + (np.linalg.inv(top.bend) if spread is None else spread)
