@@ -40,8 +40,8 @@ class Polymer(Beads):
 
     Bonds are Gaussian springs (the Rouse model), or stiff ones that resist bending. Beads that are
     not bound to each other repel each other softly: chains can cross. There are no hydrodynamic
-    interactions. The same calls and seed give the same bits on any device, with any number of
-    threads. Under ``mpirun`` each rank moves a copy of the chain.
+    interactions. The same seed gives the same bits on any device. Under ``mpirun`` each rank moves
+    a copy of the chain.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class Polymer(Beads):
     ring
         Whether the chain is closed.
     stretch
-        Standard deviation of a stiff bond, as a fraction of `bond`: the spring constant is
-        ``kT / (stretch * bond)**2``. By default bonds are Gaussian springs, ``3 kT / bond**2``.
+        Standard deviation of a stiff bond, as a fraction of `bond`. By default bonds are Gaussian
+        springs, ``3 kT / bond**2``.
     persistence
         Persistence length in metres, with `stretch`: three beads in a row have the energy
         ``kT * persistence / bond * (1 - cos(angle))``.

@@ -46,15 +46,11 @@ _NEEDED = 5  # simulations for each number of the data
 def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> FitResult:
     """Fit parameters to a noisy time course by maximum likelihood, with standard errors.
 
-    A swarm of particles with parameters of their own finds the maximum (iterated filtering, Ionides
-    and others 2015). A quadratic in the logarithms of parameters, through estimated
-    log-likelihoods at many points around it, gives the estimate, and its curvature the standard
-    error; what simulations add to it is counted in.
+    Iterated filtering (Ionides and others 2015) searches for the maximum; a quadratic through
+    log-likelihoods around it gives estimates and standard errors, noise of simulations included.
 
-    With `observe` likelihoods are by `tauslab.particle_filters`. Without, data are taken as
-    exact counts, and likelihoods are synthetic (Wood 2010): the data as a draw of a normal
-    distribution with mean and covariance of `n` trajectories, which have common random
-    numbers at all points; standard errors are then of fits to simulated data.
+    With `observe` likelihoods are by `tauslab.particle_filters`. Without, data are exact counts and
+    likelihoods synthetic (Wood 2010).
 
     Parameters
     ----------
@@ -71,7 +67,7 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
     Raises
     ------
     ModelError, ConfigError
-        The model, the data or an option is not allowed, or no place has a likelihood above 0.
+        The model, the data or an option is not allowed, or the likelihood is 0 everywhere.
 
     Examples
     --------
