@@ -99,8 +99,9 @@ def run(
     ----------
     model
         A `Network`, `Lattice` or `Hybrid`, or the path of a file that `tauslab.read` reads, or of
-        a hybrid in TOML. The file of a result runs again with its own settings, as
-        far as no others are given: with a later `t_end` it has the bits of a longer run.
+        a hybrid in TOML. The file of a network's or lattice's result runs again with its own
+        settings, as far as no others are given: with a later `t_end` a lattice has the bits of a
+        longer run.
     {options}
 
     Returns

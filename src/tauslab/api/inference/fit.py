@@ -167,7 +167,7 @@ def _result(
     priors: Mapping[str, Prior], top: Top, likelihood: str, spread: FloatArray | None = None
 ) -> FitResult:
     size = len(priors)
-    if top.one_sided or np.linalg.eigvalsh(top.bend).min() <= 0:
+    if not top.bounded:
         covariance = np.full((size, size), np.nan)
     else:
         covariance = top.chance + (np.linalg.inv(top.bend) if spread is None else spread)

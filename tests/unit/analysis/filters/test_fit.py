@@ -14,9 +14,9 @@ DATA = {"time": [0.3, 0.7, 1.2], "X": [75, 52, 31]}
 CPU = ts.CPU(threads=1)
 
 
-def decay():
+def decay(number=100):
     net = ts.Network("decay")
-    net.add_species("X", 100)
+    net.add_species("X", number)
     net.add_parameter("k", 0.5)
     net.add_reaction("X ->", rate="k")
     return net
@@ -64,6 +64,27 @@ def test_a_ridge_has_no_top():
 
     found = top_of(ridge, np.zeros(2), 100, 200, draws(1))
     assert not found.converged
+    assert not found.bounded
+
+
+def test_a_product_of_two_parameters_has_no_errors():
+    net = ts.Network("product")
+    net.add_species("X", 100)
+    net.add_parameter("a", 1.0)
+    net.add_parameter("b", 1.0)
+    net.add_reaction("X ->", rate="a * b")
+    with pytest.warns(UserWarning, match="did not come to rest"):
+        found = ts.fit(net, DATA, observe={"X": "normal(sd=3)"}, n=50, swarm=100, iterations=5,
+                       seed=1, device=CPU)  # fmt: skip
+    assert np.isnan(found.covariance).all()
+
+
+def test_few_particles_bound_a_parameter_on_both_sides():
+    """One of 3 is left at t = 1: exp(-k) (1 - exp(-k))^2 has the error 0.74 of log k."""
+    data = {"time": [1.0], "X": [1]}
+    found = ts.fit(decay(3), data, n=200, swarm=200, iterations=5, seed=1, device=CPU)
+    assert found.converged
+    assert found.error("k") / found["k"] == pytest.approx(0.74, rel=0.4)
 
 
 def test_tops_of_many_surfaces_spread_as_their_slopes():

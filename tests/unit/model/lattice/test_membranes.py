@@ -79,6 +79,17 @@ def test_edges_of_a_flat_sheet_are_no_slower_hops(planes):
         assert (surface.ratio, surface.quickening) == (1.0, 0.0)
 
 
+def test_walls_at_the_ends_of_a_cylinder_take_nothing_of_its_diffusion():
+    _, y, x = np.indices((20, 40, 40)) - 19.5
+    cylinder = abs(np.hypot(y, x) - 14) < 0.9
+    ratios = []
+    for boundary in ("periodic", "reflecting"):
+        lattice = confined(cylinder, 0.1, boundary)
+        lattice.add_diffusion("A", D, surface="membrane")
+        ratios.append(lattice.diffusion[-1].surface.ratio)
+    assert ratios[1] == ratios[0]
+
+
 @pytest.mark.parametrize(("shape", "part"), [((16, 16, 16), 0.25), ((1, 64, 64), 0.3)])
 def test_pockets_between_obstacles_are_no_torn_membrane(shape, part):
     mask = np.random.default_rng(1).random(shape) > part

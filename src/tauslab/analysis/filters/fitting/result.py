@@ -28,7 +28,7 @@ class FitResult:
         f64 ``[parameter]``: the estimates.
     covariance
         f64 ``[parameter, parameter]``: of the logarithms of estimates, with what simulations add;
-        NaN where the data do not bound the parameters.
+        NaN where the data do not bound them on both sides.
     log_likelihood, log_likelihood_error
         At the estimates, and its standard error by simulations.
     likelihood

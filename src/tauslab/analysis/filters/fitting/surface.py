@@ -20,9 +20,11 @@ _FIRST = 0.1  # standard deviation of the first points, of logarithms
 _ROUNDS = 12
 _LEAST_BEND = 0.1  # curvature, in spreads of the points, above which a top is seen
 _FARTHEST, _NARROWER, _WIDER = 2.0, 0.25, 2.0  # of a round to the next, in spreads
+_WIDEST = 3.0  # standard deviation of points, of logarithms, where nothing bounds a parameter
 _SAME, _NEAR = 1.5, 0.7  # widths and places of two rounds that are alike
 _BELOW = 12.0  # logarithms below the highest: points that say nothing of the top
-_ONE_SIDED = 0.65  # difference of curvatures to both sides, over their sum
+_SIDE, _HARDLY = 1.5, 0.25  # standard deviations to a side, and part of the fall: no bound
+_RISING = 1.1  # difference of curvatures to both sides, over their sum, where one has its sign
 _MOST_NOISE, _MOST_MORE = 1.0, 8.0  # of logarithms, and how many times more work lessens it
 
 # Places ``[m, parameter]``, how much work over the least, number of the round -> values ``[m]``.
@@ -40,15 +42,15 @@ class Top:
     height, height_error
         Of the surface there.
     bend
-        Negative curvature ``[parameter, parameter]``; not positive definite where no top is seen.
+        Negative curvature ``[parameter, parameter]``; positive definite where `bounded`.
     chance
         Covariance ``[parameter, parameter]`` of `place` by the noise of values.
     points
         The last places ``[m, parameter]``.
     converged
         Whether the last two rounds are alike.
-    one_sided
-        Whether the surface falls to one side alone of some axis, and a parameter has no bound.
+    bounded
+        Whether the surface falls to both sides of each axis.
     """
 
     place: FloatArray
@@ -58,7 +60,7 @@ class Top:
     chance: FloatArray
     points: FloatArray
     converged: bool
-    one_sided: bool = False
+    bounded: bool
 
 
 def top_of(
@@ -98,6 +100,7 @@ def top_of(
             (np.abs(np.log(widths)) < math.log(_SAME)).all()
         )
         place, root = place + root @ (axes @ steps), root @ axes * widths
+        root = root * np.minimum(1, _WIDEST / np.linalg.norm(root, axis=0))
         if alike:
             work = float(np.clip((found.noise / _MOST_NOISE) ** 2, 1.0, _MOST_MORE))
     raise AssertionError
@@ -155,7 +158,7 @@ class Quadratic:
     ) -> Top:  # fmt: skip
         """The top in the coordinates of the surface, of points ``place + root u``."""
         size = len(place)
-        flat = np.linalg.eigvalsh(self.bend).min() <= 0
+        flat = np.linalg.eigvalsh(self.bend).min() <= _LEAST_BEND
         inverse = np.linalg.pinv(self.bend)
         step = np.zeros(size) if flat else np.clip(inverse @ self.slope, -_FARTHEST, _FARTHEST)
         # How the step changes with each coefficient: inverse (d slope - d bend step).
@@ -165,28 +168,39 @@ class Quadratic:
             one = np.zeros(_terms(size))
             one[k] = 1.0
             by[:, k] = -inverse @ (bend_of(one, size) @ step)
-        one_sided = not flat and self._one_sided(u, values, step)
+        bounded = not flat and not self._one_sided(u, values, step)
         back = np.linalg.inv(root)
         rise = _table(step[None])[0]
         coefficients_height = self.height + float(self.slope @ step - 0.5 * step @ self.bend @ step)
         return Top(
             place + root @ step, coefficients_height, math.sqrt(float(rise @ self.errors @ rise)),
             back.T @ self.bend @ back, root @ by @ self.errors @ by.T @ root.T, place + u @ root.T,
-            converged and not flat and not one_sided, one_sided,
+            converged and bounded, bounded,
         )  # fmt: skip
 
     def _one_sided(self, u: FloatArray, values: FloatArray, step: FloatArray) -> bool:
-        """Whether curvatures to both sides of the top differ, as where one side is level."""
+        """Whether values hardly fall to one side of the top, or ever less, for some axis.
+
+        Squares with a sign are regressed too, so the two sides have curvatures of their own.
+        """
+        size = len(step)
         bends, axes = np.linalg.eigh(self.bend)
         off = (u - step) @ axes
         table = np.column_stack([_table(u), off * np.abs(off)])
         inverse = np.linalg.pinv(table.T @ table)
-        left = values - table @ (inverse @ (table.T @ values))
-        free = max(1, len(u) - table.shape[1])
-        by = slice(_terms(len(step)), None)
-        found = np.abs((inverse @ (table.T @ values))[by])
-        errors = np.sqrt(np.diag(inverse)[by] * float(left @ left) / free)
-        return bool((found - 2 * errors > _ONE_SIDED * bends / 2).any())
+        found = inverse @ (table.T @ values)
+        left = values - table @ found
+        free = max(1, len(u) - len(found))
+        odd, errors = found[-size:], np.sqrt(np.diag(inverse)[-size:] * float(left @ left) / free)
+        odd = np.sign(odd) * np.maximum(0, np.abs(odd) - 2 * errors)
+        bend = bend_of(found, size)
+        slopes = axes.T @ (found[1 : 1 + size] - bend @ step)
+        own = np.einsum("ij,ik,kj->j", axes, bend, axes)
+        v = np.linspace(-_SIDE, _SIDE, 31)[:, None] / np.sqrt(bends)
+        along = slopes * v + (odd * np.sign(v) - own / 2) * v * v
+        falls = along.max(axis=0) - np.maximum(along[0], along[-1])
+        rises = np.abs(odd) > _RISING * bends / 2
+        return bool((rises | (falls < _HARDLY * _SIDE**2 / 2)).any())
 
 
 def _pairs(size: int) -> list[tuple[int, int]]:

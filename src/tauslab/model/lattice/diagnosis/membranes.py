@@ -201,21 +201,27 @@ def _groups(values: LatticeValues) -> dict[tuple[int, ...], list[int]]:
 
 
 def _bonds(
-    mask: BoolArray, lattice: LatticeData, directions: tuple[Direction, ...]
+    mask: BoolArray, wraps: Sequence[bool], directions: tuple[Direction, ...]
 ) -> Iterator[tuple[IntArray, IntArray]]:
-    """Numbers of the sites of a mask that lie side by side in each direction."""
+    """Numbers of the sites of a mask that lie side by side in each direction, in a box.
+
+    Its axes wrap around or do not.
+    """
     numbers = np.full(mask.shape, -1, np.int64)
     numbers[mask] = np.arange(int(mask.sum()))
-    periodic = [lattice.boundary[f"{axis}-"].kind == "periodic" for axis in "zyx"]
     for direction in directions:
         other = np.roll(numbers, [-d for d in direction], (0, 1, 2))
         for axis, step in enumerate(direction):
-            if step and not periodic[axis]:
+            if step and not wraps[axis]:
                 edge = [slice(None)] * 3
                 edge[axis] = slice(-1, None) if step > 0 else slice(0, 1)
                 other[tuple(edge)] = -1
         joined = (numbers >= 0) & (other >= 0)
         yield numbers[joined], other[joined]
+
+
+def _wraps(lattice: LatticeData) -> list[bool]:
+    return [lattice.boundary[f"{axis}-"].kind == "periodic" for axis in "zyx"]
 
 
 def _labels(bonds: Iterator[tuple[IntArray, IntArray]], number: int) -> IntArray:
@@ -360,7 +366,9 @@ def measured_site_area(lattice: LatticeData, site_types: tuple[str, ...], where:
     if np.prod(lattice.shape, dtype=float) > MOST_SITES or number > _MOST_CONFINED:
         raise ModelError(f"{where}: so many sites are not measured; give area= in m^2")
     mask = _mask(lattice, types)
-    outward = (_neighbours(mask, lattice) == np.arange(number)).sum(axis=1)  # faces [axis, site]
+    outward = (_neighbours(mask, _wraps(lattice)) == np.arange(number)).sum(
+        axis=1
+    )  # faces [axis, site]
     seen = float((outward.T * np.abs(_normals(mask)[0])).sum()) / 2
     return float(f"{lattice.spacing * lattice.spacing * seen / number:.4g}")
 
@@ -371,7 +379,7 @@ def _axes_between(
     """Axes along which sites of two types lie side by side; all where they never do."""
     kinds = lattice.sites.planes(0, lattice.shape[0])[mask]
     axes: dict[tuple[int, int], list[int]] = {}
-    for axis, (one, other) in enumerate(_bonds(mask, lattice, _AXES)):
+    for axis, (one, other) in enumerate(_bonds(mask, _wraps(lattice), _AXES)):
         for low, high in np.unique(np.stack([kinds[one], kinds[other]]), axis=1).T.tolist():
             for pair in {(low, high), (high, low)}:
                 if axis not in axes.setdefault(pair, []):
@@ -393,8 +401,7 @@ _SEEN: dict[tuple[object, ...], Sheet] = {}  # by all that decides
 
 def _sheet(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
     """Look at the sites of some types, once for the same sites."""
-    wraps = [lattice.boundary[f"{axis}-"].kind == "periodic" for axis in "zyx"]
-    key = (lattice.sites.sha256, lattice.shape, types, *wraps)
+    key = (lattice.sites.sha256, lattice.shape, types, *_wraps(lattice))
     if key not in _SEEN:
         if len(_SEEN) >= _MOST_KEPT:
             _SEEN.clear()
@@ -405,9 +412,9 @@ def _sheet(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
 def _looked_at(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
     mask = _mask(lattice, types)
     number = int(mask.sum())
-    labels = _labels(_bonds(mask, lattice, _AXES), number)
-    touching = len(_sizes(_labels(_bonds(mask, lattice, _DIRECTIONS), number)))
-    neighbours = _neighbours(mask, lattice)
+    labels = _labels(_bonds(mask, _wraps(lattice), _AXES), number)
+    touching = len(_sizes(_labels(_bonds(mask, _wraps(lattice), _DIRECTIONS), number)))
+    neighbours = _neighbours(mask, _wraps(lattice))
     joined = (neighbours != np.arange(number)).sum(axis=(0, 1))
     inside = 2 * sum(size > 1 for size in lattice.shape)
     bulk = bool((joined == inside).mean() > _THIN)
@@ -417,10 +424,22 @@ def _looked_at(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
         return Sheet(labels, touching, thin, bulk)
     flat = _flat_across(mask)
     if flat is None:
-        return Sheet(labels, touching, thin, bulk, _walk(neighbours, mask))
+        images, wraps = _mirrored(mask, _wraps(lattice))
+        return Sheet(labels, touching, thin, bulk, _walk(_neighbours(images, wraps), images))
     within = np.delete(neighbours, flat, axis=0) != np.arange(number)
     curve = (within.sum(axis=(0, 1)) == 4).mean() <= _NARROW
     return Sheet(labels, touching, thin, bulk, None if curve else _flat_walk(mask, flat))
+
+
+def _mirrored(mask: BoolArray, wraps: Sequence[bool]) -> tuple[BoolArray, list[bool]]:
+    """The mask with its images behind walls that it touches, which then take nothing of a walk."""
+    round_axes = list(wraps)
+    for axis in range(3):
+        ends = np.take(mask, [0, -1], axis)
+        if not round_axes[axis] and mask.shape[axis] > 1 and ends.any():
+            mask = np.concatenate([mask, np.flip(mask, axis)], axis)
+            round_axes[axis] = True
+    return mask, round_axes
 
 
 def _flat_across(mask: BoolArray) -> int | None:
@@ -453,11 +472,11 @@ def _unjoined(mask: BoolArray, labels: IntArray) -> str:
     )
 
 
-def _neighbours(mask: BoolArray, lattice: LatticeData) -> IntArray:
+def _neighbours(mask: BoolArray, wraps: Sequence[bool]) -> IntArray:
     """Sites to which hops lead ``[axis, side, site]``, the site itself at a wall."""
     number = int(mask.sum())
     neighbours = np.tile(np.arange(number), (3, 2, 1))
-    for axis, (one, other) in enumerate(_bonds(mask, lattice, _AXES)):
+    for axis, (one, other) in enumerate(_bonds(mask, wraps, _AXES)):
         neighbours[axis, 1, one], neighbours[axis, 0, other] = other, one
     return neighbours
 
