@@ -131,7 +131,7 @@ def _with_sites(lattice: LatticeData, values: LatticeValues) -> BoolArray:
 
 def at_rest(lattice: LatticeData, values: LatticeValues, reached: BoolArray) -> list[str]:
     """Species that hop nowhere from where they can be, nor move with an object."""
-    moves = (values.diffusion > 0).any(axis=1)
+    moves: BoolArray = np.asarray((values.diffusion > 0).any(axis=1))
     for one, coefficients in zip(lattice.objects, values.objects, strict=True):
         numbers = [lattice.species.index(name) for name in one.follows]
         moves[lattice.type_names.index(one.within), numbers] = np.array(coefficients) > 0
