@@ -98,8 +98,10 @@ def lattice(drawn: Drawn, part: float) -> ts.Lattice:
     for where in ({"within": "cytoplasm"}, {"within": "shell"}, {"between": inside}):
         made.add_diffusion("*", DIFFUSION * part, **where)
     for name, equation, rate, molar in of_space(drawn):
-        unit = {"unit": "M^-1 s^-1"} if molar else {}
-        made.add_reaction(equation, rate=rate * part, site_types=list(inside), name=name, **unit)
+        made.add_reaction(
+            equation, rate=rate * part, site_types=list(inside), name=name,
+            unit="M^-1 s^-1" if molar else None,
+        )  # fmt: skip
     for name, count in start.items():
         if count:
             made.place(name, count=count, site_type="cytoplasm")

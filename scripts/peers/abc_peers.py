@@ -13,7 +13,6 @@ import argparse
 import json
 import logging
 import subprocess
-import sys
 import time
 from importlib import import_module
 from typing import Any
@@ -115,4 +114,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

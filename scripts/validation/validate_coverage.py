@@ -247,7 +247,9 @@ def fitted(seed: int, device: Device, *, model: Any, name: str, noise: float) ->
     course = ts.run(made, n=1, times=times, seed=seed, device=device)
     draws = np.random.default_rng(seed)
     data = {c: course.counts(c)[0] + noise * draws.standard_normal(len(times)) for c in columns}
-    seen = {"observe": dict.fromkeys(columns, f"normal(sd={noise})")} if noise else {}
+    seen: dict[str, Any] = (
+        {"observe": dict.fromkeys(columns, f"normal(sd={noise})")} if noise else {}
+    )
     found = ts.fit(made, {"time": times, **data}, n=100, seed=seed, device=device, **seen)
     low, high = found.interval(name)
     return within(low, made.parameter_values()[name], high)
@@ -285,13 +287,14 @@ def cases() -> Iterator[Case]:
         yield Case("cross-check", f"{model.__name__}, n {n}", held)
     for steps in (300, 3000):
         yield Case("chain", f"{steps} steps", partial(chain, steps=steps))
-    for model, name, noise in (
+    fits: tuple[tuple[Any, str, float], ...] = (
         (inference_models.birth_death, "decay", 2.0), (inference_models.birth_death, "decay", 0.0),
         (inference_models.epidemic, "infection", 5.0), (inference_models.epidemic, "recovery", 5.0),
         (inference_models.prey, "birth", 10.0), (inference_models.prey, "death", 10.0),
-    ):  # fmt: skip
-        settings = f"{model.__name__}, {name}, noise {noise:g}"
-        yield Case("fit", settings, partial(fitted, model=model, name=name, noise=noise))
+    )  # fmt: skip
+    for made, name, noise in fits:
+        settings = f"{made.__name__}, {name}, noise {noise:g}"
+        yield Case("fit", settings, partial(fitted, model=made, name=name, noise=noise))
 
 
 def _until_cases() -> Iterator[Case]:

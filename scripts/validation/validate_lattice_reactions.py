@@ -206,7 +206,7 @@ def alone(
             lattice.place(one, positions=np.repeat(everywhere, count, axis=0))
     for equation, rate in reactions.items():
         pair = len(equation.split("->")[0].split("+")) > 1 or equation.startswith("2 ")
-        lattice.add_reaction(equation, rate=rate, **({"volume": "site"} if pair else {}))
+        lattice.add_reaction(equation, rate=rate, volume="site" if pair else None)
         network.add_reaction(equation, rate=rate)
     solved = ts.cme(network, [t_end])
     sites = SIDE**3

@@ -103,7 +103,10 @@ def row(name: str, radius: int) -> list[str]:
     slow = eigenvalues(before, name)[0].mean()
     first, following = eigenvalues(after, name)
     mean = first.mean()
-    along = [rule.surface.ratio for rule in after.diffusion if rule.source == rule.target]
+    along = [
+        rule.surface.ratio for rule in after.diffusion
+        if rule.surface is not None and rule.source == rule.target
+    ]  # fmt: skip
     right = name == "sphere" or along == [1.0, 1.0]
     good = abs(mean - 1) <= (0.03 if radius >= 12 else 0.05) and right
     sites = int(after.sites.per_plane[:, 1:].sum())

@@ -64,8 +64,10 @@ def chains(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device:
         net, data, case.texts(), observe=_noises(case, data), n=40, chains=DRAWS, warm_up=60,
         steps=40, seed=seed, device=device, quiet=True,
     )  # fmt: skip
-    levels = [100 * level for level in LEVELS]
-    return {k: (found[k][:, -1], tuple(np.percentile(found[k], levels))) for k in case.priors}
+    return {
+        k: (found[k][:, -1], (found.quantile(k, LEVELS[0]), found.quantile(k, LEVELS[1])))
+        for k in case.priors
+    }
 
 
 def populations(
@@ -78,7 +80,7 @@ def populations(
     )  # fmt: skip
     chosen = np.random.default_rng(seed).choice(150, DRAWS, p=found.weights[-1])
     return {
-        k: (found[k][chosen], tuple(found.quantile(k, level) for level in LEVELS))
+        k: (found[k][chosen], (found.quantile(k, LEVELS[0]), found.quantile(k, LEVELS[1])))
         for k in case.priors
     }
 
@@ -124,7 +126,7 @@ def cases() -> Iterator[Case]:
             yield Case(method, few, priors, 0.0 if counts else 2.0, posterior)
 
 
-def rank(number: int, seed: int, device: str) -> dict[str, tuple[int, bool]]:
+def rank(number: int, seed: int, device: Any) -> dict[str, tuple[int, bool]]:
     """Ranks of the parameters that make a data set, and whether intervals hold them."""
     case = list(cases())[number]
     place = ts.CPU(threads=1) if device == "cpu" else device

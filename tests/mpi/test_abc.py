@@ -48,9 +48,9 @@ if told is not None:
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_ranks_change_no_bit(same_ranks, ranks):
+def test_ranks_change_no_bit(mpirun, ranks):
     """Values that the model refuses are refused on all ranks alike."""
-    done = same_ranks(ranks, ["-c", PROGRAM])
+    done = mpirun(ranks, ["-c", PROGRAM])
     (line,) = [one for one in done.stdout.splitlines() if one.startswith("told ")]
     for together, alone, longer, refused in json.loads(line.removeprefix("told ")):
         assert together == alone

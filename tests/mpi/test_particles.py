@@ -123,6 +123,56 @@ def test_ranks_do_not_matter(mpirun):
     assert len(digests.pop().split()) == 2  # all ranks have the same one
 
 
+FILTERS = """
+import hashlib
+import numpy as np
+import tauslab as ts
+from tauslab.decomposition.ranks.all_ranks import ranks
+told = hashlib.sha256()
+def add(found):
+    for part in (found.terms, found.mean, found.sd, found.effective_size):
+        told.update(np.ascontiguousarray(part).tobytes())
+net = ts.Network("turnover")
+net.add_species("X", "poisson(4)")
+net.add_parameter("k", 5.0)
+net.add_reaction("-> X", rate="k")
+net.add_reaction("X ->", rate=1.0)
+top = ts.Network("top")  # some particles overflow
+top.add_species("X", 2**31 - 8)
+top.add_reaction("X -> 2 X", rate=1e-9)
+top.add_reaction("X ->", rate=1e-9)
+data = {"time": [0.0, 0.5, 1.0, 2.5], "X": [3, 4, float("nan"), 6]}
+high = {"time": [0.5, 1.0, 1.5, 3.0], "X": [2.0**31 - i for i in (8, 4, 6, 5)]}
+given = {"seed": 1, "device": "cpu"}
+poisson, narrow = {"X": "poisson"}, {"X": "normal(sd=0.02)"}  # most have no weight
+for scheme in ("systematic", "stratified", "multinomial"):
+    for n in (1, 2, 1025, 3001):
+        add(ts.particle_filter(net, data, observe=poisson, n=n, resample=scheme, threshold=1.0,
+                               **given))
+    add(ts.particle_filter(net, data, observe=narrow, n=4097, resample=scheme, **given))
+    add(ts.particle_filters(net, data, observe=poisson, n=1501, resample=scheme, threshold=0.7,
+                            parameters={"k": [1.0, 5.0, 9.0]}, **given))
+for threshold in (0.1, 0.9):
+    add(ts.particle_filter(top, high, observe={"X": "normal(sd=4)"}, n=2001, threshold=threshold,
+                           **given))
+comm = ranks()
+found = comm.allgather(told.hexdigest())
+if comm.rank == 0:
+    print("digest", *sorted(set(found)))
+"""
+
+
+def test_ranks_do_not_matter_to_filters(mpirun):
+    digests = {
+        line
+        for ranks in (1, 2, 3)
+        for line in mpirun(ranks, ["-c", FILTERS]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2
+
+
 FAILS = """
 import pathlib
 import tauslab as ts

@@ -37,9 +37,8 @@ def population(
 ) -> PopulationResult:
     """Simulate cells that grow and divide, each exactly.
 
-    The model of one cell has an event at which the cell divides, for instance when a volume with a
-    rate rule reaches a size; `partition` divides its species. The same seed gives the same bits on
-    any device and on any number of ranks.
+    An event of the model of one cell divides the cell, and `partition` its species
+    (docs/populations.md).
 
     Parameters
     ----------

@@ -23,10 +23,9 @@ from tauslab.store.results.result import Result
 class Prepared:
     """A network with the options of its runs, compiled kernels and buffers.
 
-    Made by `prepare`.  A run gives the bits that `tauslab.run` gives with the same arguments.  The
-    model may be changed: the next run prepares it anew.  Threads may run it side by side, and each
-    then prepares a run of its own.  Under ``mpirun`` all ranks call it together.  A copy that is
-    unpickled prepares its first run.
+    Made by `prepare`. A run gives the bits of `tauslab.run` with the same arguments. The model may
+    be changed: the next run prepares it anew. Threads may run it side by side, each with a run of
+    its own. Under ``mpirun`` all ranks call it together.
 
     Attributes
     ----------

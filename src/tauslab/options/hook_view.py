@@ -32,15 +32,10 @@ _MOST = 1 << 31  # particles of a species that are placed or taken out are fewer
 class LatticeView:
     """The lattice between two steps.
 
-    A hook with an interval of n steps is called after steps n, 2 n, ..., and at t = 0 only with
-    ``at_start=True``.
+    Arrays are NumPy's on a CPU, CuPy's on a GPU. On several ranks each rank calls the hook with its
+    slab: all must call the same methods in the same order.
 
-    Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU; `particles` may be
-    changed by hand. On several ranks each rank calls the hook with its slab: all must call the same
-    methods in the same order.
-
-    `memory` keeps values for later calls: names and JSON values, the same on all ranks. Checkpoints
-    store it, so a resumed run continues with it.
+    `memory` keeps JSON values by name, the same on all ranks, for later calls and in checkpoints.
     """
 
     def __init__(
@@ -118,8 +113,8 @@ class LatticeView:
     def particles(self) -> Any:
         """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty.
 
-        In a site, filled slots come first. In bit planes this is a copy, ordered by species in a
-        site; changes are applied by the next method or at the end of the call.
+        They may be changed by hand. In a site, filled slots come first. Of bit planes this is a
+        copy (docs/rdme.md).
         """
         self._engine.synchronize()
         if self._cells is None:
@@ -229,8 +224,7 @@ class LatticeView:
     ) -> None:
         """Add a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits.
 
-        Positions refer to the whole lattice; each rank uses the ones in its slab. A mapping of
-        names to positions adds several species, in its order.
+        Positions refer to the whole lattice. A mapping of names to positions adds several species.
         """
         given = {species: positions} if isinstance(species, str) else species
         kinds, shape = self._numbers(given) + 1, self._lattice.shape
@@ -242,8 +236,7 @@ class LatticeView:
     def place(self, numbers: Mapping[str, int], site_type: str | None = None) -> None:
         """Add particles of each species at random sites of a type, or of the whole lattice.
 
-        All sites have equal probability; at a full site a particle waits. The sites depend on seed,
-        replica, step and call only.
+        All sites have equal probability; at a full site a particle waits.
         """
         kinds = self._numbers(numbers) + 1
         counts = _counts("place", numbers)
@@ -428,8 +421,7 @@ class LatticeView:
 
         A particle may not stay at a site whose new type its species never hops in. It moves to the
         nearest allowed site with a free slot, at random between equally near ones; if there is none
-        within `reach`, it waits at the nearest allowed site. The outcome depends on seed, replica,
-        step and call only.
+        within `reach`, it waits at the nearest allowed site.
 
         Parameters
         ----------

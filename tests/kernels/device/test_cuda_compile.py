@@ -64,11 +64,11 @@ from tauslab.model.network.network import Network
 DATA = TESTS / "data" / "sbml"
 PARTICLES = {
     "ancestors": {
-        "add_in_order", "guess_pieces", "guess_starts", "count_units", "find_starts", "add_pieces",
-        "find_ancestors",
+        "add_in_order", "guess_pieces", "guess_groups", "guess_row", "guess_starts", "count_units",
+        "join_units", "find_row", "find_starts", "add_pieces", "find_ancestors",
     },
     "initial": {"draw_initial"},
-    "moments": {"moments", "count_held", "add_held", "list_held"},
+    "moments": {"moments", "terms", "count_held", "add_blocks", "add_chunks", "list_held"},
     "status": {"largest_status"},
     "weigh": {
         "weigh_particles", "share_weights", "reduce_sums", "reduce_maxima", "level_weights",

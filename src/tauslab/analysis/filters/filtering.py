@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tauslab.analysis.filters.asking import Asking
 from tauslab.analysis.filters.observing import Constants, Observations
 from tauslab.analysis.filters.result import FilterResults
-from tauslab.analysis.filters.weighing import OnDevice, OnHosts, Weighing
+from tauslab.analysis.filters.weighing import Weighing
 from tauslab.analysis.particles import weights as particle_weights
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, read_stored
@@ -49,8 +49,7 @@ class ParticleFilters:
         self._particles, self._data = particles, data
         self._scheme, self._threshold, self._states = scheme, threshold, states
         self.count, self.number, self.n = count, number, particles.n // count
-        kind = OnDevice if particles.shares.ranks == 1 else OnHosts
-        self._weights: Weighing = kind(particles, count, number)
+        self._weights = Weighing(particles, count, number)
         self.begin()
 
     def begin(self) -> None:
@@ -153,13 +152,13 @@ class ParticleFilters:
         chosen = going & (self._weights.sizes < self._threshold * self.n)
         if not chosen.any():
             return
-        ancestors = self._weights.ancestors(chosen, self.resamplings, self._scheme)
+        copies = self._weights.ancestors(chosen, self.resamplings, self._scheme)
         self.resamplings[chosen] += 1
-        self._particles.copy_rows(ancestors, alike=self.count > 1)
-        if self.count == 1:  # elsewhere all particles of a filter have the same
-            for name, values in self._constants.items():
-                if isinstance(values, np.ndarray):
-                    self._constants[name] = values[self._particles.on_host(ancestors)]
+        self._particles.copy_from(copies, alike=self.count > 1)
+        arrays = {k: v for k, v in self._constants.items() if isinstance(v, np.ndarray)}
+        if self.count == 1 and arrays:  # elsewhere all particles of a filter have the same
+            index = self._particles.ancestors_on_host(copies)
+            self._constants.update({name: values[index] for name, values in arrays.items()})
 
     def _observe(self, looked: _Looked) -> bool:
         """Multiply weights by the densities of the row; False where nothing was seen."""

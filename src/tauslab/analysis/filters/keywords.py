@@ -67,10 +67,10 @@ class DataKeywords:
         doc='Required: for each column, the measured quantity and its noise: ``{"X": '
         '"normal(sd=10)"}``, '
         'or ``{"gfp": ("X", "poisson(scale=0.3)")}`` where names differ. Noises are '
-        "``normal(sd)``, ``lognormal(sigma)`` (mu = log x), ``poisson(scale, background)``, "
-        "``negative_binomial(size, scale)``, ``binomial(p)``, each of x molecules is detected with "
-        "probability p, and ``student_t(degrees, scale)``; a parameter is a number, or the name of "
-        "one of the model. Or a function "
+        "``normal(sd)``, ``lognormal(sigma)``, ``poisson(scale, background)``, "
+        "``negative_binomial(size, scale)``, ``binomial(p)`` and ``student_t(degrees, scale)`` "
+        "(docs/inference.md); a parameter is a number, or the name of one of the model. Or a "
+        "function "
         '``(values, row, t)`` that gives a log density per particle: ``values("X")`` is an array '
         '``[n]``, ``row["gfp"]`` a number.',
     )  # fmt: skip
@@ -138,12 +138,10 @@ class FilterKeywords(HiddenKeywords):
         doc="Resample when the effective sample size is below this fraction of n; 1: always.",
     )  # fmt: skip
     number: int = option(
-        0, type=count, doc="Number of the first filter: filter f draws as "
-        "`tauslab.particle_filter` does with ``number=f``.",
+        0, type=count, doc="Number of the first filter, which decides its random numbers.",
     )  # fmt: skip
     states: bool = option(
-        True, doc="Whether to record means and standard deviations of states; without them a "
-        "filter is faster.",
+        True, doc="Whether to record means and standard deviations of states, which takes time.",
     )  # fmt: skip
 
 
@@ -208,8 +206,8 @@ class FitKeywords(DataKeywords):
     _: KW_ONLY
     start: Mapping[str, str] | Sequence[str] | None = option(
         None, doc="Which parameters are fitted, by name, and where the search begins: "
-        "``loguniform(LO,HI)`` or ``lognormal(MU,SIGMA)``, from which estimates may go away. Of "
-        "names alone, and by default of all parameters above 0 that are numbers, from a fifth to "
+        "``loguniform(LO,HI)`` or ``lognormal(MU,SIGMA)``, which do not limit estimates. By "
+        "default all parameters above 0 that are numbers, or the names in a list, from a fifth to "
         "five times the model's value.",
     )  # fmt: skip
     n: int = option(

@@ -1,28 +1,36 @@
-"""Weights of the particles of filters: on the device, or on the hosts of several ranks.
+"""Weights of the particles of filters, on the devices of all ranks.
 
-Both have the same bits, and the same methods. Arrays ``[own]`` are of the particles of this rank.
+A rank weighs the filters that lie on it as a whole, and its parts of those that ranks share. No
+bit depends on where ranks are cut. Arrays ``[own]`` are of the particles of this rank.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tauslab.analysis.filters.observing import Constants, Observations, Values
 from tauslab.analysis.particles import weights as particle_weights
+from tauslab.analysis.particles.cut import CutWeights
 from tauslab.analysis.particles.ensemble import Ensemble
-from tauslab.analysis.particles.sums import CutRows
+from tauslab.analysis.particles.shares import Copies
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.kernels.particles.weights import KINDS as DEVICE_KINDS
 from tauslab.kernels.particles.weights import OBSERVED, DeviceWeights, Seen
 
-_AT_ONCE = 1 << 22  # numbers of which moments are taken at once
+
+@dataclass(frozen=True)
+class _Piece:
+    """Filters `rows`, and the place of their particles among those of this rank."""
+
+    rows: slice
+    own: slice
+    weights: DeviceWeights | CutWeights
 
 
-class Weighing(ABC):
+class Weighing:
     """Weights of the particles of `count` filters of n particles each. All methods are collective.
 
     Parameters
@@ -33,35 +41,61 @@ class Weighing(ABC):
 
     def __init__(self, particles: Ensemble, count: int, number: int) -> None:
         self._particles, self._count, self._number = particles, count, number
-        self._n = particles.n // count
+        self._n, shares = particles.n // count, particles.shares
+        ranges = [shares.of(rank) for rank in range(shares.ranks)]
+        self._whole = [_whole(own, self._n) for own in ranges]
+        self._pieces = [self._cut(row, ranges) for row in _rows_cut(ranges, self._n)]
+        rows = self._whole[shares.rank]
+        if rows:
+            first = rows.start * self._n - shares.own.start
+            weights = DeviceWeights(particles.backend, len(rows), self._n)
+            own = slice(first, first + len(rows) * self._n)
+            self._pieces.append(_Piece(slice(rows.start, rows.stop), own, weights))
+        self._pieces.sort(key=lambda piece: piece.rows.start)
+        self._know()
 
-    @abstractmethod
+    def _cut(self, row: int, ranges: list[slice]) -> _Piece:
+        """The piece of a filter that ranks share."""
+        first, own = row * self._n, self._particles.own
+        parts = [
+            slice(*np.clip([r.start - first, r.stop - first], 0, self._n).tolist()) for r in ranges
+        ]
+        mine = parts[self._particles.shares.rank]
+        start = first + mine.start - own.start if mine.start < mine.stop else 0
+        place = slice(start, start + mine.stop - mine.start)
+        weights = CutWeights(self._particles.backend, parts, self._particles.shares)
+        return _Piece(slice(row, row + 1), place, weights)
+
     def begin(self) -> None:
         """Let all particles weigh the same."""
+        for piece in self._pieces:
+            piece.weights.begin()
+        self._know()
 
-    @abstractmethod
     def put(self, logs: FloatArray) -> None:
         """Take logarithms of weights ``[own]``."""
+        for piece in self._pieces:
+            piece.weights.put(logs[piece.own])
+        self._know()
 
-    @abstractmethod
     def logs(self) -> FloatArray:
         """Logarithms of weights ``[own]``."""
+        return np.concatenate([np.zeros(0), *(piece.weights.logs() for piece in self._pieces)])
 
     @property
-    @abstractmethod
     def means(self) -> FloatArray:
         """Logarithms of the means of weights ``[filter]``."""
+        return particle_weights.means_of(self._totals, self._n, self._largest)
 
     @property
-    @abstractmethod
     def sizes(self) -> FloatArray:
         """Effective sizes ``[filter]``."""
+        return particle_weights.sizes_of(self._totals, self._squares)
 
-    @abstractmethod
     def drop(self) -> None:
         """Let particles that have ended weigh nothing."""
+        self._weigh(None, None)
 
-    @abstractmethod
     def multiply(self, factors: FloatArray) -> bool:
         """Multiply weights by factors, given as their logarithms ``[own]``.
 
@@ -69,71 +103,6 @@ class Weighing(ABC):
         -------
         Whether all weights are finite numbers.
         """
-
-    @abstractmethod
-    def observe(
-        self, data: Observations, row: int, values: Values, constants: Constants
-    ) -> bool | None:
-        """Multiply weights by the densities of a row that no function observes.
-
-        As of `multiply`; None where nothing was seen.
-        """
-
-    @abstractmethod
-    def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Any:
-        """Ancestors ``[particle]`` of all filters; those of filters not chosen stay.
-
-        Particles of chosen filters weigh the same afterwards. ``numbers [filter]`` say how often
-        each was resampled.
-        """
-
-    @abstractmethod
-    def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Weighted means and variances ``[species, filter]`` of counts."""
-
-
-class OnDevice(Weighing):
-    """Weights on the device of the only rank; the host sees a few numbers a filter."""
-
-    def __init__(self, particles: Ensemble, count: int, number: int) -> None:
-        super().__init__(particles, count, number)
-        self._weights = DeviceWeights(particles.backend, count, self._n)
-        self._means: FloatArray | None = np.zeros(count)
-
-    def begin(self) -> None:
-        """Let all particles weigh the same."""
-        self._weights.begin()
-        self._means = np.zeros(self._count)
-
-    def put(self, logs: FloatArray) -> None:
-        """Take logarithms of weights ``[own]``."""
-        self._weights.put(logs)
-        self._means = None
-
-    def logs(self) -> FloatArray:
-        """Logarithms of weights ``[own]``."""
-        return self._weights.logs()
-
-    @property
-    def means(self) -> FloatArray:
-        """Logarithms of the means of weights ``[filter]``."""
-        if self._means is None:
-            weights = self._weights
-            self._means = particle_weights.means_of(weights.totals, self._n, weights.largest)
-        return self._means
-
-    @property
-    def sizes(self) -> FloatArray:
-        """Effective sizes ``[filter]``."""
-        return particle_weights.sizes_of(self._weights.totals, self._weights.squares)
-
-    def drop(self) -> None:
-        """Let particles that have ended weigh nothing."""
-        self._weights.weigh(self._particles.status, None, None)
-        self._means = None
-
-    def multiply(self, factors: FloatArray) -> bool:
-        """Multiply weights by factors, given as their logarithms ``[own]``."""
         table = np.zeros(1, OBSERVED)
         table["kind"], table["column"] = DEVICE_KINDS.index("given"), -1
         return self._weigh(Seen(table, [factors]), None)
@@ -141,181 +110,106 @@ class OnDevice(Weighing):
     def observe(
         self, data: Observations, row: int, values: Values, constants: Constants
     ) -> bool | None:
-        """Multiply weights by the densities of a row that no function observes."""
+        """Multiply weights by the densities of a row that no function observes.
+
+        As of `multiply`; None where nothing was seen.
+        """
         seen = data.seen_of(row, self._particles.species, values, constants)
         return None if seen is None else self._weigh(seen, self._particles.device_counts)
 
-    def _weigh(self, seen: Seen, counts: Any) -> bool:
-        particles, self._means = self._particles, None
-        return self._weights.weigh(None if particles.none_ended else particles.status, counts, seen)
-
-    def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Any:
-        """Ancestors ``[particle]`` of all filters; those of filters not chosen stay."""
-        seed, group = self._particles.seed, self._number
-        if scheme == "multinomial":
-            index, n = np.arange(self._particles.n), self._n
-            shares = self._weights.shares()
-            for f in np.flatnonzero(chosen).tolist():
-                own = slice(f * n, (f + 1) * n)
-                found = particle_weights.ancestors_of(
-                    shares[own], scheme, seed, int(numbers[f]), group + f
-                )
-                index[own] = f * n + found
-        else:
-            index = self._weights.ancestors(
-                chosen, numbers, seed=seed, purpose=particle_weights.RESAMPLING, group=group,
-                stratified=scheme == "stratified",
-            )  # fmt: skip
-        self._means = np.where(chosen, 0.0, self.means)
-        self._weights.level(chosen)
-        return index
-
-    def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Weighted means and variances ``[species, filter]`` of counts."""
-        return self._weights.moments(self._particles.device_counts)
-
-
-class OnHosts(Weighing):
-    """Weights of each rank's particles on its host; a few sums travel."""
-
-    def __init__(self, particles: Ensemble, count: int, number: int) -> None:
-        super().__init__(particles, count, number)
-        self._rows = CutRows(count, self._n, particles.shares)
-        self.begin()
-
-    def begin(self) -> None:
-        """Let all particles weigh the same."""
-        own = self._particles.own
-        self.put(np.zeros(own.stop - own.start))
-
-    def put(self, logs: FloatArray) -> None:
-        """Take logarithms of weights ``[own]``."""
-        self._weights = _Weights(logs, self._rows)
-
-    def logs(self) -> FloatArray:
-        """Logarithms of weights ``[own]``."""
-        return self._weights.logs
-
-    @property
-    def means(self) -> FloatArray:
-        """Logarithms of the means of weights ``[filter]``."""
-        return self._weights.means
-
-    @property
-    def sizes(self) -> FloatArray:
-        """Effective sizes ``[filter]``."""
-        return self._weights.sizes
-
-    def drop(self) -> None:
-        """Let particles that have ended weigh nothing."""
-        alive = self._particles.alive[self._particles.own]
-        self.put(np.where(alive, self._weights.logs, -np.inf))
-
-    def multiply(self, factors: FloatArray) -> bool:
-        """Multiply weights by factors, given as their logarithms ``[own]``."""
-        alive = self._particles.alive
-        if not alive.all():
-            factors = np.where(alive[self._particles.own], factors, -np.inf)
-        with np.errstate(invalid="ignore"):  # an error follows
-            self.put(self._weights.logs + factors)
-        return bool((self._weights.largest < np.inf).all())
-
-    def observe(
-        self, data: Observations, row: int, values: Values, constants: Constants
-    ) -> bool | None:
-        """Multiply weights by the densities of a row that no function observes."""
-        own = self._particles.own
-        factors = data.log_density(row, values, constants, own.stop - own.start)
-        return None if factors is None else self.multiply(factors)
-
-    def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Any:
-        """Ancestors ``[particle]`` of all filters; those of filters not chosen stay."""
-        particles, rows = self._particles, self._rows
-
-        def found(f: int, shares: FloatArray, part: slice) -> IntArray:
-            return f * self._n + particle_weights.ancestors_of(
-                shares, scheme, particles.seed, int(numbers[f]), self._number + f, part
+    def _weigh(self, seen: Seen | None, counts: Any) -> bool:
+        particles = self._particles
+        status = None if particles.none_ended else particles.status[particles.own]
+        for piece in self._pieces:
+            own = piece.own
+            piece.weights.weigh(
+                None if status is None else status[own],
+                None if counts is None else counts[own],
+                None if seen is None else seen.of(own),
             )
+        self._know()
+        return bool((self._largest < np.inf).all())
 
-        index = np.arange(particles.own.start, particles.own.stop)
-        for f in range(rows.whole.start, rows.whole.stop):
-            if chosen[f]:
-                place = rows.place(f)
-                index[place] = found(f, self._weights.shares[place], slice(0, self._n))
-        for f, shares in rows.cut(self._weights.shares, chosen):
-            for part in rows.parts:
-                if part.row == f:
-                    place = rows.place(*part[:3])
-                    index[place] = found(f, shares, slice(part.start, part.stop))
-        self._weights = self._weights.levelled(chosen)
-        return particles.joined(index)
+    def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Copies:
+        """Ancestors of particles of all filters; those of filters not chosen stay.
+
+        Particles of chosen filters weigh the same afterwards. ``numbers [filter]`` say how often
+        each was resampled.
+        """
+        found = [self._found(piece, chosen, numbers, scheme) for piece in self._pieces]
+        for piece in self._pieces:
+            piece.weights.level(chosen[piece.rows])
+        self._know()
+        backend, shares = self._particles.backend, self._particles.shares
+        size = sum(len(rows) for rows in found)
+        rows, at = found[0], len(found[0])
+        if len(found) > 1:
+            rows, at, stream = backend.empty((size,), np.int64), 0, backend.stream(waited=True)
+            for part in found:
+                backend.copy(part, rows[at : at + len(part)], stream)
+                at += len(part)
+            stream.record().wait()
+        return Copies([0, *np.add.accumulate(shares.all_of(size)).tolist()], rows)
+
+    def _found(self, piece: _Piece, chosen: BoolArray, numbers: IntArray, scheme: str) -> Any:
+        """Ancestors int64 on the device among the particles of this rank, in increasing order."""
+        weights, rows, base = piece.weights, piece.rows, piece.own.start
+        seed, group = self._particles.seed, self._number + rows.start
+        if isinstance(weights, CutWeights):
+            if not chosen[rows.start]:
+                return weights.all_stay(base)
+            number = int(numbers[rows.start])
+            return weights.ancestors(scheme, seed=seed, number=number, group=group, base=base)
+        if scheme != "multinomial":
+            return weights.ancestors(
+                chosen[rows], numbers[rows], seed=seed, purpose=particle_weights.RESAMPLING,
+                group=group, stratified=scheme == "stratified", base=base,
+            )  # fmt: skip
+        shares = weights.shares()
+        index = np.arange(len(shares)).reshape(-1, self._n)
+        for f in np.flatnonzero(chosen[rows]).tolist():
+            own = shares[f * self._n : (f + 1) * self._n]
+            number = int(numbers[rows.start + f])
+            index[f] = index[f, 0] + particle_weights.ancestors_of(
+                own, scheme, seed, number, group + f
+            )
+        return self._particles.backend.upload(index.reshape(-1) + base)
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Weighted means and variances ``[species, filter]`` of counts."""
-        shares, rows, counts = self._weights.normalised, self._rows, self._particles.own_counts()
-        full = shares > 0
-        held = full if self._particles.shares.any(not full.all()) else None
-        step = max(1, _AT_ONCE // self._particles.n)
-        means, variances = [np.zeros((0, self._count))], [np.zeros((0, self._count))]
-        for first in range(0, counts.shape[1], step):
-            x = np.array(counts[:, first : first + step].T, np.float64, order="C")
-            product = shares * x
-            means.append(rows.sums(product, held))
-            for own, each in zip(x, means[-1], strict=True):
-                np.subtract(own, rows.spread(each), out=own)
-            np.multiply(x, x, out=x)
-            variances.append(rows.sums(np.multiply(shares, x, out=product), held))
-        return np.concatenate(means), np.concatenate(variances)
+        counts = self._particles.device_counts
+        found = np.zeros((2, int(counts.shape[1]), self._count))
+        for piece in self._pieces:
+            found[:, :, piece.rows] = piece.weights.moments(counts[piece.own])
+        means, variances = self._everywhere(found)
+        return means, variances
+
+    def _know(self) -> None:
+        """Take sums of all filters to all ranks."""
+        table = np.empty((3, self._count))
+        for piece in self._pieces:
+            weights = piece.weights
+            table[:, piece.rows] = weights.largest, weights.totals, weights.squares
+        self._largest, self._totals, self._squares = self._everywhere(table)
+
+    def _everywhere(self, table: FloatArray) -> FloatArray:
+        """Numbers ``[..., filter]`` where those of filters of other ranks come from these."""
+        shares, sizes = self._particles.shares, [len(rows) for rows in self._whole]
+        if not any(sizes) or min(sizes) == self._count:  # all ranks know all
+            return table
+        own = self._whole[shares.rank]
+        found = shares.gathered(np.moveaxis(table[..., own.start : own.stop], -1, 0), sizes)
+        places = np.concatenate([np.array(rows, np.int64) for rows in self._whole])
+        table[..., places] = np.moveaxis(found, 0, -1)
+        return table
 
 
-class _Weights:
-    """Weights of the particles of all filters; sums of them are computed when they are needed.
+def _whole(own: slice, n: int) -> range:
+    """Filters of n particles that lie in a rank's particles as a whole."""
+    first = -(-own.start // n)
+    return range(first, max(first, own.stop // n))
 
-    Attributes
-    ----------
-    logs
-        Their logarithms ``[own]``.
-    """
 
-    def __init__(self, logs: FloatArray, rows: CutRows) -> None:
-        self.logs, self._rows = logs, rows
-
-    @cached_property
-    def largest(self) -> FloatArray:
-        """The largest logarithm ``[filter]``. Collective."""
-        return self._rows.largest(self.logs)
-
-    @cached_property
-    def shares(self) -> FloatArray:
-        """Weights over the largest of their filter ``[own]``. Collective."""
-        return particle_weights.shares_of(self.logs, self._rows.spread(self.largest))
-
-    @cached_property
-    def _sums(self) -> FloatArray:
-        """Sums of `shares` and of their squares ``[2, filter]``. Collective."""
-        return self._rows.sums(np.stack([self.shares, self.shares * self.shares]))
-
-    @property
-    def means(self) -> FloatArray:
-        """Logarithms of the means of weights ``[filter]``. Collective."""
-        return particle_weights.means_of(self._sums[0], self._rows.n, self.largest)
-
-    @property
-    def sizes(self) -> FloatArray:
-        """Effective sizes ``[filter]``. Collective."""
-        return particle_weights.sizes_of(*self._sums)
-
-    @property
-    def normalised(self) -> FloatArray:
-        """Weights ``[own]`` that sum to 1 in each filter; all 0 where no particle has one."""
-        totals = self._sums[0]
-        return self.shares / self._rows.spread(np.where(totals > 0, totals, 1.0))
-
-    def levelled(self, chosen: BoolArray) -> _Weights:
-        """Weights that are all 1 in filters that are chosen."""
-        ones = self._rows.spread(chosen)
-        made = _Weights(np.where(ones, 0.0, self.logs), self._rows)
-        made.shares = np.where(ones, 1.0, self.shares)
-        made.largest = np.where(chosen, 0.0, self.largest)
-        made._sums = np.where(chosen, float(self._rows.n), self._sums)
-        return made
+def _rows_cut(ranges: list[slice], n: int) -> list[int]:
+    """Filters of n particles that a boundary of ranks cuts."""
+    return sorted({own.start // n for own in ranges if own.start % n})

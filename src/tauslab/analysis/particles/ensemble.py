@@ -18,7 +18,7 @@ from tauslab.analysis.particles.motions.amounts import OdeMotion
 from tauslab.analysis.particles.motions.lattice import LatticeMotion
 from tauslab.analysis.particles.motions.motion import Motion
 from tauslab.analysis.particles.motions.network import NetworkMotion, require_method
-from tauslab.analysis.particles.shares import Shares
+from tauslab.analysis.particles.shares import Copies, Shares
 from tauslab.analysis.particles.store import StoredParticles, read_stored, write_stored
 from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
@@ -59,16 +59,15 @@ _ENDED = 2  # this status and all above are ends
 class Ensemble:
     """n particles of a network or a lattice, to be advanced, weighted and resampled.
 
-    The state stays on the device between calls. Random numbers depend on the seed, the number of
-    the advance and the particle, so the same calls give the same bits on any device and number of
-    ranks; with ``ode``, devices agree within the tolerance. Under ``mpirun`` all ranks make the
-    same calls, and each holds its share of the particles, or of a single lattice a slab of planes.
+    The same calls give the same bits on any device and number of ranks; with ``ode``, devices agree
+    within the tolerance. Under ``mpirun`` all ranks make the same calls, and each holds its share
+    of the particles, or of a single lattice a slab of planes.
 
     Parameters
     ----------
     model
-        A network with its events, rate rules and delayed reactions (under ``ode`` without delays),
-        or a lattice, of which each particle is a whole one.
+        A network (under ``ode`` without delays), or a lattice, of which each particle is a whole
+        one.
     n
         Number of particles; of lattices 65,536 at most.
     seed
@@ -82,14 +81,12 @@ class Ensemble:
         Probability distributions of initial counts by species, drawn for each particle: see
         `tauslab.cme`.
     method
-        ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau``, leaps end at each
-        advance, so results depend on these times. Not for lattices.
+        ``ssa``, the default, ``tau`` or ``ode``; or their settings. Not for lattices.
     max_steps
         Steps of a particle in one advance at most; not of lattices.
     count_reactions
-        Names of reactions whose firings `fired` counts, or True for all. Counting does not change
-        the bits of a trajectory, except with ``tau`` if a counted reaction has the same net change
-        as another reaction; a warning says so. Lattices count all reactions, ``ode`` counts none.
+        Names of reactions whose firings `fired` counts, or True for all. Lattices count all
+        reactions, ``ode`` counts none.
     comm
         As of `tauslab.run`.
 
@@ -173,7 +170,7 @@ class Ensemble:
         self._columns: dict[tuple[str, ...], Any] = {}  # of names, for these names of quantities
         self._origin = Origin(repeats=seed is not None)
         self._logs = np.zeros(0)
-        self.status: Array = np.zeros(0, np.uint8)
+        self.status = np.zeros(0, np.uint8)
         self._backend = open_backend(self._options.device, self._options.threads, self._comm)
         try:
             self._motion = self._opened(rows)
@@ -240,7 +237,7 @@ class Ensemble:
     def counts(self) -> Any:
         """A copy of the counts, int32 ``[particle, species]``; -1 where a particle has ended.
 
-        Amounts, f64, of ``ode``; NaN where one has ended.
+        Of ``ode`` f64 amounts, NaN where one has ended.
         """
         counts = self.joined(self._motion.own_counts())
         counts[~self.alive] = self._motion.missing
@@ -248,17 +245,14 @@ class Ensemble:
 
     @property
     def reaction_names(self) -> tuple[str, ...]:
-        """Names of the columns of `fired`: reactions in the order of `count_reactions`.
-
-        All in the order of the model by default.
-        """
+        """Names of the columns of `fired`: in the order of `count_reactions`, or of the model."""
         return self._counted
 
     def fired(self) -> IntArray:
         """Firings of each reaction since the last call, or since the start.
 
-        A copy has the counts of its ancestor. A particle overflows if a reaction of a network fires
-        more than 2,147,483,647 times in one advance. A delayed reaction counts when it starts.
+        A particle overflows if a reaction of a network fires more than 2,147,483,647 times in one
+        advance. A delayed reaction counts when it starts.
 
         Returns
         -------
@@ -320,6 +314,16 @@ class Ensemble:
         return self._motion.shares
 
     @property
+    def status(self) -> Array:
+        """How each particle is, u8 ``[n]``."""
+        return self._status
+
+    @status.setter
+    def status(self, status: Array) -> None:
+        self._status, self._any_status = status, _any(status)
+        self._none_ended = not self._any_status or bool(status.max() < _ENDED)
+
+    @property
     def alive(self) -> BoolArray:
         """Which particles have not ended, bool ``[particle]``."""
         return np.asarray(self.status < _ENDED)
@@ -327,7 +331,7 @@ class Ensemble:
     @property
     def none_ended(self) -> bool:
         """Return whether all particles go on."""
-        return bool(self.status.max() < _ENDED)
+        return self._none_ended
 
     @property
     def weights(self) -> FloatArray:
@@ -481,7 +485,7 @@ class Ensemble:
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
             )
-        if self.status.min() >= _ENDED:
+        if not self._none_ended and self.status.min() >= _ENDED:
             raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
         if t == self.time and not self._motion.waits:
             return
@@ -522,13 +526,13 @@ class Ensemble:
         Parameters
         ----------
         weights
-            Weights ``[particle]`` of 0 or more in place of the ensemble's weights; of any sum.
+            Weights ``[particle]`` of 0 or more, of any sum, instead of the ensemble's.
         method
             ``systematic``, ``stratified`` or ``multinomial``.
 
         Returns
         -------
-        Ancestors int64 ``[particle]``: which particle each one was, in increasing order.
+        Ancestors int64 ``[particle]``, in increasing order.
 
         Raises
         ------
@@ -574,7 +578,7 @@ class Ensemble:
             raise ConfigError(f"particle {ended} has ended and cannot be copied")
         if weights is not None:
             given = particle_weights.checked_weights(weights, len(index))
-        self.copy_rows(index)
+        self._copy_rows(index)
         self._logs = np.zeros(len(index))
         if weights is not None:
             self._logs = portable_log(given)
@@ -585,12 +589,10 @@ class Ensemble:
     ) -> None:
         """Set counts of species or values of parameters: one for all, or an array ``[n]``.
 
-        By keyword, or in a mapping by name. One call uploads all counts together. The first value
-        of a parameter may compile kernels; later ones do not.
-        On lattices, new particles are placed at random sites of types in which the species can
-        diffuse, else of types in which it is placed at the start or reacts; at a full site they
-        wait. Removed particles are chosen at random.
-        Events whose triggers become true are executed at once.
+        By keyword, or in a mapping by name. On lattices, new particles are placed at random sites
+        of types in which the species can diffuse, else of types in which it is placed at the start
+        or reacts; at a full site they wait. Removed particles are chosen at random. Events whose
+        triggers become true are executed at once.
 
         Raises
         ------
@@ -701,8 +703,7 @@ class Ensemble:
     ) -> None:
         """Restart at t = 0, with another seed and other values if given.
 
-        Other values return to the initial ones. Kernels are not compiled again for parameters that
-        were `set` or had a value per particle.
+        Other values return to the initial ones.
         """
         self._meet("reset", seed=seed, parameters=parameters)
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
@@ -723,8 +724,7 @@ class Ensemble:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write particles, weights, values, time, seed and model to an HDF5 file.
 
-        An existing file is replaced when the new one is complete. `load` continues with the same
-        bits as if nothing had been saved.
+        `load` continues with the same bits. An existing file is replaced.
         """
         self.save_with(path, {})
 
@@ -881,8 +881,9 @@ class Ensemble:
         word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
         found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
         self.time, self.round = t, self.round + 1
-        if found.any() or self.status.any():
-            self.status = np.where(self.alive, found, self.status)
+        if self._any_status or _any(found):
+            self.status = found if self._none_ended else np.where(self.alive, found, self.status)
+        if not self._none_ended:
             self._logs[~self.alive] = -np.inf
             self._stand_in(found >= _ENDED)
 
@@ -897,31 +898,34 @@ class Ensemble:
         if self._initial or self._motion.draws or number:
             self._begin(self._options.set)
 
-    def copy_rows(self, index: Any, *, alike: bool = False) -> None:
-        """Copy states, status and values of particles; weights are unchanged.
+    def copy_from(self, copies: Copies, *, alike: bool) -> None:
+        """Copy states, status and values of particles to as many; weights are unchanged.
 
-        `index`, int64 ``[particle]``, is on the host or on the device. `alike`: a particle has the
-        same values as its copy.
+        `alike`: a particle has the same values as its copy. Collective.
         """
-        arrays = not alike and any(np.ndim(v) for v in self._rows.values())
-        if arrays or self.status.any() or not self._motion.takes_on_device:
-            index = self.on_host(index)
+        if not alike and any(np.ndim(v) for v in self._rows.values()):
+            self._copy_rows(self.ancestors_on_host(copies))
+            return
+        self._motion.copy(copies)
+        if self._any_status:
+            self.status = self._motion.copied(self.status, copies)
+
+    def ancestors_on_host(self, copies: Copies) -> IntArray:
+        """Ancestors ``[particle]``. Collective."""
+        return self._motion.ancestors_on_host(copies)
+
+    def _copy_rows(self, index: IntArray) -> None:
+        """Copy states, status and values of particles ``[any]``; weights are unchanged."""
         self._motion.take(index)
         size = len(index) != len(self._logs)
-        if size or self.status.any():
-            self.status = self.status[self.on_host(index)]
-        if alike and not size:
-            return
+        if size or self._any_status:
+            self.status = self.status[index]
         rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
         if size or any(np.ndim(v) and (v != self._rows[k]).any() for k, v in rows.items()):
             self._motion.prepare(rows, len(index))
         if size:
             self._group = len(index)
         self._rows = rows
-
-    def on_host(self, buffer: Any) -> Array:
-        """An array of the device of this ensemble, or one that is on the host already."""
-        return buffer if isinstance(buffer, np.ndarray) else self._motion.on_host(buffer)
 
     @property
     def backend(self) -> Backend:
@@ -935,3 +939,8 @@ class Ensemble:
             self._initial, self._motion.species, self.seed, size,
             range(first, first + self.n // size),
         )  # fmt: skip
+
+
+def _any(status: Array) -> bool:
+    """Return whether a u8 is not 0: of as many bools NumPy finds it four times as fast."""
+    return bool(status.view(np.bool_).any())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,32 @@ from tauslab.base.arrays import Array, IntArray
 from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Ancestors of all particles in increasing order, each known to the rank that holds it.
+
+    Attributes
+    ----------
+    bounds
+        Particles ``bounds[r]`` to ``bounds[r + 1] - 1`` become copies of particles of rank r.
+    rows
+        Of these of this rank, which of its rows each copies, int64 on the device.
+    """
+
+    bounds: Sequence[int]
+    rows: Any
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many particles become copies of those of each rank."""
+        return np.diff(self.bounds).tolist()
+
+    def common(self, rank: int, own: slice) -> slice:
+        """Which of the particles `own` become copies of those of a rank."""
+        start = max(self.bounds[rank], own.start)
+        return slice(start, max(start, min(self.bounds[rank + 1], own.stop)))
 
 
 class Shares:

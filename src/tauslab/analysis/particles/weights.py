@@ -42,6 +42,14 @@ def uniform(seed: int, purpose: int, number: int, n: int, group: int = 0) -> Flo
     return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+def uniform_at(seed: int, purpose: int, number: int, place: int, group: int = 0) -> float:
+    """The number at one place of those that `uniform` gives."""
+    key = np.array([seed, purpose], np.uint64)
+    counter = np.array([place // 4, 0, number, group], np.uint64)
+    word = np.random.Philox(key=key, counter=counter).random_raw(4)[place % 4]
+    return float(word >> np.uint64(11)) * 2.0**-53
+
+
 def initial_counts(
     initial: Mapping[str, FloatArray], species: Sequence[str], seed: int, n: int, groups: range
 ) -> dict[str, IntArray]:

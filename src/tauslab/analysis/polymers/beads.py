@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +19,8 @@ from tauslab.base.unknown import checks_keywords
 from tauslab.model.geometry.shapes import Grid
 from tauslab.model.names import check_name
 from tauslab.options.hook_view import LatticeView
+
+_ROUNDING = 2.0**-40  # of times, beside frames
 
 Coordinates: TypeAlias = npt.ArrayLike | str | os.PathLike[str] | Callable[[float], npt.ArrayLike]
 
@@ -159,7 +163,7 @@ class BeadTrack(Beads):
 
 def require_later(name: str, t: float, now: float) -> None:
     """Refuse a time that is before `now`, or no number."""
-    if not now <= t < np.inf:
+    if not isinstance(t, Real) or not now <= t < math.inf:
         raise ConfigError(f"{name}: t = {t!r} is not allowed: a time from {now:g} s on")
 
 
@@ -188,9 +192,11 @@ def _in_frames(coordinates: Any, every: float | None) -> Callable[[float], Any]:
     frames = np.asarray(coordinates)
     if frames.ndim == 2 and every is None:
         return lambda _: frames
-    if frames.ndim != 3 or not len(frames) or every is None or not every > 0:
+    if frames.ndim != 3 or not len(frames) or not isinstance(every, Real) or not every > 0:
         raise ConfigError(
             f"coordinates of {list(frames.shape)} with every={every!r}: [bead, 3], or "
             "[frame, bead, 3] with every= above 0, is expected"
         )
-    return lambda t: frames[min(len(frames) - 1, int(t // every))]
+    last = len(frames) - 1
+    # A time that rounding puts just before a frame has that frame: 3 * 0.1 > 0.3.
+    return lambda t: frames[int(min(last, t / float(every) * (1 + _ROUNDING)))]

@@ -30,6 +30,7 @@ _USUAL, _LONGEST = 0.1, 0.5  # of the shortest relaxation time: a step
 _FARTHEST = 255  # levels of walls
 _ABOVE_0 = number(lambda value: 0 < value < math.inf, "a number above 0")
 _FROM_0 = number(lambda value: 0 <= value < math.inf, "a number from 0 on")
+_SLOWEST = 1e-200  # 1/s
 _REACH = 2.0**30  # bonds: coordinates that are allowed
 _NUMBERS = "bond", "diffusion", "stretch", "persistence", "repulsion", "diameter", "step"
 
@@ -39,8 +40,8 @@ class Polymer(Beads):
 
     Bonds are Gaussian springs (the Rouse model), or stiff ones that resist bending. Beads that are
     not bound to each other repel each other softly: chains can cross. There are no hydrodynamic
-    interactions. The same calls and seed give the same bits on any device, with any number of
-    threads. Under ``mpirun`` each rank moves a copy of the chain.
+    interactions. The same seed gives the same bits on any device. Under ``mpirun`` each rank moves
+    a copy of the chain.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ class Polymer(Beads):
     ring
         Whether the chain is closed.
     stretch
-        Standard deviation of a stiff bond, as a fraction of `bond`: the spring constant is
-        ``kT / (stretch * bond)**2``. By default bonds are Gaussian springs, ``3 kT / bond**2``.
+        Standard deviation of a stiff bond, as a fraction of `bond`. By default bonds are Gaussian
+        springs, ``3 kT / bond**2``.
     persistence
         Persistence length in metres, with `stretch`: three beads in a row have the energy
         ``kT * persistence / bond * (1 - cos(angle))``.
@@ -118,6 +119,8 @@ class Polymer(Beads):
              "diameter": bond if diameter is None else diameter},
             {"stretch": stretch, "persistence": persistence, "step": step},
         )  # fmt: skip
+        if seed is not None:
+            within("seed", seed, 0, 2**64 - 1)
         rate = _fastest(given)
         self.name, self.step = name, given["step"] or _USUAL / rate
         self._comm = ranks_of(
@@ -182,10 +185,14 @@ class Polymer(Beads):
         Raises
         ------
         ConfigError
-            `t` is before the current time, or beads have left the range of numbers.
+            `t` is more than half a step before the current time, or beads have left the range of
+            numbers.
         """
-        require_later(self.name, t, self.time)
-        self.run(max(0, round(t / self.step) - self._engine.step))
+        require_later(self.name, t, 0.0)
+        steps = round(t / self.step) - self._engine.step
+        if steps < 0:
+            require_later(self.name, t, self.time)
+        self.run(steps)
 
     def run(self, steps: int) -> None:
         """Take `steps` steps.
@@ -223,6 +230,8 @@ class Polymer(Beads):
         ConfigError
             The region is empty or of another shape, or a bead is outside of the lattice.
         """
+        if values and not isinstance(where, Shape):
+            raise ConfigError(f"{self.name}: {', '.join(values)}: a mask has no quantities")
         masks = where(grid, **values) if isinstance(where, Shape) else {"": where}
         mask = np.asarray(next(reversed(masks.values())))
         if mask.dtype != np.bool_ or mask.shape != tuple(grid.shape) or not mask.any():
@@ -276,7 +285,10 @@ class Polymer(Beads):
         ConfigError
             There is no such bead, or one is in more than two loops.
         """
-        found = np.asarray(pairs)
+        try:
+            found = np.asarray(pairs)
+        except ValueError:  # rows of unlike lengths
+            found = np.zeros((1, 3))
         found = found.reshape(-1, 2) if found.size in (0, 2) else found
         exists = present(self._links)
         whole = (
@@ -427,10 +439,19 @@ def _checked(needed: dict[str, Any], optional: dict[str, Any]) -> dict[str, floa
 
 
 def _fastest(given: dict[str, float]) -> float:
-    """About the fastest relaxation rate of a bead, 1/s."""
+    """About the fastest relaxation rate of a bead, 1/s; a `ConfigError` where it is no number."""
     bond, diameter = given["bond"], given["diameter"]
-    stiffness = 4 * _spring(given) + 16 * given["persistence"] / bond**3
-    return given["diffusion"] * (stiffness + 16 * given["repulsion"] / diameter**2)
+    try:
+        stiffness = 4 * _spring(given) + 16 * given["persistence"] / bond**3
+        rate = given["diffusion"] * (stiffness + 16 * given["repulsion"] / diameter**2)
+    except (OverflowError, ZeroDivisionError):
+        rate = 0.0
+    if not _SLOWEST < rate < 1 / _SLOWEST:
+        raise ConfigError(
+            "bond=, diffusion= and the others together give no time step that is a number: lengths "
+            "are in metres, diffusion= in m^2/s"
+        )
+    return rate
 
 
 def _levels(mask: Mask, sites: IntArray) -> npt.NDArray[np.uint8]:

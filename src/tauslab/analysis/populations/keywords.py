@@ -45,19 +45,16 @@ class PopulationKeywords:
     follow: str = option(
         "population", "both daughters (default), the whole tree, or one daughter at random",
         flag="--follow", group="sampling", choices=FOLLOW,
-        doc="``population``: both daughters; above twice the initial number, and after each time, "
-        "`cells` of them are kept at random, which represent the whole population. ``tree``: all "
-        "cells. ``lineage``: one daughter at random, as in a mother machine.",
+        doc="``population``: both daughters, of which `cells` are kept at random to represent the "
+        "whole population. ``tree``: all cells. ``lineage``: one daughter at random.",
     )  # fmt: skip
     partition: Mapping[str, str] | None = option(
         None, "partition of a species: binomial, even, copy, first, share", flag="--partition",
         group="model", action="append", metavar="NAME=HOW",
         read=by_name("partition", 'NAME=HOW, such as "X=even"', str),
-        doc="By species. Of counts: ``binomial``, each molecule goes to the first daughter with "
-        "the probability `fraction`; ``even``, half and half, an odd one to either; ``copy``, both "
-        "have all; ``first``, the first has all. Of quantities: ``share``, by `fraction`; "
-        "``copy``; ``first``. By default counts are ``binomial``, quantities with a rate rule "
-        "``share``, others are copied.",
+        doc="By species. Of counts: ``binomial`` (by `fraction`, the default), ``even``, ``copy`` "
+        "or ``first``. Of quantities: ``share`` (by `fraction`, the default with a rate rule), "
+        "``copy`` (the default of others) or ``first``.",
     )  # fmt: skip
     fraction: float | str = option(
         0.5, "fraction of the first daughter: a number, or uniform(LO,HI) (0.5)",

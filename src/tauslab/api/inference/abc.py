@@ -77,9 +77,8 @@ def abc_smc(
     """Sample parameters whose simulations are close to the data: ABC-SMC.
 
     Toni and others (2009), with adaptive distances and thresholds (Prangle 2017) and a normal
-    kernel per particle (Filippi and others 2013). The result approximates the posterior and
-    converges to it as the last threshold approaches 0. The same seed gives the same bits on any
-    device and on any number of ranks.
+    kernel per particle (Filippi and others 2013). The result converges to the posterior as the last
+    threshold approaches 0.
 
     Parameters
     ----------
@@ -87,8 +86,7 @@ def abc_smc(
         A network, or a model file.
     data
         A time course as of `tauslab.particle_filter`; or values of summaries by name, such as
-        ``{"mean:X": 12.5}``, with names as ``--record summary:...`` takes them; or numbers
-        ``[k]``, with `summary`.
+        ``{"mean:X": 12.5}``; or numbers ``[k]``, with `summary`.
     priors
         As of `tauslab.pmmh`; names are parameters, or species for their initial counts.
     {options}

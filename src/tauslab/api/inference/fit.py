@@ -46,15 +46,11 @@ _NEEDED = 5  # simulations for each number of the data
 def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> FitResult:
     """Fit parameters to a noisy time course by maximum likelihood, with standard errors.
 
-    A swarm of particles with parameters of their own finds the maximum (iterated filtering, Ionides
-    and others 2015). A quadratic in the logarithms of parameters, through estimated
-    log-likelihoods at many points around it, gives the estimate, and its curvature the standard
-    error; what simulations add to it is counted in.
+    Iterated filtering (Ionides and others 2015) searches for the maximum; a quadratic through
+    log-likelihoods around it gives estimates and standard errors, noise of simulations included.
 
-    With `observe` likelihoods are by `tauslab.particle_filters`. Without, data are taken as
-    exact counts, and likelihoods are synthetic (Wood 2010): the data as a draw of a normal
-    distribution with mean and covariance of `n` trajectories, which have common random
-    numbers at all points; standard errors are then of fits to simulated data.
+    With `observe` likelihoods are by `tauslab.particle_filters`. Without, data are exact counts and
+    likelihoods synthetic (Wood 2010).
 
     Parameters
     ----------
@@ -71,7 +67,7 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
     Raises
     ------
     ModelError, ConfigError
-        The model, the data or an option is not allowed, or no place has a likelihood above 0.
+        The model, the data or an option is not allowed, or the likelihood is 0 everywhere.
 
     Examples
     --------
@@ -136,11 +132,11 @@ def _rows_of(given: FitKeywords) -> Observations:
     """Data with their noise; of exact counts with one that lets a search begin."""
     if given.observe is not None:
         return given.observations()
-    columns = [str(name) for name in given.data if name != "time"]
-    wide = {name: float(np.nanmax(np.abs(doubles(given.data[name])))) for name in columns}
-    return Observations(
-        given.data, {name: f"normal(sd={0.1 * max(wide[name], 1.0)!r})" for name in columns}
-    )
+    names = () if isinstance(given.data, str | os.PathLike) else given.data
+    columns = [str(name) for name in names if name != "time"]
+    wide = {name: np.abs(doubles(given.data[name])) for name in columns}
+    sd = {name: 0.1 * max([1.0, *of[np.isfinite(of)].tolist()]) for name, of in wide.items()}
+    return Observations(given.data, {name: f"normal(sd={sd[name]!r})" for name in columns})
 
 
 def _search(
@@ -171,7 +167,7 @@ def _result(
     priors: Mapping[str, Prior], top: Top, likelihood: str, spread: FloatArray | None = None
 ) -> FitResult:
     size = len(priors)
-    if np.linalg.eigvalsh(top.bend).min() <= 0:
+    if top.one_sided or np.linalg.eigvalsh(top.bend).min() <= 0:
         covariance = np.full((size, size), np.nan)
     else:
         covariance = top.chance + (np.linalg.inv(top.bend) if spread is None else spread)

@@ -48,10 +48,8 @@ def particle_filter(
 ) -> FilterResult:
     """Estimate the likelihood of a time course, and the hidden states, with n particles.
 
-    The bootstrap filter (Gordon, Salmond and Smith 1993): particles are simulated to each row,
-    weighted by its density, and resampled when few carry most of the weight. The estimate of the
-    likelihood, not of its logarithm, is unbiased. The same seed gives the same bits on any device
-    and on any number of ranks.
+    The bootstrap filter (Gordon, Salmond and Smith 1993). The estimate of the likelihood, not of
+    its logarithm, is unbiased.
 
     Parameters
     ----------
@@ -102,8 +100,7 @@ def particle_filters(
 ) -> FilterResults:
     """Estimate likelihoods of a time course at many parameter values at once.
 
-    Each filter has n particles and its own random numbers: filter f gives the bits of
-    `tauslab.particle_filter` with ``number=f``.
+    Filter f gives the bits of `tauslab.particle_filter` with ``number=f``.
 
     Parameters
     ----------
@@ -302,8 +299,7 @@ def pmmh(
     """Sample the posterior of parameters by particle marginal Metropolis-Hastings.
 
     Andrieu, Doucet and Holenstein (2010). The posterior is exact for any n; with few particles
-    chains move rarely. Chains run side by side and share one proposal, which adapts during the
-    warm-up.
+    chains move rarely. Chains share one proposal.
 
     Parameters
     ----------
@@ -312,8 +308,7 @@ def pmmh(
     priors
         Priors of the unknown parameters by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
         ``normal(MEAN,SD)``, ``lognormal(MU,SIGMA)`` with mean and deviation of the logarithm, or
-        ``lognormal(median=...,sigma=...)``. Values that the model cannot take, such as a negative
-        rate constant, have likelihood 0.
+        ``lognormal(median=...,sigma=...)``. Values that the model cannot take have likelihood 0.
     {options}
 
     Returns

@@ -46,11 +46,9 @@ _OWN = ("n", "set", "output", "resume", "append", "append_to", "until", "sweep",
 class Simulator:
     """Maps parameter sets ``[n, p]`` to summaries ``[n, k]``, one trajectory for each set.
 
-    Made by `simulator`.  Every call draws anew: call number i uses a seed made from `seed` and i,
-    so that a program that makes the same calls gets the same numbers.  A copy, as worker processes
-    get one, draws other numbers than the one it was made from and than every other copy: what it
-    draws depends on its number among the copies and on the parameter sets that it is given.  One
-    that worker processes make while they import a module is such a copy, with a warning.  Under
+    Made by `simulator`. Call number i uses a seed made from `seed` and i. A copy, as worker
+    processes get one, draws other numbers, by its number among the copies and the parameter sets.
+    One that worker processes make while they import a module is such a copy, with a warning. Under
     ``mpirun`` all ranks call it together, with the same parameter sets, and all get all summaries.
     """
 

@@ -5,7 +5,7 @@ They have the bits of `tauslab.analysis.particles.weights`; the host gets a few 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,16 @@ OBSERVED = np.dtype([
     ("first", np.float64), ("second", np.float64), ("log_first", np.float64),
     ("log_more", np.float64),
 ])  # fmt: skip
-_IN_BLOCK, _PIECE, _TOGETHER = 32, 256, 64  # as csrc/particles has them
+_IN_BLOCK, _CHUNK, _PIECE, _GROUP, _TOGETHER = 32, 512, 256, 64, 64  # as csrc/particles has them
 _FEWEST = 256  # items of a thread of a CPU
 _SHORT = 4096  # particles of a row that a thread of a GPU adds in order
-_PIECES = ("guess_pieces", "guess_starts", "count_units", "find_starts", "add_pieces")
+_GUESSES = (
+    "guess_pieces", "guess_groups", "guess_row", "guess_starts", "count_units", "join_units",
+)  # fmt: skip
+_SUMS = ("find_row", "find_starts", "add_pieces")
+_BY_ROW = {"add_in_order", "guess_row", "find_row"}
+_BY_PIECE = {"guess_pieces", "count_units", "add_pieces"}  # others by group of pieces
+BLOCK = _IN_BLOCK**2  # particles of a part of a row that are summed together
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,11 @@ class Seen:
     table: Array
     values: Sequence[FloatArray] = ()
     own: FloatArray | None = None
+
+    def of(self, part: slice) -> Seen:
+        """The same of some of the particles."""
+        own = None if self.own is None else self.own[:, part]
+        return Seen(self.table, [values[part] for values in self.values], own)
 
 
 class DeviceWeights:
@@ -76,8 +87,12 @@ class DeviceWeights:
                 "weigh_particles", "share_weights", "reduce_sums", "reduce_maxima",
                 "level_weights",
             ),
-            "particles/moments.cc": ("moments", "count_held", "add_held", "list_held"),
-            "particles/ancestors.cc": ("add_in_order", *_PIECES, "find_ancestors"),
+            "particles/moments.cc": (
+                "moments", "terms", "count_held", "add_blocks", "add_chunks", "list_held",
+            ),
+            "particles/ancestors.cc": (
+                "add_in_order", *_GUESSES, *_SUMS, "find_ancestors",
+            ),
         }  # fmt: skip
         self._programs = {
             entry: program
@@ -171,7 +186,7 @@ class DeviceWeights:
 
     def ancestors(
         self, chosen: BoolArray, numbers: IntArray, *, seed: int, purpose: int, group: int,
-        stratified: bool,
+        stratified: bool, base: int = 0,
     ) -> Any:  # fmt: skip
         """Ancestors int64 ``[particle]`` on the device, of all rows; those not chosen stay.
 
@@ -181,27 +196,61 @@ class DeviceWeights:
             ``[row]``: rows that have weight, and how many resamplings each had.
         seed, purpose, group
             Of `tauslab.analysis.particles.weights.uniform`; the first row has this group.
+        base
+            The number of the first particle.
         """
+        self._begin_ladder(
+            chosen, numbers, seed=seed, purpose=purpose, group=group, stratified=int(stratified),
+            base=base, whole=self._n,
+        )  # fmt: skip
+        self._guess(0.0)
+        self._add(0.0)
+        return self._find(slice(0, self._n))
+
+    def _begin_ladder(self, chosen: BoolArray, numbers: IntArray, **given: int) -> None:
         backend, rows, n = self._backend, self._rows, self._n
-        pieces = _parts(n, _PIECE) if self._pieces else 0
-        ladder = self._kept("ladder", (rows * n,), np.float64)
-        given = {
+        self._ladder = given | {
             "rows": rows, "n": n, "chosen": backend.upload(chosen.astype(np.uint8)),
-            "shares": self._shares, "ladder": ladder,
-            "starts": self._kept("starts", (rows, pieces), np.float64) if pieces else None,
-            "even": self._kept("even", (rows, pieces), np.int64) if pieces else None,
-            "odd": self._kept("odd", (rows, pieces), np.int64) if pieces else None,
-            "seed": seed, "purpose": purpose, "group": group, "stratified": int(stratified),
+            "shares": self._shares, "ladder": self._kept("ladder", (rows * n,), np.float64),
+            "starts": None, "even": None, "odd": None,
+            "group_starts": None, "group_even": None, "group_odd": None,
+            "ends": self._kept("ends", (rows,), np.float64),
             "numbers": backend.upload(np.ascontiguousarray(numbers, np.int64)),
-            "ancestors": self._kept("ancestors", (rows * n,), np.int64),
+            "start": 0.0, "first": 0, "made": 0, "ancestors": None,
         }  # fmt: skip
-        for entry in _PIECES if pieces else ("add_in_order",):
-            by_row = entry in {"add_in_order", "guess_starts", "find_starts"}
-            items = rows if by_row else rows * pieces
-            self._start(entry, items, **given)
-        self._start("find_ancestors", rows * _parts(n, _TOGETHER), **given)
+        if self._pieces:
+            pieces = _parts(n, _PIECE)
+            for before, size in (("", pieces), ("group_", _parts(pieces, _GROUP))):
+                for name in ("starts", "even", "odd"):
+                    kind = np.float64 if name == "starts" else np.int64
+                    self._ladder[before + name] = self._kept(before + name, (rows, size), kind)
+
+    def _guess(self, start: float) -> None:
+        """What pieces of rows add, where the sum before the first is about `start`."""
+        for entry in _GUESSES if self._pieces else ():
+            self._climb(entry, start=start)
+
+    def _add(self, start: float) -> None:
+        """Sums in order, of which `start` is the one before the first."""
+        for entry in _SUMS if self._pieces else ("add_in_order",):
+            self._climb(entry, start=start)
+
+    def _climb(self, entry: str, start: float) -> None:
+        pieces = _parts(self._n, _PIECE)
+        each = 1 if entry in _BY_ROW else pieces if entry in _BY_PIECE else _parts(pieces, _GROUP)
+        items = self._rows * each
+        self._start(entry, items, **self._ladder | {"start": start})
+
+    def _find(self, made: slice, ends: Any = None) -> Any:
+        """Ancestors of particles of each row, in order; `ends` are sums of whole rows."""
+        size = made.stop - made.start
+        found = self._backend.empty((self._rows * size,), np.int64)
+        given = self._ladder | {"first": made.start, "made": size, "ancestors": found}
+        given |= {} if ends is None else {"ends": ends}
+        if size:
+            self._start("find_ancestors", self._rows * _parts(size, _TOGETHER), **given)
         self._stream.record().wait()
-        return given["ancestors"]
+        return found
 
     # ---------------------------------------------------------------- moments
 
@@ -235,10 +284,12 @@ class DeviceWeights:
         given = {
             "rows": self._rows, "n": self._n, "shares": self._shares,
             "before": self._kept("before", (self._rows, blocks), np.int64),
+            "chunks": self._kept("chunks", (self._rows, _parts(blocks, _CHUNK)), np.int64),
             "held": self._kept("held", (self._rows * self._n,), np.int64),
         }  # fmt: skip
         self._start("count_held", self._rows * blocks, **given)
-        self._start("add_held", self._rows, **given)
+        self._start("add_blocks", self._rows * _parts(blocks, _CHUNK), **given)
+        self._start("add_chunks", self._rows, **given)
         self._start("list_held", self._rows * blocks, **given)
         return given["held"]
 
@@ -259,11 +310,15 @@ class DeviceWeights:
         length = int(source.shape[-1])
         rows = int(np.prod(source.shape[:-1]))
         while length > 1:
-            parts = _parts(length, _IN_BLOCK)
-            target = self._backend.empty((rows, parts), np.float64)
-            self._start(entry, rows * parts, rows=rows, n=length, **{"from": source, "to": target})
-            source, length = target, parts
+            source, length = self._reduced_once(entry, source, rows, length)
         return source
+
+    def _reduced_once(self, entry: str, source: Any, rows: int, length: int) -> tuple[Any, int]:
+        """Sums or maxima ``[rows, block]`` of blocks, and how many of them."""
+        parts = _parts(length, _IN_BLOCK)
+        target = self._backend.empty((rows, parts), np.float64)
+        self._start(entry, rows * parts, rows=rows, n=length, **{"from": source, "to": target})
+        return target, parts
 
     def _kept(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Device memory that is made once."""
@@ -276,6 +331,131 @@ class DeviceWeights:
         self._backend.download(buffer, mirror, buffer.shape[0], self._stream)
         self._stream.record().wait()
         return np.asarray(mirror).reshape(-1)
+
+
+class PartWeights(DeviceWeights):
+    """Weights of the part `start` to `stop` of one row, of which other devices have the rest.
+
+    Sums come in pieces, in order, of `in_blocks` of places in the row: numbers before the first
+    whole block, sums of whole blocks, and numbers behind them. What all devices together find out,
+    such as the largest weight, they are given.
+    """
+
+    def __init__(self, backend: Backend, start: int, stop: int, whole: int) -> None:
+        self._first, self._whole = start, whole
+        super().__init__(backend, 1, stop - start)
+
+    def multiply(self, status: Array | None, counts: Any, seen: Seen | None) -> float:
+        """Do as `weigh`, and return the largest logarithm; infinity where one is no number."""
+        return float(self._host(self._weigh(status, counts, seen))[0])
+
+    def replace(self, logs: FloatArray) -> float:
+        """Take logarithms ``[particle]``, and return the largest."""
+        self._logs = self._backend.upload(np.array(logs))
+        return self.multiply(None, None, None)
+
+    def share(self, largest: float) -> FloatArray:
+        """Divide weights by the largest of the row, whose logarithm is given.
+
+        Returns
+        -------
+        Pieces ``[piece, 3]`` of sums of weights, of their squares, and how many are above 0.
+        """
+        given = {
+            "rows": 1,
+            "largest": self._backend.upload(np.array([largest])),
+            "sums": self._sums,
+        }
+        found = []
+        for own, in_block in in_blocks(self._first, self._first + self._n):
+            size = own.stop - own.start
+            logs, shares, blocks = self._logs[own], self._shares[own], _parts(size, _IN_BLOCK)
+            self._start("share_weights", blocks, n=size, logs=logs, shares=shares, **given)
+            if in_block:
+                sums, _ = self._reduced_once("reduce_sums", self._sums, 3, blocks)
+                found.append(self._host(sums).reshape(3, -1).T.copy())
+            else:
+                numbers = self._host(shares)
+                found.append(np.stack([numbers, numbers * numbers, numbers > 0], axis=1))
+        return np.concatenate(found)
+
+    def held(self, number: int) -> Any:
+        """Particles of this part that have weight, in order: so many."""
+        return self._held()[:number]
+
+    def moment_sums(
+        self, counts: Any, total: float, means: FloatArray | None, held: Any, first: int
+    ) -> FloatArray:
+        """Pieces of sums of weighted counts, or of squares around `means`.
+
+        Parameters
+        ----------
+        counts
+            ``[particle, species]`` on the device.
+        total
+            The sum of the weights of the row.
+        means
+            ``[species]``.
+        held, first
+            What `held` returned, and the place of its first among those of the row; None where
+            all of the row have weight.
+
+        Returns
+        -------
+        ``[piece, species]``.
+        """
+        species, up = int(counts.shape[1]), self._backend.upload
+        given = {
+            "rows": 1, "first": 0, "size": species, **_layout(counts),
+            "totals": up(np.array([total])), "means": None if means is None else up(means),
+        }  # fmt: skip
+        found = [np.zeros((0, species))]
+        for own, in_block in in_blocks(first, first + (self._n if held is None else len(held))):
+            size, here = own.stop - own.start, own if held is None else slice(None)
+            each = _parts(size, _IN_BLOCK) if in_block else size
+            sums = self._backend.empty((species, each), np.float64)
+            self._start(
+                "moments" if in_block else "terms", species * each, n=size, counts=counts[here],
+                shares=self._shares[here], held=None if held is None else held[own],
+                numbers=up(np.array([float(size)])), sums=sums, **given,
+            )  # fmt: skip
+            if in_block:
+                sums, _ = self._reduced_once("reduce_sums", sums, species, each)
+            found.append(self._host(sums).reshape(species, -1).T.copy())
+        return np.concatenate(found)
+
+    def begin_ladder(
+        self, guess: float, *, seed: int, purpose: int, number: int, group: int, stratified: bool,
+        base: int,
+    ) -> None:  # fmt: skip
+        """Prepare `climb`: as of `ancestors`; `guess` is about the sum of the weights before."""
+        self._begin_ladder(
+            np.ones(1, bool), np.array([number]), seed=seed, purpose=purpose, group=group,
+            stratified=int(stratified), base=base, whole=self._whole,
+        )  # fmt: skip
+        self._guess(guess)
+
+    def climb(self, start: float) -> float:
+        """Add weights in order to `start`, the sum of those before; returns the sum."""
+        self._add(start)
+        return float(self._host(self._ladder["ends"])[0])
+
+    def copied(self, made: slice, total: float) -> Any:
+        """Ancestors int64 ``[particle]`` on the device of particles which find their place here."""
+        return self._find(made, self._backend.upload(np.array([total])))
+
+
+def in_blocks(start: int, stop: int) -> Iterator[tuple[slice, bool]]:
+    """Places of a part of a row: before its first whole block, in whole blocks, and behind.
+
+    Counted from the start of the part, without those that are empty; and whether in whole blocks.
+    """
+    size = stop - start
+    head = min(-start % BLOCK, size)
+    tail = head + (size - head) // BLOCK * BLOCK
+    for begin, end in ((0, head), (head, tail), (tail, size)):
+        if begin < end:
+            yield slice(begin, end), begin == head and end == tail
 
 
 def _parts(n: int, size: int) -> int:

@@ -74,9 +74,7 @@ if TYPE_CHECKING:
 class Lattice(Hinting, LatticeData):
     """Sites, species, diffusion, reactions, boundaries and the particles at the start.
 
-    The first site type fills the lattice; each further one takes the sites of its mask.  Where no
-    type is added there is one, ``default``.  Nothing moves before `add_diffusion`.  Numbers may be
-    given as expressions of parameters.
+    Where no site type is added there is one, ``default``. Nothing moves before `add_diffusion`.
 
     Parameters
     ----------
@@ -155,8 +153,8 @@ class Lattice(Hinting, LatticeData):
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
         """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is.
 
-        The first one, without a mask, fills the lattice.  If it has a mask, masks of others have to
-        take all other sites before the model is used.
+        The first one, without a mask, fills the lattice; with a mask, others must take all other
+        sites.
         """
         check_name(name, "site type", self._names["site type"])
         if name in VOLUMES:
@@ -234,10 +232,9 @@ class Lattice(Hinting, LatticeData):
             Hops from sites of one type to sites of another, one way; ``"*"``, the default, is any
             type.  With none of these, hops everywhere.
         surface
-            A site type, or several, whose sites together are a sheet, such as a membrane: the
-            species diffuse on it with this coefficient, seen from some sites' distance, although
-            hops along the axes are slower there.  The masks of these types must be complete.
-            Hops between two of several types are corrected for the axes that they have.
+            A site type, or several, whose sites together are a sheet, such as a membrane, on which
+            hops are corrected so that species diffuse with this coefficient (docs/lattices.md). The
+            masks of these types must be complete.
 
         Raises
         ------
@@ -296,22 +293,18 @@ class Lattice(Hinting, LatticeData):
         equation
             Species with whole numbers before them; a side may be empty.
         rate
-            Rate constant, a number or an expression of parameters: no rate law of species, such as
-            Michaelis-Menten's, which is written as its steps.  First order: per second, nothing
-            else is needed.
+            Rate constant, a number or an expression of parameters. First order: per second.
         unit
-            Orders 0 and 2, macroscopic: ``M s^-1`` or ``M^-1 s^-1``.  For 2 A the rate of events
-            is k [A]^2.  On a surface, with molecules per um^2 in place of mol/L: ``um^-2 s^-1`` or
-            ``um^2 s^-1``; and order 1, ``um s^-1``: a particle of the volume, which hops into sites
-            of the surface, is adsorbed there.  `site_types` then name the surface.
+            Orders 0 and 2, macroscopic: ``M s^-1`` or ``M^-1 s^-1`` (docs/lattices.md). On the
+            surface that `site_types` name: ``um^-2 s^-1`` or ``um^2 s^-1``; and ``um s^-1`` for
+            adsorption of particles from the volume.
         volume
             Orders 0 and 2, in place of `unit`: `rate` is the stochastic constant (1/s) for this
             volume: ``site``, ``lattice``, a site type for all its sites, or a number of m^3.
-            Propensities are rate x combinations, so x (x - 1) / 2 for 2 A.
         site_types
             Where it happens; by default everywhere.
         area
-            With such a unit, m^2 of the surface, which its sites share; measured if not given.
+            Of the surface in m^2; measured if not given.
         name
             ``R1``, ``R2``, ... by position if not given.
         """
@@ -456,9 +449,9 @@ class Lattice(Hinting, LatticeData):
     ) -> None:
         """Add a rigid set of sites that moves with each particle of some species.
 
-        It moves by single sites of `within`, with its particle's diffusion coefficient there, and
-        exchanges places with the particles that it blocks. Objects never overlap, enter walls or
-        come apart. Reactions of `within` also occur in their sites.
+        It moves by single sites, with its particle's diffusion coefficient in `within`, and
+        exchanges places with particles that it blocks. Objects never overlap. Reactions of `within`
+        also occur in their sites.
 
         Parameters
         ----------

@@ -114,6 +114,26 @@ def test_exact_counts_have_a_synthetic_likelihood():
     assert found.error("k") == pytest.approx(sd, rel=0.3)
 
 
+@pytest.mark.parametrize("counts", [[0, 0], [100, 100]])
+@pytest.mark.parametrize("given", [{"observe": {"X": "normal(sd=2)"}}, {}])
+def test_a_parameter_that_data_bound_on_one_side_has_no_error(counts, given):
+    """All particles are gone at the first row, or none at the last: k may be infinite, or 0."""
+    with pytest.warns(UserWarning, match="did not come to rest"):
+        found = ts.fit(decay(), {"time": [0.5, 1.0], "X": counts}, n=50, swarm=100, iterations=5,
+                       seed=1, device=CPU, **given)  # fmt: skip
+    assert not found.converged
+    assert math.isnan(found.error("k"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [({"time": [], "X": []}, "times must be"), ({}, "no column"), ("no.csv", "no column")],
+)
+def test_exact_counts_that_are_none(data, message):
+    with pytest.raises(ts.ConfigError, match=message):
+        ts.fit(decay(), data, device=CPU)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

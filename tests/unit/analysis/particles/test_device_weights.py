@@ -64,7 +64,13 @@ def test_sums_and_moments(backend, rows, n, lost):
 @pytest.mark.parametrize("scheme", ["systematic", "stratified"])
 @pytest.mark.parametrize(
     ("rows", "n", "spread", "lost"),
-    [(1, 1, 1.0, 0.0), (3, 100, 20.0, 0.2), (2, 5000, 0.1, 0.0), (1, 70_000, 600.0, 0.9)],
+    [
+        (1, 1, 1.0, 0.0),
+        (3, 100, 20.0, 0.2),
+        (2, 5000, 0.1, 0.0),
+        (1, 70_000, 600.0, 0.9),
+        (2, 300_000, 0.5, 0.1),
+    ],
 )
 def test_ancestors(backend, rows, n, spread, lost, scheme, in_pieces):
     logs = logs_of(rows, n, seed=n + 1, spread=spread, lost=lost)

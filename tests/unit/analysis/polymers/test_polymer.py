@@ -83,6 +83,15 @@ def test_a_copy_begins_where_its_original_is():
     assert chain.replicate(1, 1) == 0
 
 
+def test_hooks_may_ask_for_times_between_steps():
+    chain = ring()
+    for t, steps in ((0.6, 1), (0.7, 1), (1.5, 2), (1.5, 2), (2.6, 3)):
+        chain.advance(t * chain.step)
+        assert chain.time == steps * chain.step
+    with pytest.raises(ts.ConfigError, match="a time from"):
+        chain.advance(2.4 * chain.step)
+
+
 def test_genes_follow_their_beads():
     lattice = box()
     lattice.add_species("gene", "other", "late")
@@ -120,6 +129,9 @@ def test_tracks_have_the_interface_of_chains(tmp_path):
             track.advance(t)
             assert track.time == t
             assert (track.sites(box()) == site).all()
+    often = ts.BeadTrack("often", frames, every=0.1)
+    often.advance(0.3)  # 0.3 < 3 * 0.1
+    assert (often.sites(box()) == 3).all()
     assert (ts.BeadTrack("still", frames[2]).sites(box()) == 2).all()
     with pytest.raises(ts.ConfigError, match="a time from 100 s on"):
         tracks[0].advance(1.0)
@@ -137,6 +149,10 @@ def test_tracks_have_the_interface_of_chains(tmp_path):
         ({"step": 1.0}, "a step is at most 0.5 of it"),
         ({"positions": np.zeros((3, 3))}, "for 200 beads"),
         ({"positions": [[1, 2]]}, r"not an array of \[1, 2\]"),
+        ({"bond": 1e-300}, "no time step that is a number"),
+        ({"diffusion": 1e300}, "no time step that is a number"),
+        ({"seed": -1}, "seed=-1 is not allowed"),
+        ({"seed": 1.5}, "seed=1.5 is not allowed"),
         ({"bonds": 1}, "did you mean bond=?"),
     ],
 )
@@ -149,7 +165,10 @@ def test_refused_calls(tmp_path):
     chain = ring()
     for call, words in (
         (lambda: chain.advance(-1.0), "a time from 0 s on"),
+        (lambda: chain.advance("1"), "a time from 0 s on"),
         (lambda: chain.run(1.5), "steps"),
+        (lambda: chain.confine(box(), np.ones((24, 24, 24), bool), radius=1), "no quantities"),
+        (lambda: chain.set_loops([[1, 5], [1]]), "loops are pairs"),
         (lambda: chain.confine(box(), np.zeros((24, 24, 24), bool)), "some of them true"),
         (lambda: chain.confine(box(), np.ones((2, 2, 2), bool)), "a region is booleans"),
         (lambda: chain.set_loops([[1, 1]]), "two beads that exist"),
@@ -157,6 +176,7 @@ def test_refused_calls(tmp_path):
         (lambda: chain.set_loops([[1, 9], [1, 20], [1, 30]]), "more than two others"),
         (lambda: chain.sites(box(1)), "are outside of the lattice"),
         (lambda: ts.BeadTrack("x", np.zeros((4, 2, 3))), "with every= above 0"),
+        (lambda: ts.BeadTrack("x", np.zeros((4, 2, 3)), every="1"), "with every= above 0"),
         (lambda: ts.BeadTrack("x", lambda _: [[0, 0, 0]], every=1.0), "a function has the time"),
     ):
         with pytest.raises(ts.ConfigError, match=words):

@@ -12,6 +12,7 @@ from tauslab import geometry
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.lattice.diagnosis import membranes
 from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report, model_warnings
+from tauslab.model.lattice.values import lattice_values
 
 SPACING, D = 1e-8, 1e-12
 
@@ -62,6 +63,38 @@ def test_a_flat_membrane_is_as_fast_as_free_space():
     mask[2] = True
     assert told(confined(mask, 0.1))["effective"][0][1] == pytest.approx(1, rel=1e-9)
     assert not [line for line in lattice_report(confined(mask, 0.1)) if "staircase" in line]
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+def test_edges_of_a_flat_sheet_are_no_slower_hops(planes):
+    """Walls and rims end a walk; a small floor of a box, and a disc, have D as it is given."""
+    floor = np.zeros((6, 24, 24), bool)
+    floor[:planes] = True
+    y, x = np.indices((24, 24)) - 11.5
+    for mask in (floor, floor & (y * y + x * x < 121)):
+        lattice = confined(mask, 0.1, "reflecting")
+        assert not membranes.surface_warnings(lattice, lattice_values(lattice))
+        lattice.add_diffusion("A", 1e-12, surface="membrane")
+        surface = lattice.diffusion[-1].surface
+        assert (surface.ratio, surface.quickening) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(("shape", "part"), [((16, 16, 16), 0.25), ((1, 64, 64), 0.3)])
+def test_pockets_between_obstacles_are_no_torn_membrane(shape, part):
+    mask = np.random.default_rng(1).random(shape) > part
+    lattice = confined(mask, 0.1, "reflecting")
+    assert told(lattice)["pieces"] > told(lattice)["touching"]
+    assert not membranes.surface_warnings(lattice, lattice_values(lattice))
+
+
+def test_a_curve_is_no_sheet():
+    y, x = np.indices((64, 64)) - 31.5
+    ring = (abs(np.hypot(y, x) - 25) < 1)[None]
+    for mask in (ring, np.arange(600).reshape(1, 1, 600) < 300):
+        lattice = confined(mask, 0.1, "reflecting")
+        assert not membranes.surface_warnings(lattice, lattice_values(lattice))
+        with pytest.raises(ts.ModelError, match="are a curve"):
+            lattice.add_diffusion("A", 1e-12, surface="membrane")
 
 
 @pytest.mark.parametrize(("neighbours", "eigenvalue"), [(26, 0.708), (18, 0.637)])

@@ -37,13 +37,12 @@ class AbcKeywords:
     priors: Mapping[str, str]
     _: KW_ONLY
     observe: Mapping[str, str | tuple[str, str]] | None = option(
-        None, doc="Noise of columns of a time course, as of `tauslab.particle_filter`; it is added "
-        "to simulations. By default each column is compared with the quantity of its name, without "
+        None, doc="Noise of columns of a time course, as of `tauslab.particle_filter`, added to "
+        "simulations. By default a column is compared with the quantity of its name, without "
         "noise.",
     )  # fmt: skip
     summary: Callable[[Any], npt.ArrayLike] | None = option(
-        None, doc="A function of a `Result` of m trajectories that gives ``[m, k]``; `data` are "
-        "then k numbers.",
+        None, doc="A function of a `Result` of m trajectories that gives ``[m, k]``.",
     )  # fmt: skip
     t_end: float | None = option(
         None, type=float, check=number(lambda x: x > 0, "above 0"),

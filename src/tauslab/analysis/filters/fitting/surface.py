@@ -22,6 +22,7 @@ _LEAST_BEND = 0.1  # curvature, in spreads of the points, above which a top is s
 _FARTHEST, _NARROWER, _WIDER = 2.0, 0.25, 2.0  # of a round to the next, in spreads
 _SAME, _NEAR = 1.5, 0.7  # widths and places of two rounds that are alike
 _BELOW = 12.0  # logarithms below the highest: points that say nothing of the top
+_ONE_SIDED = 0.65  # difference of curvatures to both sides, over their sum
 _MOST_NOISE, _MOST_MORE = 1.0, 8.0  # of logarithms, and how many times more work lessens it
 
 # Places ``[m, parameter]``, how much work over the least, number of the round -> values ``[m]``.
@@ -46,6 +47,8 @@ class Top:
         The last places ``[m, parameter]``.
     converged
         Whether the last two rounds are alike.
+    one_sided
+        Whether the surface falls to one side alone of some axis, and a parameter has no bound.
     """
 
     place: FloatArray
@@ -55,6 +58,7 @@ class Top:
     chance: FloatArray
     points: FloatArray
     converged: bool
+    one_sided: bool = False
 
 
 def top_of(
@@ -83,7 +87,7 @@ def top_of(
             continue
         found = Quadratic.of(u[kept], values[kept])
         if last:
-            return found.top(place, root, u[kept], converged=alike)
+            return found.top(place, root, u[kept], values[kept], converged=alike)
         bends, axes = np.linalg.eigh(found.bend)
         slope = axes.T @ found.slope
         seen = bends > _LEAST_BEND
@@ -145,7 +149,10 @@ class Quadratic:
             math.sqrt(float(left @ left) / free),
         )  # fmt: skip
 
-    def top(self, place: FloatArray, root: FloatArray, u: FloatArray, *, converged: bool) -> Top:
+    def top(
+        self, place: FloatArray, root: FloatArray, u: FloatArray, values: FloatArray, *,
+        converged: bool,
+    ) -> Top:  # fmt: skip
         """The top in the coordinates of the surface, of points ``place + root u``."""
         size = len(place)
         flat = np.linalg.eigvalsh(self.bend).min() <= 0
@@ -158,14 +165,28 @@ class Quadratic:
             one = np.zeros(_terms(size))
             one[k] = 1.0
             by[:, k] = -inverse @ (bend_of(one, size) @ step)
+        one_sided = not flat and self._one_sided(u, values, step)
         back = np.linalg.inv(root)
         rise = _table(step[None])[0]
         coefficients_height = self.height + float(self.slope @ step - 0.5 * step @ self.bend @ step)
         return Top(
             place + root @ step, coefficients_height, math.sqrt(float(rise @ self.errors @ rise)),
             back.T @ self.bend @ back, root @ by @ self.errors @ by.T @ root.T, place + u @ root.T,
-            converged and not flat,
+            converged and not flat and not one_sided, one_sided,
         )  # fmt: skip
+
+    def _one_sided(self, u: FloatArray, values: FloatArray, step: FloatArray) -> bool:
+        """Whether curvatures to both sides of the top differ, as where one side is level."""
+        bends, axes = np.linalg.eigh(self.bend)
+        off = (u - step) @ axes
+        table = np.column_stack([_table(u), off * np.abs(off)])
+        inverse = np.linalg.pinv(table.T @ table)
+        left = values - table @ (inverse @ (table.T @ values))
+        free = max(1, len(u) - table.shape[1])
+        by = slice(_terms(len(step)), None)
+        found = np.abs((inverse @ (table.T @ values))[by])
+        errors = np.sqrt(np.diag(inverse)[by] * float(left @ left) / free)
+        return bool((found - 2 * errors > _ONE_SIDED * bends / 2).any())
 
 
 def _pairs(size: int) -> list[tuple[int, int]]:

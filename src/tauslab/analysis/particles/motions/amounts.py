@@ -10,7 +10,7 @@ import numpy as np
 
 from tauslab.analysis.particles.motions.given import Given, behind_exponents, number_of
 from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
-from tauslab.analysis.particles.shares import Shares
+from tauslab.analysis.particles.shares import Copies, Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
@@ -47,7 +47,6 @@ class OdeMotion(Motion):
         The one that was chosen; empty before that, and where one is given.
     """
 
-    takes_on_device = True
     missing = float("nan")
 
     def __init__(
@@ -259,12 +258,22 @@ class OdeMotion(Motion):
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         if len(ancestors) > self.n:
             self._rows.require_room(len(ancestors), self._bytes, self._network.name)
-        sources = [self._table, self._steps.reshape(-1, 1)]
-        sources += [self._queue] if self.looks else []
-        self._table, steps, *queue = self._rows.taken(self.shares, sources, ancestors)
+        self._hold(self._rows.taken(self.shares, self._sources(), ancestors))
+        self.shares = Shares(len(ancestors), self._comm)
+
+    def copy(self, copies: Copies) -> None:
+        """As of `Motion`."""
+        self._hold([self._rows.copied(self.shares, one, copies) for one in self._sources()])
+
+    def _sources(self) -> list[Any]:
+        """All that a particle is."""
+        found = [self._table, self._steps.reshape(-1, 1)]
+        return [*found, self._queue] if self.looks else found
+
+    def _hold(self, moved: list[Any]) -> None:
+        self._table, steps, *queue = moved
         self._steps = steps.reshape(-1)
         self._queue = queue[0] if queue else None
-        self.shares = Shares(len(ancestors), self._comm)
 
     def stored(self) -> dict[str, Array]:
         """Amounts of all particles, their steps, and what waits with them."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from tauslab.analysis.particles.motions.cut_lattice import CutLattice, can_be_cut
 from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
-from tauslab.analysis.particles.shares import CommonShares, Shares
+from tauslab.analysis.particles.shares import CommonShares, Copies, Shares
 from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import warn
@@ -480,6 +480,14 @@ class LatticeMotion(Motion):
         lattices.put(particles, rest)
         self._by_type, self._looked, self._sizes = by_type, looked, None
         self._use(self._base, len(ancestors))
+
+    def copy(self, copies: Copies) -> None:
+        """As of `Motion`."""
+        self.take(self.ancestors_on_host(copies))
+
+    def copied(self, values: Array, copies: Copies) -> Array:
+        """As of `Motion`."""
+        return values[self.ancestors_on_host(copies)]
 
     def _copied(self, n: int) -> None:
         """Make so many copies, whole on ranks, of the lattice that ranks share."""

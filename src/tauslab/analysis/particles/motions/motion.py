@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.shares import Shares
+from tauslab.analysis.particles.shares import Copies, Shares
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, DeviceError
 from tauslab.base.host import in_bytes
-from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.gather import Ends, Gather
@@ -32,8 +32,6 @@ class Motion(ABC):
     ----------
     missing
         In place of the counts of a particle that has ended.
-    takes_on_device
-        Whether `take` may get ancestors that are on the device, where there is one rank.
     apart
         Parameters that kernels read also where all particles have one value, with the number that
         the model has for them.
@@ -42,7 +40,6 @@ class Motion(ABC):
     """
 
     missing = -1.0
-    takes_on_device = False
     in_kernels: frozenset[str] = frozenset()
 
     def __init__(self, n: int, backend: Backend, comm: Communicator) -> None:
@@ -51,6 +48,7 @@ class Motion(ABC):
         self.shares = Shares(n, comm)
         self.apart: dict[str, float | None] = {}
         self._scratch: tuple[Engine, int, Any] | None = None  # of few particles, kept
+        self._none: Array = np.zeros(0, np.uint8)  # statuses where none has ended
 
     @property
     def n(self) -> int:
@@ -181,6 +179,23 @@ class Motion(ABC):
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
 
     @abstractmethod
+    def copy(self, copies: Copies) -> None:
+        """Do as `take` with ancestors of which each rank knows its own. Collective."""
+
+    def ancestors_on_host(self, copies: Copies) -> IntArray:
+        """Ancestors ``[particle]``. Collective."""
+        own = self._rows.host(copies.rows) + self.shares.own.start
+        found: IntArray = self.shares.gathered(own, copies.sizes)
+        return found
+
+    def copied(self, values: Array, copies: Copies) -> Array:
+        """Small whole numbers ``[particle]`` after a move. Collective."""
+        own = values[self.shares.own, None].astype(np.int32)
+        moved = self._rows.copied(self.shares, self._backend.upload(own), copies)
+        found: Array = self.shares.joined(self._rows.host(moved)[:, 0].astype(values.dtype))
+        return found
+
+    @abstractmethod
     def stored(self) -> dict[str, Array]:
         """Whole states of all particles by name. Collective."""
 
@@ -190,10 +205,6 @@ class Motion(ABC):
 
     def close(self) -> None:  # noqa: B027 - most hold nothing outside the device
         """Give back what other ranks reach. Collective."""
-
-    def on_host(self, buffer: Any) -> Array:
-        """A copy of device memory on the host."""
-        return self._rows.host(buffer)
 
     def _upload_own(self, table: Array, n: int) -> Any:
         """Rows of this rank's particles, of n in all, or the one row of all."""
@@ -213,7 +224,15 @@ class Motion(ABC):
 
     def _ends(self, status: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective."""
-        return np.asarray(self.shares.joined(self._rows.ends(status)))
+        own = self._rows.ends(status)
+        if self.shares.any(own is not None):
+            return np.asarray(
+                self.shares.joined(np.zeros(status.shape, np.uint8) if own is None else own)
+            )
+        if len(self._none) != self.n:
+            self._none = np.zeros(self.n, np.uint8)
+            self._none.flags.writeable = False
+        return self._none
 
 
 def beside(columns: Mapping[str, Any], n: int) -> FloatArray:
@@ -252,6 +271,33 @@ class DeviceRows:
         """Sources after a move in which row i becomes row ``ancestors[i]``, of all ranks."""
         order, wanted = shares.route(ancestors)
         return [self.moved(shares, source, order, wanted) for source in sources]
+
+    def copied(self, shares: Shares, source: Any, copies: Copies) -> Any:
+        """Rows of this rank's particles after a move. Collective."""
+        backend, own, rank = self.backend, shares.own, shares.rank
+        target = backend.empty((own.stop - own.start, source.shape[1]), source.dtype)
+        parcels, arrived = [], []
+        for other in range(shares.ranks):
+            sent, got = copies.common(rank, shares.of(other)), copies.common(other, own)
+            rows = copies.rows[sent.start - copies.bounds[rank] : sent.stop - copies.bounds[rank]]
+            place = slice(got.start - own.start, got.stop - own.start)
+            if other == rank:
+                if len(rows):
+                    self._gather.start(source, rows, target[place], self._copies)
+                continue
+            if len(rows):
+                parcels.append(Parcel(other, self.host(self.gathered(source, rows)), sent=True))
+            if got.start < got.stop:
+                arrived.append(
+                    (place, np.empty((got.stop - got.start, source.shape[1]), source.dtype))
+                )
+                parcels.append(Parcel(other, arrived[-1][1], sent=False))
+        self.comm.exchange(parcels)
+        uploads = [(place, backend.upload(part)) for place, part in arrived]
+        for place, part in uploads:
+            backend.copy(part, target[place], self._copies)
+        self._copies.record().wait()
+        return target
 
     def moved(
         self, shares: Shares, source: Any, order: IntArray, wanted: Sequence[IntArray]
@@ -305,13 +351,14 @@ class DeviceRows:
         self._copies.record().wait()
         return mirror.copy()
 
-    def ends(self, status: Any) -> Array:
-        """Statuses u8 ``[row]`` on the host, which a GPU copies only where one is not 0."""
+    def ends(self, status: Any) -> Array | None:
+        """Statuses u8 ``[row]`` on the host, None where all are 0: then a GPU copies none."""
         if self.backend.style.warp > 1 and status.shape[0]:
             self._ends = self._ends or Ends(self.backend)
             if not self.host(self._ends.start(status, self._copies)).any():
-                return np.zeros(status.shape, np.uint8)
-        return self.host(status)
+                return None
+        found = self.host(status)
+        return found if found.view(np.bool_).any() else None
 
     def column(self, source: Any, number: int) -> Array:
         """A copy of one column of device memory on the host."""

@@ -17,7 +17,7 @@ from tauslab.analysis.particles.motions.given import (
 )
 from tauslab.analysis.particles.motions.held import counts_anew, held_alike, held_amounts
 from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
-from tauslab.analysis.particles.shares import Shares
+from tauslab.analysis.particles.shares import Copies, Shares
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt, warn
@@ -61,8 +61,6 @@ class NetworkMotion(Motion):
         (`tauslab.kernels.network.counters`). After each launch they are added to 64-bit numbers,
         and begin again with 0.
     """
-
-    takes_on_device = True
 
     def __init__(
         self,
@@ -324,10 +322,20 @@ class NetworkMotion(Motion):
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         if len(ancestors) > self.n:
             self._require_room(len(ancestors))
-        sources = [self.counts, self._fired] if self._counted else [self.counts]
-        sources += [] if self.kept is None else [self.kept]
-        moved = self._rows.taken(self.shares, sources, ancestors)
+        moved = self._rows.taken(self.shares, self._sources(), ancestors)
         self.shares = Shares(len(ancestors), self._comm)
+        self._hold(moved)
+
+    def copy(self, copies: Copies) -> None:
+        """As of `Motion`."""
+        self._hold([self._rows.copied(self.shares, one, copies) for one in self._sources()])
+
+    def _sources(self) -> list[Any]:
+        """All that a particle is."""
+        found = [self.counts, self._fired] if self._counted else [self.counts]
+        return found if self.kept is None else [*found, self.kept]
+
+    def _hold(self, moved: list[Any]) -> None:
         self.counts = moved[0]
         self._fired = moved[1] if self._counted else self._none_fired()
         if self.kept is not None:

@@ -3,32 +3,54 @@
 // The sums are those of doubles that are added in order, rounded at each step, as the host adds them. Long rows are
 // cut into pieces that are added beside each other with the same bits: while a sum s stays between 2^e and 2^(e+1) it
 // is a whole number S of units 2^(e-52), and adding a weight adds a whole number to S that is the same for every S, or,
-// where the weight lies between two units, for every even and every odd S. Two whole numbers say what a piece does.
+// where the weight lies between two units, for every even and every odd S. Two whole numbers say what a piece does, and
+// two what a group of pieces does.
 #include "particles/blocks.h"
 #include "particles/words.h"
 
 constexpr i64 PIECE = 256;    // weights
+constexpr i64 GROUP = 64;     // pieces
 constexpr i64 TOGETHER = 64;  // particles that one item places
-constexpr int AHEAD =
-    8;  // pieces of which an item that goes through a row loads the numbers together
 constexpr i32 LARGEST_EXPONENT = 900;
 
 struct AncestorArguments {
     i64 rows, n;
-    const u8 *chosen;      // [rows]
+    i64 whole;         // weights of a row, of which n are here
+    i64 first, made;   // particles of a row that become copies of these: first .. first + made - 1
+    i64 base;          // what ancestors are counted from: the number of the first weight
+    double start;      // sum of the weights of a row before these
+    double *ends;      // [rows]: sum up to the last of these; where particles find places: of all
+    const u8 *chosen;  // [rows]
     const double *shares;  // [particle]
     double *ladder;        // [particle]: sums of the weights up to this one
     double *starts;        // [rows, pieces]: about the sum before a piece; then the sum
     i64 *even, *odd;  // [rows, pieces]: what a piece adds to an even and to an odd number of units
-    u64 seed;         // of the key
-    i64 purpose, group;  // its other half; number of the first row
-    i64 stratified;      // a uniform number for each particle, or one for all of a row
-    const i64 *numbers;  // [rows]: how many resamplings there were
-    i64 *ancestors;      // [particle]
+    double *group_starts;         // [rows, groups]: of groups, as `starts`
+    i64 *group_even, *group_odd;  // [rows, groups]
+    u64 seed;                     // of the key
+    i64 purpose, group;           // its other half; number of the first row
+    i64 stratified;               // a uniform number for each particle, or one for all of a row
+    const i64 *numbers;           // [rows]: how many resamplings there were
+    i64 *ancestors;               // [rows, made]
 };
 
 DEVICE i64 pieces_of(i64 n) {
     return (n + PIECE - 1) / PIECE;
+}
+
+DEVICE i64 groups_of(i64 n) {
+    return (pieces_of(n) + GROUP - 1) / GROUP;
+}
+
+// Pieces begin .. end - 1 of a row, of an item.
+struct Group {
+    i64 row, begin, end;
+};
+
+DEVICE Group group_of(i64 item, i64 n) {
+    const i64 groups = groups_of(n), pieces = pieces_of(n), row = item / groups;
+    const i64 begin = (item - row * groups) * GROUP;
+    return {row, begin, begin + GROUP < pieces ? begin + GROUP : pieces};
 }
 
 DEVICE i32 exponent_of_sum(double s) {
@@ -46,12 +68,12 @@ KERNEL(add_in_order, const AncestorArguments a) {
         if (!a.chosen[row]) continue;
         const double *const shares = a.shares + row * a.n;
         double *const ladder = a.ladder + row * a.n;
-        double sum = shares[0];
-        ladder[0] = sum;
-        for (i64 i = 1; i < a.n; ++i) {
+        double sum = a.start;
+        for (i64 i = 0; i < a.n; ++i) {
             sum += shares[i];
             ladder[i] = sum;
         }
+        a.ends[row] = sum;
     }
 }
 
@@ -67,19 +89,40 @@ KERNEL(guess_pieces, const AncestorArguments a) {
     }
 }
 
+// About the sum of a group.
+KERNEL(guess_groups, const AncestorArguments a) {
+    for (i64 item = GLOBAL_ID; item < a.rows * groups_of(a.n); item += GLOBAL_SIZE) {
+        const Group group = group_of(item, a.n);
+        const double *const pieces = a.starts + group.row * pieces_of(a.n);
+        double sum = 0.0;
+        for (i64 i = group.begin; i < group.end; ++i) sum += pieces[i];
+        a.group_starts[item] = sum;
+    }
+}
+
+// About the sums before groups.
+KERNEL(guess_row, const AncestorArguments a) {
+    const i64 groups = groups_of(a.n);
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        double sum = a.start;
+        for (i64 i = row * groups; i < (row + 1) * groups; ++i) {
+            const double own = a.group_starts[i];
+            a.group_starts[i] = sum;
+            sum += own;
+        }
+    }
+}
+
 // About the sums before pieces.
 KERNEL(guess_starts, const AncestorArguments a) {
-    const i64 pieces = pieces_of(a.n);
-    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
-        double sum = 0.0;
-        double *const starts = a.starts + row * pieces;
-        for (i64 first = 0; first < pieces; first += AHEAD) {
-            double own[AHEAD];
-    UNROLL for (int k = 0; k < AHEAD; ++k) own[k] = first + k < pieces ? starts[first + k] : 0.0;
-            UNROLL for (int k = 0; k < AHEAD; ++k) {
-                if (first + k < pieces) starts[first + k] = sum;
-                sum += own[k];
-            }
+    for (i64 item = GLOBAL_ID; item < a.rows * groups_of(a.n); item += GLOBAL_SIZE) {
+        const Group group = group_of(item, a.n);
+        double *const starts = a.starts + group.row * pieces_of(a.n);
+        double sum = a.group_starts[item];
+        for (i64 i = group.begin; i < group.end; ++i) {
+            const double own = starts[i];
+            starts[i] = sum;
+            sum += own;
         }
     }
 }
@@ -115,40 +158,77 @@ KERNEL(count_units, const AncestorArguments a) {
     }
 }
 
-// The sum after a piece, in few steps, or in order where it leaves its power of two.
-DEVICE double after_piece(const double *shares, i64 n, i64 piece, double sum, double guess, i64 even, i64 odd) {
-    const i32 exponent = exponent_of_sum(sum);
-    if (even >= 0 && exponent == exponent_of_sum(guess)) {
-        const i64 units = (i64)(sum * power_of_two(52 - exponent));
-        const i64 after = units + (units & 1 ? odd : even);
-        if (after < (1ll << 53)) return (double)after * power_of_two(exponent - 52);
+// What each group adds, where all its pieces are of one power of two.
+KERNEL(join_units, const AncestorArguments a) {
+    for (i64 item = GLOBAL_ID; item < a.rows * groups_of(a.n); item += GLOBAL_SIZE) {
+        const Group group = group_of(item, a.n);
+        const i64 first = group.row * pieces_of(a.n);
+        const i32 exponent = exponent_of_sum(a.starts[first + group.begin]);
+        i64 even = 0, odd = 0;
+        for (i64 i = first + group.begin; i < first + group.end; ++i) {
+            const i64 own_even = a.even[i], own_odd = a.odd[i];
+            even += even & 1 ? own_odd : own_even;
+            odd += odd & 1 ? own_even : own_odd;
+            const bool whole = own_even >= 0 && exponent_of_sum(a.starts[i]) == exponent;
+            if (!whole || even >= (1ll << 53) || odd >= (1ll << 53)) {
+                even = -1;
+                break;
+            }
+        }
+        a.group_even[item] = even;
+        a.group_odd[item] = odd;
     }
-    const i64 end = (piece + 1) * PIECE < n ? (piece + 1) * PIECE : n;
-    for (i64 i = piece * PIECE; i < end; ++i) sum += shares[i];
+}
+
+// A sum to which `even` or `odd` units are added, in few steps; negative where it leaves its power of two.
+DEVICE double in_units(double sum, double guess, i64 even, i64 odd) {
+    const i32 exponent = exponent_of_sum(sum);
+    if (even < 0 || exponent != exponent_of_sum(guess)) return -1.0;
+    const i64 units = (i64)(sum * power_of_two(52 - exponent));
+    const i64 after = units + (units & 1 ? odd : even);
+    return after < (1ll << 53) ? (double)after * power_of_two(exponent - 52) : -1.0;
+}
+
+// The sum after a piece.
+DEVICE double after_piece(const AncestorArguments &a, i64 row, i64 piece, double sum) {
+    const i64 at = row * pieces_of(a.n) + piece;
+    const double found = in_units(sum, a.starts[at], a.even[at], a.odd[at]);
+    if (found >= 0.0) return found;
+    const i64 end = (piece + 1) * PIECE < a.n ? (piece + 1) * PIECE : a.n;
+    for (i64 i = row * a.n + piece * PIECE; i < row * a.n + end; ++i) sum += a.shares[i];
     return sum;
 }
 
-// The sums before pieces, to the bit, from piece to piece.
-KERNEL(find_starts, const AncestorArguments a) {
-    const i64 pieces = pieces_of(a.n);
+// The sums before groups, to the bit, from group to group.
+KERNEL(find_row, const AncestorArguments a) {
+    const i64 groups = groups_of(a.n), pieces = pieces_of(a.n);
     for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
         if (!a.chosen[row]) continue;
-        double sum = 0.0;
-        double *const starts = a.starts + row * pieces;
-        for (i64 first = 0; first < pieces; first += AHEAD) {
-            double guess[AHEAD];
-            i64 even[AHEAD], odd[AHEAD];
-            UNROLL for (int k = 0; k < AHEAD; ++k) {
-                const i64 piece = first + k < pieces ? first + k : pieces - 1;
-                guess[k] = starts[piece];
-                even[k] = a.even[row * pieces + piece];
-                odd[k] = a.odd[row * pieces + piece];
-            }
-            UNROLL for (int k = 0; k < AHEAD; ++k) {
-                if (first + k >= pieces) break;
-                starts[first + k] = sum;
-                sum = after_piece(a.shares + row * a.n, a.n, first + k, sum, guess[k], even[k], odd[k]);
-            }
+        double sum = a.start;
+        for (i64 item = row * groups; item < (row + 1) * groups; ++item) {
+            const Group group = group_of(item, a.n);
+            const double guess = a.starts[row * pieces + group.begin];
+            const double found = in_units(sum, guess, a.group_even[item], a.group_odd[item]);
+            a.group_starts[item] = sum;
+            if (found >= 0.0)
+                sum = found;
+            else
+                for (i64 i = group.begin; i < group.end; ++i) sum = after_piece(a, row, i, sum);
+        }
+        a.ends[row] = sum;
+    }
+}
+
+// The sums before pieces, to the bit.
+KERNEL(find_starts, const AncestorArguments a) {
+    for (i64 item = GLOBAL_ID; item < a.rows * groups_of(a.n); item += GLOBAL_SIZE) {
+        const Group group = group_of(item, a.n);
+        if (!a.chosen[group.row]) continue;
+        double sum = a.group_starts[item];
+        for (i64 i = group.begin; i < group.end; ++i) {
+            const double after = after_piece(a, group.row, i, sum);
+            a.starts[group.row * pieces_of(a.n) + i] = sum;
+            sum = after;
         }
     }
 }
@@ -169,7 +249,8 @@ KERNEL(add_pieces, const AncestorArguments a) {
 }
 
 DEVICE double uniform_of(const AncestorArguments &a, i64 row, i64 i) {
-    return fraction_of(random_word(a.seed, (u64)a.purpose, (u64)a.numbers[row], (u64)(a.group + row), i));
+    return fraction_of(
+        random_word(a.seed, (u64)a.purpose, (u64)a.numbers[row], (u64)(a.group + row), i));
 }
 
 // The first of begin .. n - 1 whose sum is above a place; n where none is.
@@ -182,36 +263,41 @@ DEVICE i64 first_above(const double *ladder, i64 begin, i64 n, double place) {
     i64 high = low + step < n ? low + step : n;  // below `low` none is above
     while (low < high) {
         const i64 middle = (low + high) / 2;
-        if (ladder[middle] > place) high = middle;
-        else low = middle + 1;
+        if (ladder[middle] > place)
+            high = middle;
+        else
+            low = middle + 1;
     }
     return low;
 }
 
 KERNEL(find_ancestors, const AncestorArguments a) {
-    const i64 each = (a.n + TOGETHER - 1) / TOGETHER;
+    const i64 each = (a.made + TOGETHER - 1) / TOGETHER;
     for (i64 item = GLOBAL_ID; item < a.rows * each; item += GLOBAL_SIZE) {
-        const i64 row = item / each, begin = (item - row * each) * TOGETHER, first = row * a.n;
-        const i64 end = begin + TOGETHER < a.n ? begin + TOGETHER : a.n;
+        const i64 row = item / each, begin = (item - row * each) * TOGETHER,
+                  base = a.base + row * a.n;
+        const i64 end = begin + TOGETHER < a.made ? begin + TOGETHER : a.made;
+        i64 *const ancestors = a.ancestors + row * a.made;
         if (!a.chosen[row]) {
-            for (i64 i = begin; i < end; ++i) a.ancestors[first + i] = first + i;
+            for (i64 i = begin; i < end; ++i) ancestors[i] = base + i;
             continue;
         }
-        const double *const ladder = a.ladder + first;
-        const double total = ladder[a.n - 1];
-        double uniform = uniform_of(a, row, a.stratified ? begin : 0);
+        const double *const ladder = a.ladder + row * a.n;
+        const double total = a.ends[row];
+        double uniform = uniform_of(a, row, 0);
         i64 at = 0;
         for (i64 i = begin; i < end; ++i) {
-            if (a.stratified) uniform = uniform_of(a, row, i);
-            const double place = ((double)i + uniform) / (double)a.n * total;
+            const i64 particle = a.first + i;
+            if (a.stratified) uniform = uniform_of(a, row, particle);
+            const double place = ((double)particle + uniform) / (double)a.whole * total;
             at = first_above(ladder, at, a.n, place);
             i64 found = at;
             if (found == a.n) {  // rounded to the end
                 do --found;
-                while (!(a.shares[first + found] > 0.0));
+                while (!(a.shares[row * a.n + found] > 0.0));
                 at = a.n;
             }
-            a.ancestors[first + i] = first + found;
+            ancestors[i] = base + found;
         }
     }
 }

@@ -11,7 +11,7 @@ struct MomentArguments {
     const i64 *held;  // [particle]: in a row, particles that have weight, in order; null: all have
     const double *numbers;  // [rows]: how many these are
     const double *means;    // [size, rows]: null for means, else variances around them
-    double *sums;           // [size, rows, blocks]
+    double *sums;           // [size, rows, blocks]; of `terms` [size, n]
 };
 
 DEVICE double term(const MomentArguments &a, i64 row, i64 quantity, i64 i) {
@@ -41,12 +41,38 @@ KERNEL(moments, const MomentArguments a) {
     }
 }
 
+// What `moments` adds up, of one row.
+KERNEL(terms, const MomentArguments a) {
+    for (i64 item = GLOBAL_ID; item < a.size * a.n; item += GLOBAL_SIZE) {
+        const i64 quantity = item / a.n, place = item - quantity * a.n;
+        a.sums[item] = term(a, 0, quantity, a.held ? a.held[place] : place);
+    }
+}
+
+constexpr i64 CHUNK = 512;  // blocks that an item goes through
+
 struct HoldArguments {
     i64 rows, n;
     const double *shares;  // [particle]
-    i64 *before;           // [rows, blocks]: particles of a row with weight, of a block, then before it
+    i64 *before;           // [rows, blocks]: particles with weight of a block, then before it in a chunk
+    i64 *chunks;           // [rows, chunks]: the same of a chunk, then before it in a row
     i64 *held;             // [particle]
 };
+
+DEVICE i64 chunks_of(i64 n) {
+    return (blocks_of(n) + CHUNK - 1) / CHUNK;
+}
+
+// Numbers in order become sums of those before; the sum of all.
+DEVICE i64 sums_before(i64 *numbers, i64 size) {
+    i64 sum = 0;
+    for (i64 i = 0; i < size; ++i) {
+        const i64 own = numbers[i];
+        numbers[i] = sum;
+        sum += own;
+    }
+    return sum;
+}
 
 KERNEL(count_held, const HoldArguments a) {
     const i64 items = a.rows * blocks_of(a.n);
@@ -58,23 +84,26 @@ KERNEL(count_held, const HoldArguments a) {
     }
 }
 
-KERNEL(add_held, const HoldArguments a) {
-    const i64 blocks = blocks_of(a.n);
-    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
-        i64 sum = 0;
-        for (i64 block = row * blocks; block < (row + 1) * blocks; ++block) {
-            const i64 own = a.before[block];
-            a.before[block] = sum;
-            sum += own;
-        }
+KERNEL(add_blocks, const HoldArguments a) {
+    const i64 blocks = blocks_of(a.n), chunks = chunks_of(a.n);
+    for (i64 item = GLOBAL_ID; item < a.rows * chunks; item += GLOBAL_SIZE) {
+        const i64 row = item / chunks, first = (item - row * chunks) * CHUNK;
+        const i64 size = first + CHUNK < blocks ? CHUNK : blocks - first;
+        a.chunks[item] = sums_before(a.before + row * blocks + first, size);
     }
 }
 
+KERNEL(add_chunks, const HoldArguments a) {
+    const i64 chunks = chunks_of(a.n);
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) sums_before(a.chunks + row * chunks, chunks);
+}
+
 KERNEL(list_held, const HoldArguments a) {
-    const i64 items = a.rows * blocks_of(a.n);
+    const i64 blocks = blocks_of(a.n), items = a.rows * blocks;
     for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
         const Block block = block_of(item, a.n);
-        i64 place = block.row * a.n + a.before[item];
+        const i64 chunk = block.row * chunks_of(a.n) + (item - block.row * blocks) / CHUNK;
+        i64 place = block.row * a.n + a.chunks[chunk] + a.before[item];
         for (i64 i = block.begin; i < block.end; ++i)
             if (a.shares[block.row * a.n + i] > 0.0) a.held[place++] = i;
     }

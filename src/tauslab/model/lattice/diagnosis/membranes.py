@@ -29,6 +29,7 @@ MOST_SITES, _MOST_CONFINED = 1 << 24, 1 << 19  # of a lattice and a part that ar
 _MOST_WALKED = 1 << 17  # sites of a membrane whose D_eff is computed
 _LEAST_WALKED = 200
 _THIN = 0.1  # part of the sites that may lie inside, with six joined sites around
+_NARROW = 0.4  # the same part in a plane, with four joined sites around: a curve of 1 to 3 sites
 _WALK = 16.0  # D t / h^2 of a walk: by then it has seen the steps of the staircase
 _POINTS = 256  # of the integrals that give Chebyshev's factors
 _AROUND = 3  # sites to each side, which tell where a sheet lies
@@ -162,8 +163,9 @@ def surface_warnings(lattice: LatticeData, values: LatticeValues) -> list[str]:
         who, where = shortened(one.species, _MOST_SHOWN), " and ".join(one.site_types)
         assert one.pieces is not None
         assert one.touching is not None
-        if one.pieces > one.touching:
-            why = _unjoined(_mask(lattice, types), _sheet(lattice, types).labels)
+        sheet = _sheet(lattice, types)
+        if one.pieces > one.touching and not sheet.bulk:
+            why = _unjoined(_mask(lattice, types), sheet.labels)
             said.append(f"{who} in {where}: {why}")
         far = [ratio for _, ratio in one.effective if abs(ratio - 1) > SLOW]
         if far:
@@ -251,13 +253,18 @@ class Sheet(NamedTuple):
         Number of pieces if sites joined that touch by an edge or a corner.
     thin
         Whether few sites lie inside, and none is alone.
+    bulk
+        Whether many lie inside, as in a volume with obstacles, of a lattice of one or two
+        dimensions too.
     walk
-        How particles diffuse on them; None where sites are too many or too few, or not joined.
+        How particles diffuse on them; None where sites are too many or too few, not joined, or a
+        curve in a plane.
     """
 
     labels: IntArray
     touching: int
     thin: bool
+    bulk: bool
     walk: Walk | None = None
 
 
@@ -319,6 +326,8 @@ def surface_of(lattice: LatticeData, site_types: tuple[str, ...]) -> dict[Pair, 
         raise ModelError(f"{where} has {number} sites; D_eff is computed for up to {most}")
     sheet, mask = _sheet(lattice, types), _mask(lattice, types)
     walk = sheet.walk
+    if walk is None and len(_sizes(sheet.labels)) == sheet.touching:
+        raise ModelError(f"{where}: its {number} sites are a curve, or some are alone: no sheet")
     if walk is None:
         raise ModelError(f"{where}: {_unjoined(mask, sheet.labels)}")
     if walk.thickness > _THICKEST:
@@ -400,11 +409,36 @@ def _looked_at(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
     touching = len(_sizes(_labels(_bonds(mask, lattice, _DIRECTIONS), number)))
     neighbours = _neighbours(mask, lattice)
     joined = (neighbours != np.arange(number)).sum(axis=(0, 1))
+    inside = 2 * sum(size > 1 for size in lattice.shape)
+    bulk = bool((joined == inside).mean() > _THIN)
     thin = bool((joined == 6).mean() <= _THIN and joined.all())
     whole = touching == len(_sizes(labels)) and bool(joined.all())
     if not whole or not _LEAST_WALKED <= number <= _MOST_WALKED:
-        return Sheet(labels, touching, thin)
-    return Sheet(labels, touching, thin, _walk(neighbours, mask))
+        return Sheet(labels, touching, thin, bulk)
+    flat = _flat_across(mask)
+    if flat is None:
+        return Sheet(labels, touching, thin, bulk, _walk(neighbours, mask))
+    within = np.delete(neighbours, flat, axis=0) != np.arange(number)
+    curve = (within.sum(axis=(0, 1)) == 4).mean() <= _NARROW
+    return Sheet(labels, touching, thin, bulk, None if curve else _flat_walk(mask, flat))
+
+
+def _flat_across(mask: BoolArray) -> int | None:
+    """The axis across which the sites are the same in a few planes; None of a bent sheet."""
+    for axis in range(3):
+        planes = np.moveaxis(mask, axis, 0)
+        there = planes[planes.any(axis=(1, 2))]
+        if len(there) <= _THICKEST and (there == there[0]).all():
+            return axis
+    return None
+
+
+def _flat_walk(mask: BoolArray, axis: int) -> Walk:
+    """A walk in a plane, in which nothing is slower; what its edges take away is no diffusion."""
+    extent = np.ones(3)
+    extent[axis] = 0.0
+    planes = mask.any(axis=tuple(a for a in range(3) if a != axis))
+    return Walk(extent, extent, extent, float(planes.sum()))
 
 
 def _unjoined(mask: BoolArray, labels: IntArray) -> str:

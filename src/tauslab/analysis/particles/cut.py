@@ -1,0 +1,163 @@
+"""Weights of a row of particles that several ranks hold, each on its device."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.particles import weights as particle_weights
+from tauslab.analysis.particles.shares import Shares
+from tauslab.analysis.particles.sums import size_in_pieces, sums_of_parts
+from tauslab.base.arrays import Array, BoolArray, FloatArray
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.particles.weights import PartWeights, Seen
+
+
+class CutWeights:
+    """Logarithms of weights of one row, and what follows from them. All methods are collective.
+
+    Arrays ``[own]`` are of this rank's part of the row, which may be empty. Few numbers travel:
+    sums of blocks, and the sum of the weights of the ranks before.
+
+    Parameters
+    ----------
+    parts
+        Places in the row that each rank has.
+
+    Attributes
+    ----------
+    largest, totals, squares
+        f64 ``[1]``, as of `DeviceWeights`.
+    """
+
+    def __init__(self, backend: Backend, parts: Sequence[slice], shares: Shares) -> None:
+        self._backend, self._shares, self._parts = backend, shares, parts
+        self._n, own = parts[-1].stop, parts[shares.rank]
+        self._own = own
+        self._part = PartWeights(backend, own.start, own.stop, self._n) if _size(own) else None
+        self.begin()
+
+    def begin(self) -> None:
+        """Let all particles weigh the same."""
+        self.level(np.ones(1, bool))
+
+    def level(self, chosen: BoolArray) -> None:
+        """Let all particles weigh the same, where the one row is chosen."""
+        if not chosen[0]:
+            return
+        if self._part:
+            self._part.level(chosen)
+        self.largest = np.zeros(1)
+        self.totals = self.squares = np.full(1, float(self._n))
+        self._held = [_size(part) for part in self._parts]
+        self._before = np.array([float(part.start) for part in self._parts])
+
+    def put(self, logs: FloatArray) -> None:
+        """Take logarithms ``[own]``."""
+        self._divide(self._part.replace(logs) if self._part else -np.inf)
+
+    def logs(self) -> FloatArray:
+        """Logarithms ``[own]``."""
+        return self._part.logs() if self._part else np.zeros(0)
+
+    def weigh(self, status: Array | None, counts: Any, seen: Seen | None) -> None:
+        """As of `DeviceWeights`; `largest` tells whether all weights are finite."""
+        self._divide(self._part.multiply(status, counts, seen) if self._part else -np.inf)
+
+    def _divide(self, largest: float) -> None:
+        """Weights over the largest, and their sums, where the largest of this rank is given."""
+        most = max(self._shares.all_of(largest))
+        pieces = self._part.share(most) if self._part else np.zeros((0, 3))
+        sizes = [size_in_pieces(part) for part in self._parts]
+        found = self._shares.gathered(pieces, sizes)
+        self.largest = np.array([most])
+        self.totals, self.squares, _ = sums_of_parts(found, self._parts)[:, None]
+        ends = np.add.accumulate(sizes)
+        each = np.array(
+            [found[end - n : end].sum(axis=0) for end, n in zip(ends, sizes, strict=True)]
+        )
+        self._held = each[:, 2].astype(np.int64).tolist()
+        self._before = np.add.accumulate(each[:, 0]) - each[:, 0]  # about
+
+    def moments(self, counts: Any) -> tuple[FloatArray, FloatArray]:
+        """Weighted means and variances ``[species, 1]`` of ``counts [own, species]``."""
+        species, shares, part = int(counts.shape[1]), self._shares, self._part
+        ends = np.add.accumulate(self._held).tolist()
+        parts = [slice(end - n, end) for end, n in zip(ends, self._held, strict=True)]
+        number = self._held[shares.rank]
+        held = part.held(number) if part and ends[-1] < self._n else None
+        total = float(self.totals[0]) if self.totals[0] > 0 else 1.0
+        found: list[FloatArray] = []
+        for _ in range(2 if ends[-1] else 0):
+            means = found[0] if found else None
+            pieces = np.zeros((0, species))
+            if part and number:
+                pieces = part.moment_sums(counts, total, means, held, parts[shares.rank].start)
+            sizes = [size_in_pieces(one) for one in parts]
+            found.append(sums_of_parts(shares.gathered(pieces, sizes), parts)[:, None])
+        return (found[0], found[1]) if found else (np.zeros((species, 1)), np.zeros((species, 1)))
+
+    def ancestors(self, scheme: str, *, seed: int, number: int, group: int, base: int) -> Any:
+        """Ancestors on this rank, int64 on the device, in increasing order.
+
+        Parameters
+        ----------
+        seed, number, group
+            As of `tauslab.analysis.particles.weights.ancestors_of`.
+        base
+            The number of the first of this rank's particles.
+        """
+        if scheme == "multinomial":
+            own = self._part.shares() if self._part else np.zeros(0)
+            row = self._shares.gathered(own, [_size(part) for part in self._parts])
+            index = particle_weights.ancestors_of(row, scheme, seed, number, group)
+            low, high = np.searchsorted(index, [self._own.start, self._own.stop])
+            return self._backend.upload(index[low:high] - self._own.start + base)
+        stratified, rank = scheme == "stratified", self._shares.rank
+        given = {
+            "seed": seed,
+            "purpose": particle_weights.RESAMPLING,
+            "number": number,
+            "group": group,
+        }
+        if self._part:
+            guess = float(self._before[rank])
+            self._part.begin_ladder(guess, **given, stratified=stratified, base=base)
+        sums = self._climbed()
+        first = particle_weights.uniform_at(**given, place=0)
+
+        def place(particle: int) -> float:
+            uniform = particle_weights.uniform_at(**given, place=particle) if stratified else first
+            return float((particle + uniform) / self._n * sums[-1])
+
+        bounds = [bisect_left(range(self._n), before, key=place) for before in sums[:-1]]
+        last = max(rank for rank, held in enumerate(self._held) if held)
+        bounds[last + 1 :] = [self._n] * (len(self._held) - last)  # with places beyond the end
+        made = slice(bounds[rank], bounds[rank + 1])
+        return self._part.copied(made, sums[-1]) if self._part else self._none()
+
+    def all_stay(self, base: int) -> Any:
+        """Ancestors as of `ancestors` where no particle becomes a copy of another."""
+        return self._backend.upload(np.arange(base, base + _size(self._own)))
+
+    def _none(self) -> Any:
+        return self._backend.empty((0,), np.int64)
+
+    def _climbed(self) -> list[float]:
+        """Sums of the weights before each rank, added one after the other; then the sum of all."""
+        sums = [0.0]
+        for rank, part in enumerate(self._parts):
+            end = sums[-1]
+            if _size(part):
+                if self._part and rank == self._shares.rank:
+                    end = self._part.climb(end)
+                end = self._shares.all_of(end)[rank]
+            sums.append(end)
+        return sums
+
+
+def _size(part: slice) -> int:
+    return int(part.stop - part.start)
