@@ -135,3 +135,45 @@ def test_slabs_of_a_hybrid_have_the_bits_of_a_whole_lattice(mpirun, engine):
     }
     assert len(digests) == 1, digests
     assert len(digests.pop().split()) == 2
+
+
+_WHOLE = """
+import hashlib
+import tauslab as ts
+from tauslab.decomposition.ranks.all_ranks import ranks
+
+space = ts.Lattice("space", shape=(5, 6, 7), spacing=1e-8, step=5e-5)
+space.add_species("R", "M")
+space.add_diffusion(["R", "M"], 1e-13)
+space.add_object("rod", sites=[[0, 0, 0], [1, 0, 0]], follows="R", within="default")
+space.add_reaction("M ->", rate=50)
+space.place("R", count=2, site_type="default")
+space.place("M", count=100, site_type="default")
+net = ts.Network("net")
+net.add_species("A", 1000)
+net.add_reaction("A ->", rate=1)
+cell = ts.Hybrid("cell", tick=0.001)
+cell.add_part("space", space)
+cell.add_part("net", net)
+result = ts.run(cell, t_end=0.005, seed=1, pilot=0, n=1, device="cpu")
+told = result.digest().encode()
+with ts.Ensemble(space, 1, seed=4, device="cpu") as one:
+    one.advance(0.005)
+    told += one.counts.tobytes() + one.observables["M_in_default"].tobytes()
+    one.take([0, 0])
+    one.advance(0.006)
+    told += one.counts.tobytes() + one.fired().tobytes()
+found = set(ranks().allgather(hashlib.sha256(told).hexdigest()))
+if ranks().rank == 0:
+    print("digest", *found)
+"""
+
+
+def test_a_lattice_that_is_whole_on_a_rank_leaves_others_without_one(mpirun):
+    """One with objects; a rank without lattices counts nothing."""
+    alone, three = (
+        [line for line in mpirun(n, ["-c", _WHOLE]).stdout.splitlines() if "digest" in line]
+        for n in (1, 3)
+    )
+    assert alone == three
+    assert len(alone[0].split()) == 2

@@ -321,7 +321,8 @@ class LatticeView:
         before = self._numbers(names)
         stay = np.array([new is not None for new in names.values()], bool)
         table[before + 1] = 0
-        table[before[stay] + 1] = self._numbers(filter(None, names.values())) + 1
+        after = self._numbers(new for new in names.values() if new is not None)
+        table[before[stay] + 1] = after + 1
         mask = self._mask(where)
         changed = self._engine.changing.become(self._content, table, mask)
         self._changed()

@@ -203,6 +203,26 @@ def test_pinned_particles_stop_objects_and_factors_let_others_in(cpu):
     assert hop[inside, inside] == 0.25 * hop[within, within]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"every": float("nan")}, {"every": "5"}, {"every": 0}, {"every": True},
+        {"obstacle": "no"}, {"obstacle": None}, {"obstacle": float("nan")}, {"follows": []},
+    ],
+)  # fmt: skip
+def test_options_of_objects_are_checked(given):
+    model = cell()
+    with pytest.raises(ModelError, match="object rod: " + next(iter(given))):
+        model.add_object("rod", **{"sites": 1, "follows": "P", **given})
+    assert "rod" not in model.type_names
+
+
+def test_booleans_of_arrays_are_booleans():
+    model = cell()
+    model.add_object("rod", sites=1, follows="P", obstacle=np.True_, every=np.int64(3))
+    assert (model.objects[-1].factor, repr(model.objects[-1].every)) == (0.0, "3")
+
+
 def test_what_cannot_be_is_refused(cpu):
     model = cell()
     with pytest.raises(ModelError, match="the name has another use"):

@@ -211,6 +211,7 @@ def test_a_start_is_called_once(tmp_path):
         (lambda v: v.counts(by="species"), "by='species'"),
         (lambda v: v.relabel("A"), "what it becomes is missing"),
         (lambda v: v.relabel({"A": "X"}), "'X' is not a species"),
+        (lambda v: v.relabel({"A": "", "B": "A"}), "'' is not a species"),
         (lambda v: v.relabel({"A": None}), "a new name is None"),
         (lambda v: v.relabel({"A": "B"}, "C"), "'C' beside a mapping"),
         (lambda v: v.remove({"A": 1.5}), r"remove\('A'\): 1.5 is no number"),

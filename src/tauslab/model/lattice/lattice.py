@@ -478,17 +478,23 @@ class Lattice(Hinting, LatticeData):
         self.type_number(within, where)
         if within == name or any(name == each.name for each in self.objects):
             raise ModelError(f"{where}: the name has another use")
-        factor = float(not obstacle) if isinstance(obstacle, bool) else float(obstacle)
-        if not 0 <= factor <= 1:
+        flag = isinstance(obstacle, bool | np.bool_)
+        if not (flag or isinstance(obstacle, int | float | np.number)) or not 0 <= obstacle <= 1:
             raise ModelError(f"{where}: obstacle is True, False, or a factor from 0 to 1")
-        if every is not None and (isinstance(every, bool) or int(every) != every or every < 1):
-            raise ModelError(f"{where}: every = {short(every)}: whole steps, 1 or more")
+        factor = float(not obstacle if flag else obstacle)
+        if every is not None:
+            whole = isinstance(every, int | np.integer) and not isinstance(every, bool)
+            if not whole or every < 1:
+                raise ModelError(f"{where}: every = {short(every)}: whole steps, 1 or more")
+            every = int(every)
+        if not (followed := as_names(follows)):
+            raise ModelError(f"{where}: follows names no species")
         offsets = as_offsets(sites, where)
         if not self.site_types:
             self.add_site_type("default")
         if name not in self.site_types:
             self.add_site_type(name)
-        self.objects.append(SiteObject(name, offsets, as_names(follows), within, factor, every))
+        self.objects.append(SiteObject(name, offsets, followed, within, factor, every))
 
     @checks_keywords
     def set_boundary(

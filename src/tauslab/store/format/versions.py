@@ -40,16 +40,18 @@ def with_this_program(*before: Sequence[str]) -> Names:
     return stored
 
 
-def other_bits(attributes: Mapping[str, Any], engine: str) -> str:
+def other_bits(attributes: Mapping[str, Any], engine: str, *, same: bool = True) -> str:
     """Says that a file's first blocks have other bits than this program gives; else nothing.
 
     Parameters
     ----------
     engine
         A name of `BITS_SINCE`.
+    same
+        Whether the file's first blocks are of that engine.
     """
     bits = int(attributes.get(BITS, 1))
-    if BITS_SINCE[engine] <= bits <= BITS_VERSION:
+    if same and BITS_SINCE[engine] <= bits <= BITS_VERSION:
         return ""
     program = attributes.get("tauslab_version", "?")
     return (

@@ -85,7 +85,9 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
 def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout) -> None:
     """Warn where what is there has other bits than what this program adds."""
     thinned = THINNED_RATES in layout.attributes
-    if difference := other_bits(attributes, "ensemble" + " of thinned rates" * thinned):
+    same = thinned == (THINNED_RATES in attributes)
+    engine = "ensemble" + " of thinned rates" * thinned
+    if difference := other_bits(attributes, engine, same=same):
         warn(f"{path} {difference}: its trajectories are of both")
 
 

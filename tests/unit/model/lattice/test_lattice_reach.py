@@ -64,3 +64,17 @@ def test_particles_that_stay_apart_and_types_without_sites():
     found = never(lattice)
     assert found["meet"] == "its reactants do not come to a site type together"
     assert found["leave"] == "no site has the type pore"
+
+
+@pytest.mark.parametrize("obstacle", [False, True])
+def test_reactions_in_objects_happen_where_particles_can_be(obstacle):
+    lattice = ts.Lattice("cell", shape=(9, 9, 9), spacing=1e-8, step=5e-5)
+    lattice.add_species("R", "M", "P")
+    lattice.add_diffusion(["R", "M"], 1e-13)
+    lattice.add_object("ribosome", sites=1, follows="R", within="default", obstacle=obstacle)
+    lattice.add_reaction("R -> R + P", rate=1, site_types="ribosome", name="own")
+    lattice.add_reaction("M -> P", rate=1, site_types="ribosome", name="inside")
+    for name in ("R", "M"):
+        lattice.place(name, count=8, site_type="default")
+    assert never(lattice) == ({"inside": "M does not come to ribosome"} if obstacle else {})
+    assert lattice_facts(lattice)["at_rest"] == ["P"]

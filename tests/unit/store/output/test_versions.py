@@ -12,6 +12,7 @@ from sample_job import digest, sample_job
 
 import tauslab as ts
 from tauslab._version import BITS_VERSION as NOW
+from tauslab.runner.ensemble import task
 from tauslab.store.format import schema, versions
 from tauslab.store.results.info import describe
 from tauslab.store.results.open import open_result
@@ -89,3 +90,22 @@ def test_rates_that_follow_the_time_have_other_bits_since_they_are_thinned(tmp_p
         ts.run(net, **chosen, n=4, output=path).close()
     with pytest.warns(UserWarning, match="bits of version 4"):
         ts.run(net, device="cpu", append_to=6, output=path).close()
+
+
+@pytest.mark.parametrize("earlier", [64, 128])
+def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
+    tmp_path, monkeypatch, recwarn, earlier
+):
+    """Version 6 integrated such rates in networks of 64 reactions or more."""
+    path, net = tmp_path / "a.h5", ts.Network("forced")
+    net.add_species("X", 5)
+    net.add_reaction("-> X", law="1 + sin(time)")
+    for _ in range(64):
+        net.add_reaction("X ->", rate=0.01)
+    with monkeypatch.context() as then:
+        then.setattr(schema, "BITS_VERSION", 6)
+        then.setattr(task, "LARGEST_UNROLLED", earlier)
+        ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path).close()
+    ts.run(net, device="cpu", append_to=6, output=path).close()
+    told = [str(one.message) for one in recwarn]
+    assert any("bits of version 6" in one for one in told) == (earlier == 64)

@@ -140,8 +140,9 @@ class LatticeMotion(Motion):
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
         """Counts by site type ``[particle of this rank, observable]``."""
-        size = (len(self._by_type), len(self.observables))
-        return self._by_type.reshape(len(self._by_type), -1)[:, : size[1]].astype(np.float64)
+        n, *each = self._by_type.shape
+        of_all = self._by_type.reshape(n, math.prod(each))  # also where this rank has none
+        return of_all[:, : len(self.observables)].astype(np.float64)
 
     @property
     def reaction_names(self) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
     It is placed there, made there, comes over a held face or hops there, whether or not such sites
     lie side by side: what is False is so for any geometry.
     """
-    there = values.sites_of > 0
+    there = _with_sites(lattice, values)
     number = {name: index for index, name in enumerate(lattice.species)}
     reached: BoolArray = expected_occupancy(lattice, values)[0] > 0
     for ghost, ghost_type in zip(values.ghost, values.ghost_type, strict=True):
@@ -106,6 +106,10 @@ def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
         before = int(reached.sum())
         for source in np.flatnonzero(there):
             reached |= (values.diffusion[source] > 0) & reached[source] & there[:, None]
+        for one in lattice.objects:
+            own, within = (lattice.type_names.index(name) for name in (one.name, one.within))
+            followers = [number[name] for name in one.follows]
+            reached[own, followers] |= reached[within, followers]
         reactions.reverse()  # a chain is followed at once, whichever way it is listed
         for reaction, rates in reactions:
             here = (rates > 0) & there
@@ -116,9 +120,22 @@ def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
     return reached
 
 
+def _with_sites(lattice: LatticeData, values: LatticeValues) -> BoolArray:
+    """Return which types have sites; that of an object where it covers some ``[site type]``."""
+    there: BoolArray = values.sites_of > 0
+    for one in lattice.objects:
+        own, within = (lattice.type_names.index(name) for name in (one.name, one.within))
+        there[own] |= there[within]
+    return there
+
+
 def at_rest(lattice: LatticeData, values: LatticeValues, reached: BoolArray) -> list[str]:
-    """Species that hop nowhere from where they can be."""
-    moves = (values.diffusion > 0).any(axis=1) & reached
+    """Species that hop nowhere from where they can be, nor move with an object."""
+    moves: BoolArray = np.asarray((values.diffusion > 0).any(axis=1))
+    for one, coefficients in zip(lattice.objects, values.objects, strict=True):
+        numbers = [lattice.species.index(name) for name in one.follows]
+        moves[lattice.type_names.index(one.within), numbers] = np.array(coefficients) > 0
+    moves &= reached
     return [
         name
         for index, name in enumerate(lattice.species)
@@ -131,9 +148,9 @@ def never_happening(
 ) -> list[tuple[str, str]]:
     """Reactions with a constant above 0 that never happen, and why."""
     number = {name: index for index, name in enumerate(lattice.species)}
-    found = []
+    there, found = _with_sites(lattice, values), []
     for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
-        allowed = (rates > 0) & (values.sites_of > 0)
+        allowed = (rates > 0) & there
         if not (rates > 0).any():
             continue
         types = ", ".join(lattice.type_names[i] for i in np.flatnonzero(rates))
