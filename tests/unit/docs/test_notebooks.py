@@ -22,7 +22,7 @@ def root(monkeypatch):
 
 def test_the_page_names_all_of_them():
     listed = (ROOT / "examples" / "README.md").read_text()
-    assert len(NAMES) == 12
+    assert len(NAMES) == 13
     assert all(f"(../docs/notebooks/{name}.ipynb)" in listed for name in NAMES)
 
 
