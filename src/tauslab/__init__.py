@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.analysis.cme.result import CmeResult as CmeResult
     from tauslab.analysis.filters.abc.result import AbcResult as AbcResult
     from tauslab.analysis.filters.chains import Chain as Chain
+    from tauslab.analysis.filters.fitting.result import FitResult as FitResult
     from tauslab.analysis.filters.result import FilterResult as FilterResult
     from tauslab.analysis.filters.result import FilterResults as FilterResults
     from tauslab.analysis.hybrids.hybrid import Hybrid as Hybrid

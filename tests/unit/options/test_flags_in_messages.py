@@ -24,7 +24,9 @@ KEYWORDS = {
     for word in ts.__all__
     if callable(function := getattr(ts, word)) and not isinstance(function, type)
     for name in inspect.signature(function).parameters
-} | {"method", "over", "unit"}  # of ts.Ensemble.resample, ts.Hybrid.drive and share
+} | {  # of ts.Ensemble.resample, ts.Hybrid.drive and share, ts.Chain.effective_size, ts.Polymer
+    "method", "over", "unit", "of", "beads", "left", "right", "origin",
+}  # fmt: skip
 PACKAGE = ROOT / "src" / "tauslab"
 FLAG = re.compile(r"(?<![\w/.=-])--[a-z][a-z-]*|(?<![\w-])-[no]\b")
 # Of other programs: compilers, SLURM and MPI launchers; and what another name of an option is.

@@ -319,7 +319,7 @@ def test_models_with_more_than_counts_are_refused():
     late.add_reaction("X ->", law="X * time")
     late.add_feature(Feature("time", "reaction R1", "it uses the time"))
     for net, element in ((moved, "rate rule for X"), (timed, "event dose"), (late, "reaction R1")):
-        with pytest.raises(ts.ModelError, match=f"{element}: a master equation takes"):
+        with pytest.raises(ts.ModelError, match=f"{element}: a master equation does not support"):
             ts.cme(net, [1])
 
 

@@ -176,7 +176,7 @@ def test_exports_that_cannot_be_are_refused(network, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match='steps="3": write A:B'):
         time_points("3")
     monkeypatch.setattr("tauslab.analysis.dbn.results.export.MOST_PROBABILITIES", 20)
-    with pytest.raises(ConfigError, match="2 steps written out have 52 probabilities, those of B"):
+    with pytest.raises(ConfigError, match="2 steps written out have 52 probabilities, of B"):
         export_network(network, tmp_path / "x.bif")
     assert list(tmp_path.iterdir()) == []
 

@@ -271,7 +271,7 @@ def test_sums_beyond_memory_are_refused(monkeypatch):
 def test_models_that_are_refused():
     net = turnover()
     net.add_event("dose", 1.0, {"X": 0})
-    with pytest.raises(ts.ModelError, match=r"event.*a sensitivity takes models whose counts"):
+    with pytest.raises(ts.ModelError, match=r"event.*a sensitivity does not support"):
         found_by(net, ["k"])
     chain = ts.cyclic_chain(200)
     with pytest.raises(ts.ConfigError, match="1 to 128 reactions, not 200"):

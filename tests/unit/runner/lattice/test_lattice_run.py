@@ -232,7 +232,7 @@ def test_fast_pairs_are_warned_of_by_the_run_and_by_check(tmp_path, capsys):
     """One sentence where hops should come between reactions, the same from all three."""
     lattice = model()
     lattice.add_reaction("A + B ->", rate="10 * k", volume="site", name="fast")
-    with pytest.warns(UserWarning, match="hops and reactions take turns") as seen:
+    with pytest.warns(UserWarning, match="hops and reactions alternate") as seen:
         run(lattice=lattice, t_end=STEP, count_every=1, frame_every=1).close()
     assert len(seen) == 1
     sentence = str(seen[0].message).removeprefix("test: ").replace("max_hop=", "--max-hop ")

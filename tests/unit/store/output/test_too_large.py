@@ -25,7 +25,9 @@ def little(monkeypatch):
 
 @pytest.mark.usefixtures("little")
 def test_a_block_of_more_samples_than_memory_holds(tmp_path):
-    with pytest.raises(ModelError, match=r"block of 268435456 .* GiB of memory; 1 GiB can be"):
+    with pytest.raises(
+        ModelError, match=r"block of 268435456 .* GiB of memory; 1 GiB is available"
+    ):
         run(n=2**28, block=2**28, record="final", output=tmp_path / "a.h5")
     assert not list(tmp_path.iterdir())
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
+from tauslab.base.unknown import Hinting
 from tauslab.model.portable import normal_quantile
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class FitResult:
+class FitResult(Hinting):
     """Result of `tauslab.fit`.
 
     Attributes
