@@ -8,19 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tauslab as ts
+from tauslab.cli.bench import schlogl
 
 PICTURE = Path(__file__).resolve().parents[2] / "paper" / "schlogl.png"
-
-
-def schlogl() -> ts.Network:
-    """The bistable network of F. Schlögl, Z. Physik 253, 147 (1972)."""
-    net = ts.Network("schlogl")
-    net.add_species("X", 250)
-    net.add_reaction("2 X -> 3 X", rate=0.03)
-    net.add_reaction("3 X -> 2 X", rate=1e-4)
-    net.add_reaction("-> X", rate=200.0)
-    net.add_reaction("X ->", rate=3.5)
-    return net
 
 
 def main() -> None:

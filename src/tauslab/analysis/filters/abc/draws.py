@@ -30,7 +30,7 @@ def uniforms_of(words: UintArray) -> FloatArray:
 class NoiseDraws:
     """Draws ``[m, row]`` of a noise, with the methods of NumPy's generator that noises use.
 
-    Those of candidate ``first + i`` depend on the seed, `column`, generation and its number alone.
+    Draws of candidate ``first + i`` depend on seed, `column`, generation and its number only.
 
     Parameters
     ----------

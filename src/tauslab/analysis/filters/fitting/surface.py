@@ -40,7 +40,7 @@ class Top:
     place
         f64 ``[parameter]``.
     height, height_error
-        Of the surface there.
+        Value of the surface at `place`, and its standard error.
     bend
         Negative curvature ``[parameter, parameter]``; positive definite where `bounded`.
     chance

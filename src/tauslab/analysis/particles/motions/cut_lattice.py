@@ -150,7 +150,7 @@ class CutLattice(Replicas):
             self._steps.forget_recordings()  # they keep seed and number
         waiting = rest.waiting[0]
         own = [waiting[self._are_own(waiting["site"].astype(np.int64))]]
-        # What is counted is of the whole lattice: the first slab goes on with it.
+        # Counts are of the whole lattice: the first slab continues them.
         counted = {name: getattr(rest, name) * (self._comm.rank == 0) for name in COUNTED[:-1]}
         super()._load_alone(row, replace(rest, waiting=own, **counted), seed, number)
 
