@@ -45,8 +45,8 @@ class Top:
         Negative curvature ``[parameter, parameter]``; positive definite where `bounded`.
     chance
         Covariance ``[parameter, parameter]`` of `place` by the noise of values.
-    points
-        The last places ``[m, parameter]``.
+    points, values
+        The last places ``[m, parameter]``, and what the surface is there, ``[m]``.
     converged
         Whether the last two rounds are alike.
     bounded
@@ -59,6 +59,7 @@ class Top:
     bend: FloatArray
     chance: FloatArray
     points: FloatArray
+    values: FloatArray
     converged: bool
     bounded: bool
 
@@ -152,6 +153,20 @@ class Quadratic:
             math.sqrt(float(left @ left) / free),
         )  # fmt: skip
 
+    def profile(self, axis: int, x: FloatArray) -> FloatArray:
+        """The largest values ``[m]`` where a coordinate is `x`; `bend` is positive definite."""
+        inverse = np.linalg.inv(self.bend)
+        top = inverse @ self.slope
+        off = x - top[axis]
+        height = self.height + 0.5 * float(self.slope @ top)
+        return np.asarray(height - 0.5 * off * off / inverse[axis, axis])
+
+    def __call__(self, u: FloatArray) -> FloatArray:
+        """Values ``[m]`` at places ``[m, parameter]``."""
+        return np.asarray(
+            self.height + u @ self.slope - 0.5 * np.einsum("mi,ij,mj->m", u, self.bend, u)
+        )
+
     def top(
         self, place: FloatArray, root: FloatArray, u: FloatArray, values: FloatArray, *,
         converged: bool,
@@ -175,7 +190,7 @@ class Quadratic:
         return Top(
             place + root @ step, coefficients_height, math.sqrt(float(rise @ self.errors @ rise)),
             back.T @ self.bend @ back, root @ by @ self.errors @ by.T @ root.T, place + u @ root.T,
-            converged and bounded, bounded,
+            values, converged and bounded, bounded,
         )  # fmt: skip
 
     def _one_sided(self, u: FloatArray, values: FloatArray, step: FloatArray) -> bool:
