@@ -48,6 +48,18 @@ def test_the_top_of_a_quadratic_is_exact():
     np.testing.assert_allclose(found.chance, 0, atol=1e-18)
 
 
+def test_the_top_of_a_surface_that_is_skewed_is_its_top():
+    """exp(-v) + v falls steeply to the left of its top at 0."""
+
+    def skewed(places, work, number):
+        return -(np.exp(-places[:, 0]) + places[:, 0] - 1) / 0.3
+
+    found = top_of(skewed, np.array([0.5]), 100, 400, draws(2))
+    assert found.converged
+    assert abs(found.place[0]) < 0.05 * math.sqrt(0.3)
+    assert found.bend[0, 0] == pytest.approx(1 / 0.3, rel=0.1)
+
+
 def test_the_error_of_a_top_is_that_of_many():
     """Means of 40 squared errors over their variances: beyond 4 deviations 1 in 15,000."""
     squares = []

@@ -173,7 +173,7 @@ class FitResult(ArrayResult):
             The picture cannot be written.
         """
         logs = np.log(self.points / self.values)
-        surface = Quadratic.of(logs, self.point_log_likelihood)
+        surface = Quadratic.of(logs, self.point_log_likelihood, cubes=True)
         left = self.point_log_likelihood - surface(logs)
         found = {}
         for axis, name in enumerate(self.parameters):
