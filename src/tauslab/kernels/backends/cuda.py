@@ -32,6 +32,7 @@ from tauslab.kernels.backends.cache import (
     cache_directory,
     compiled,
     content_key,
+    csrc_digest,
     csrc_texts,
     has_home,
 )
@@ -473,8 +474,9 @@ def _what_is_there(available: int) -> str:
 
 
 def _key_of(source: KernelSource, texts: Mapping[str, str], flags: tuple[str, ...]) -> str:
-    parts = ["nvrtc", nvrtc_version(), *flags, source.file]
-    return content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
+    parts = ["nvrtc", nvrtc_version(), *flags, source.file, csrc_digest()]
+    own = sorted({source.file, *dict(source.generated)})  # what is not as it was read
+    return content_key([*parts, *(f"{name}\n{texts[name]}" for name in own)])
 
 
 def _by_value(arguments: Arguments) -> tuple[Array]:
