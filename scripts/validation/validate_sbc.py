@@ -62,8 +62,8 @@ class Case:
 def chains(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
     """The last places of chains, one draw each; the interval is of all steps."""
     found = ts.pmmh(
-        net, data, case.texts(), observe=_noises(case, data), n=40, chains=DRAWS, warm_up=50,
-        steps=25, seed=seed, device=device, quiet=True,
+        net, data, case.texts(), observe=_noises(case, data), n=40, chains=DRAWS, warm_up=100,
+        steps=60, seed=seed, device=device, quiet=True,
     )  # fmt: skip
     return {
         k: (found[k][:, -1], (found.quantile(k, LEVELS[0]), found.quantile(k, LEVELS[1])))
