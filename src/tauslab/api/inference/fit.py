@@ -176,8 +176,8 @@ def _result(
             "fit fewer (start=), or give more particles (n=)"
         )
     return FitResult(
-        tuple(priors), np.exp(top.place), covariance, top.height, top.height_error, likelihood,
-        top.converged,
+        tuple(priors), np.exp(top.place), covariance, np.exp(top.points), top.values, top.height,
+        top.height_error, likelihood, top.converged,
     )  # fmt: skip
 
 
