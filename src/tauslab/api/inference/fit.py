@@ -96,7 +96,8 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
     if given.observe is not None:
         filters = _Filters(network, given, tuple(priors), ranks)
         count = _POINTS + _POINTS_EACH * terms
-        return _result(priors, top_of(filters, place, count, 4 * count, draws), "filter")
+        top = top_of(filters, place, count, 4 * count, draws, unbiased=True)
+        return _result(priors, top, "filter")
     synthetic = _Synthetic(network, given, rows, tuple(priors), ranks, int(seeds[1]))
     top = top_of(synthetic, place, _POINTS_EACH * terms, 2 * _POINTS_EACH * terms, draws)
     return _result(priors, top, "synthetic", synthetic.spread(top))
