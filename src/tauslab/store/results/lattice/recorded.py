@@ -238,7 +238,8 @@ class RecordedLattice(RunResult):
     def object_positions(self, name: str) -> FloatArray:
         """Positions ``[sample, object, 3]``, z, y, x in metres, of the objects of t = 0.
 
-        Middles of the sites of their particles. Counted on beyond periodic faces; NaN once an object does not exist any more.
+        Middles of the sites of their particles. Counted on beyond periodic faces; NaN once an
+        object does not exist any more.
 
         Raises
         ------
