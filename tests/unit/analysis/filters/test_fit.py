@@ -190,3 +190,21 @@ def test_exact_counts_that_are_none(data, message):
 def test_bad_calls(given, message):
     with pytest.raises(ts.ConfigError, match=message):
         ts.fit(decay(), DATA, observe={"X": "poisson"}, device=CPU, **given)
+
+
+def test_a_long_course_of_exact_counts_is_fitted_as_exactly():
+    """Beside the exact maximum, by powers of the transition matrix, and its curvature."""
+    counts = [6, 5, 7, 9, 10, 19, 22, 21, 23, 19, 19, 20, 16, 13, 11, 9, 14, 16, 14, 17, 17, 17, 16,
+              17, 18]  # fmt: skip
+    net = ts.Network("immigration")
+    net.add_species("X", 0)
+    net.add_parameter("k", 4.0)
+    net.add_parameter("g", 0.2)
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("X ->", rate="g")
+    data = {"time": np.arange(1.0, 26.0), "X": counts}
+    found = ts.fit(net, data, seed=13, device=CPU)
+    assert found.converged
+    for name, exact, error in (("k", 4.932, 0.271), ("g", 0.2874, 0.314)):
+        assert abs(math.log(found[name] / exact)) < 0.5 * error
+        assert 0.8 < found.error(name) / found[name] / error < 1.3
