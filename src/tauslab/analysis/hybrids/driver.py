@@ -166,11 +166,21 @@ class HybridRun:
         """Return whether all groups are at the end."""
         return min(self._reached) >= self.end
 
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """Rounds that are over, and all."""
+        return min(self._reached) // self._least, self.end // self._least
+
+    @property
+    def _least(self) -> int:
+        """Half ticks of a round, after which some parts are at the end of a step."""
+        return math.gcd(*(one.step for one in self.groups))
+
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:
         """Go to the end; `kept` is asked after each round, and told of the last one."""
-        done, least = min(self._reached), math.gcd(*(one.step for one in self.groups))
+        done, least = min(self._reached), self._least
         for tick in range(done + least, self.end + least, least):
             due = [i for i, one in enumerate(self.groups) if tick % one.step == 0]
             if not any(self._reached[i] < tick for i in due):

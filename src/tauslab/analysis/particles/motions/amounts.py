@@ -31,6 +31,7 @@ from tauslab.store.state import State
 
 _PAST = {"delay", "delayed reaction"}  # features of networks that look back
 _BEFORE = "dopri5"  # which computes the start, before a solver is chosen
+_FOR = 1024  # particles for which a solver is chosen: their number changes no result
 
 
 class OdeMotion(Motion):
@@ -203,6 +204,8 @@ class OdeMotion(Motion):
     def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:
         """Replace amounts ``[1 or particle, name]``; compute what follows anew.
 
+        Particles whose amounts are other ones choose the length of their steps anew.
+
         Raises
         ------
         ConfigError
@@ -212,10 +215,12 @@ class OdeMotion(Motion):
             low = [-np.inf if name in self._network.rates else 0.0 for name in names]
             good = np.isfinite(values) & (values >= np.array(low))
             require_each(good, names, "amounts must be finite, and 0 or more")
-            table, places = self._rows.host(self._held), self._places
-            table[:, [places[name] for name in names]] = own_rows(values, self.shares.own)
+            table, given = self._rows.host(self._held), own_rows(values, self.shares.own)
+            columns = [self._places[name] for name in names]
+            kept = (table[:, columns] == given).all(axis=1)
+            table[:, columns] = given
             self._held = self._backend.upload(table)
-            self._steps = self._zeros()
+            self._steps *= self._backend.upload(kept.astype(np.float64))  # others begin anew
         if not self.looks and not self._all_moves:
             self._late = now
 
@@ -311,11 +316,12 @@ class OdeMotion(Motion):
     # ---------------------------------------------------------------- inside
 
     def _choose(self, end: float) -> None:
-        """Choose a solver, where none is given. Collective."""
+        """Choose a solver, where none is given, by the first particle alone. Collective."""
         if self.solver or not wants_solver(self.task):
             return
-        options = replace(self.task.options, times=np.array([end]), quiet=True)
-        chosen = with_solver(replace(self.task, options=options), self._backend, self._comm)
+        options = replace(self.task.options, times=np.array([end]), quiet=True, n=_FOR, set={})
+        first = replace(self.task, options=options, constants=self.task.constants[:1])
+        chosen = with_solver(first, self._backend, self._comm)
         self.solver = chosen.options.integration.solver
         if self.solver != _BEFORE:
             self._engine = None
