@@ -20,9 +20,8 @@ from tauslab.analysis.hybrids.clock import (
     split,
     ticks_of,
 )
-from tauslab.analysis.hybrids.formulas import columns_of
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.ledger import Account
+from tauslab.analysis.hybrids.ledger import Account, columns_of
 from tauslab.analysis.hybrids.links import Shaping
 from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray

@@ -70,6 +70,7 @@ class OdeMotion(Motion):
         self.prepare(rows, options.n)
         self._rows.require_room(options.n, self._bytes, network.name)
         self._held: Any = None
+        self._on_host: FloatArray | None = None
         self._late: float | None = None  # time of values for which `_held` lacks what follows
         self._steps: Any = None
         self._queue: Any = None  # f64 [own, word] where there are triggers
@@ -100,7 +101,15 @@ class OdeMotion(Motion):
 
     @_table.setter
     def _table(self, table: Any) -> None:
-        self._held, self._late = table, None
+        self._held, self._on_host, self._late = table, None, None
+
+    def _host_table(self, table: Any) -> FloatArray:
+        """`_held` or `_table` on the host, copied once for all that look; not to be written to."""
+        if isinstance(table, np.ndarray):
+            return table
+        if self._on_host is None:
+            self._on_host = self._rows.host(table)
+        return self._on_host
 
     @property
     def _places(self) -> Mapping[str, int]:
@@ -215,11 +224,11 @@ class OdeMotion(Motion):
             low = [-np.inf if name in self._network.rates else 0.0 for name in names]
             good = np.isfinite(values) & (values >= np.array(low))
             require_each(good, names, "amounts must be finite, and 0 or more")
-            table, given = self._rows.host(self._held), own_rows(values, self.shares.own)
+            table, given = self._host_table(self._held).copy(), own_rows(values, self.shares.own)
             columns = [self._places[name] for name in names]
             kept = (table[:, columns] == given).all(axis=1)
             table[:, columns] = given
-            self._held = self._backend.upload(table)
+            self._held, self._on_host = self._backend.upload(table), table
             self._steps *= self._backend.upload(kept.astype(np.float64))  # others begin anew
         if not self.looks and not self._all_moves:
             self._late = now
@@ -249,11 +258,11 @@ class OdeMotion(Motion):
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
         """Recorded rules ``[particle of this rank, observable]``."""
-        return self._rows.host(self._table)[:, len(self.species) :]
+        return self._host_table(self._table)[:, len(self.species) :].copy()
 
     def own_counts(self) -> FloatArray:
         """A copy of the amounts ``[particle of this rank, species]`` on the host."""
-        return self._rows.host(self._table)[:, : len(self.species)].copy()
+        return self._host_table(self._table)[:, : len(self.species)].copy()
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""

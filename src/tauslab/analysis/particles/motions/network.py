@@ -80,6 +80,7 @@ class NetworkMotion(Motion):
         self._given: Given | None = None
         self._follow: Following | None = None
         super().__init__(options.n, backend, comm)
+        self._on_host: Int32Array | None = None
         self._engine: Engine | None = None
         self._divide: Divide | None = None
         self._drawing: DrawInitial | None = None
@@ -87,9 +88,26 @@ class NetworkMotion(Motion):
         self.prepare(rows, options.n)
         self._require_room(options.n)
         self._tell_of_apart()
-        self.counts: Any = backend.upload(self._first_counts())
+        self.counts = backend.upload(self._first_counts())
         self.kept: Any = None  # before the first launch counts alone are known
         self._fired: Any = self._none_fired()
+
+    @property
+    def counts(self) -> Any:
+        """Counts int32 ``[particle of this rank, species and counters]`` on the device."""
+        return self._counts
+
+    @counts.setter
+    def counts(self, counts: Any) -> None:
+        self._counts, self._on_host = counts, None
+
+    def _host_counts(self) -> Int32Array:
+        """`counts` on the host, copied once for all that look at them; not to be written to."""
+        if isinstance(self.counts, np.ndarray):
+            return self.counts
+        if self._on_host is None:
+            self._on_host = self._rows.host(self.counts)
+        return self._on_host
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -354,14 +372,15 @@ class NetworkMotion(Motion):
         reals = {} if self.kept is None else self.reals
         moved = [place for place, name in enumerate(names) if name in reals]
         whole = [place for place, name in enumerate(names) if name not in reals]
-        own, counts = self.shares.own, self._rows.host(self.counts)
+        own, counts = self.shares.own, self._host_counts()
         if whole:
             given, columns = values[:, whole], [names[place] for place in whole]
             good = (given >= 0) & (given <= 2**31 - 1) & (given == np.rint(given))
             require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
             places = [self.task.lowered.columns[name] for name in columns]
+            counts = counts.copy()
             counts[:, places] = own_rows(given, own)
-            self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
+            self.counts = self._backend.upload(counts)
         if self.kept is not None:
             self._put_kept([names[place] for place in moved], values[:, moved], counts)
 
@@ -437,7 +456,7 @@ class NetworkMotion(Motion):
 
     def own_counts(self) -> Int32Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
-        return np.ascontiguousarray(self._rows.host(self.counts)[:, : len(self.species)])
+        return self._host_counts()[:, : len(self.species)].copy()
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
@@ -488,7 +507,7 @@ class NetworkMotion(Motion):
     def _compiled(self) -> Engine:
         if self._engine is None:
             task = replace(self.task, options=replace(self.task.options, times=np.zeros(1)))
-            self._engine = task.engine(self._backend, goes_on=True)
+            self._engine = task.engine(self._backend, devices=self._comm.size, goes_on=True)
         return self._engine
 
     def _require_room(self, n: int) -> None:
