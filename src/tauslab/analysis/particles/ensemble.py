@@ -627,6 +627,10 @@ class Ensemble:
         if self._motion.looks and values:
             self._move(self.time)  # events that the new values set off
 
+    def expect(self, names: Sequence[str]) -> None:
+        """Make ready what `put` of these states needs. Collective."""
+        self._motion.expect(names)
+
     def put(
         self, names: tuple[str, ...], states: FloatArray,
         parameters: tuple[str, ...], values: FloatArray,

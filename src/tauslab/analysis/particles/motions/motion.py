@@ -137,6 +137,9 @@ class Motion(ABC):
         """`put_table` of values by name, one for all or ``[particle]``."""
         self.put_table(tuple(columns), beside(columns, self.n), now)
 
+    def expect(self, names: Sequence[str]) -> None:  # noqa: B027 - most have nothing to make ready
+        """Make ready what `put_table` of these names needs, so that the first takes no longer."""
+
     @abstractmethod
     def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:
         """Replace parts of the state, ``[1 or particle, name]``, at the time `now`.
