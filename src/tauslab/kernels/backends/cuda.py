@@ -110,6 +110,7 @@ class CudaProgram:
         self._entries = {name: module.get_function(name) for name in source.entries}
         self._multiprocessors = multiprocessors
         self._shared = source.lane_bytes * THREADS_PER_BLOCK
+        self._resident: dict[str, int] = {}  # threads, once they are asked for
         self._of_blocks = source.block_bytes
         if self._shared or self._of_blocks:
             for function in self._entries.values():
@@ -129,13 +130,15 @@ class CudaProgram:
 
     def resident(self, entry: str) -> int:
         """Threads of `entry` that fit on the device at the same time."""
-        from cupy.cuda import driver
+        if entry not in self._resident:
+            from cupy.cuda import driver
 
-        kernel = self._entries[entry].kernel
-        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
-            kernel.ptr, THREADS_PER_BLOCK, self._shared
-        )
-        return int(blocks) * self._multiprocessors * THREADS_PER_BLOCK
+            kernel = self._entries[entry].kernel
+            blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                kernel.ptr, THREADS_PER_BLOCK, self._shared
+            )
+            self._resident[entry] = int(blocks) * self._multiprocessors * THREADS_PER_BLOCK
+        return self._resident[entry]
 
     def launch_blocks(
         self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: CudaStream

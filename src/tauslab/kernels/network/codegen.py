@@ -557,7 +557,7 @@ def tails_of(network: LoweredNetwork) -> list[tuple[int, int]]:
     while len(found) < _MOST_TAILS:
         saved = [(j - before) * (n - least[j]) for j in range(n)]
         most = max(saved, default=0)
-        if most <= n:
+        if 2 * most <= n:
             break
         before = saved.index(most)
         found.insert(0, (least[before], before))

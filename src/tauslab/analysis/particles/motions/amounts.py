@@ -229,7 +229,8 @@ class OdeMotion(Motion):
             kept = (table[:, columns] == given).all(axis=1)
             table[:, columns] = given
             self._held, self._on_host = self._backend.upload(table), table
-            self._steps *= self._backend.upload(kept.astype(np.float64))  # others begin anew
+            steps = self._rows.host(self._steps) if kept.any() else np.zeros(len(kept))
+            self._steps = self._backend.upload(np.where(kept, steps, 0.0))
         if not self.looks and not self._all_moves:
             self._late = now
 
@@ -357,6 +358,8 @@ class OdeMotion(Motion):
         columns = [places[name] for name in self._system.variables]
         if columns == list(range(self._held.shape[1])):
             return self._held
+        if self._on_host is not None:  # as the device has them
+            return self._backend.upload(np.take(self._on_host, columns, axis=1))
         found = self._backend.empty((self._held.shape[0], len(columns)), np.float64)
         found[...] = self._held[:, columns]
         self._backend.upload(np.zeros(1))  # waits for array operations
@@ -371,7 +374,7 @@ class OdeMotion(Motion):
         table = backend.empty((rows, 1, len(self._system.quantities)), np.float64)
         queue, self._queue = self._queue, backend.empty((rows, self._words), np.float64)
         buffers = SampleBuffers.of(
-            backend, rows, reals=table, steps=self._steps,
+            backend, rows, self._rows.row_counter(), reals=table, steps=self._steps,
             kept_queue=queue if self.looks else None,
             keep_queue=self._queue if self.looks else None,
         )  # fmt: skip

@@ -81,6 +81,7 @@ class NetworkMotion(Motion):
         self._follow: Following | None = None
         super().__init__(options.n, backend, comm)
         self._on_host: Int32Array | None = None
+        self._time: tuple[float, Any] | None = None
         self._engine: Engine | None = None
         self._divide: Divide | None = None
         self._drawing: DrawInitial | None = None
@@ -468,7 +469,9 @@ class NetworkMotion(Motion):
         counts, keep = backend.empty(self.counts.shape, np.int32), self.kept
         if moves and keep is None:
             keep = backend.empty((rows, self.words), np.float64)
-        buffers = SampleBuffers.of(backend, rows, final_counts=counts, keep=keep)
+        buffers = SampleBuffers.of(
+            backend, rows, self._rows.row_counter(), final_counts=counts, keep=keep
+        )
         if rows:
             self._start(end if moves else end - start, seed, buffers, first, halt)
         self.counts, self.kept = counts, keep
@@ -478,16 +481,22 @@ class NetworkMotion(Motion):
     def _start(
         self, time: float, seed: int, buffers: SampleBuffers, first: int = 0, halt: int = -1
     ) -> None:
-        backend, task, own = self._backend, self.task, self.shares.own
+        task, own = self.task, self.shares.own
         launch = Launch(
             first + own.start, own.stop - own.start, self._initial(), self._constants,
-            times=backend.upload(np.array([time])), kept=self.kept, halt=halt, seed=seed,
+            times=self._uploaded(time), kept=self.kept, halt=halt, seed=seed,
             max_steps=task.options.max_steps,
         )  # fmt: skip
         engine = self._compiled()
         buffers.scratch = self._scratch_of(engine, launch.rows)
         engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
+
+    def _uploaded(self, time: float) -> Any:
+        """A sample time on the device, which is often that of the launch before."""
+        if self._time is None or self._time[0] != time:
+            self._time = time, self._backend.upload(np.array([time]))
+        return self._time[1]
 
     def _initial(self) -> Any:
         """Counts of all species; 0 of a quantity that holds any number.
