@@ -53,17 +53,20 @@ DEVICE i64 by_first([[maybe_unused]] u32 lane, const Work &work) {
     return work();
 }
 
-// Draws `step` and up, of which each lane makes one.
+#if defined(WARP_READ)
+// Draw `step`: each lane makes one of the next, and all read it.
 DEVICE void share_draws(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step, u32 lane,
                         const LogSeries &logs, const LogEntry *entries, StepDraws &own,
                         StepDraws &draws) {
-#if defined(WARP_READ)
     const u32 place = step % LANES_OF_TRAJECTORY;
     if (place == 0) read_draw(philox_draw(series, keys, step + lane), own, logs, entries);
     draws.waiting[0] = WARP_READ(LANES_OF_TRAJECTORY, own.waiting[0], place);
     draws.unit[0] = WARP_READ(LANES_OF_TRAJECTORY, own.unit[0], place);
-#endif
 }
+#else
+template <class... Any>
+DEVICE void share_draws(const Any &...) {}
+#endif
 
 struct SsaArguments {
     EnsembleArguments launch;
