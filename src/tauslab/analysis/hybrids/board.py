@@ -160,6 +160,7 @@ class Board:
         billed = {
             self.number((pool.part, pool.name))
             for bill in self.hybrid.bills
+            if bill.sign > 0
             for pool in bill.amounts
         }
         self.ledger = Ledger(start, real, np.array(sorted(billed), np.int64))

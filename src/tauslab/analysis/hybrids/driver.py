@@ -319,13 +319,13 @@ class HybridRun:
             or self.sampled[name] * self.intervals[name].sample > tick
         ):
             return
-        self.series[name][:, self.sampled[name]] = self.table(name)
+        self.table(name, self.series[name][:, self.sampled[name]])
         self.sampled[name] += 1
 
-    def table(self, name: str) -> FloatArray:
+    def table(self, name: str, into: FloatArray | None = None) -> FloatArray:
         """The recorded quantities of a part now, ``[cell, name]``. Collective."""
         own, board = self.hybrid.record[name], self.board
-        table = np.empty((self.n, len(self.recorded[name])))
+        table = np.empty((self.n, len(self.recorded[name]))) if into is None else into
         table[:, : len(own)] = self.parts[name].values(own)
         (columns, members), accounts = self._columns[name]
         if len(columns):

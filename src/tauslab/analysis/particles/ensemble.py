@@ -381,7 +381,9 @@ class Ensemble:
         table = self._motion.own_counts()
         if columns.max(initial=0) >= len(known[0]):
             table = np.hstack([table, self._motion.observe_own(self.time)])
-        found: FloatArray = np.take(table, columns, axis=1).astype(np.float64)
+        if len(columns) != table.shape[1] or (np.diff(columns) != 1).any():
+            table = np.take(table, columns, axis=1)
+        found: FloatArray = table.astype(np.float64, copy=False)
         if not self.none_ended:
             found[~self.alive[self.own]] = np.nan
         return found
