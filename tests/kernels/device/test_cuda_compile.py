@@ -32,10 +32,11 @@ from event_models import (
     waiting,
 )
 from kernel_headers import lowered_events
-from places import TESTS
+from places import ROOT, TESTS
 from sampling import ordinary
 
 from tauslab.base.errors import KernelCompileError
+from tauslab.formats.read import read
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
@@ -53,7 +54,7 @@ from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.leaping.langevin import langevin_header
-from tauslab.kernels.network.codegen import table_header, unrolled_header
+from tauslab.kernels.network.codegen import table_header, tails_of, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
 from tauslab.kernels.network.thinning import thinned
 from tauslab.model.lattice.lattice import Lattice
@@ -195,6 +196,15 @@ def test_a_network_with_varying_constants_stays_in_registers(architecture):
     header = unrolled_header(network, CudaBackend.style, literals=8)
     usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"})
+
+
+@pytest.mark.parametrize("lanes", ordinary([8, 32], 8))
+def test_lanes_that_share_a_trajectory_stay_in_registers(lanes, architecture):
+    network = lowered(read(ROOT / "examples" / "galactose_switch.toml"))
+    assert tails_of(network)
+    header = unrolled_header(network, CudaBackend.style, literals=8, lanes=lanes)
+    usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    check(usage, {"ssa"}, SOME)
 
 
 def test_a_swept_rate_costs_no_registers(architecture):

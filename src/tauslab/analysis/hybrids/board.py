@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tauslab.analysis.hybrids.formulas import Columns, Formulas, columns_of, taken
+from tauslab.analysis.hybrids.formulas import Formulas, taken
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.ledger import MOST_UNITS, Ledger
+from tauslab.analysis.hybrids.ledger import MOST_UNITS, Columns, Ledger, columns_of
 from tauslab.analysis.hybrids.links import Formula, Quantity, matching
 from tauslab.analysis.hybrids.parts import PartModel, Reading, Watch, rates_of
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
@@ -72,7 +72,7 @@ class _Shared:
     `twice` are columns of the part that hold one of them again, and which one.
     """
 
-    pools: IntArray
+    pools: Columns
     whole: BoolArray
     twice: tuple[IntArray, IntArray]
     scaled: tuple[Key, ...]
@@ -134,7 +134,7 @@ class Board:
         ]
         columns, members = np.array(twice, np.int64).reshape(-1, 2).T
         return _Shared(
-            np.array([self.number(key) for key in keys], np.int64),
+            columns_of([self.number(key) for key in keys]),
             np.array([made.whole(one) for one in watch.shared], bool),
             (columns, members), tuple(key for key in keys if key in self._scales),
         )  # fmt: skip
@@ -160,6 +160,7 @@ class Board:
         billed = {
             self.number((pool.part, pool.name))
             for bill in self.hybrid.bills
+            if bill.sign > 0
             for pool in bill.amounts
         }
         self.ledger = Ledger(start, real, np.array(sorted(billed), np.int64))
@@ -276,7 +277,7 @@ class Board:
     def book(self, part: str, before: FloatArray) -> None:
         """Add to pools what a part changed since it had the values `before`."""
         shared = self._shared[part]
-        size = len(shared.pools)
+        size = len(shared.whole)
         if size:
             change = self.now[part][:, :size] - before[:, :size]
             change = change * self._scale(part) if part in self._volumes else change

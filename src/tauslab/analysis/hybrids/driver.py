@@ -20,9 +20,8 @@ from tauslab.analysis.hybrids.clock import (
     split,
     ticks_of,
 )
-from tauslab.analysis.hybrids.formulas import columns_of
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.ledger import Account
+from tauslab.analysis.hybrids.ledger import Account, columns_of
 from tauslab.analysis.hybrids.links import Shaping
 from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
@@ -166,11 +165,21 @@ class HybridRun:
         """Return whether all groups are at the end."""
         return min(self._reached) >= self.end
 
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """Rounds that are over, and all."""
+        return min(self._reached) // self._least, self.end // self._least
+
+    @property
+    def _least(self) -> int:
+        """Half ticks of a round, after which some parts are at the end of a step."""
+        return math.gcd(*(one.step for one in self.groups))
+
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:
         """Go to the end; `kept` is asked after each round, and told of the last one."""
-        done, least = min(self._reached), math.gcd(*(one.step for one in self.groups))
+        done, least = min(self._reached), self._least
         for tick in range(done + least, self.end + least, least):
             due = [i for i, one in enumerate(self.groups) if tick % one.step == 0]
             if not any(self._reached[i] < tick for i in due):
@@ -310,13 +319,13 @@ class HybridRun:
             or self.sampled[name] * self.intervals[name].sample > tick
         ):
             return
-        self.series[name][:, self.sampled[name]] = self.table(name)
+        self.table(name, self.series[name][:, self.sampled[name]])
         self.sampled[name] += 1
 
-    def table(self, name: str) -> FloatArray:
+    def table(self, name: str, into: FloatArray | None = None) -> FloatArray:
         """The recorded quantities of a part now, ``[cell, name]``. Collective."""
         own, board = self.hybrid.record[name], self.board
-        table = np.empty((self.n, len(self.recorded[name])))
+        table = np.empty((self.n, len(self.recorded[name]))) if into is None else into
         table[:, : len(own)] = self.parts[name].values(own)
         (columns, members), accounts = self._columns[name]
         if len(columns):

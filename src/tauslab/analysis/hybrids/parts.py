@@ -381,6 +381,8 @@ class EnsemblePart(Part):
         self.particles = Ensemble(
             model, n, seed=seed, device=device, parameters=parameters, comm=comm, **options
         )
+        if watch.shared:
+            self.particles.expect(watch.shared)
         self._real, self._nothing = made.real, np.zeros((n, 0))
         self._counted = np.zeros((n, len(watch.reactions)))
         self._reads = watch.read

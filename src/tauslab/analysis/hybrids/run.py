@@ -22,6 +22,7 @@ from tauslab.base.option_names import assigned, opt, warn
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.canonical import canonical_text
@@ -117,11 +118,18 @@ def _result(
         if written is not None and not run.ended:
             raise _another(written)
 
-        def keep(now: HybridRun, last: bool) -> None:  # noqa: FBT001 - called by position
-            more = {"seed": np.uint64(seed), **_of_pilot(pilot)}
-            file.save(lambda: {**now.stored(), **more}, last=last)
+        done, rounds = run.rounds
+        with Progress(
+            rounds, comm.rank, quiet=given.quiet, description=hybrid.name, unit="exchanges",
+            started_at=done,
+        ) as progress:  # fmt: skip
 
-        run.run(keep)
+            def keep(now: HybridRun, last: bool) -> None:  # noqa: FBT001 - called by position
+                more = {"seed": np.uint64(seed), **_of_pilot(pilot)}
+                file.save(lambda: {**now.stored(), **more}, last=last)
+                progress.update(now.rounds[0], 0)
+
+            run.run(keep)
         if comm.rank == 0:
             _warn_of(run)
         parts = {

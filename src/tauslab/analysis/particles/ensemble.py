@@ -381,7 +381,9 @@ class Ensemble:
         table = self._motion.own_counts()
         if columns.max(initial=0) >= len(known[0]):
             table = np.hstack([table, self._motion.observe_own(self.time)])
-        found: FloatArray = np.take(table, columns, axis=1).astype(np.float64)
+        if len(columns) != table.shape[1] or (np.diff(columns) != 1).any():
+            table = np.take(table, columns, axis=1)
+        found: FloatArray = table.astype(np.float64, copy=False)
         if not self.none_ended:
             found[~self.alive[self.own]] = np.nan
         return found
@@ -626,6 +628,10 @@ class Ensemble:
         self._rows = changed
         if self._motion.looks and values:
             self._move(self.time)  # events that the new values set off
+
+    def expect(self, names: Sequence[str]) -> None:
+        """Make ready what `put` of these states needs. Collective."""
+        self._motion.expect(names)
 
     def put(
         self, names: tuple[str, ...], states: FloatArray,

@@ -110,8 +110,8 @@ class CudaProgram:
         module = cupy.RawModule(path=str(path))
         self._entries = {name: module.get_function(name) for name in source.entries}
         self._multiprocessors = multiprocessors
-        self._resident: dict[str, int] = {}
         self._shared = source.lane_bytes * THREADS_PER_BLOCK
+        self._resident: dict[str, int] = {}  # threads, once they are asked for
         self._of_blocks = source.block_bytes
         if self._shared or self._of_blocks:
             for function in self._entries.values():
@@ -131,9 +131,9 @@ class CudaProgram:
 
     def resident(self, entry: str) -> int:
         """Threads of `entry` that fit on the device at the same time."""
-        from cupy.cuda import driver
+        if entry not in self._resident:
+            from cupy.cuda import driver
 
-        if entry not in self._resident:  # to ask the driver with each launch takes time
             kernel = self._entries[entry].kernel
             blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
                 kernel.ptr, THREADS_PER_BLOCK, self._shared

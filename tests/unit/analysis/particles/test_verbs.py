@@ -49,6 +49,7 @@ def calls(monkeypatch):
     count(ts.Network, "constant_species", "walks")
     count(CpuBackend, "upload", "uploads")
     count(DeviceRows, "host", "copies")
+    count(network.NetworkMotion, "_host_counts", "copies")  # that of a CPU is its memory
     count(network, "prepare", "tasks")
     count(amounts, "prepare_ode", "tasks")
     count(amounts, "Ode", "tasks")

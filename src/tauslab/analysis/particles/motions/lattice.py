@@ -295,6 +295,14 @@ class LatticeMotion(Motion):
         """Return whether a name is a species, whose number is part of the state."""
         return name in self._own_names and name not in self._model.parameters
 
+    def expect(self, names: Sequence[str]) -> None:
+        """Compile kernels that put particles, and find sites where these species may be."""
+        none = np.zeros(0, np.int64)
+        self._lattices.put_in(none, none, none)
+        if len(self._lattices):
+            for name in names:
+                self._places_of(self._lattices.lattice.numbers[name], 0)
+
     def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:  # noqa: ARG002 - as every motion
         """Give numbers of particles, which come to random sites, or go, drawn at random.
 
