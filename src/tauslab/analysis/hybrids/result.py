@@ -145,6 +145,14 @@ class Divisions:
         at = self.names.index(name)
         return self.mother[:, at], self.first[:, at], self.second[:, at]
 
+    def columns(self) -> dict[str, Array]:
+        """Arrays ``[division]`` by the names of a table."""
+        found = {name: getattr(self, name) for name, axes in _DIVIDED.items() if axes == _EACH}
+        for name in self.names:
+            for who, amounts in zip(("mother", "first", "second"), self.of(name), strict=True):
+                found[f"{name}_{who}"] = amounts
+        return found
+
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file has them."""
         own = {name: getattr(self, name) for name in _DIVIDED}
@@ -287,6 +295,8 @@ class HybridResult(ArrayResult):
     def lines(self) -> list[str]:
         """The result in lines of text, as `tauslab info` prints it."""
         lines = [repr(self)[1:-1], f"tick {self.tick:g}, splitting {self.splitting}", *self.links]
+        if self.divisions is not None:
+            lines.append(f"{len(self.divisions)} divisions")
         for name in self.quantities[:_MOST_LINES]:
             mean, variance = self.mean(name)[-1], self.variance(name)[-1]
             at = self.time(name)[-1]
@@ -299,7 +309,9 @@ class HybridResult(ArrayResult):
         return lines
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A row per time of a part: mean and standard deviation; `what` is the part."""
+        """A row per time of a part, `what`: mean and standard deviation; or per division."""
+        if what == "divisions" and self.divisions is not None:
+            return named_columns(self.divisions.columns())
         name = what or next(iter(self.parts))
         own = self._part(name)
         columns = {"time": own.time}

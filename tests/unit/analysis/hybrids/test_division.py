@@ -10,7 +10,7 @@ from scipy.stats import binom, chi2, poisson
 
 import tauslab as ts
 from tauslab.analysis.hybrids.driver import HybridRun
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, ModelError
 from tauslab.kernels.lattice.halving import COPY, FIRST, POSITION, Halving, Plane
 from tauslab.kernels.lattice.state import WAITING
 from tauslab.store.state import StateFile
@@ -313,6 +313,10 @@ def test_a_result_with_divisions_is_read_from_its_file(tmp_path):
     assert (read.divisions.first_in == [0, 1, 2, 0, 1, 2]).all()
     assert (read.divisions.second_in == -1).all()
     assert (read.divisions.first == result.divisions.first).all()
+    table = read.to_pandas("divisions")
+    assert len(table) == 6
+    assert (table["genes.Y_first"] + table["genes.Y_second"] == table["genes.Y_mother"]).all()
+    assert "6 divisions" in read.lines()
     with pytest.raises(ConfigError, match=r"'made\.no' is not divided"):
         read.divisions.of("made.no")
 
@@ -370,6 +374,19 @@ def test_a_population_that_divides_at_a_rate_has_the_mean_of_its_equation():
     # In a lineage they are older: m' = k - r m / 2.
     x = run(single, t_end=16, n=1000).values("cell.X")[:, -1]
     assert x.mean() == pytest.approx(80 * (1 - math.exp(-4)), abs=4.5 * x.std() / math.sqrt(1000))
+
+
+def test_a_file_says_how_cells_divide(tmp_path):
+    genes = tmp_path / "genes.toml"
+    genes.write_text('[species]\nX = 9\n[[reactions]]\nequation = "-> X"\nrate = 1.0\n')
+    path = tmp_path / "cell.toml"
+    text = '[hybrid]\ntick = 1.0\n[[parts]]\nname = "genes"\nmodel = "genes.toml"\n[divide]\n'
+    path.write_text(text + 'when = "age >= 2"\nfollow = "one"\npartition = {"genes.X" = "even"}\n')
+    result = run(path, t_end=4.0)
+    assert result.divisions.time.tolist() == [2, 4]
+    path.write_text(text + 'when = "size > 2"\n')
+    with pytest.raises(ModelError, match=r"\[divide\]: .*'size' is no quantity"):
+        run(path)
 
 
 @pytest.mark.parametrize(
