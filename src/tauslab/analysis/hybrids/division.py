@@ -124,7 +124,7 @@ class Divider:
         assert hybrid.dividing is not None
         self._hybrid, self._how, self._board = hybrid, hybrid.dividing, board
         self._parts, self._seed = parts, seed
-        self._require_alike()
+        self._require_fit()
         self._fraction = Fraction.parse(0.5 if self._how.fraction is None else self._how.fraction)
         self._words = words_of(hybrid, board)
         self._pools = pools_of_daughters(hybrid, board, self._words)
@@ -144,7 +144,10 @@ class Divider:
         self._names, self._columns = self._recorded()
         self._records = [self._nothing()]
 
-    def _require_alike(self) -> None:
+    def _require_fit(self) -> None:
+        """Refuse what cells cannot have together."""
+        if self._how.fraction is not None and self._lattices:
+            raise ConfigError("divide: fraction= follows from the plane of the lattice")
         if self._how.follow == "population" and any(
             made.of_cells for made in self._hybrid.parts.values()
         ):

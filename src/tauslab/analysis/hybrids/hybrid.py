@@ -423,8 +423,6 @@ class Hybrid:
         one_of("follow", follow, FOLLOW)
         if fraction is not None:
             Fraction.parse(fraction)
-            if any(isinstance(made.model, Lattice) for made in self.parts.values()):
-                raise ConfigError("divide: fraction= follows from the plane of the lattice")
         if at is not None and not (isinstance(at, int | float) and at > 0):
             raise ConfigError(f"divide: at= is a number of metres above 0, and not {at!r:.80}")
         formula = self._formula(when, dict.fromkeys(OF_TIME, 0.0))

@@ -430,7 +430,7 @@ def test_what_cannot_divide_is_refused():
     with pytest.raises(ConfigError, match="two conditions"):
         hybrid.divide("time > 2")
     with pytest.raises(ConfigError, match="follows from the plane"):
-        box(fraction=0.4)
+        run(box(fraction=0.4))
     own = mixture()
     own.divide("time > 1", partition=WORDS, follow="population")
     own.parts["genes"] = own.parts["genes"].__class__(
