@@ -40,7 +40,7 @@ class Size:
     shape: tuple[int, int, int] = (128, 64, 64)  # sites of 10 nm [2]
     step: float = 50e-6  # s [2]
     every: float = 1.0  # s between exchanges, and 4 s between shapes [2]
-    diffusion: float = 3e-13  # m^2/s
+    diffusion: tuple[float, float] = (3e-13, 1e-15)  # m^2/s, of ribosomes [2]
     bind: float = 5.9e4  # /M/s, mRNA to a ribosome [2]
     catch: float = 1.4e4  # /M/s, mRNA to a degradosome [2]
     insert: float = 50.0  # residues/s, into the membrane [2]
@@ -48,7 +48,7 @@ class Size:
 
 SMALL = Size(genes=12, in_membrane=3, proteins=900, ribosomes=9, degradosomes=4, polymerases=6,
              trnas=30, radius=55.0, cycle=24.0, genome=30, fork=2.0, shape=(30, 20, 20), step=8e-3,
-             every=0.25, diffusion=2e-15, bind=3e4, catch=1e3, insert=200.0)
+             every=0.25, diffusion=(2e-15, 2e-15 / 30), bind=3e4, catch=1e3, insert=200.0)
 
 
 class Cell:
@@ -81,7 +81,7 @@ class Cell:
         m, t, d, p, b = ([f"{kind}{gene}" for gene in genes] for kind in "MTDPB")
         inserts, b = p[: size.in_membrane], b[: size.in_membrane]
         made.add_species("ribosome", "degradosome", *m, *t, *d, *p, *b)
-        fast, slow = size.diffusion, size.diffusion / 30
+        fast, slow = size.diffusion
         made.add_diffusion([*m, *p], fast, within="cytoplasm")
         made.add_diffusion([*m, *inserts], fast, between=("cytoplasm", "membrane"))
         made.add_diffusion(["degradosome", *d, *b], slow, surface="membrane")
