@@ -207,7 +207,7 @@ def test_halves_are_those_of_a_loop(axis, inside):
         assert (one.types == types).all()
 
 
-def growing(**more):
+def growing(*, counts=False, **more):
     """A ball that grows into two; ribosomes, membrane proteins, a gene, and lipids in a pool."""
     lattice = ts.Lattice("space", shape=(34, 24, 24), spacing=SPACING, step=0.05)
     lattice.add_site_type("out")
@@ -224,18 +224,22 @@ def growing(**more):
     lattice.place("R", count=8, site_type="cytoplasm")
     lattice.pin("gene", [(16, 12, 12), (17, 12, 12)])
     lipids = ts.Network("lipids")
-    lipids.add_species("area", AREA)
-    lipids.add_rate("area", f"0.2 * {AREA}")
+    lipids.add_species("area", round(AREA))
+    if counts:
+        lipids.add_reaction("-> area", rate=0.2 * AREA)
+    else:
+        lipids.add_rate("area", f"0.2 * {AREA}")
     hybrid = ts.Hybrid("cell", tick=0.5)
-    hybrid.add_part("lipids", lipids, method="ode")
+    hybrid.add_part("lipids", lipids, method="ssa" if counts else "ode")
     hybrid.add_part("space", lattice)
     hybrid.shape("space", SHAPE, every=0.5)
     hybrid.add_part("size", lambda t, dt, v: {}, values={"inside": 0.0, "ribosome": 0.0})
     for name, kind in (("inside", "cytoplasm"), ("ribosome", "ribosome")):
         hybrid.drive(f"size.{name}", f"space.volume({kind})", over="end")
+    word = "even" if counts else "share"
     hybrid.divide(
         f"lipids.area >= 1.98 * {AREA}",
-        partition={"lipids.*": "share", "size.*": "copy", "space.gene": "copy"}, **more,
+        partition={"lipids.area": word, "size.*": "copy", "space.gene": "copy"}, **more,
     )  # fmt: skip
     return hybrid
 
@@ -263,6 +267,13 @@ def test_a_daughter_has_the_shape_of_her_own_quantities():
     assert volume[:, -1] / volume[:, 1] == pytest.approx(1.1**1.5, rel=0.03)
     site = 1e3 * SPACING**3
     assert result.values("size.ribosome")[:, -1] == pytest.approx(7 * site * last["R"], rel=1e-9)
+
+
+@pytest.mark.gpu
+def test_devices_divide_alike():
+    hybrid = growing(counts=True, follow="population")
+    found = {run(hybrid, t_end=12.0, n=3, device=device).digest() for device in ("cpu", "cuda")}
+    assert len(found) == 1
 
 
 def test_a_hybrid_that_divides_goes_on_from_its_checkpoint(tmp_path):
