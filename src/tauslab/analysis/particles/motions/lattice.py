@@ -494,12 +494,15 @@ class LatticeMotion(Motion):
             )
         own = self.shares.own
         numbers = range(first + own.start, first + own.stop)
+        moved = False
         for step in self._stops(due):
             passes = (step - self._done) * lattices.lattice.diffusion_substeps
             self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
             self._done, moves = step, passes > 0
-            if moves and lattices.move_objects(numbers, seed=seed, step=step):
-                self._by_type, self._sizes = lattices.count(), None
+            moved = moves and lattices.move_objects(numbers, seed=seed, step=step)
+            self._sizes = None if moved else self._sizes
+        if moved:
+            self._by_type = lattices.count()
         if not self._cut or self._comm.rank == 0:
             self._judge.truncated[0] = int(lattices.rest.truncated.sum())
             self._judge.add(lattices.waiting, int(self._by_type.sum()))
