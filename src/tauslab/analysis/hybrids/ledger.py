@@ -91,6 +91,16 @@ class Ledger:
         self.paid[:, pools] += pays
         self.add(-pays, pools)
 
+    def take(self, index: IntArray) -> None:
+        """Make cell i a copy of cell ``index[i]``."""
+        for name in ("whole", *_STORED):
+            setattr(self, name, getattr(self, name)[index])
+
+    def give(self, rows: IntArray, whole: IntArray, rest: FloatArray, debt: FloatArray) -> None:
+        """Give some cells units and debts ``[row, pool]``; what was paid stays."""
+        self.whole[rows], self.rest[rows] = whole, rest
+        self.billed[rows] = self.paid[rows] + debt
+
     def stored(self) -> dict[str, Any]:
         """All that it goes on from."""
         return {name: getattr(self, name) for name in ("whole", *_STORED)}

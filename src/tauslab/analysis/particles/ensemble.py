@@ -30,6 +30,7 @@ from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.halving import Halving
 from tauslab.kernels.lattice.reshaping import REACH
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
@@ -683,7 +684,7 @@ class Ensemble:
         ----------
         site_types
             Numbers ``[z, y, x]`` or masks by site type for all lattices, or a list, one entry for
-            each.
+            each; None changes nothing.
         follow, reach
             As of `LatticeView.reshape`.
 
@@ -699,6 +700,19 @@ class Ensemble:
         if len(given) != self.n:
             raise ConfigError(f"reshape: {len(given)} shapes are given for {self.n} particles")
         motion.reshape(given[motion.shares.own], follow, reach=reach)
+
+    def halve(
+        self, rows: Sequence[int], kept: Sequence[int], mothers: Sequence[int], how: Halving,
+        step: int,
+    ) -> tuple[IntArray, FloatArray]:  # fmt: skip
+        """Let lattices become one of their daughters: see `LatticeMotion.halve`. Collective."""
+        self._meet("halve", rows=rows, kept=kept)
+        return self._of_lattices("halve").halve(rows, kept, mothers, how, step)
+
+    def settle_objects(self, rows: Sequence[int], time: int) -> None:
+        """Place objects of lattices that lost their sites in a new shape. Collective."""
+        self._meet("settle_objects", rows=rows)
+        self._of_lattices("settle_objects").settle_objects(rows, time)
 
     @checks_keywords
     def reset(
