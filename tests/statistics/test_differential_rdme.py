@@ -36,6 +36,7 @@ def test_a_random_lattice_follows_its_law(order):
     assert worst < most, max(told, key=lambda one: one.z())
 
 
+@pytest.mark.validate
 def test_a_wrong_face_is_told():
     """The face that lets particles out is a wall in what is run."""
     from random_lattices import draw_case

@@ -121,6 +121,7 @@ def check_cells(one, other):
             check_same_law(*(each.reshape(CELLS, -1).sum(axis=1) for each in planes))
 
 
+@pytest.mark.validate
 @pytest.mark.filterwarnings("ignore:cells. reaction R2 in membrane is so fast")
 def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device, tmp_path):
     """D in solution, D that is bound, E, both: two times, eight pairs of samples."""

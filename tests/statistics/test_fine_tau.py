@@ -69,6 +69,7 @@ def test_a_random_network_against_generated_code(monkeypatch):
     np.testing.assert_allclose(work[0], work[1], rtol=0.02)
 
 
+@pytest.mark.validate
 def test_few_molecules_against_exact_simulation(tables):
     """With 10 molecules of each species nearly all steps are exact events from the sum tree."""
     options = {"n": 1500, "times": [2.0, 10.0]}

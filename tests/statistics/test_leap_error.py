@@ -49,7 +49,6 @@ def check(case, samples=1, method="tau"):
             ("reversible dimers", 1),  # second order
             ("logistic law", 1),  # a law of another form
         ],
-        ("growth", 1),
         ("reversible dimers", 1),
     ),
 )
@@ -65,6 +64,7 @@ def test_tables(cases, name, monkeypatch):
     check(cases[name])
 
 
+@pytest.mark.validate
 def test_checked_leaps(cases):
     check(cases["isomers"], method=ts.TauLeaping(post_leap_check=True))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 import tauslab as ts
 
@@ -20,6 +21,7 @@ def hop(probability):
     return probability * SPACING**2 / STEP
 
 
+@pytest.mark.validate
 def test_rates_follow_a_volume_that_grows():
     """H5, H10: pairs that have not reacted, and what is made in proportion to the volume.
 
