@@ -137,6 +137,7 @@ def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device
     check_cells(np.stack(planes, axis=1), exact)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("reaction", [0, 1])
 def test_half_a_constant_is_seen(reaction):
     """What the test above can tell: recruitment or binding at half its rate fails it."""

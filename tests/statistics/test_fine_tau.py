@@ -36,6 +36,7 @@ def compare(one, other, slack):
         assert np.all(np.abs(other.variance(name) - variance) <= 5 * spread + 4 * slack * variance)
 
 
+@pytest.mark.validate
 def test_schlogl_against_the_master_equation(tables):
     """P(X < 300) = 0.51347 and the mean 316.592 at t = 10 (exact), 2,000 trajectories.
 

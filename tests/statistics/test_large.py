@@ -82,6 +82,7 @@ def test_a_peer_gets_constants_of_one_combination():
     assert model.initial == {"A": 100, "B": 100}
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(("shift", "code"), [(0, 0), (3, 1)])
 def test_the_random_network_is_held_against_a_peers_moments(tmp_path, monkeypatch, shift, code):
     """Moments of our own other seed stand in for the peer's; 3 molecules more are found."""

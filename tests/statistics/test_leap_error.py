@@ -56,6 +56,7 @@ def test_generated_code(cases, name, samples):
     check(cases[name], samples)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     "name", ["isomers", pytest.param("reversible dimers", marks=pytest.mark.validate)]
 )

@@ -52,6 +52,7 @@ def fits(found, law, most) -> None:
     assert stats.chi2.sf(chi_square, len(expected) - 1) > FALSE_ALARM
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("epsilon", "rejections", "exact"),
     ordinary(

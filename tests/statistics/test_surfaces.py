@@ -63,6 +63,7 @@ def test_a_wall_adsorbs_as_its_constant_says():
     assert abs(left - exact) < 0.01 + Z_LIMIT * error
 
 
+@pytest.mark.validate
 def test_pairs_on_a_plane_that_is_well_mixed():
     """A + B -> with k, where diffusion is fast: a network with the propensity k n_A n_B / area."""
     k, number, side, replicas = 1e-4, 400, 20, 4

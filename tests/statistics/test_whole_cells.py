@@ -116,6 +116,7 @@ def spread(density, open_, probability, steps):
     return density
 
 
+@pytest.mark.validate
 def test_obstacles_slow_tracers_as_their_sites_say():
     """Fixed objects of 18 sites: the profile of tracers is that of the blocked lattice."""
     shape, probability, steps = (48, 6, 6), 0.15, 400

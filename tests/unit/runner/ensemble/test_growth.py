@@ -41,7 +41,7 @@ def test_appended_trajectories_are_those_of_one_run(device, tmp_path, record, sw
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
 
 
-@pytest.mark.parametrize("method", ["ssa", "tau"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "tau"], "ssa"))
 def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
     """Times, species, points and the method's options."""
     path, net = tmp_path / "a.h5", pairs()
@@ -260,7 +260,6 @@ def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
     ("record", "large"),
     ordinary(
         [("statistics", False), ("final,histogram:X:0:40:10", False), ("trajectories,final", True)],
-        ("statistics", False),
         ("trajectories,final", True),
     ),
 )
