@@ -27,6 +27,7 @@ def rows_of(name, n, backend="cpu", until=float("inf")):
     return large.validate(case, n, tests=TESTS, seed=3, device=backend, threads=2)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(("name", "n", "references"), [
     ("multistate", 200, {"course", "linear"}),
     pytest.param("multisite2", 20, {"course"}, marks=pytest.mark.validate),

@@ -161,6 +161,7 @@ def turnovers(species, mean):
     return network(dict.fromkeys(names, 0), *births, *((f"{n} ->", {"rate": 1.0}) for n in names))
 
 
+@pytest.mark.validate
 def test_many_species_are_refused_before_most_states_are_found(monkeypatch):
     """10 independent species: in 16,384 draws none meets another, so there are 9.7e6 states."""
     monkeypatch.setattr(projection_module, "available_memory", lambda: 16 << 30)

@@ -900,6 +900,7 @@ def test_lattices_that_lag_behind_are_named():
         run(cell, 2.0)
 
 
+@pytest.mark.validate
 def test_chance_does_not_alarm_a_pilot_of_many_quantities():
     """Of 200 means of 32 cells, some differ by more than three standard errors."""
     genes = ts.Network("genes")
