@@ -1,7 +1,7 @@
 """Every CUDA kernel compiles without a GPU, stays in registers, and contracts nothing.
 
-To optimise the longest takes NVRTC a minute: how many registers they take is seen with
-`-m validate`, and an ordinary run compiles them with little optimisation.
+To optimise all of them takes NVRTC minutes: an ordinary run compiles every file as far as PTX, and
+sees the registers of those that most runs need; of others `-m validate` does.
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ def test_pairs_stay_in_registers(name, architecture):
         check(usage, entries)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("name", ordinary(["schlogl", "michaelis_menten"], "michaelis_menten"))
 def test_scores_stay_in_registers(name, architecture):
     texts = csrc_texts() | {"model.h": scores_of(lowered(model(name)))}
@@ -145,6 +146,7 @@ def scores_of(network: LoweredNetwork) -> str:
     return score_header(network, Slopes(2, tuple(laws), ()), CudaBackend.style)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("entry", "network"),
     [
@@ -233,6 +235,7 @@ def test_table_kernels_need_little_local_memory(name, team, selector, architectu
     assert registers <= (REGISTERS if team == 1 else 80)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("team", ordinary(TEAMS, 32))
 def test_dense_kernels_need_little_local_memory(team, architecture):
     network = lowered(colloidal_aggregation(80))
@@ -245,6 +248,7 @@ def test_dense_kernels_need_little_local_memory(team, architecture):
     assert registers <= (REGISTERS if team == 1 else 80)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("team", ordinary([8, 32], 8))
 def test_narrow_numbers_and_fast_memory_compile(team, architecture):
     network = lowered(model("ras_camp_pka"))
@@ -283,6 +287,7 @@ def test_leaps_of_small_networks_do_not_spill(name, architecture):
     assert registers <= 128
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     "name", ordinary(["schlogl", "michaelis_menten", "ras_camp_pka"], "michaelis_menten")
 )
@@ -437,11 +442,13 @@ def test_statistics_stay_in_registers(architecture):
     check(usage, {"count_statistics", "count_histogram", "real_ranges", "real_statistics"})
 
 
+@pytest.mark.validate
 def test_tables_of_networks_stay_in_registers(architecture):
     usage = compile_usage("dbn/count.cc", csrc_texts(), architecture)
     check(usage, {"bin_double", "bin_single", "count_dense", "count_sparse", "move_entries"})
 
 
+@pytest.mark.validate
 def test_summaries_stay_in_registers(architecture):
     usage = compile_usage("ensemble/summaries.cc", csrc_texts(), architecture)
     check(usage, {"oscillation", "first_passage", "extinction", "time_above", "statistic"})
@@ -453,6 +460,7 @@ def test_rows_of_particles_stay_in_registers(architecture):
     assert max(usage["divide_cells"][:3]) <= 64  # around calls of rare functions
 
 
+@pytest.mark.validate
 def test_weights_of_particles_stay_in_registers(architecture):
     for name in ("initial", "weigh"):  # the others need few
         usage = compile_usage(f"particles/{name}.cc", csrc_texts(), architecture)
@@ -524,15 +532,9 @@ def every_file() -> list[tuple[str, str]]:
     return [*headers.items(), *of_events.items()]
 
 
-def test_what_is_long_to_optimise_compiles(monkeypatch):
-    """Files of which no test above that is ordinary asks for the registers."""
-    long = ("events/ssa_flow", "lattice/count", "lattice/lines/", "lattice/planes/planes",
-            "lattice/r", "lattice/sparse/", "leaping/fine/", "leaping/tau_events",
-            "particles/ancestors", "particles/moments", "particles/status",
-            "tables/")  # fmt: skip
+def test_every_file_compiles(monkeypatch):
     for file, header in every_file():
-        if file.startswith(long):
-            compile_quickly(file, csrc_texts() | {"model.h": header})
+        compile_quickly(file, csrc_texts() | {"model.h": header})
     compile_quickly(PROBE.name, csrc_texts() | {PROBE.name: PROBE.read_text()})
     monkeypatch.setattr(ParticleStart, "crowding", 3.0)
     texts = lattice_texts(16, 3, shape=(8, 64, 64))

@@ -109,6 +109,7 @@ def test_a_stiff_chain_has_the_angles_of_its_energy(backend):
     assert (lengths**2).mean() == pytest.approx(r4 / r2, rel=0.02)
 
 
+@pytest.mark.validate
 def test_beads_that_push_each_other_swell_a_chain(backend):
     """Distances grow by an exponent near that of self-avoiding walks, 0.588; ideally by 0.5.
 

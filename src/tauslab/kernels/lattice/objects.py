@@ -170,14 +170,22 @@ class _Form:
 
     def sites(self, centres: IntArray, step: Any = 0) -> IntArray:
         """Sites ``[object, site]`` of objects a step away; -1 beyond a face of the lattice."""
-        at = np.stack(np.unravel_index(centres, tuple(self.shape)), axis=-1)[:, None]
-        at = at + self.offsets + step
-        for axis, periodic in enumerate(self._periodic):
+        found = np.zeros((len(centres), len(self.offsets)), np.int64)
+        outside = np.zeros(found.shape, bool)
+        along = zip(
+            np.unravel_index(centres, tuple(self.shape)),
+            (self.offsets + step).T, self.shape, self._periodic, strict=True,
+        )  # fmt: skip
+        for own, offset, size, periodic in along:
+            at = own[:, None] + offset
             if periodic:
-                at[..., axis] %= self.shape[axis]
-        outside = ((at < 0) | (at >= self.shape)).any(axis=-1)
-        found = np.ravel_multi_index(tuple(np.moveaxis(at, -1, 0)), tuple(self.shape), mode="clip")
-        return np.where(outside, -1, found)
+                at %= size
+            else:
+                outside |= (at < 0) | (at >= size)
+            found *= size
+            found += at
+        found[outside] = -1
+        return found
 
 
 @dataclass
@@ -524,6 +532,8 @@ class _Kind:
         found = []
         for at, side in enumerate(self.form.sides):
             who = np.flatnonzero(sides == at)
+            if not who.size:
+                continue
             own = self.form.sites(roster.sites[who])
             new = self.form.sites(roster.sites[who], side.step)[:, side.enters]
             inside = (new >= 0).all(axis=1)
