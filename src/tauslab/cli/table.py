@@ -150,6 +150,18 @@ def _of_slurm() -> Iterable[Argument | Definition]:
     )
 
 
+def _of_precompile() -> Iterable[Argument]:
+    from tauslab.options.values.texts import count
+
+    return (
+        _takes("--arch", type=count, metavar="N", help="compute capability of the GPU, such as 90 "
+               "for 9.0, where it is not here (the device of the run)"),
+        _takes("--ranks", type=count, default=1, metavar="N", help="ranks of the run (1)"),
+        _takes("command", nargs=argparse.REMAINDER, metavar="MODEL ...",
+               help="the model and the options of run or rdme"),
+    )  # fmt: skip
+
+
 def _of_bench() -> Iterable[Argument | Definition]:
     from tauslab.options.keywords import NetworkKeywords
     from tauslab.options.places import CPU
@@ -237,6 +249,10 @@ COMMANDS: Mapping[str, Command] = {
         _of_bench,
     ),
     "slurm": Command("write a batch script for SLURM", "main:write_batch_script", _of_slurm),
+    "precompile": Command(
+        "compile what a run needs, for jobs that then start at once", "main:precompile",
+        _of_precompile,
+    ),
     "completion": Command(
         "print a shell completion script", "main:print_completion",
         (_takes("shell", choices=SHELLS, help="the shell"),),

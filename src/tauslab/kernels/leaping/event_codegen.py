@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.watched import Margin, Watched
-from tauslab.kernels.leaping.codegen import channels, leap_parts
+from tauslab.kernels.leaping.channels import channels
+from tauslab.kernels.leaping.codegen import leap_parts
 from tauslab.kernels.network.codegen import LawWriter
 from tauslab.kernels.network.lowering import LoweredNetwork, counts_in
 

@@ -8,7 +8,7 @@ from typing import Any
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
-from tauslab.kernels.leaping.codegen import shared_cells
+from tauslab.kernels.leaping.channels import shared_cells
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.network.lowering import LoweredNetwork
 
