@@ -36,9 +36,6 @@ EXAMPLES: Mapping[str, str] = {
   tauslab rdme cell.toml --t-end 10 --count-every 100 --frame-every 10000 -o cell.h5
   tauslab rdme cell.lm --t-end 10 --replicas 4
   mpirun -n 4 tauslab rdme cell.toml --t-end 10 --slabs 4""",
-    "precompile": """\
-  tauslab precompile model.xml --t-end 100 -n 1e8 --record statistics
-  tauslab precompile --arch 90 --ranks 1000 cell.toml --t-end 10    # on a login node""",
     "dbn": """\
   tauslab dbn model.xml --unknown k1,k2 --range k1=0.1:2 --samples 3e6 --t-end 10""",
     "rare": """\

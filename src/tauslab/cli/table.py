@@ -154,11 +154,10 @@ def _of_precompile() -> Iterable[Argument]:
     from tauslab.options.values.texts import count
 
     return (
-        _takes("--arch", type=count, metavar="N", help="compute capability of the GPU, such as 90 "
-               "for 9.0, where it is not here (the device of the run)"),
-        _takes("--ranks", type=count, default=1, metavar="N", help="ranks of the run (1)"),
+        _takes("--arch", type=count, metavar="N", help="of a GPU that is not here: H200 is 90"),
+        _takes("--ranks", type=count, default=1, metavar="N", help="its ranks (1)"),
         _takes("command", nargs=argparse.REMAINDER, metavar="MODEL ...",
-               help="the model and the options of run or rdme"),
+               help="as for run or rdme"),
     )  # fmt: skip
 
 
@@ -250,8 +249,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "slurm": Command("write a batch script for SLURM", "main:write_batch_script", _of_slurm),
     "precompile": Command(
-        "compile what a run needs, for jobs that then start at once", "main:precompile",
-        _of_precompile,
+        "compile what a run needs", "main:precompile", _of_precompile
     ),
     "completion": Command(
         "print a shell completion script", "main:print_completion",
