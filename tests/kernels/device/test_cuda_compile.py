@@ -273,6 +273,18 @@ def test_leaps_of_small_networks_do_not_spill(name, architecture):
     assert registers <= 128
 
 
+def test_leaps_in_loops_keep_counts_and_propensities_in_local_memory(architecture):
+    network = lowered(model("heat_shock_mass_action"))
+    header = leap_header(network, CudaBackend.style)
+    assert "leaping/loops.h" in header
+    usage = compile_usage("leaping/tau_leap.cc", csrc_texts() | {"model.h": header}, architecture)
+    stack, stores, loads, registers = usage["tau_leap"]
+    print(f"{registers} registers, {stack} bytes of local memory, {stores} + {loads} spilled")
+    assert registers <= 128
+    assert stack <= 16 * (len(network.species) + len(network.reactions))
+    assert stores + loads <= 128
+
+
 @pytest.mark.parametrize(
     "name", ordinary(["schlogl", "michaelis_menten", "ras_camp_pka"], "michaelis_menten")
 )
