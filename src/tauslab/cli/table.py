@@ -154,7 +154,7 @@ def _of_precompile() -> Iterable[Argument]:
     from tauslab.options.values.texts import count
 
     return (
-        _takes("--arch", type=count, metavar="N", help="of a GPU that is not here: H200 is 90"),
+        _takes("--arch", type=count, metavar="N", help="of a GPU of another machine: H200 is 90"),
         _takes("--ranks", type=count, default=1, metavar="N", help="its ranks (1)"),
         _takes("command", nargs=argparse.REMAINDER, metavar="MODEL ...",
                help="as for run or rdme"),

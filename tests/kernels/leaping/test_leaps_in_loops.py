@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tauslab as ts
-from tauslab.kernels.leaping import codegen
+from tauslab.kernels.leaping import codegen, event_codegen
 from tauslab.model.network.network import Network
 
 
@@ -29,13 +29,28 @@ def dimers() -> Network:
     return net
 
 
+def dosed() -> Network:
+    """The same with events, one of which bounds leaps."""
+    net = dimers()
+    net.add_event("dose", 0.5, {"A": "A + 100"})
+    net.add_event("full", trigger="B > 150", assignments={"B": "B - 100"})
+    return net
+
+
 def model(name, data):
+    if name == "dosed":
+        return dosed()
     return dimers() if name == "dimers" else ts.read(data / "sbml" / f"{name}.xml")
 
 
 @pytest.mark.parametrize(
     ("name", "sweep"),
-    [("dimers", None), ("dimers", {"k": [0.005, 0.02]}), ("heat_shock_mass_action", None)],
+    [
+        ("dimers", None),
+        ("dimers", {"k": [0.005, 0.02]}),
+        ("dosed", None),
+        ("heat_shock_mass_action", None),
+    ],
 )
 def test_loops_change_no_bit(name, sweep, data, monkeypatch):
     network = model(name, data)
@@ -49,6 +64,7 @@ def test_loops_change_no_bit(name, sweep, data, monkeypatch):
     plain = digest()
     network = model(name, data)
     asked = []
-    monkeypatch.setattr(codegen, "in_loops", lambda *_: asked.append(True) or True)
+    for module in (codegen, event_codegen):
+        monkeypatch.setattr(module, "in_loops", lambda *_: asked.append(True) or True)
     assert digest() == plain
     assert asked

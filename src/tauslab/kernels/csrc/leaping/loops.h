@@ -104,8 +104,8 @@ struct Exact {
     DEVICE_MEMBER double total() const { return sum; }
 };
 
-template <class Cells>
-DEVICE void start_exact(i32 *x, const double *c, Exact &exact, const Cells &cells) {
+template <class Count, class Cells>
+DEVICE void start_exact(Count *x, const double *c, Exact &exact, const Cells &cells) {
     double sum = 0;
     NO_UNROLL for (int j = 0; j < N_REACTIONS; ++j) sum += cells[j] = propensity_at(j, x, c);
     exact.sum = sum;
@@ -113,8 +113,9 @@ DEVICE void start_exact(i32 *x, const double *c, Exact &exact, const Cells &cell
 }
 
 // Returns a negative number if a count passed 2147483647.
-template <class Cells>
-DEVICE i32 fire_exact(double target, i32 *x, const double *c, Exact &exact, const Cells &cells) {
+template <class Count, class Cells>
+DEVICE i32 fire_exact(double target, Count *x, const double *c, Exact &exact,
+                      const Cells &cells) {
     double sum = 0;
     int chosen = 0;
     UNROLL_SOME for (int j = 0; j < N_REACTIONS - 1; ++j) {
@@ -124,7 +125,7 @@ DEVICE i32 fire_exact(double target, i32 *x, const double *c, Exact &exact, cons
     i32 signs = 0;
     UNROLL for (int k = 0; k < MOST_CHANGED; ++k) {
         const int species = CHANGED[chosen].of[k];
-        const i32 count = plus(x[species], CHANGED[chosen].by[k]);
+        const Count count = plus(x[species], CHANGED[chosen].by[k]);
         x[species] = count;
         signs |= count;
     }
