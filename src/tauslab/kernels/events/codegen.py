@@ -36,8 +36,7 @@ _HEADER = (
     "// The state is doubles, counts too.\n"
     "DEVICE double quantity(double value) {\n    return value;\n}\n"
 )
-# Up to so many reactions propensities are copied to where they are used, and firings on a GPU: of
-# 90, kernels compile in a third of the time with one copy.
+# Up to so many reactions propensities are copied to where they are used.
 _MOST_INLINE = 64
 # Completions that a jump may be made of: 31 powers of two, up or down (csrc/events/completions.h).
 JUMP_COMPLETIONS = 64
@@ -114,16 +113,10 @@ def _propensities(network: LoweredNetwork, writer: LawWriter) -> str:
     lines = "".join(f"    a[{j}] = propensity_{j}(x, c);\n" for j in range(len(network.reactions)))
     return (
         "\n".join(functions)
-        + f"\n{_one_copy(network, 'DEVICE_SHARED')} void all_propensities(\n"
-        + "                                    [[maybe_unused]] const double *x, "
+        + "\nDEVICE_SHARED void all_propensities([[maybe_unused]] const double *x, "
         + "[[maybe_unused]] const double *c,\n"
         + f"                                    [[maybe_unused]] double *a) {{\n{lines}}}\n"
     )
-
-
-def _one_copy(network: LoweredNetwork, otherwise: str) -> str:
-    """The qualifier of a function with a line for each reaction."""
-    return "DEVICE_SELDOM" if len(network.reactions) > _MOST_INLINE else otherwise
 
 
 def _set_reals(network: LoweredNetwork) -> str:
@@ -236,7 +229,7 @@ def _fire(network: LoweredNetwork) -> str:
         "// What firing changed: propensities from a number on, whether a trigger may have, and\n"
         "// whether a count passed 2147483647.\n"
         "struct Fired {\n    int from;\n    bool watched, overflow;\n};\n"
-        f"{_one_copy(network, 'DEVICE')} Fired fire(int reaction, [[maybe_unused]] double *x,\n"
+        "DEVICE Fired fire(int reaction, [[maybe_unused]] double *x,\n"
         "                  [[maybe_unused]] const double *c, [[maybe_unused]] double *a) {\n"
         f"    switch (reaction) {{\n{''.join(cases)}        default: return {{0, false, false}};\n"
         "    }\n}\n"
