@@ -49,6 +49,7 @@ from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.lattice.planes import planes_header
+from tauslab.kernels.leaping import codegen as leap_codegen
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
@@ -273,7 +274,8 @@ def test_leaps_of_small_networks_do_not_spill(name, architecture):
     assert registers <= 128
 
 
-def test_leaps_in_loops_keep_counts_and_propensities_in_local_memory(architecture):
+def test_leaps_in_loops_keep_counts_and_propensities_in_local_memory(architecture, monkeypatch):
+    monkeypatch.setattr(leap_codegen, "FEWEST_IN_LOOPS", 32)
     network = lowered(model("heat_shock_mass_action"))
     header = leap_header(network, CudaBackend.style)
     assert "leaping/loops.h" in header
