@@ -49,7 +49,6 @@ from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.lattice.planes import planes_header
-from tauslab.kernels.leaping import codegen as leap_codegen
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
@@ -272,19 +271,6 @@ def test_leaps_of_small_networks_do_not_spill(name, architecture):
     assert (stores, loads) == (0, 0)
     assert stack <= 16 * len(network.reactions)
     assert registers <= 128
-
-
-def test_leaps_in_loops_keep_counts_and_propensities_in_local_memory(architecture, monkeypatch):
-    monkeypatch.setattr(leap_codegen, "FEWEST_IN_LOOPS", 32)
-    network = lowered(model("heat_shock_mass_action"))
-    header = leap_header(network, CudaBackend.style)
-    assert "leaping/loops.h" in header
-    usage = compile_usage("leaping/tau_leap.cc", csrc_texts() | {"model.h": header}, architecture)
-    stack, stores, loads, registers = usage["tau_leap"]
-    print(f"{registers} registers, {stack} bytes of local memory, {stores} + {loads} spilled")
-    assert registers <= 128
-    assert stack <= 16 * (len(network.species) + len(network.reactions))
-    assert stores + loads <= 128
 
 
 @pytest.mark.parametrize(
@@ -514,7 +500,7 @@ def every_file() -> list[tuple[str, str]]:
         **dict.fromkeys((f"particles/{name}.cc" for name in PARTICLES), ""),
         "polymer/steps.cc": "",
         "leaping/langevin.cc": langevin_header(flowing, ["auto"] * len(flowing.reactions)),
-        "leaping/tau_events.cc": event_leap_header(lowered_events(everything()), CudaBackend.style),
+        "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),
         "leaping/tau_leap_checked.cc": leap_header(small, CudaBackend.style, checked=True),

@@ -13,8 +13,7 @@ from places import TESTS
 from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.compilers import STRICT, host_compiler
-from tauslab.kernels.leaping.channels import channels
-from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.leaping.codegen import channels, leap_header
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network

@@ -27,9 +27,7 @@ GENERATORS = {
     "kernels/network/lane_codegen.py",
     "kernels/lattice/codegen.py",
     "kernels/lattice/planes.py",
-    "kernels/leaping/channels.py",
     "kernels/leaping/codegen.py",
-    "kernels/leaping/loops.py",
     "kernels/ode/codegen.py",
     "kernels/ode/codegen_parts.py",
 }

@@ -12,21 +12,12 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from tauslab.kernels.backends.base import Style
-from tauslab.kernels.leaping.channels import (
-    CRITICAL_FIRINGS,
-    changes_of,
-    channels,
-    orders_of,
-    readers_of,
-    sizes_of,
-)
-from tauslab.kernels.leaping.loops import leap_loops
 from tauslab.kernels.network.codegen import unrolled_header
-from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction, counts_in
 
-# Reactions from which leaps of a GPU are loops: none that leaps without tables of its own has as
-# many. Their kernels compile in half the time; they are not timed on a GPU yet.
-FEWEST_IN_LOOPS = 161
+CRITICAL_FIRINGS = 10  # a reaction that could exhaust a reactant in fewer firings is critical
+# With 8 bytes for each of 128 lanes, two blocks fit on a processor up to here.
+LARGEST_SHARED = 96
 # Up to here a lane keeps propensities in registers from one exact firing to the next.
 LARGEST_IN_REGISTERS = 16
 # Up to here a CPU updates what an exact firing changed; beyond, compiling that takes minutes.
@@ -41,8 +32,6 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     checked
         Also what a check after a leap needs.
     """
-    if not checked and in_loops(network, style):
-        return "\n".join([unrolled_header(network, style), sizes_of(network), leap_loops(network)])
     parts = [unrolled_header(network, style), *leap_parts(network)]
     if checked:
         parts += [_propensities(network), _check(network)]
@@ -63,16 +52,16 @@ def leap_parts(network: LoweredNetwork, count: str = "Count", bounds: str = "") 
     bounds
         Statements that shorten ``plan.limit`` further.
     """
-    parts = [sizes_of(network)]
+    sizes = _SIZES.format(
+        channels=len(channels(network)),
+        cells=shared_cells(network),
+        words=parked_words(network),
+    )
+    parts = [sizes]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
     element = _Element(count)
     parts += [_plan(network, element, bounds), _second_half(network, element)]
     return [*parts, _critical(network, element), _apply(network, element)]
-
-
-def in_loops(network: LoweredNetwork, style: Style) -> bool:
-    """Return whether leaps are loops over tables: of large networks on a GPU."""
-    return style.warp > 1 and len(network.reactions) >= FEWEST_IN_LOOPS
 
 
 class _Element:
@@ -93,6 +82,37 @@ class _Element:
 
 
 _ANY_ELEMENT = _Element("Count")
+
+
+def channels(network: LoweredNetwork) -> list[tuple[int, ...]]:
+    """Reactions by what they change, in order of the first of each.
+
+    Those that change the same draw one Poisson number together: a sum of Poisson numbers is one.
+    """
+    together: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for j, reaction in enumerate(network.reactions):
+        together.setdefault(tuple(sorted(reaction.change)), []).append(j)
+    return [tuple(reactions) for reactions in together.values()]
+
+
+def shared_cells(network: LoweredNetwork) -> int:
+    """Doubles that a lane has in a processor's shared memory: one for each reaction, or none."""
+    return len(network.reactions) if len(network.reactions) <= LARGEST_SHARED else 0
+
+
+def parked_words(network: LoweredNetwork) -> int:
+    """32-bit words for a trajectory that waits for its turn: counts, constants and 20 more."""
+    return len(network.species) + 2 * len(network.constants) + 20
+
+
+_SIZES = """\
+// Sets of reactions that change the same.
+constexpr int N_CHANNELS = {channels};
+// Doubles of a lane in shared memory; 0 where they do not fit.
+constexpr int SHARED_CELLS = {cells};
+// 32-bit words for a trajectory that waits for its turn.
+constexpr int PARKED_WORDS = {words};
+"""
 
 
 def _few(reaction: LoweredReaction) -> str:
@@ -180,7 +200,7 @@ def _critical(network: LoweredNetwork, of: _Element) -> str:
 
 def _species_limit(network: LoweredNetwork, species: int, of: _Element) -> str:
     """Bound by one species: nothing where no propensity reads it or no reaction changes it."""
-    changes = changes_of(network, species)
+    changes = _changes_of(network, species)
     gain = " + ".join(_times(by, j) for j, by in changes if by > 0) or "0.0"
     loss = " + ".join(_times(-by, j) for j, by in changes if by < 0) or "0.0"
     variance = " + ".join(_times(by * by, j) for j, by in changes)
@@ -200,9 +220,20 @@ def _with_bound(
 
     `statement` takes the names of the species' count and, where it is not 1, its order.
     """
-    if not readers_of(network, species) or not changes_of(network, species):
+    readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
+    if not readers or not _changes_of(network, species):
         return ""
-    orders = orders_of(network, species, of.number)
+    formulas = [of.number(formula) for formula in _orders(readers, species)]
+    orders = [f"        order = larger(order, {formula});\n" for formula in formulas]
+    for j, reaction in readers:
+        if reaction.law is not None and species in counts_in(reaction.law):
+            orders.append(
+                f"        const Real now_{j} = propensity_{j}(x, c);\n"
+                f"        x[{species}] += 1;\n"
+                f"        order = larger(order, law_order(count, now_{j}, "
+                f"propensity_{j}(x, c)));\n"
+                f"        x[{species}] -= 1;\n"
+            )
     lines = ["    {\n", f"        const Real count = quantity(x[{species}]);\n"]
     if orders:
         lines += ["        Real order = number<Real>(1.0);\n", *orders]
@@ -210,13 +241,47 @@ def _with_bound(
     return "".join(lines)
 
 
+def _changes_of(network: LoweredNetwork, species: int) -> list[tuple[int, int]]:
+    """Channels that change the species, each with the change."""
+    return [
+        (channel, by)
+        for channel, reactions in enumerate(channels(network))
+        for index, by in network.reactions[reactions[0]].change
+        if index == species
+    ]
+
+
 def _times(factor: int, reaction: int) -> str:
     return f"{float(factor)!r} * leaping[{reaction}]" if factor != 1 else f"leaping[{reaction}]"
 
 
+def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[str]:
+    """The order g of the species in every kind of mass-action reaction, without repeats.
+
+    A species that takes part k times in a reaction of order n has
+    g = n / k * (k + sum over m < k of m / (x - m)): 2 + 1 / (x - 1) for both molecules of an order
+    of 2, 3 / 2 (2 + 1 / (x - 1)) for two of three, 3 + 1 / (x - 1) + 2 / (x - 2) for three.
+    """
+    kinds = set()
+    for _, reaction in readers:
+        copies = dict(reaction.orders).get(species, 0)
+        if copies:
+            kinds.add((sum(k for _, k in reaction.orders), copies))
+    formulas = []
+    for order, copies in sorted(kinds):
+        if (order, copies) == (1, 1):
+            continue
+        terms = [f"{float(copies)!r}"]
+        terms += [f"over({float(m)!r}, count - {float(m)!r})" for m in range(1, copies)]
+        ratio = order / copies
+        text = " + ".join(terms)
+        formulas.append(text if ratio == 1.0 else f"{ratio!r} * ({text})")
+    return formulas
+
+
 def _change(network: LoweredNetwork, species: int) -> str:
     """By how much the firings change the species; nothing if no reaction does."""
-    return " + ".join(f"{by} * number_of(firings[{i}])" for i, by in changes_of(network, species))
+    return " + ".join(f"{by} * number_of(firings[{i}])" for i, by in _changes_of(network, species))
 
 
 def _propensities(network: LoweredNetwork) -> str:
@@ -256,7 +321,7 @@ def _apply(network: LoweredNetwork, of: _Element) -> str:
     lines = [
         f"    add(x[{index}], {_change(network, index)}, outcome);\n"
         for index in range(len(network.species))
-        if changes_of(network, index)
+        if _changes_of(network, index)
     ]
     return (
         "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"

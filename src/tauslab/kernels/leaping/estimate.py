@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray
-from tauslab.kernels.leaping.channels import CRITICAL_FIRINGS
+from tauslab.kernels.leaping.codegen import CRITICAL_FIRINGS
 from tauslab.kernels.network.lowering import (
     Constant,
     Count,

@@ -6,20 +6,16 @@ triggers and in times at which relations change, bound it: `bound` of csrc/leapi
 
 from __future__ import annotations
 
-from tauslab.kernels.backends.base import Style
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.watched import Margin, Watched
-from tauslab.kernels.leaping.channels import channels, sizes_of
-from tauslab.kernels.leaping.codegen import in_loops, leap_parts
-from tauslab.kernels.leaping.loops import leap_loops
+from tauslab.kernels.leaping.codegen import channels, leap_parts
 from tauslab.kernels.network.codegen import LawWriter
 from tauslab.kernels.network.lowering import LoweredNetwork, counts_in
 
 
-def event_leap_header(network: LoweredNetwork, style: Style) -> str:
+def event_leap_header(network: LoweredNetwork) -> str:
     """`model.h` for `tau_events`: that of exact simulation, and leaps."""
     assert network.dynamics is not None
-    loops = in_loops(network, style)
     margins = list(Watched(network).margins())
     moves = str(network.dynamics.moves).lower()
     return "\n".join(
@@ -27,17 +23,11 @@ def event_leap_header(network: LoweredNetwork, style: Style) -> str:
             events_header(network),
             f"// Whether anything moves between events.\nconstexpr bool MOVES = {moves};\n",
             _margin_functions(network, margins),
-            *_leaps(network, _bounds(network, margins), loops=loops),
-            _channel_propensities(network, loops=loops),
+            *leap_parts(network, "double", _bounds(network, margins)),
+            _channel_propensities(network),
             _relations_stay(margins),
         ]
     )
-
-
-def _leaps(network: LoweredNetwork, bounds: str, *, loops: bool) -> list[str]:
-    if loops:
-        return [sizes_of(network), leap_loops(network, "double", bounds)]
-    return leap_parts(network, "double", bounds)
 
 
 def _margin_functions(network: LoweredNetwork, margins: list[Margin]) -> str:
@@ -87,11 +77,10 @@ def _bounds(network: LoweredNetwork, margins: list[Margin]) -> str:
     return text
 
 
-def _channel_propensities(network: LoweredNetwork, *, loops: bool) -> str:
-    critical = "is_critical({}, x)" if loops else "critical_{}(x)"
+def _channel_propensities(network: LoweredNetwork) -> str:
     lines = ""
     for i, reactions in enumerate(channels(network)):
-        terms = [f"({critical.format(j)} ? 0.0 : propensity_{j}(x, c))" for j in reactions]
+        terms = [f"(critical_{j}(x) ? 0.0 : propensity_{j}(x, c))" for j in reactions]
         lines += f"    all[{i}] = {' + '.join(terms)};\n"
     return (
         "// Propensities to leap with.\n"

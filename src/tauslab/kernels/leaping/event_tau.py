@@ -8,7 +8,7 @@ from typing import Any
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
-from tauslab.kernels.leaping.channels import shared_cells
+from tauslab.kernels.leaping.codegen import shared_cells
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.network.lowering import LoweredNetwork
 
@@ -29,7 +29,7 @@ class EventTau(NetworkEngine):
         source = KernelSource(
             "leaping/tau_events.cc",
             ("tau_events",),
-            {"model.h": event_leap_header(network, backend.style)},
+            {"model.h": event_leap_header(network)},
             lane_bytes=8 * shared_cells(network),
         )
         super().__init__(backend, times, source)

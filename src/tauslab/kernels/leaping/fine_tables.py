@@ -9,7 +9,7 @@ import numpy as np
 from tauslab.base.arrays import IntArray
 from tauslab.kernels.exact.owners import constant_source, literal_of
 from tauslab.kernels.exact.table_network import write_samples
-from tauslab.kernels.leaping.channels import CRITICAL_FIRINGS
+from tauslab.kernels.leaping.codegen import CRITICAL_FIRINGS
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction, counts_in
 from tauslab.kernels.network.tables import LANES, Pairs, TableBook, TableRows, padded
 

@@ -10,8 +10,13 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend, KernelSource, Style
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
-from tauslab.kernels.leaping.channels import channels, parked_words, shared_cells
-from tauslab.kernels.leaping.codegen import LARGEST_IN_REGISTERS, leap_header
+from tauslab.kernels.leaping.codegen import (
+    LARGEST_IN_REGISTERS,
+    channels,
+    leap_header,
+    parked_words,
+    shared_cells,
+)
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 # A leap is straight-line code over all reactions, which takes g++ 37 s for 300 of them: larger

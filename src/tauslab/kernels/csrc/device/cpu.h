@@ -48,7 +48,6 @@ typedef u64 Word;
 #define SQRT_SINGLE(a) __builtin_sqrtf(a)
 #define MULHI64(a, b) ((u64)(((unsigned __int128)(a) * (unsigned __int128)(b)) >> 64))
 #define TABLE static constexpr
-#define TABLE_OF_LANES static constexpr
 // A CPU has few registers, and reads its memory as fast.
 template <class Numbers>
 DEVICE const Numbers &in_registers(const Numbers &table) {

@@ -134,10 +134,8 @@ DEVICE void barrier_of_() {
 #define MULHI64(a, b) __umul64hi((a), (b))
 
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would
-// have to be put together first. For indices that all lanes of a warp share.
+// have to be put together first. For indices known at compile time only.
 #define TABLE static __constant__
-// The same where lanes have indices of their own.
-#define TABLE_OF_LANES static __device__ const
 
 // A per-thread array inside one allocation: neighbouring threads lie side by side, so loads
 // coalesce.
