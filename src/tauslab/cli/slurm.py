@@ -274,7 +274,6 @@ command -v tauslab > /dev/null || {
     exit 127
 }
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
-[ "$(ulimit -Sn)" -ge 4096 ] || ulimit -Sn 4096 || true  # open files, for large results in parts
 
 # Since SLURM 22.05 srun does not take the cores of a rank from sbatch; without this line each
 # might be bound to one.

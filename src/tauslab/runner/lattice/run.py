@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
+from tauslab.store.checking.opening import saying_how_to_repeat
 from tauslab.store.lattice.parts import Begun
 from tauslab.store.lattice.writer import LatticeWriter
 from tauslab.store.locks import written_by_us
@@ -59,7 +60,8 @@ def run_lattice(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    with written_by_us(options.output, comm):
+    resuming = saying_how_to_repeat() if options.resume else nullcontext()
+    with written_by_us(options.output, comm), resuming:
         return _run_and_open(model, options, comm, stop, tell)
 
 
