@@ -73,14 +73,19 @@ def process_merge(arguments: argparse.Namespace) -> None:
 
 
 def process_plot(arguments: argparse.Namespace) -> None:
-    """``tauslab plot``: a picture of a result file."""
-    suffix = ".gif" if arguments.kind == MOVIE else ".png"
-    path = arguments.output or arguments.file.with_suffix(suffix)
+    """``tauslab plot``: a picture of a result file, by default named after it and the kind."""
+    path = arguments.output or arguments.file.with_suffix(_picture_suffix(arguments.kind))
     with making_new(path, overwrite=arguments.overwrite):
         kind, view = kind_at(arguments.file), _view(arguments)
         view.require_known(kind.of_pictures, arguments.file, kind.told)
         kind.plot(arguments.file, path, view)
     print(path)
+
+
+def _picture_suffix(kind: str | None) -> str:
+    if kind == MOVIE:
+        return ".gif"
+    return ".png" if kind in (None, "auto") else f".{kind}.png"
 
 
 def process_report(arguments: argparse.Namespace) -> None:

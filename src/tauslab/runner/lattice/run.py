@@ -12,7 +12,7 @@ from typing import Any
 
 from tauslab.base.errors import ConfigError, StoppedEarly
 from tauslab.base.host import cores_of_rank, in_bytes, require_memory
-from tauslab.base.option_names import assigned, opt
+from tauslab.base.option_names import assigned, opt, replacing
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, host_name
@@ -142,7 +142,7 @@ def _check_output(options: LatticeOptions, comm: Communicator) -> None:
     require_place(path)
     if path.exists() and not options.overwrite and not options.resume:
         raise ConfigError(
-            f"{path} exists; use {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+            f"{path} exists; use {replacing(path)}, {opt('resume')} or another {opt('output')}"
         )
     if path.exists() and options.resume and not is_lattice_result(path):
         raise ConfigError(f"{path} is not a lattice run, so {opt('resume')} cannot go on from it")

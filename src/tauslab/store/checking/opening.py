@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauslab.base.errors import ConfigError, InputFileError, OutputError, TauslabError, reason_of
+from tauslab.base.errors import (
+    ConfigError,
+    InputFileError,
+    OutputError,
+    TauslabError,
+    of_damage,
+    reason_of,
+)
 from tauslab.base.files.opening import beside, open_h5, reading
 from tauslab.base.files.seals import FORMAT, require_format, safe_attributes
 from tauslab.base.option_names import opt
@@ -84,9 +90,9 @@ def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.Fil
     except (OSError, RuntimeError, ValueError) as error:
         reason = reason_of(error)
         if "truncated" in reason:
-            raise kind(f"{path} is truncated: {reason}") from None
+            raise of_damage(kind(f"{path} is truncated: {reason}")) from None
         if not h5py.is_hdf5(path):
-            raise kind(f"{path} is not an HDF5 file, so not a result") from None
+            raise of_damage(kind(f"{path} is not an HDF5 file, so not a result")) from None
         raise kind(f"{path} cannot be opened: {reason}") from None
 
 
@@ -96,7 +102,7 @@ def saying_how_to_repeat() -> Iterator[None]:
     try:
         yield
     except TauslabError as error:
-        if not re.search("is damaged|is truncated|is not an HDF5 file", str(error)):
+        if not error.of_damage:
             raise
         told = ConfigError(f"{error}; to compute it again delete it and repeat the command")
         told.raised_by = error.raised_by

@@ -15,7 +15,7 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT_VERSION
-from tauslab.base.option_names import opt, warn
+from tauslab.base.option_names import opt, replacing, warn
 from tauslab.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.options.methods import METHOD_CLASSES
 from tauslab.options.values.definition import attribute_names
@@ -104,7 +104,7 @@ def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:
     require_place(path)
     if path.exists() and not (overwrite or resume):
         raise ConfigError(
-            f"{path} exists; use {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+            f"{path} exists; use {replacing(path)}, {opt('resume')} or another {opt('output')}"
         )
 
 
