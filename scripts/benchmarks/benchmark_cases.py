@@ -28,7 +28,7 @@ UNITS = {
     "10^6 particles/s": 1e-6, "MB/s": 1e-6, "%": 100.0, "times a core": 1.0, "steps": 1.0,
     "filters/s": 1.0, "10^6 particle steps/s": 1e-6,
 }  # fmt: skip
-PLAIN = {"epsilon", "log-likelihood", "% in kernels", "MB of a rank", "bytes of a trajectory",
+PLAIN = {"epsilon", "log-likelihood", "launches a row", "MB of a rank", "bytes of a trajectory",
          "trajectories at a time", "molecules"}  # parts of answers that have no unit of the case  # fmt: skip
 CPU, CUDA, BOTH = ("cpu",), ("cuda",), ("cpu", "cuda")
 
@@ -55,7 +55,7 @@ class Case:
         parts = found if isinstance(found, dict) else {"": found}
         return {
             "/".join(filter(None, (self.name, part))):
-                float(value) * (1.0 if part in PLAIN else UNITS[self.unit])
+                float(value) * (1.0 if part in PLAIN or part[:1] == "%" else UNITS[self.unit])
             for part, value in parts.items()
         }  # fmt: skip
 

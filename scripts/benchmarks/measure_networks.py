@@ -407,9 +407,10 @@ def filters(machine: Machine, particles: int, *, together: bool = True) -> dict[
 
 
 def large_filter(machine: Machine) -> dict[str, float]:
-    """Particle steps a second of one filter of a million particles, and the share of its kernels.
+    """Particle steps a second of one filter of a million particles, and where its time goes.
 
-    Kernels are timed by events around their launches, in a run of their own.
+    Parts in percent: kernels by what they do, timed by events around their launches in a run of its
+    own, and the host, whose time no kernel covers.
     """
     net, data = course()
     n = machine.many(1e6)
@@ -423,23 +424,41 @@ def large_filter(machine: Machine) -> dict[str, float]:
         began = time.perf_counter()
         ts.particle_filter(net, data, **usual)
         whole = time.perf_counter() - began
-    kernels = sum(after.seconds_since(before) for before, after in spans)
+    parts = dict.fromkeys((*_PARTS, "moving"), 0.0)
+    for entry, before, after in spans:
+        part = next((name for name, entries in _PARTS.items() if entry in entries), "moving")
+        parts[part] += after.seconds_since(before)
+    told = {f"% {name}": 100 * spent / whole for name, spent in parts.items()}
     return {
-        "": n * len(found.time) / seconds, "% in kernels": 100 * kernels / whole,
+        "": n * len(found.time) / seconds, "% in kernels": sum(told.values()), **told,
+        "% host": 100 - sum(told.values()), "launches a row": len(spans) / len(found.time),
         "log-likelihood": found.log_likelihood,
     }  # fmt: skip
 
 
+_PARTS = {
+    "weighing": {"weigh_particles", "share_weights", "level_weights"},
+    "resampling": {
+        "guess_pieces", "guess_groups", "guess_row", "guess_starts", "count_units", "join_units",
+        "find_row", "find_starts", "add_pieces", "add_in_order", "find_ancestors",
+    },
+    "copying": {"gather_rows"},
+    "sums of blocks": {"reduce_sums", "reduce_maxima"},
+    "moments": {"moments", "count_held", "add_blocks", "add_chunks", "list_held"},
+    "the rest": {"largest_status", "draw_initial"},
+}  # fmt: skip
+
+
 @contextmanager
-def launches_timed() -> Iterator[list[tuple[Any, Any]]]:
-    """Events before and after each launch of either device."""
-    spans: list[tuple[Any, Any]] = []
+def launches_timed() -> Iterator[list[tuple[str, Any, Any]]]:
+    """Kernel, and events before and after it, of each launch of either device."""
+    spans: list[tuple[str, Any, Any]] = []
 
     def timed(usual: Callable[..., None]) -> Callable[..., None]:
         def launch(self: Any, entry: str, items: Any, arguments: Any, stream: Any) -> None:
             before = stream.record()
             usual(self, entry, items, arguments, stream)
-            spans.append((before, stream.record()))
+            spans.append((entry, before, stream.record()))
 
         return launch
 
@@ -449,7 +468,7 @@ def launches_timed() -> Iterator[list[tuple[Any, Any]]]:
         for kind, name, usual in kept:
             setattr(kind, name, timed(usual))
         yield spans
-        for _, after in spans:
+        for _, _, after in spans:
             after.wait()
     finally:
         for kind, name, usual in kept:

@@ -193,7 +193,7 @@ def theirs(size: int) -> Any:
             return law.IndepProd(law.Poisson(50), law.Poisson(100))
 
         def PX(self, t: int, xp: Any) -> Any:  # noqa: N802 - theirs
-            return Moved(np.asarray(xp, float), steps[t], self.birth)
+            return Moved(np.asarray(xp, float), steps[t], self.birth, 0.005, 0.6)
 
         def PY(self, t: int, xp: Any, x: Any) -> Any:  # noqa: N802 - theirs
             del t, xp
@@ -217,12 +217,12 @@ def direct_method() -> Any:
     numba: Any = import_module("numba")
 
     @numba.njit  # type: ignore[untyped-decorator]
-    def move(before: Any, duration: float, birth: float) -> Any:
+    def move(before: Any, duration: float, birth: float, meet: float, death: float) -> Any:
         after = before.copy()
         for i in range(len(after)):
             x, y, t = after[i, 0], after[i, 1], 0.0
             while True:
-                a, b, c = birth * x, 0.005 * x * y, 0.6 * y
+                a, b, c = birth * x, meet * x * y, death * y
                 total = a + b + c
                 if total <= 0:
                     break

@@ -8,18 +8,18 @@ chance makes of 5 %. `--cases TEXT` runs the cases whose name has it.
 from __future__ import annotations
 
 import math
-import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import inference_models
 import numpy as np
 from outcome import Outcome, verdict
 from scipy.linalg import expm
+from seeds import answers
 
 import tauslab as ts
 from tauslab import dbn
@@ -31,7 +31,7 @@ from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
 from tauslab.store.format import intervals
 
-SEEDS, CHUNK, WORST = 200, 10, 0.08
+SEEDS, WORST = 200, 0.08
 Device = Any
 
 # --- models, each with a value that is known
@@ -250,7 +250,9 @@ def fitted(seed: int, device: Device, *, model: Any, name: str, noise: float) ->
     seen: dict[str, Any] = (
         {"observe": dict.fromkeys(columns, f"normal(sd={noise})")} if noise else {}
     )
-    found = ts.fit(made, {"time": times, **data}, n=100, seed=seed, device=device, **seen)
+    found = ts.fit(
+        made, {"time": times, **data}, n=100, swarm=300, seed=seed, device=device, **seen
+    )
     low, high = found.interval(name)
     return within(low, made.parameter_values()[name], high)
 
@@ -288,7 +290,10 @@ def cases() -> Iterator[Case]:
     for steps in (300, 3000):
         yield Case("chain", f"{steps} steps", partial(chain, steps=steps))
     fits: tuple[tuple[Any, str, float], ...] = (
-        (inference_models.birth_death, "decay", 2.0), (inference_models.birth_death, "decay", 0.0),
+        (inference_models.birth_death, "birth", 2.0), (inference_models.birth_death, "decay", 2.0),
+        (inference_models.birth_death, "decay", 0.0), (inference_models.small_prey, "birth", 2.0),
+        (inference_models.small_epidemic, "infection", 2.0),
+        (inference_models.small_epidemic, "recovery", 2.0),
         (inference_models.epidemic, "infection", 5.0), (inference_models.epidemic, "recovery", 5.0),
         (inference_models.prey, "birth", 10.0), (inference_models.prey, "death", 10.0),
     )  # fmt: skip
@@ -388,33 +393,27 @@ class Row:
         return self.bad > allowed * self.seeds
 
 
-def count(number: int, seeds: Sequence[int], device: str) -> Row:
-    """Counts of some seeds."""
-    case, row = list(cases())[number], Row()
+def count(name: str, seed: int, device: str) -> list[int]:
+    """The fields of a `Row` of one seed."""
+    case = next(one for one in cases() if str(one) == name)
     place = ts.CPU(threads=1) if device == "cpu" else device
-    for seed in seeds:
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            held = case.held(seed, place)
-        row.add(Row(1, held is not None, bool(held), bool(said), not held and not said))
-    return row
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        held = case.held(seed, place)
+    return [1, int(held is not None), int(bool(held)), int(bool(said)), int(not held and not said)]
 
 
-def table(chosen: Sequence[int], seeds: int, jobs: int, device: str) -> list[tuple[Case, Row]]:
-    """Cases with these numbers."""
-    rows = {number: Row() for number in chosen}
-    chunks = [(i, range(s, min(s + CHUNK, seeds))) for s in range(0, seeds, CHUNK) for i in chosen]
-    if jobs == 1:
-        for number, some in chunks:
-            rows[number].add(count(number, some, device))
-    else:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-            left = {pool.submit(count, number, some, device): number for number, some in chunks}
-            for done in as_completed(left):
-                rows[left[done]].add(done.result())
-    every = list(cases())
-    return [(every[number], row) for number, row in rows.items()]
+def table(
+    chosen: Sequence[int], seeds: int, jobs: int, device: str, seconds: float | None = None,
+    keep: Path | None = None,
+) -> list[tuple[Case, Row]]:  # fmt: skip
+    """Cases with these numbers, of those of whom a seed was answered."""
+    every = {str(case): case for i, case in enumerate(cases()) if i in chosen}
+    asked = [(name, seed, device) for seed in range(seeds) for name in every]
+    rows: dict[str, Row] = {}
+    for key, found in answers(count, asked, jobs=jobs, seconds=seconds, keep=keep).items():
+        rows.setdefault(str(key[0]), Row()).add(Row(*found))
+    return [(every[name], row) for name, row in rows.items()]
 
 
 COLUMNS = ("statement", "settings", "seeds", "stated %", "held % of stated", "warned %", "bad %",
@@ -434,6 +433,6 @@ def run(given: Any) -> Outcome:
     parts = given.cases or [""]
     chosen = [i for i, one in enumerate(cases()) if any(part in str(one) for part in parts)]
     device = "cuda" if given.device == "cuda" else "cpu"
-    found = table(chosen, given.seeds, given.jobs, device)
-    return Outcome("Coverage of stated uncertainties", f"{given.seeds} seeds, {device}.", COLUMNS,
+    found = table(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
+    return Outcome("Coverage of stated uncertainties", f"Up to {given.seeds} seeds, {device}.", COLUMNS,
                    [line(case, row) for case, row in found])  # fmt: skip

@@ -10,18 +10,19 @@ their priors. `--cases TEXT` runs the cases whose name has it.
 from __future__ import annotations
 
 import math
-import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import starmap
+from pathlib import Path
 from typing import Any
 
 import inference_models
 import numpy as np
 import numpy.typing as npt
 from outcome import Outcome, verdict
+from scipy.interpolate import CubicSpline
 from scipy.stats import chisquare
+from seeds import answers
 
 import tauslab as ts
 
@@ -61,8 +62,8 @@ class Case:
 def chains(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
     """The last places of chains, one draw each; the interval is of all steps."""
     found = ts.pmmh(
-        net, data, case.texts(), observe=_noises(case, data), n=40, chains=DRAWS, warm_up=60,
-        steps=40, seed=seed, device=device, quiet=True,
+        net, data, case.texts(), observe=_noises(case, data), n=40, chains=DRAWS, warm_up=100,
+        steps=60, seed=seed, device=device, quiet=True,
     )  # fmt: skip
     return {
         k: (found[k][:, -1], (found.quantile(k, LEVELS[0]), found.quantile(k, LEVELS[1])))
@@ -86,17 +87,19 @@ def populations(
 
 
 def grid(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
-    """Draws of the posterior of the exact filter on a grid of one parameter."""
+    """Draws of the posterior of the exact filter on a grid of one parameter, with cubics between."""
     del device
     ((name, (median, sigma)),) = case.priors.items()
-    edges = np.linspace(-3.5, 3.5, 51)
-    places = 0.5 * (edges[1:] + edges[:-1])
-    logs = np.array([
+    known = np.linspace(-3.5, 3.5, 15)
+    logs = [
         ts.exact_filter(
             net, data, observe=_noises(case, data), parameters={name: median * math.exp(sigma * z)}
         ).log_likelihood
-        for z in places.tolist()
-    ])  # fmt: skip
+        for z in known.tolist()
+    ]
+    edges = np.linspace(-3.5, 3.5, 501)
+    places = 0.5 * (edges[1:] + edges[:-1])
+    logs = CubicSpline(known, logs)(places)
     shares = np.exp(logs - logs.max() - 0.5 * places**2)
     ladder = np.append(0.0, np.cumsum(shares / shares.sum()))
     levels = [*np.random.default_rng(seed).random(DRAWS), *LEVELS]
@@ -116,19 +119,19 @@ def cases() -> Iterator[Case]:
         counts = method == "abc_smc"
         unknown = {"birth": both["birth"]} if method == "exact_filter" else both
         table: list[tuple[Any, int, dict[str, tuple[float, float]]]] = [
-            (births, 5, unknown),
-            (inference_models.small_prey, 3 if method == "pmmh" else 1, {"birth": (1.0, 0.4)}),
-            (inference_models.small_epidemic, 4, {"infection": (0.02, 0.5)}),
-            (inference_models.gene, 6, {"making": (5.0, 0.5)}),
+            (births, 4, unknown),
+            (inference_models.small_prey, 2 if method == "pmmh" else 1, {"birth": (1.0, 0.4)}),
+            (inference_models.small_epidemic, 3, {"infection": (0.02, 0.5)}),
+            (inference_models.gene, 4, {"making": (5.0, 0.5)}),
         ]
         for model, rows, priors in table:
             few = short(model, min(rows, 2) if counts else rows)
             yield Case(method, few, priors, 0.0 if counts else 2.0, posterior)
 
 
-def rank(number: int, seed: int, device: Any) -> dict[str, tuple[int, bool]]:
+def rank(name: str, seed: int, device: Any) -> dict[str, tuple[int, bool]]:
     """Ranks of the parameters that make a data set, and whether intervals hold them."""
-    case = list(cases())[number]
+    number, case = next((i, one) for i, one in enumerate(cases()) if str(one) == name)
     place = ts.CPU(threads=1) if device == "cpu" else device
     draws = np.random.default_rng([seed, number])
     true = {k: m * math.exp(s * draws.standard_normal()) for k, (m, s) in case.priors.items()}
@@ -145,23 +148,20 @@ def rank(number: int, seed: int, device: Any) -> dict[str, tuple[int, bool]]:
 
 
 def table(
-    chosen: Sequence[int], seeds: int, jobs: int, device: str
-) -> list[tuple[Case, str, list[int], float]]:
+    chosen: Sequence[int], seeds: int, jobs: int, device: str, seconds: float | None = None,
+    keep: Path | None = None,
+) -> list[tuple[Case, str, list[int], float]]:  # fmt: skip
     """Of each parameter of each case the counts of ranks, and the part that intervals hold."""
-    asked = [(number, seed, device) for number in chosen for seed in range(seeds)]
-    if jobs == 1:
-        ranks = list(starmap(rank, asked))
-    else:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-            ranks = list(pool.map(rank, *zip(*asked, strict=True)))
-    every, rows = list(cases()), []
-    for i, number in enumerate(chosen):
-        own = ranks[i * seeds : (i + 1) * seeds]
-        for name in every[number].priors:
+    every = {str(case): case for i, case in enumerate(cases()) if i in chosen}
+    asked = [(text, seed, device) for seed in range(seeds) for text in every]
+    ranks = answers(rank, asked, jobs=jobs, seconds=seconds, keep=keep)
+    rows = []
+    for text, case in every.items():
+        own = [found for key, found in ranks.items() if key[0] == text]
+        for name in case.priors if own else ():
             counts = np.bincount([one[name][0] for one in own], minlength=DRAWS + 1)
             held = float(np.mean([one[name][1] for one in own]))
-            rows.append((every[number], name, counts.tolist(), held))
+            rows.append((case, name, counts.tolist(), held))
     return rows
 
 
@@ -184,6 +184,6 @@ def run(given: Any) -> Outcome:
     parts = given.cases or [""]
     chosen = [i for i, one in enumerate(cases()) if any(part in str(one) for part in parts)]
     device = "cuda" if given.device == "cuda" else "cpu"
-    found = table(chosen, given.seeds, given.jobs, device)
-    return Outcome("Simulation-based calibration", f"{given.seeds} data sets, {device}.", COLUMNS,
+    found = table(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
+    return Outcome("Simulation-based calibration", f"Up to {given.seeds} data sets, {device}.", COLUMNS,
                    list(starmap(line, found)))  # fmt: skip

@@ -10,13 +10,16 @@ import pytest
 import validate_coverage
 
 CASES = [str(one) for one in validate_coverage.cases()]
-QUICK = ("share: n 20, p 0.3", "sequential test: p 0.88")
+QUICK = (
+    ("share: n 20, p 0.3", 100), ("sequential test: p 0.88", 100),
+    ("fit: small_prey, birth, noise 2", 20),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [
-        *((name, 100) for name in QUICK),
+        *QUICK,
         *(pytest.param(name, 200, marks=pytest.mark.validate) for name in CASES),
     ],
 )

@@ -9,13 +9,16 @@ import pytest
 import validate_sbc
 
 CASES = [str(one) for one in validate_sbc.cases()]
-QUICK = ("abc_smc: birth_death, birth, decay", "abc_smc: gene, making")
+QUICK = (
+    ("abc_smc: birth_death, birth, decay", 30), ("abc_smc: gene, making", 30),
+    ("exact_filter: birth_death, birth", 20), ("pmmh: gene, making", 12),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [
-        *((name, 30) for name in QUICK),
+        *QUICK,
         *(pytest.param(name, 100, marks=pytest.mark.validate) for name in CASES),
     ],
 )

@@ -8,6 +8,7 @@ from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.filters.abc.result import AbcResult
 from tauslab.analysis.filters.chains import Chain
+from tauslab.analysis.filters.fitting.result import FitResult
 from tauslab.analysis.filters.result import FilterResult, FilterResults
 from tauslab.analysis.hybrids.result import HybridResult
 from tauslab.analysis.populations.result import PopulationResult
@@ -25,6 +26,7 @@ AnyResult: TypeAlias = (
     | FilterResults
     | Chain
     | AbcResult
+    | FitResult
     | SensitivityResult
     | PopulationResult
     | HybridResult

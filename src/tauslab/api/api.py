@@ -66,8 +66,8 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     -------
     A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
     it is one that ``tauslab dbn`` made; else what wrote the file: a `RareResult`, `FilterResult`,
-    `FilterResults`, `Chain`, `AbcResult`, `SensitivityResult`, `PopulationResult`, `HybridResult`
-    or `CmeResult`.
+    `FilterResults`, `FitResult`, `Chain`, `AbcResult`, `SensitivityResult`, `PopulationResult`,
+    `HybridResult` or `CmeResult`.
 
     Raises
     ------

@@ -20,6 +20,7 @@ from tauslab.store.results.lattice.result import (
     LatticeResult,
     is_lattice_result,
     stored_settings,
+    warn_of_hooks,
 )
 
 
@@ -84,5 +85,7 @@ def _stored(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a result at `path` that `options` leave open; none of another file."""
     if not is_lattice_result(path):
         return {}
+    if not options.get("hooks"):
+        warn_of_hooks(path)
     asked = {name for name, value in options.items() if value is not None and name != "set"}
     return {name: value for name, value in stored_settings(path).items() if name not in asked}

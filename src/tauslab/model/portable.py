@@ -9,6 +9,7 @@ csrc/math and csrc/random.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -224,22 +225,24 @@ def _log_pair(x: FloatArray) -> Pair:
     for term in range(_PAIR_TERMS - 2, _IN_PAIRS - 1, -1):
         rest = rest * square[0] + 1.0 / (2 * term + 1)
     series: Pair = (rest, np.zeros_like(x))
+    for one in _one_over_odd():
+        series = _add(_product(series, square), one)
+    value = _product((2 * f[0], 2 * f[1]), series)
+    for part_of_log in reversed(_LN2):
+        value = _add(value, (k * part_of_log, 0.0))
+    return value
+
+
+@cache
+def _one_over_odd() -> tuple[tuple[float, float], ...]:
+    """1 / odd as pairs, from the last term to the first: the remainder of a division is exact."""
+    found = []
     for term in range(_IN_PAIRS - 1, -1, -1):
         odd = 2.0 * term + 1.0
         one = 1.0 / odd
-        # 1 / odd as a pair: the remainder of the division is exact.
-        behind = _remainder(odd, one) / odd
-        series = _add(_product(series, square), (np.full_like(x, one), np.full_like(x, behind)))
-    value = _product((2 * f[0], 2 * f[1]), series)
-    value = _add(value, (k * _LN2[2], np.zeros_like(x)))
-    value = _add(value, (k * _LN2[1], np.zeros_like(x)))
-    return _add(value, (k * _LN2[0], np.zeros_like(x)))
-
-
-def _remainder(odd: float, one: float) -> float:
-    """1 - odd * one, exactly."""
-    high, low = _exact_product(np.array([odd]), np.array([one]))
-    return float((1.0 - high[0]) - low[0])
+        high, low = _exact_product(np.array([odd]), np.array([one]))
+        found.append((one, float((1.0 - high[0]) - low[0]) / odd))
+    return tuple(found)
 
 
 def _sum(a: FloatArray, b: FloatArray | float) -> Pair:
@@ -268,7 +271,7 @@ def _product(a: Pair, b: Pair) -> Pair:
     return _sum(high, low + (a[0] * b[1] + a[1] * b[0]))
 
 
-def _add(a: Pair, b: Pair) -> Pair:
+def _add(a: Pair, b: Pair | tuple[FloatArray | float, float]) -> Pair:
     high, low = _sum(a[0], b[0])
     high, low = _sum(high, low + (a[1] + b[1]))
     return high, low

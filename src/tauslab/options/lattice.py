@@ -457,6 +457,11 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     return task
 
 
+def hook_name(hook: Hook) -> str:
+    """Name of a hook in messages and files: that of the function, or of the object's class."""
+    return str(getattr(hook, "__name__", type(hook).__name__))
+
+
 def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:
     """Counts or frames so far apart that the start alone has one."""
     run = f"the run has {steps} step" + "s" * (steps > 1)
@@ -466,7 +471,7 @@ def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:
             warn(f"{name}: {assigned(field_name)}{every}: {run}, so {what} made at t = 0 alone")
     for every, hook in options.hooks:
         if every > steps and not options.at_start:
-            called = getattr(hook, "__name__", "the function")
+            called = hook_name(hook)
             warn(f"{name}: hooks=[({every}, {called})]: {run}, so {called} is never called")
 
 

@@ -57,27 +57,20 @@ def time_label(result: EnsembleData) -> str:
     return with_unit("time", result.time_unit)
 
 
-def never_negative(result: EnsembleData, name: str) -> bool:
-    """Return whether a band or an axis of a quantity may end at 0: no mean is below."""
-    if is_whole(result, name):
-        return True
-    means = result.mean(name)
-    return bool(np.nanmin(means, initial=0.0) >= 0)
-
-
 def band_of(result: EnsembleData, name: str) -> tuple[tuple[FloatArray, FloatArray], str]:
     """Lower and upper edge of the band around a mean ``[(point,) time]``, and its label.
 
-    5 and 95 % quantiles where samples are there, else the standard deviation to both sides, which
-    ends at 0 where no mean is below.
+    5 and 95 % quantiles where samples are there, else the standard deviation to both sides; of a
+    count the band ends at 0, and the label says so.
     """
     if has_samples(result, name):
         levels = result.quantile(name, LEVELS)
         return (levels[..., 0, :], levels[..., 1, :]), f"5 to 95 % of {runs_of(result)}"
     mean, deviation = result.mean(name), np.nan_to_num(result.std(name))
-    low = mean - deviation
-    low = np.maximum(low, 0) if never_negative(result, name) else low
-    return (low, mean + deviation), "mean ± standard deviation"
+    low, label = mean - deviation, "mean ± standard deviation"
+    if is_whole(result, name) and (low < 0).any():
+        low, label = np.maximum(low, 0), f"{label}, cut at 0"
+    return (low, mean + deviation), label
 
 
 def is_switch(result: EnsembleData, name: str) -> bool:

@@ -32,7 +32,6 @@ from tauslab.views.distributions import (
     draw_share,
     is_switch,
     middle_edges,
-    never_negative,
     round_edges,
     time_label,
 )
@@ -212,8 +211,7 @@ def _time_axes(axes: Axes, result: EnsembleData, name: str) -> None:
     axes.set_xlabel(time_label(result))
     axes.set_ylabel(amount(result, name))
     span_times(axes, result.times)
-    if never_negative(result, name):
-        limit_counts(axes, whole=is_whole(result, name))
+    limit_counts(axes, whole=is_whole(result, name))
 
 
 def _time_courses(axes: Axes, result: EnsembleData, names: list[str]) -> None:
@@ -227,8 +225,7 @@ def _time_courses(axes: Axes, result: EnsembleData, names: list[str]) -> None:
     axes.set_xlabel(time_label(result))
     axes.set_ylabel(with_unit("amount", units.pop() if len(units) == 1 else ""))
     span_times(axes, times)
-    if all(never_negative(result, name) for name in names):
-        limit_counts(axes, whole=False)
+    limit_counts(axes, whole=False)
 
 
 def _trajectories(axes: Axes, result: EnsembleData, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -44,6 +45,7 @@ _STYLE: Any = {
 }
 SUFFIXES = (".png", ".svg", ".pdf")
 SUFFIXES_TEXT = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+_OF_NOTEBOOKS = ("inline", "nbagg", "ipympl", "widget")  # backends that show a cell's figures
 _LONGEST = 20  # letters of a name on an axis or in a legend
 _LONG_NUMBERS = 1e5  # whose ticks need space
 _SINGLE_TICKS = 12  # of a colour bar, at most, where each whole number has one
@@ -58,10 +60,7 @@ def picture_class() -> type[Figure]:
     from matplotlib.figure import Figure
 
     class Picture(Figure):
-        """A matplotlib `Figure`, apart from pyplot's: nothing global changes, no window opens.
-
-        As the last value of a notebook's cell it is shown.
-        """
+        """A matplotlib `Figure` that a notebook shows as the last value of a cell."""
 
         def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
             buffer = BytesIO()
@@ -100,7 +99,7 @@ def drawing(
     """
     require_suffix(path)
     with plot_style():
-        figure, panels = panels_for(projections, ax)
+        figure, panels = panels_for(projections, ax, None if path else _pyplot())
         yield figure, panels
         one_legend(figure, panels, ax)
         if ax is None:
@@ -124,23 +123,38 @@ def require_suffix(path: Path | None) -> None:
         raise ConfigError(f"{path}: pictures are written as {SUFFIXES_TEXT}")
 
 
-def new_panels(projections: Sequence[str | None]) -> tuple[Figure, list[Axes]]:
-    """A figure of its own, apart from pyplot's: nothing global changes, no window opens."""
+def _pyplot() -> Any:
+    """The module pyplot if the user imported it outside a notebook, which shows figures itself."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return None
+    backend = pyplot.get_backend().lower()
+    return None if any(name in backend for name in _OF_NOTEBOOKS) else pyplot
+
+
+def new_panels(projections: Sequence[str | None], pyplot: Any = None) -> tuple[Figure, list[Axes]]:
+    """A figure of `pyplot`, which ``plt.show`` and ``plt.savefig`` find, or one of its own."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     count = len(projections)
     across = 1 if count == 1 else 2 if count <= 4 else min(6, math.ceil(math.sqrt(count)))
     down = -(-count // across)
     width, height = (5.6, 3.6) if count == 1 else (4.6, 3.3) if across <= 3 else (3.8, 2.9)
-    figure = picture_class()(figsize=(width * across, height * down), layout="constrained")
-    FigureCanvasAgg(figure)
+    given: Any = {"figsize": (width * across, height * down), "layout": "constrained"}
+    if pyplot is not None:
+        figure = pyplot.figure(FigureClass=picture_class(), **given)
+    else:
+        figure = picture_class()(**given)
+        FigureCanvasAgg(figure)
     return figure, [
         figure.add_subplot(down, across, index + 1, projection=projection)
         for index, projection in enumerate(projections)
     ]
 
 
-def panels_for(projections: Sequence[str | None], axes: Axes | None) -> tuple[Figure, list[Axes]]:
+def panels_for(
+    projections: Sequence[str | None], axes: Axes | None, pyplot: Any = None
+) -> tuple[Figure, list[Axes]]:
     """New panels, or the axes that a user gave.
 
     Raises
@@ -149,7 +163,7 @@ def panels_for(projections: Sequence[str | None], axes: Axes | None) -> tuple[Fi
         There are several panels to draw, or one in three dimensions, and one axes.
     """
     if axes is None:
-        return new_panels(projections)
+        return new_panels(projections, pyplot)
     if len(projections) != 1:
         raise ConfigError(f"ax= takes one panel, and there are {len(projections)}: choose one name")
     if projections[0] != (None if axes.name == "rectilinear" else axes.name):
@@ -237,9 +251,10 @@ def whole_ticks(axis: Axis) -> None:
 
 
 def limit_counts(axes: Axes, *, whole: bool = True) -> None:
-    """Let an axis of amounts begin at 0 or above, and span a whole number and the next at least."""
+    """Begin an axis at 0 if nothing drawn is below; span a whole number and the next at least."""
     low, high = axes.get_ylim()
-    low = max(0.0, low)
+    if axes.dataLim.y0 >= -1e-9 * axes.dataLim.height:  # as rounding of equations leaves
+        low = max(0.0, low)
     if whole:
         whole_ticks(axes.yaxis)
         if high - low < 1:

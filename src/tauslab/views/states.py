@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,6 +39,27 @@ class Cells(Protocol):
     def snapshots(self) -> Sequence[Look]: ...  # noqa: D102
     @property
     def log_size(self) -> FloatArray: ...  # noqa: D102
+
+
+class Profile(NamedTuple):
+    """Values of a surface over one coordinate.
+
+    Attributes
+    ----------
+    best, bounds
+        The coordinate at the top, and what holds it; NaN where nothing does.
+    places, values
+        Of points ``[m]``.
+    line, heights
+        Of the profile, ``[n]``.
+    """
+
+    best: float
+    bounds: tuple[float, float]
+    places: FloatArray
+    values: FloatArray
+    line: FloatArray
+    heights: FloatArray
 
 
 def plot_moments(
@@ -123,6 +144,34 @@ def plot_weighted(
             axes.hist(rows[name], edges.tolist(), color=BLUE, density=True, weights=weights)
             axes.set_xlabel(shown_name(name))
             axes.set_ylabel("density")
+    return figure
+
+
+def plot_profiles(
+    profiles: Mapping[str, Profile],
+    names: Sequence[str] = (),
+    path: Path | None = None,
+) -> Figure:
+    """Draw a panel for each name: its profile, the points that it goes through, and its bounds.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name or suffix, too many names, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    chosen = _chosen(names, list(profiles))
+    with drawing(path, [None] * len(chosen)) as (figure, panels):
+        for name, axes in zip(chosen, panels, strict=True):
+            one = profiles[name]
+            axes.plot(one.places, one.values, ".", color=GREY, markersize=2)
+            axes.plot(one.line, one.heights, color=BLUE)
+            if np.isfinite(one.bounds).all():
+                axes.axvspan(*one.bounds, color=BLUE, alpha=0.25, linewidth=0)
+            axes.axvline(one.best, color=BLUE, linewidth=0.8)
+            axes.set_xlabel(shown_name(name))
+            axes.set_ylabel("log-likelihood")
     return figure
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.samples import has_samples, is_whole
@@ -22,7 +23,6 @@ from tauslab.views.distributions import (
     draw_share,
     is_switch,
     middle_edges,
-    never_negative,
     probability_label,
     runs_of,
 )
@@ -73,8 +73,10 @@ def draw_sweep(
         _mean_map(axes, result, name, t)
     elif len(names) > 1:
         allowed = "one" if kind != "mean" else "one or two"
+        map_of = f"; {opt('kind', 'mean')} draws a map" if len(names) == 2 else ""
         raise ConfigError(
-            f"a {kind} plot shows a sweep over {allowed} of its names, not {', '.join(names)}"
+            f"a {kind} plot shows a sweep over {allowed} of its names, not "
+            f"{', '.join(names)}{map_of}"
         )
     elif kind == "mean":
         _mean(axes, result, name, names[0], t)
@@ -124,8 +126,7 @@ def _mean(axes: Axes, result: EnsembleData, name: str, swept: str, t: float) -> 
             low, high = (edge[points, time] for edge in band)
             axes.fill_between(values, low, high, color=BLUE, alpha=0.2, linewidth=0, label=label)
         axes.set_ylabel(amount(result, name))
-        if never_negative(result, name):
-            limit_counts(axes, whole=is_whole(result, name))
+        limit_counts(axes, whole=is_whole(result, name))
     scale_axis(axes, swept, values)
 
 

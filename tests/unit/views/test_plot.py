@@ -188,7 +188,28 @@ def test_matplotlib_is_named_where_it_is_missing(result, monkeypatch):
         plot_result(result, "mean")
 
 
-def test_pyplot_is_left_alone(result):
-    before = set(sys.modules)
+def test_pyplot_is_left_alone_unless_it_is_used(result, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
     plot_result(result, "mean", ["X"])
-    assert "matplotlib.pyplot" not in set(sys.modules) - before
+    assert "matplotlib.pyplot" not in sys.modules
+
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context({"backend": "agg"}):
+        plt.close("all")
+        figure = plot_result(result, "mean", ["X"])
+        assert plt.gcf() is figure  # so that plt.show and plt.savefig find it
+        plot_result(result, "mean", ["X"], path=tmp_path / "written.png")
+        assert len(plt.get_fignums()) == 1
+        plt.close("all")
+
+
+def test_an_axis_reaches_the_lowest_value_that_is_drawn(result):
+    arrays = make.samples(N)
+    arrays["observables"][1::3] *= -1
+    lowest = float(np.nanmin(arrays["observables"][:, :, 1]))
+    negative = Result(arrays, make.attributes(N))
+    for kind, reached in (("trajectories", 0.2), ("mean", 0.5)):
+        assert negative.mean("half").min() > 0
+        assert plot_result(negative, kind, ["half"]).axes[0].get_ylim()[0] < reached * lowest
+        assert plot_result(result, kind, ["half"]).axes[0].get_ylim()[0] >= 0

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tauslab.analysis.filters.filtering import DEFAULT_THRESHOLD
 from tauslab.analysis.filters.observing import Observations, Observe
+from tauslab.analysis.filters.table import data_of
 from tauslab.analysis.particles.weights import SCHEMES
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt, said
@@ -74,6 +75,9 @@ class DataKeywords:
         '``(values, row, t)`` that gives a log density per particle: ``values("X")`` is an array '
         '``[n]``, ``row["gfp"]`` a number.',
     )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", data_of(self.data))
 
     def observations(self) -> Observations:
         """Data with the noise of each column.

@@ -42,6 +42,7 @@ class Weighing:
     def __init__(self, particles: Ensemble, count: int, number: int) -> None:
         self._particles, self._count, self._number = particles, count, number
         self._n, shares = particles.n // count, particles.shares
+        self._means: FloatArray | None = None
         ranges = [shares.of(rank) for rank in range(shares.ranks)]
         self._whole = [_whole(own, self._n) for own in ranges]
         self._pieces = [self._cut(row, ranges) for row in _rows_cut(ranges, self._n)]
@@ -85,7 +86,9 @@ class Weighing:
     @property
     def means(self) -> FloatArray:
         """Logarithms of the means of weights ``[filter]``."""
-        return particle_weights.means_of(self._totals, self._n, self._largest)
+        if self._means is None:
+            self._means = particle_weights.means_of(self._totals, self._n, self._largest)
+        return self._means
 
     @property
     def sizes(self) -> FloatArray:
@@ -137,9 +140,11 @@ class Weighing:
         each was resampled.
         """
         found = [self._found(piece, chosen, numbers, scheme) for piece in self._pieces]
+        means = np.where(chosen, 0.0, self.means)
         for piece in self._pieces:
             piece.weights.level(chosen[piece.rows])
         self._know()
+        self._means = means
         backend, shares = self._particles.backend, self._particles.shares
         size = sum(len(rows) for rows in found)
         rows, at = found[0], len(found[0])
@@ -191,6 +196,7 @@ class Weighing:
             weights = piece.weights
             table[:, piece.rows] = weights.largest, weights.totals, weights.squares
         self._largest, self._totals, self._squares = self._everywhere(table)
+        self._means = None
 
     def _everywhere(self, table: FloatArray) -> FloatArray:
         """Numbers ``[..., filter]`` where those of filters of other ranks come from these."""

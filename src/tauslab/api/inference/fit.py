@@ -132,8 +132,7 @@ def _rows_of(given: FitKeywords) -> Observations:
     """Data with their noise; of exact counts with one that lets a search begin."""
     if given.observe is not None:
         return given.observations()
-    names = () if isinstance(given.data, str | os.PathLike) else given.data
-    columns = [str(name) for name in names if name != "time"]
+    columns = [str(name) for name in given.data if name != "time"]
     wide = {name: np.abs(doubles(given.data[name])) for name in columns}
     sd = {name: 0.1 * max([1.0, *of[np.isfinite(of)].tolist()]) for name, of in wide.items()}
     return Observations(given.data, {name: f"normal(sd={sd[name]!r})" for name in columns})
@@ -177,8 +176,8 @@ def _result(
             "fit fewer (start=), or give more particles (n=)"
         )
     return FitResult(
-        tuple(priors), np.exp(top.place), covariance, top.height, top.height_error, likelihood,
-        top.converged,
+        tuple(priors), np.exp(top.place), covariance, np.exp(top.points), top.values, top.height,
+        top.height_error, likelihood, top.converged,
     )  # fmt: skip
 
 

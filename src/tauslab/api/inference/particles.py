@@ -56,8 +56,8 @@ def particle_filter(
     model
         A network or a lattice, or a model file, of which `tauslab.Ensemble` makes particles.
     data
-        Columns by name as a mapping or a data frame: ``time``, increasing and 0 or above, and the
-        measured quantities; NaN means missing.
+        Columns by name as a mapping, a data frame or the path of a CSV file: ``time``, increasing
+        and 0 or above, and the measured quantities; NaN means missing.
     {options}
 
     Returns

@@ -15,6 +15,7 @@ from tauslab.store.checking.opening import (
     CME,
     FILTER,
     FILTERS,
+    FIT,
     HYBRID,
     OTHER_KINDS,
     POPULATION,
@@ -93,6 +94,7 @@ KINDS: dict[str, Kind] = {
     FILTER: _Analyses(FILTER, "filters.result:FilterResult", ("species",)),
     FILTERS: _Analyses(FILTERS, "filters.result:FilterResults"),
     ABC: _Analyses(ABC, "filters.abc.result:AbcResult", ("species",), ("what",)),
+    FIT: _Analyses(FIT, "filters.fitting.result:FitResult", ("species",), ("what",)),
     CHAINS: _Analyses(CHAINS, "filters.chains:Chain", ("species",)),
     SENSITIVITY: _Analyses(SENSITIVITY, "sensitivity.result:SensitivityResult", ("species",)),
     POPULATION: _Analyses(

@@ -23,7 +23,11 @@ from tauslab.options.python_values import points_of
 from tauslab.options.values.texts import assignments
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.store.results.lattice.info import lattice_summary
-from tauslab.store.results.lattice.result import is_lattice_result, stored_settings
+from tauslab.store.results.lattice.result import (
+    is_lattice_result,
+    stored_settings,
+    warn_of_hooks,
+)
 
 # Of whose options the arguments are made.
 OPTIONS = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)
@@ -50,7 +54,10 @@ def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions
     if not isinstance(model, Lattice):
         raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
     # A result file reruns from itself: what the command does not say is as in the file.
-    stored = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
+    again = is_lattice_result(arguments.model)
+    stored = stored_settings(arguments.model) if again else {}
+    if again:
+        warn_of_hooks(arguments.model)
     asked = given_options(arguments, LatticeChoices)
     asked["set"] = stored.get("set", {}) | assignments(arguments.set)
     points = given_options(arguments, PointsKeywords)

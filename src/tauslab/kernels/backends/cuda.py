@@ -32,6 +32,7 @@ from tauslab.kernels.backends.cache import (
     cache_directory,
     compiled,
     content_key,
+    csrc_digest,
     csrc_texts,
     has_home,
 )
@@ -109,6 +110,7 @@ class CudaProgram:
         module = cupy.RawModule(path=str(path))
         self._entries = {name: module.get_function(name) for name in source.entries}
         self._multiprocessors = multiprocessors
+        self._resident: dict[str, int] = {}
         self._shared = source.lane_bytes * THREADS_PER_BLOCK
         self._of_blocks = source.block_bytes
         if self._shared or self._of_blocks:
@@ -131,11 +133,13 @@ class CudaProgram:
         """Threads of `entry` that fit on the device at the same time."""
         from cupy.cuda import driver
 
-        kernel = self._entries[entry].kernel
-        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
-            kernel.ptr, THREADS_PER_BLOCK, self._shared
-        )
-        return int(blocks) * self._multiprocessors * THREADS_PER_BLOCK
+        if entry not in self._resident:  # to ask the driver with each launch takes time
+            kernel = self._entries[entry].kernel
+            blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                kernel.ptr, THREADS_PER_BLOCK, self._shared
+            )
+            self._resident[entry] = int(blocks) * self._multiprocessors * THREADS_PER_BLOCK
+        return self._resident[entry]
 
     def launch_blocks(
         self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: CudaStream
@@ -473,8 +477,9 @@ def _what_is_there(available: int) -> str:
 
 
 def _key_of(source: KernelSource, texts: Mapping[str, str], flags: tuple[str, ...]) -> str:
-    parts = ["nvrtc", nvrtc_version(), *flags, source.file]
-    return content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
+    parts = ["nvrtc", nvrtc_version(), *flags, source.file, csrc_digest()]
+    own = sorted({source.file, *dict(source.generated)})  # what is not as it was read
+    return content_key([*parts, *(f"{name}\n{texts[name]}" for name in own)])
 
 
 def _by_value(arguments: Arguments) -> tuple[Array]:

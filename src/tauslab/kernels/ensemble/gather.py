@@ -20,7 +20,11 @@ class Gather:
         self._program = backend.compile(KernelSource("ensemble/gather.cc", (_ENTRY,)))
 
     def start(
-        self, source: DeviceArray, ancestors: DeviceArray, target: DeviceArray, stream: Stream
+        self,
+        source: DeviceArray,
+        ancestors: DeviceArray | None,
+        target: DeviceArray,
+        stream: Stream,
     ) -> None:
         """Make row i of `target` row ``ancestors[i]`` of `source`, in stream order.
 
@@ -29,7 +33,7 @@ class Gather:
         source, target
             Buffers ``[row, column]`` of one type with 4 or 8 bytes.
         ancestors
-            int64 ``[row of target]`` on the device.
+            int64 ``[row of target]`` on the device; None for row 0 each.
         """
         rows, columns = (int(size) for size in target.shape)
         words = columns * (target.dtype.itemsize // 4)

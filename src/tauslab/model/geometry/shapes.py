@@ -60,22 +60,25 @@ def box(grid: Grid, low: Point, high: Point) -> Mask:
     mask = _whole(grid, inside[0] & inside[1] & inside[2])
     sides = [n * grid.spacing for n in grid.shape]
     beyond = max(np.abs([*low, *high])) > _FAR_BEYOND * max(sides)
-    return _told(grid, mask, f"box from {_metres(low)} to {_metres(high)}", full=not beyond)
+    return _checked(grid, mask, f"box from {_metres(low)} to {_metres(high)}", full=not beyond)
 
 
 def sphere(grid: Grid, radius: float, centre: Point | None = None) -> Mask:
     """Sites within `radius` (metres) of `centre`, by default the lattice's middle.
 
-    This, like every shape, warns where it holds no site or all of them.
+    This, like every shape, warns where it holds no site or all of them, or where a round shape in
+    the lattice's middle does not fit into the lattice.
     """
     mask = _ellipsoid(grid, (radius, radius, radius), centre)
-    return _told(grid, mask, f"sphere of radius {radius:g} m")
+    halves = None if centre else (radius,) * 3
+    return _checked(grid, mask, f"sphere of radius {radius:g} m", halves=halves)
 
 
 def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
     """Sites of an ellipsoid with half-axes `radii` (metres) along z, y and x."""
     mask = _ellipsoid(grid, radii, centre)
-    return _told(grid, mask, f"ellipsoid with half-axes of {_metres(radii)}")
+    halves = None if centre else radii
+    return _checked(grid, mask, f"ellipsoid with half-axes of {_metres(radii)}", halves=halves)
 
 
 def _ellipsoid(grid: Grid, radii: Point, centre: Point | None) -> Mask:
@@ -104,7 +107,7 @@ def cylinder(
     flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
     inside = flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE))
     what = f"cylinder of length {length:g} m and radius {radius:g} m"
-    return _told(grid, _whole(grid, inside), what)
+    return _checked(grid, _whole(grid, inside), what)
 
 
 def capsule(
@@ -128,7 +131,8 @@ def capsule(
     beyond = np.maximum(np.abs(along) - (length / 2 - radius), 0.0)
     inside = beyond * beyond + across <= radius * radius * (1 + _SURFACE)
     what = f"capsule of length {length:g} m and radius {radius:g} m"
-    return _told(grid, _whole(grid, inside), what)
+    halves = None if centre else [length / 2 if name == axis else radius for name in AXES]
+    return _checked(grid, _whole(grid, inside), what, halves=halves)
 
 
 def union(*masks: Mask) -> Mask:
@@ -224,16 +228,35 @@ def along_axis(grid: Grid, axis: str, centre: Point | None) -> tuple[Distances, 
     return along, offsets[0] ** 2 + offsets[1] ** 2
 
 
-def _told(grid: Grid, mask: Mask, what: str, *, full: bool = False) -> Mask:
-    """The mask of a shape; a warning where it holds no site, or all where `full` is not meant."""
+def _checked(
+    grid: Grid,
+    mask: Mask,
+    what: str,
+    *,
+    full: bool = False,
+    halves: Sequence[float] | None = None,
+) -> Mask:
+    """Return the mask of a shape, with a warning where the shape is not what is meant.
+
+    That is where it holds no site, or all where `full` is not meant, or where a shape with these
+    half lengths in the lattice's middle reaches beyond the lattice.
+    """
     number = int(mask.sum())
-    if number and (full or number < mask.size or mask.size == 1):
+    sides = [n * grid.spacing for n in grid.shape]
+    if number == 0 or (number == mask.size > 1 and not full):
+        warn(
+            f"a {what} holds {f'all {number} sites' if number else 'no site'} of a lattice of "
+            f"{_metres(sides)}: lengths are in metres, 200 nm are 200e-9, and a site belongs to a "
+            "shape by its centre"
+        )
         return mask
-    sides = _metres([n * grid.spacing for n in grid.shape])
-    warn(
-        f"a {what} holds {f'all {number} sites' if number else 'no site'} of a lattice of {sides}: "
-        "lengths are in metres, 200 nm are 200e-9, and a site belongs to a shape by its centre"
-    )
+    cut = [
+        axis
+        for axis, half, side, n in zip(AXES, halves or (), sides, grid.shape, strict=False)
+        if n > 1 and half > side / 2 + grid.spacing
+    ]
+    if cut:
+        warn(f"a {what} is cut along {', '.join(cut)} by a lattice of {_metres(sides)}")
     return mask
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.html import Listing
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import opt, warn
 from tauslab.base.unknown import Hinting, checks_keywords
 from tauslab.model.expressions.expression import (
     Call,
@@ -78,7 +78,8 @@ class Network(Hinting, NetworkData):
     name
         Name of the model in messages and results.
     species, parameters, reactions, rules
-        By name, in the order in which they were added; `reactions` is a list.
+        By name, in the order in which they were added; `reactions` is a list. A number can be
+        assigned: ``net.parameters["k"] = 2.0``, ``net.species["X"] = 10``.
     rates
         Rate rules dx/dt = ... of species, which reactions then do not change.
     events
@@ -230,7 +231,8 @@ class Network(Hinting, NetworkData):
             An expression of parameters, in the model's unit; at 0 or before the event never
             fires, and a run warns.
         assignments
-            New amount of each species, as an expression; all are computed before any is set.
+            New amount of each species, as an expression; all are computed before any is set. A
+            parameter that is set becomes a `fixed` species.
         trigger
             Instead of `time`, a condition such as ``"X >= 100 && time > 5"``: the event fires
             whenever it changes from false to true.
@@ -265,6 +267,9 @@ class Network(Hinting, NetworkData):
         if isinstance(time, float) and math.isnan(time):
             raise ModelError(f"{where}: its time is not a number")
         trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
+        for target in trees:
+            if target in self.parameters:
+                self.species[target] = Species(target, self.parameters.pop(target), fixed=True)
         if time is not None:
             if (delay, priority, persistent, initial, early) != (None, None, True, True, True):
                 raise ModelError(f"{where}: delay, priority and so on go with a trigger")
@@ -397,6 +402,51 @@ class Network(Hinting, NetworkData):
         for part in (tree, *(one for one in (limit, wait) if one is not None)):
             self._note_past(part, f"reaction {name}")
         self._reaction_names.add(name)
+        self._warn_of_repeat(name, equation)
+
+    def _warn_of_repeat(self, name: str, equation: str) -> None:
+        """Warn of a reaction without a name that was there before, as from a cell run twice."""
+        last = self.reactions[-1]
+        if name != f"R{len(self.reactions)}":
+            return
+        sides = tuple(last.reactants.items()), tuple(last.products.items())
+        first = self._unnamed.setdefault((*sides, last.law, last.delay), name)
+        if first != name:
+            warn(
+                f"reaction {name} repeats {first}: {equation!r} now happens twice as often; a "
+                "name= for it says that this is meant"
+            )
+
+    def remove_reaction(self, name: str) -> None:
+        """Remove a reaction; of ``"A <-> B"`` the way back, ``<name>_reverse``, is another.
+
+        Raises
+        ------
+        ModelError
+            No reaction has this name.
+        """
+        self._remove(self.reactions, name, "reaction")
+        self._reaction_names.discard(name)
+        self._unnamed.clear()
+
+    def remove_event(self, name: str) -> None:
+        """Remove the events with a name.
+
+        Raises
+        ------
+        ModelError
+            No event has this name.
+        """
+        self._remove(self.events, name, "event")
+
+    def _remove(self, parts: list[Any], name: str, kind: str) -> None:
+        """Remove parts by name, and what was noted of them."""
+        kept = [one for one in parts if one.name != name]
+        if len(kept) == len(parts):
+            names = [one.name for one in parts]
+            raise ModelError(f"{name!r} is not a {kind} of {self.name}{meant(name, names)}")
+        parts[:] = kept
+        self.features[:] = [one for one in self.features if one.element != f"{kind} {name}"]
 
     @staticmethod
     def _check_forms(name: str, equation: str, rate: Any, law: Any, limit: Any) -> None:
@@ -549,7 +599,7 @@ class Network(Hinting, NetworkData):
             if name not in self.species:
                 why = meant(name, self.species)
                 if name in self.parameters:
-                    why = ": add it as a species that reactions do not change, with fixed=True"
+                    why = ": add the parameter before the event"
                 raise ModelError(f"{where}: {name!r} is not a species of {self.name}{why}")
             self._check_expression(tree, where, deep, draws=True)
         if isinstance(event, TimedEvent):

@@ -6,8 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression, draws_in
+from tauslab.model.expressions.infix import as_expression
+from tauslab.model.network.counts import meant
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
 
 # Messages of the features "draw", "delay" and "delayed reaction".
@@ -209,6 +213,52 @@ def draw_refused(tree: Expression) -> str:
     )
 
 
+class Parameters(dict[str, Expression]):
+    """Parameters by name: ``parameters["k"] = 2.0`` replaces the value of one."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set an `Expression`, or the value of a parameter that exists: a number.
+
+        Raises
+        ------
+        ModelError
+            It is not a number, or the parameter does not exist.
+        """
+        if not isinstance(value, Expression):
+            value = _replacement(name, value, self, "parameter")
+        super().__setitem__(name, value)
+
+
+class SpeciesByName(dict[str, Species]):
+    """Species by name: ``species["X"] = 10`` replaces the initial amount of one."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set a `Species`, or the initial amount of one that exists: a number (molecules).
+
+        Raises
+        ------
+        ModelError
+            It is not a number, or the species does not exist.
+        """
+        if not hasattr(value, "initial"):
+            initial = _replacement(name, value, self, "species")
+            value = replace(self[name], initial=initial)
+        super().__setitem__(name, value)
+
+
+def _replacement(name: str, value: Any, known: dict[str, Any], kind: str) -> Expression:
+    """The value of a part that exists: `add_species` and `add_parameter` note what formulas use."""
+    if name not in known:
+        word = "a species" if kind == "species" else "a parameter"
+        raise ModelError(f"{name!r} is not {word}{meant(name, known)}; add_{kind} adds one")
+    if isinstance(value, str):
+        raise ModelError(f"{kind} {name}: assign a number; add_{kind} takes formulas")
+    try:
+        return as_expression(value)
+    except ModelError as error:
+        raise ModelError(f"{kind} {name}: {error}") from None
+
+
 @dataclass(repr=False)
 class NetworkData:
     """The fields of a network, without the methods that build and check it.
@@ -235,3 +285,8 @@ class NetworkData:
     time_unit: str = field(default="", compare=False)
     count_unit: str = field(default="molecules", compare=False)
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _unnamed: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.species = SpeciesByName(self.species)
+        self.parameters = Parameters(self.parameters)

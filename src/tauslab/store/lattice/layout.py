@@ -15,19 +15,21 @@ from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.kernels.fields import Field
 from tauslab.kernels.lattice.state import RECORDED, SAMPLED
-from tauslab.options.lattice import LatticeTask
+from tauslab.options.lattice import LatticeTask, hook_name
 from tauslab.options.values.definition import attributes_of
 from tauslab.store.checking.lattice import CHECKSUMS, COMPLETE, MARKS
 from tauslab.store.format.schema import TEXT, DatasetSpec, writers_spec
 from tauslab.store.format.versions import BITS
 
 Array = npt.NDArray[Any]
+HOOKS, HOOK_INTERVALS = "hooks", "hook_intervals"  # attributes
 MAY_DIFFER = {
     "format_version",
     "tauslab_version",
     BITS,
     "command",
     "engine",  # a run that is resumed takes it from its file
+    HOOKS,  # a function may get another name; `HOOK_INTERVALS` are compared
 }  # between a run and its resumption
 SWEEP_NAMES = ("sweep", "sweep_sha256", "grid")
 _CHUNK_BYTES = 1 << 20
@@ -52,6 +54,7 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "seed": np.uint64(seed),
         "model_sha256": task.sha256,
         "command": task.options.command,
+        **_hook_attributes(task),
         "steps": task.steps,
         "step": task.lattice.step,
         "diffusion_substeps": task.passes,
@@ -59,6 +62,14 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         **{f"set_{name}": value for name, value in task.options.set.items()},
         **_sweep_attributes(task),
     }
+
+
+def _hook_attributes(task: LatticeTask) -> dict[str, str]:
+    """Names of the hooks, and their intervals in steps; functions themselves are not stored."""
+    hooks = task.options.hooks
+    named = [f"{hook_name(hook)} every {every:,} steps" for every, hook in hooks]
+    intervals = [f"{every}" for every, _ in hooks]
+    return {HOOKS: "; ".join(named) or "none", HOOK_INTERVALS: ",".join(intervals) or "none"}
 
 
 def _engine_of(task: LatticeTask) -> str:

@@ -42,6 +42,7 @@ from tauslab.store.hdf5.skeleton import attach_scales, build_file, create_datase
 from tauslab.store.lattice.beginnings import IN_FLIGHT, beginnings
 from tauslab.store.lattice.frames import EarlyFrames, FrameSums, join_frames
 from tauslab.store.lattice.layout import (
+    HOOK_INTERVALS,
     MAY_DIFFER,
     SWEEP_NAMES,
     lattice_attributes,
@@ -135,12 +136,14 @@ class LatticeWriter:
                     f"{self.path} was begun with other points of a sweep, or with none: "
                     f"{opt('resume')} continues with the same"
                 )
+            if HOOK_INTERVALS not in checked.attributes:  # of an earlier version
+                names.discard(HOOK_INTERVALS)
             for name in sorted(names - MAY_DIFFER):
                 stored, wanted = checked.attributes.get(name), wanted_attributes.get(name)
                 if stored != wanted:
                     raise InputFileError(
                         f"{self.path} was begun with {name} = {stored}, not {wanted}: "
-                        f"{opt('resume')} continues with the same model and options only"
+                        f"{opt('resume')} continues with the same model, options and hooks only"
                     )
             if complete:
                 checked.require_samples()

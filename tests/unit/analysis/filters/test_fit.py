@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.analysis.filters.fitting.surface import spread_of_tops, top_of
+from tauslab.analysis.filters.fitting.surface import Quadratic, spread_of_tops, top_of
 
 DATA = {"time": [0.3, 0.7, 1.2], "X": [75, 52, 31]}
 CPU = ts.CPU(threads=1)
@@ -46,6 +46,18 @@ def test_the_top_of_a_quadratic_is_exact():
     np.testing.assert_allclose(found.bend, BEND, atol=1e-9 * BEND.max())
     assert found.height == pytest.approx(7)
     np.testing.assert_allclose(found.chance, 0, atol=1e-18)
+
+
+def test_the_top_of_a_surface_that_is_skewed_is_its_top():
+    """exp(-v) + v falls steeply to the left of its top at 0."""
+
+    def skewed(places, work, number):
+        return -(np.exp(-places[:, 0]) + places[:, 0] - 1) / 0.3
+
+    found = top_of(skewed, np.array([0.5]), 100, 400, draws(2))
+    assert found.converged
+    assert abs(found.place[0]) < 0.05 * math.sqrt(0.3)
+    assert found.bend[0, 0] == pytest.approx(1 / 0.3, rel=0.1)
 
 
 def test_the_error_of_a_top_is_that_of_many():
@@ -115,6 +127,24 @@ def test_a_fit_has_the_maximum_of_the_exact_filter():
     assert found.summary().loc["k"].tolist() == [found["k"], found.error("k"), low, high]
     again = ts.fit(decay(), DATA, observe=observe, n=100, swarm=200, seed=1, device=CPU)
     assert again["k"] == found["k"]
+
+
+def test_a_profile_is_the_largest_value_over_the_other_parameters():
+    u = draws(3).standard_normal((100, 3))
+    found = Quadratic.of(u, surface(0.0, draws(1))(u, 1.0, 0))
+    others = np.stack(np.meshgrid(*2 * [np.linspace(-3, 3, 601)]), -1).reshape(-1, 2)
+    for x in (-0.3, 0.5):
+        best = found(np.column_stack([np.full(len(others), x), others])).max()
+        assert found.profile(0, np.array([x])) == pytest.approx(best, abs=1e-2)
+
+
+def test_points_of_a_fit_are_its_table():
+    found = ts.fit(decay(), DATA, n=50, swarm=50, iterations=5, seed=1, device=CPU)
+    points = found.to_pandas("points")
+    assert points.k.median() == pytest.approx(found["k"], rel=0.2)
+    assert list(points) == ["log_likelihood", "k"]
+    with pytest.raises(ts.ConfigError, match="of fits there are summary, points"):
+        found.to_pandas("chains")
 
 
 def test_exact_counts_have_a_synthetic_likelihood():

@@ -98,6 +98,18 @@ def test_missing_observations():
     )
 
 
+def test_data_are_columns_or_the_path_of_a_table(tmp_path):
+    network = ts.Network("decay")
+    network.add_species("X", 50)
+    network.add_reaction("X ->", rate=1.0)
+    path = tmp_path / "counts.csv"
+    path.write_text("time,seen\n0,50\n0.5,31\n1,\n2,7\n")
+    columns = {"time": [0, 0.5, 1, 2], "seen": [50, 31, np.nan, 7]}
+    given = {"observe": {"seen": ("X", "normal(sd=3)")}, "n": 200, "seed": 1, "device": "cpu"}
+    found = {ts.particle_filter(network, data, **given).digest() for data in (path, columns)}
+    assert len(found) == 1
+
+
 def test_impossible_data_have_no_likelihood():
     data = {"time": [1.0, 2.0], "X": [25, 3]}
     for found in (

@@ -234,6 +234,25 @@ def test_a_shape_that_fills_or_misses_the_lattice_is_told(build, what):
         build(ts.Lattice("g", shape=(8, 8, 8), spacing=1e-8))
 
 
+@pytest.mark.parametrize(
+    ("build", "what"),
+    [
+        (lambda grid: geometry.capsule(grid, 2.6e-7, 2e-8), "capsule .* is cut along z by a"),
+        (lambda grid: geometry.sphere(grid, 6e-8), r"sphere .* is cut along z, y, x by a"),
+        (lambda grid: geometry.ellipsoid(grid, (3e-8, 9e-8, 3e-8)), "is cut along y by a"),
+    ],
+)
+def test_a_shape_that_the_lattice_cuts_is_named(build, what):
+    with pytest.warns(UserWarning, match=what):
+        build(ts.Lattice("g", shape=(8, 8, 8), spacing=1e-8))
+
+
+def test_a_shape_whose_centre_is_given_may_be_cut():
+    grid = ts.Lattice("g", shape=(8, 8, 8), spacing=1e-8)
+    assert geometry.sphere(grid, 3e-8, centre=(0, 4e-8, 4e-8)).any()
+    assert geometry.capsule(grid, 8e-8, 4e-8).any()
+
+
 def test_a_box_of_the_whole_lattice_is_meant():
     grid = ts.Lattice("g", shape=(8, 8, 8), spacing=1e-8)
     assert geometry.box(grid, (0, 0, 0), (8e-8, 8e-8, 8e-8)).all()

@@ -40,11 +40,58 @@ def test_a_network_prints_what_the_command_prints() -> None:
     assert "selector of ssa" in said
 
 
-def test_an_event_that_sets_a_parameter_names_the_remedy() -> None:
+def test_a_parameter_that_an_event_sets_becomes_a_fixed_species() -> None:
     network = _network()
     network.add_event("more", time=1, assignments={"k": 2})
-    with pytest.raises(ModelError, match=r"event more: 'k' is not a species.*fixed=True"):
+    network.validate()
+    assert "k" not in network.parameters
+    assert network.species["k"].fixed
+
+
+def test_an_event_before_its_parameter_names_the_remedy() -> None:
+    network = Network("early")
+    network.add_species("X", 1)
+    network.add_event("more", time=1, assignments={"k": 2})
+    network.add_parameter("k", 0.5)
+    with pytest.raises(ModelError, match=r"event more: 'k' is not a species.*before the event"):
         network.validate()
+
+
+def test_numbers_are_assigned_to_parts_that_exist() -> None:
+    network = _network()
+    network.parameters["k"] = 2
+    network.species["X"] = 7.0
+    assert network.parameter_values()["k"] == 2.0
+    assert network.initial_amounts()["X"] == 7.0
+    with pytest.raises(ModelError, match=r"'kk' is not a parameter: did you mean 'k'\?"):
+        network.parameters["kk"] = 1.0
+    with pytest.raises(ModelError, match="'Z' is not a species; add_species adds one"):
+        network.species["Z"] = 1.0
+    with pytest.raises(ModelError, match="parameter k: assign a number"):
+        network.parameters["k"] = "2 * X"
+
+
+def test_reactions_and_events_can_be_removed() -> None:
+    network = _network()
+    network.add_event("dose", time=1, assignments={"X": 5})
+    network.remove_event("dose")
+    network.remove_reaction("decay")
+    assert [one.name for one in network.reactions] == ["bind", "eat"]
+    assert not network.events
+    assert not network.features
+    network.add_reaction("Y -> Sink", rate=0.1, name="decay")
+    with pytest.raises(ModelError, match=r"'decai' is not a reaction of demo: did you mean"):
+        network.remove_reaction("decai")
+
+
+def test_a_reaction_that_is_added_twice_is_named() -> None:
+    network = Network("cell")
+    network.add_species("X", 1)
+    network.add_reaction("X ->", rate=1.0)
+    with pytest.warns(UserWarning, match=r"reaction R2 repeats R1: 'X ->' now happens twice"):
+        network.add_reaction("X ->", rate=1.0)
+    network.add_reaction("X ->", rate=1.0, name="again")
+    network.add_reaction("X ->", rate=2.0)
 
 
 def test_the_first_feature_is_named() -> None:

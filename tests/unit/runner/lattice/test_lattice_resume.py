@@ -326,3 +326,18 @@ def test_a_stopped_run_without_a_file_promises_nothing():
 def test_resuming_needs_a_file():
     with pytest.raises(ConfigError, match="resume=True completes a file: give output= too"):
         ts.run(ts.Lattice("l", shape=(2, 2, 2), spacing=1e-8, t_end=1.0), resume=True)
+
+
+def test_a_file_names_the_hooks_without_which_it_is_not_completed_or_repeated(tmp_path):
+    path = tmp_path / "hooked.h5"
+    with run(path, hooks=((10, meddling),)) as result:
+        digests = {result.digest()}
+    for hooks, have in (((), "none"), (((5, meddling),), "5")):
+        with pytest.raises(InputFileError, match=rf"hook_intervals = 10, not {have}: .* and hooks"):
+            run(path, hooks=hooks, resume=True)
+    with run(path, hooks=((10, meddling),), resume=True) as result:
+        digests.add(result.digest())
+    assert len(digests) == 1
+    warning = r"was made with hooks \(meddling every 10 steps\), which a file does not hold"
+    with pytest.warns(UserWarning, match=warning), ts.run(path, device="cpu") as result:
+        assert result.digest() not in digests

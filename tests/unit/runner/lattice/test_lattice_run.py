@@ -330,3 +330,13 @@ def test_files_without_a_count_of_truncated_passes_are_read_and_not_resumed(tmp_
         ts.run(earlier(), seed=1, device="cpu", output=path, resume=True)
     with ts.open(path) as result:
         assert len(result.times) == 2
+
+
+def test_firings_of_a_reaction_are_counted(tmp_path):
+    with run(tmp_path / "fired.h5") as result:
+        for column, name in enumerate(result.reactions):
+            stored = result.data["reactions_fired"][()][:, column]
+            assert (result.fired(name) == stored).all()
+            assert stored[-1] > 0
+        with pytest.raises(ConfigError, match="'none' is no reaction of"):
+            result.fired("none")

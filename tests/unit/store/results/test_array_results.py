@@ -10,7 +10,18 @@ import tauslab as ts
 from tauslab.cli.main import main
 
 DATA = {"time": [1.0, 2.0], "X": [11.0, 9.0]}
+LATER = {"time": [5.0, 10.0, 15.0], "X": [17.0, 24.0, 19.0]}
 NOISE = {"observe": {"X": "normal(2)"}, "device": "cpu"}
+
+
+def _unbounded():
+    """A fit to molecules that all are gone: nothing bounds how fast they went."""
+    net = ts.Network("gone")
+    net.add_species("X", 10)
+    net.add_parameter("k", 4.0)
+    net.add_reaction("X ->", rate="k")
+    with pytest.warns(UserWarning, match="did not come to rest"):
+        return ts.fit(net, {"time": [1.0], "X": [0]}, n=20, swarm=50, iterations=2, seed=1, **NOISE)
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +40,16 @@ def found():
         "chain": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, **walk),
         "chains": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, chains=2, **walk),
         "abc": ts.abc_smc(net, DATA, {"k": "uniform(1,8)"}, n=9, generations=2, device="cpu"),
+        "fit": ts.fit(net, LATER, n=20, swarm=50, iterations=5, seed=1, **NOISE),
+        "unbounded": _unbounded(),
         "law": ts.cme(net, [1.0, 2.0]),
     }
 
 
-@pytest.mark.parametrize("kind", ["filter", "exact", "filters", "chain", "chains", "abc", "law"])
+KINDS = ["filter", "exact", "filters", "chain", "chains", "abc", "fit", "unbounded", "law"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_is_the_result(found, kind, tmp_path, capsys):
     one, path = found[kind], tmp_path / "one.h5"
     one.save(path)
@@ -69,7 +85,7 @@ def test_a_law_from_a_file_answers_what_was_not_stored(found, tmp_path):
     assert again.log_likelihood({"X": [9, 11]}) == law.log_likelihood({"X": [9, 11]})
 
 
-@pytest.mark.parametrize("kind", ["filter", "filters", "chain", "law"])
+@pytest.mark.parametrize("kind", ["filter", "filters", "chain", "fit", "law"])
 def test_other_processes_get_the_result(found, kind, tmp_path):
     one, path = found[kind], tmp_path / "one.h5"
     one.save(path)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tauslab.analysis.filters.abc.distances import NORMS, DistanceFunction
+from tauslab.analysis.filters.table import data_of
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned
 from tauslab.options.keywords import device_option
@@ -91,6 +92,9 @@ class AbcKeywords:
     )
     checkpoint_every: float = checkpoint_every_option()
     comm: Any = comm_option()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", data_of(self.data))
 
     def check(self) -> None:
         """Refuse options that do not belong together.

@@ -45,8 +45,8 @@ class Top:
         Negative curvature ``[parameter, parameter]``; positive definite where `bounded`.
     chance
         Covariance ``[parameter, parameter]`` of `place` by the noise of values.
-    points
-        The last places ``[m, parameter]``.
+    points, values
+        The last places ``[m, parameter]``, and what the surface is there, ``[m]``.
     converged
         Whether the last two rounds are alike.
     bounded
@@ -59,6 +59,7 @@ class Top:
     bend: FloatArray
     chance: FloatArray
     points: FloatArray
+    values: FloatArray
     converged: bool
     bounded: bool
 
@@ -87,7 +88,7 @@ def top_of(
         if kept.sum() < 2 * _terms(size) and not last:
             place, root = place + root @ u[int(values.argmax())], root * _NARROWER
             continue
-        found = Quadratic.of(u[kept], values[kept])
+        found = Quadratic.of(u[kept], values[kept], cubes=last)
         if last:
             return found.top(place, root, u[kept], values[kept], converged=alike)
         bends, axes = np.linalg.eigh(found.bend)
@@ -114,7 +115,7 @@ def spread_of_tops(place: FloatArray, points: FloatArray, values: FloatArray) ->
     size = len(place)
     root = np.linalg.cholesky(np.atleast_2d(np.cov((points - place).T)))
     whitened = np.asarray(np.linalg.solve(root, (points - place).T).T, np.float64)
-    found = np.linalg.pinv(_table(whitened)) @ values
+    found = np.linalg.pinv(_table(whitened, cubes=True)) @ values
     bend = np.linalg.pinv(bend_of(found.mean(axis=1), size))
     slopes = np.atleast_2d(np.cov(found[1 : 1 + size]))
     return np.asarray(root @ bend @ slopes @ bend @ root.T)
@@ -137,20 +138,39 @@ class Quadratic:
     noise: float
 
     @classmethod
-    def of(cls, u: FloatArray, values: FloatArray) -> Quadratic:
-        """Regress values ``[m]`` on places ``[m, parameter]``; noise may differ between them."""
+    def of(cls, u: FloatArray, values: FloatArray, *, cubes: bool = False) -> Quadratic:
+        """Regress values ``[m]`` on places ``[m, parameter]``; noise may differ between them.
+
+        With `cubes` what third powers explain is no part of it: of a surface that falls faster to
+        one side it is the curvature in the middle, without which its top is off to the other.
+        """
         size = u.shape[1]
-        table = _table(u)
+        table = _table(u, cubes=cubes)
         inverse = np.linalg.pinv(table.T @ table)
         found = inverse @ (table.T @ values)
         left = values - table @ found
         free = max(1, len(u) - len(found))
         scores = table * left[:, None]
         errors = inverse @ (scores.T @ scores) @ inverse * (len(u) / free)
+        own = _terms(size)
         return cls(
-            float(found[0]), found[1 : 1 + size], bend_of(found, size), errors,
+            float(found[0]), found[1 : 1 + size], bend_of(found, size), errors[:own, :own],
             math.sqrt(float(left @ left) / free),
         )  # fmt: skip
+
+    def profile(self, axis: int, x: FloatArray) -> FloatArray:
+        """The largest values ``[m]`` where a coordinate is `x`; `bend` is positive definite."""
+        inverse = np.linalg.inv(self.bend)
+        top = inverse @ self.slope
+        off = x - top[axis]
+        height = self.height + 0.5 * float(self.slope @ top)
+        return np.asarray(height - 0.5 * off * off / inverse[axis, axis])
+
+    def __call__(self, u: FloatArray) -> FloatArray:
+        """Values ``[m]`` at places ``[m, parameter]``."""
+        return np.asarray(
+            self.height + u @ self.slope - 0.5 * np.einsum("mi,ij,mj->m", u, self.bend, u)
+        )
 
     def top(
         self, place: FloatArray, root: FloatArray, u: FloatArray, values: FloatArray, *,
@@ -175,7 +195,7 @@ class Quadratic:
         return Top(
             place + root @ step, coefficients_height, math.sqrt(float(rise @ self.errors @ rise)),
             back.T @ self.bend @ back, root @ by @ self.errors @ by.T @ root.T, place + u @ root.T,
-            converged and bounded, bounded,
+            values, converged and bounded, bounded,
         )  # fmt: skip
 
     def _one_sided(self, u: FloatArray, values: FloatArray, step: FloatArray) -> bool:
@@ -211,10 +231,12 @@ def _terms(size: int) -> int:
     return 1 + size + size * (size + 1) // 2
 
 
-def _table(u: FloatArray) -> FloatArray:
-    """Powers ``[m, term]``: 1, each, and products of two."""
-    size = u.shape[1]
-    products = [u[:, i] * u[:, j] for i, j in _pairs(size)]
+def _table(u: FloatArray, *, cubes: bool = False) -> FloatArray:
+    """Powers ``[m, term]``: 1, each, products of two, and with `cubes` of three."""
+    pairs = _pairs(u.shape[1])
+    products = [u[:, i] * u[:, j] for i, j in pairs]
+    if cubes:
+        products += [u[:, i] * u[:, j] * u[:, k] for i, j in pairs for k in range(j + 1)]
     return np.column_stack([np.ones(len(u)), u, *products])
 
 

@@ -331,6 +331,14 @@ class DeviceRows:
             at += len(part)
         return self.gathered(pool, order)
 
+    def filled(self, row: Array, size: int) -> Any:
+        """Device memory ``[size, column]`` with one row ``[1, column]`` of 4 or 8 bytes in all."""
+        source = self.backend.upload(np.ascontiguousarray(row))
+        target = self.backend.empty((size, source.shape[1]), source.dtype)
+        self._gather.start(source, None, target, self._copies)
+        self._copies.record().wait()
+        return target
+
     def gathered(self, source: Any, index: Any) -> Any:
         """A copy of some rows, whose numbers int64 are on the host or on the device."""
         target = self.backend.empty((len(index), source.shape[1]), source.dtype)

@@ -87,7 +87,7 @@ class NetworkMotion(Motion):
         self.prepare(rows, options.n)
         self._require_room(options.n)
         self._tell_of_apart()
-        self.counts: Any = backend.upload(self._first_counts())
+        self.counts: Any = self._first_counts()
         self.kept: Any = None  # before the first launch counts alone are known
         self._fired: Any = self._none_fired()
 
@@ -223,18 +223,18 @@ class NetworkMotion(Motion):
                 kept[:, number] = held_amounts(self.task, name, own)
             self.kept = self._backend.upload(kept)
 
-    def _first_counts(self) -> Int32Array:
+    def _first_counts(self) -> Any:
         """Initial counts ``[particle of this rank, species]`` as the model and its values say."""
         initial = self.task.initial[:, list(self.task.lowered.recorded)]
         own = self.shares.own
-        rows = own_rows(initial, own)
-        size = (own.stop - own.start, initial.shape[1])
-        return np.ascontiguousarray(np.broadcast_to(rows, size))
+        if len(initial) == 1:
+            return self._rows.filled(initial, own.stop - own.start)
+        return self._backend.upload(np.array(own_rows(initial, own)))
 
     def begin(self, seed: int, first: int) -> None:  # noqa: ARG002 - as every motion
         """Put all particles at the start."""
         self.kept = None
-        self.counts = self._backend.upload(self._first_counts())
+        self.counts = self._first_counts()
         self._fired = self._none_fired()
 
     def draw(
@@ -243,7 +243,7 @@ class NetworkMotion(Motion):
         """Put all particles at the start, and draw initial counts of some species on the device."""
         self.kept = None
         self._fired = self._none_fired()
-        self.counts = self._backend.upload(np.array(self._first_counts()))
+        self.counts = self._first_counts()
         if self._drawing is None:
             self._drawing = DrawInitial(self._backend)
         for number, name in enumerate(self.species):

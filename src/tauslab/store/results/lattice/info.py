@@ -88,6 +88,7 @@ def lines(known: dict[str, Any]) -> list[str]:
         f"species: {len(known['species'])} ({names})",
         *([f"waiting for a slot: {waiting:,} at most"] if waiting is not None else []),
         f"command: {attributes['command']}",
+        *([f"hooks: {hooks}"] if (hooks := attributes.get("hooks", "none")) != "none" else []),
     ]
     lost = truncation_text(known["truncated_passes"])
     lines += [] if lost is None else [f"warning: {lost}"]

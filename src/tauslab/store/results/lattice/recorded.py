@@ -235,6 +235,31 @@ class RecordedLattice(RunResult):
         require_some(self, "sample", there=len(self.times) > 0)
         return self._all_there(np.asarray(self._read("waiting", (slice(len(self.times)),))))
 
+    @cached_property
+    def reactions(self) -> tuple[str, ...]:
+        """Names of the reactions, in the order of the model."""
+        return tuple(texts(self.data["reaction"][()])) if "reaction" in self.data else ()
+
+    def fired(self, reaction: str) -> IntArray:
+        """Number of firings of a reaction since t = 0 ``[sample]``.
+
+        Of all points of a sweep ``[point, sample]``.
+
+        Raises
+        ------
+        ConfigError
+            There is no such reaction.
+        InputFileError
+            The run is unfinished, as of `counts`.
+        """
+        if reaction not in self.reactions:
+            known = ", ".join(self.reactions[:12]) or "none"
+            raise ConfigError(f"{reaction!r} is no reaction of {self.name}; reactions: {known}")
+        require_some(self, "sample", there=len(self.times) > 0)
+        column = self.reactions.index(reaction)
+        rows = self._read("reactions_fired", (slice(len(self.times)), column))
+        return self._all_there(np.asarray(rows))
+
     def object_positions(self, name: str) -> FloatArray:
         """Positions ``[sample, object, 3]``, z, y, x in metres, of the objects of t = 0.
 

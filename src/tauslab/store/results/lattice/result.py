@@ -13,6 +13,7 @@ import numpy as np
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError
 from tauslab.base.html import escape
+from tauslab.base.option_names import warn
 from tauslab.options.lattice import LatticeChoices
 from tauslab.options.sweep import Sweep
 from tauslab.options.values.definition import values_in
@@ -60,6 +61,14 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
             "sweep": _stored_sweep(path, checked, attributes),
             "engine": attributes.get("engine", "slots"),
         }
+
+
+def warn_of_hooks(path: str | os.PathLike[str]) -> None:
+    """Warn of a run that is made again without the hooks that the result's run had."""
+    with open_hdf5(Path(path)) as file:
+        hooks = CheckedLattice(Path(path), file).attributes.get("hooks", "none")
+    if hooks != "none":
+        warn(f"{path} was made with hooks ({hooks}), which a file does not hold: this run has none")
 
 
 def _stored_sweep(path: Path, file: CheckedLattice, attributes: Mapping[str, Any]) -> Sweep | None:
