@@ -161,7 +161,8 @@ def batch_script(
     whole = whole if command and command[0] in _PYTHON else f"tauslab {whole}"
     if job.array:
         words = _ARGUMENTS if command is None else _words(command)
-        parts += [_SHARE, words, f"tasks={job.array}\n", _TASK]
+        tasks = f"${{TAUSLAB_TASKS:-{job.array}}}" if command is None else str(job.array)
+        parts += [_SHARE, words, f"tasks={tasks}\n", _TASK]
     elif job.requeue:
         # A command with --append-to goes on by itself where it was.
         grows = command is not None and _option(command, "--append-to") is not None
@@ -214,6 +215,7 @@ def _usage(job: BatchJob, command: Sequence[str] | None, name: str) -> str:
     if command is not None:
         return f"{about}#\n"
     table, example, n = ("TABLE.csv ", "points.csv ", 10**5) if job.array else ("", "", 10**8)
+    about += _OTHER_TASKS if job.array else ""
     return (
         f"{about}#   sbatch slurm/{name} {table}MODEL [options of tauslab run]\n"
         f"#   sbatch slurm/{name} {example}examples/schlogl.xml -n {n} --t-end 10 "
@@ -238,6 +240,9 @@ def _directives(job: BatchJob) -> str:
     return text + "".join(f"#SBATCH {line}\n" for line in sbatch_lines(job.directives))
 
 
+_OTHER_TASKS = """\
+# For another number of them: TAUSLAB_TASKS=64 sbatch --array=0-63 ...
+"""
 _ON_CPUS = """\
 # Nodes without GPUs: sbatch --gpus-per-node=0 --ntasks-per-node=RANKS ..., and --device cpu after
 # the model.
@@ -333,7 +338,7 @@ _SHARE = """
 # R (i + 1) / N of R, and writes a file of its own, named after -o with the number of the task. All
 # have one seed, which is 1 unless the command has --seed, and --first-point numbers the points as
 # in the whole table: the files hold what one job would have given, also if some tasks run later
-# (sbatch --array=2-3 ...). N is `tasks` below; another N also needs another #SBATCH --array.
+# (sbatch --array=2-3 ...).
 """
 _ARGUMENTS = """\
 table=${1:?give TABLE.csv MODEL [options of tauslab run]}

@@ -304,6 +304,14 @@ def test_a_task_runs_the_same_rows_in_whatever_submission(tmp_path):
     assert "tasks 0 to 4" in done.stderr
 
 
+def test_the_script_of_the_project_takes_the_number_of_tasks(tmp_path):
+    (tmp_path / "t.csv").write_text("k\n" + "".join(f"{n}\n" for n in range(40)))
+    text = (FOLDER / "array.sbatch").read_text()
+    given = {"TAUSLAB_TASKS": "20", "SLURM_ARRAY_TASK_ID": "19"}
+    _, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", **given)
+    assert call[call.index("--first-point") + 1] == "38"
+
+
 def test_a_job_without_tauslab_says_so_and_ends(tmp_path):
     text = batch_script(BatchJob(), ["run", "m.xml"])
     done, calls = run_script(tmp_path, text, PATH="/usr/bin:/bin")
