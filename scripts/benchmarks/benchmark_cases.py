@@ -442,6 +442,10 @@ def of_hybrids() -> Iterator[Case]:
         about = f"{n} of {size}, {where}: a biological second"
         done = of(hybrids.of_cells, n=n, on_lattice=on_lattice)
         yield Case(f"hybrid-{name}", "hybrids", about, "s", done, goal)
+    for outside in (11.1, 0.055):
+        about = f"galactose switch of yeast, {outside} mM, to 60 min"
+        done = of(hybrids.galactose, outside=outside)
+        yield Case(f"galactose-{outside}", "hybrids", about, "s", done, 20)
 
 
 def _on(group: str, n: int, unit: str, what: str, *words: str, more: bool = False) -> Case:

@@ -300,6 +300,7 @@ _COMMAND_PAGES = {
     "merge": ("clusters",),
     "check": ("sbml", "model-toml", "lattices"),
     "doctor": ("clusters",),
+    "precompile": ("clusters",),
     "slurm": ("clusters",),
     "bench": ("speed",),
     "completion": ("install",),

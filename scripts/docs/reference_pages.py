@@ -82,8 +82,8 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
         "add_feature", "constant_species", "counts_nothing", "drawn_amounts", "rule_expressions",
     ),
     "Ensemble": (
-        "backend", "given", "go_on", "go_on_by", "in_groups", "joined",
-        "none_ended", "own_counts", "own_values", "put", "save_with", "shares",
+        "backend", "given", "go_on", "go_on_by", "halve", "in_groups", "joined",
+        "none_ended", "own_counts", "own_values", "put", "save_with", "settle_objects", "shares",
         "stored",
     ),
     "Hybrid": ("acting", "intervals", "linked", "of_links"),

@@ -47,7 +47,7 @@ if told is not None:
 """
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.validate), 3])
 def test_ranks_change_no_bit(mpirun, ranks):
     """Values that the model refuses are refused on all ranks alike."""
     done = mpirun(ranks, ["-c", PROGRAM])

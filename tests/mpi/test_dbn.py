@@ -29,7 +29,7 @@ def alone(tmp_path):
     return network_digest_lines(tmp_path / "1.h5")
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.validate)])
 def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
     done = mpirun(ranks, [*COMMAND, "-o", "x.h5"])
     assert done.stdout.startswith("x.h5: 4000 trajectories, seed 7")

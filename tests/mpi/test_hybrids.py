@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sampling import ordinary
 
 _SPACE = """
 import hashlib
@@ -70,7 +71,7 @@ tell("digest", told)
 def test_one_lattice_of_an_ensemble_is_cut_between_ranks(mpirun, engine):
     digests = {
         line
-        for n in (1, 2, 3)
+        for n in (1, 3)
         for line in mpirun(n, ["-c", _ENSEMBLE, engine]).stdout.splitlines()
         if line.startswith("digest")
     }
@@ -125,12 +126,72 @@ tell("digest", result.digest().encode())
 )
 
 
-@pytest.mark.parametrize("engine", ["slots", "planes"])
-def test_slabs_of_a_hybrid_have_the_bits_of_a_whole_lattice(mpirun, engine):
+@pytest.mark.parametrize(
+    ("engine", "more"),
+    ordinary(
+        [(name, pair) for name in ("slots", "planes") for pair in ((2, 4), (3, 7))],
+        ("slots", (3, 7)),
+        ("planes", (2, 4)),
+    ),
+)
+def test_slabs_of_a_hybrid_have_the_bits_of_a_whole_lattice(mpirun, engine, more):
     digests = {
         line
-        for n, stops in ((1, 0), (2, 4), (3, 7))
+        for n, stops in ((1, 0), more)
         for line in mpirun(n, ["-c", _HYBRID, engine, str(stops)]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2
+
+
+_DIVIDING = (
+    _SPACE
+    + """
+from tauslab.analysis.particles.store import StateCheckpoint
+n, stops = int(sys.argv[2]), int(sys.argv[3])
+path = f"divided-{engine}-{n}-{comm.size}.h5"
+net = ts.Network("net")
+net.add_species("A", 2400)
+net.add_species("C", 301)
+net.add_reaction("A -> 2 A", rate=20.0, name="grow")
+cell = ts.Hybrid("cell", tick=0.001)
+cell.add_part("space", space())
+cell.add_part("net", net)
+cell.share("net.A", "space.A")
+cell.bill("net.fired(grow)", {"net.C": 1})
+
+def halves(z, y, x):
+    return {"low": z < 1.5e-7, "high": z >= 1.5e-7}
+
+cell.shape("space", ts.shapes.custom(halves), every=0.002)
+cell.divide("net.A >= 0 and age > 0.0035", follow="lineage" if n == 1 else "population")
+usual, saved = StateCheckpoint.save, []
+
+def save(self, kept, *, last=False):
+    usual(self, kept, last=last)
+    saved.append(1)
+    if len(saved) == stops:
+        raise KeyboardInterrupt
+
+StateCheckpoint.save = save
+given = dict(t_end=0.012, seed=3, device="cpu", pilot=0, n=n)
+try:
+    result = ts.run(cell, output=path, checkpoint_every=0, **given)
+except KeyboardInterrupt:
+    result = ts.run(cell, output=path, checkpoint_every=0, resume=True, **given)
+assert len(result.divisions) >= n
+tell("digest", result.digest().encode())
+"""
+)
+
+
+@pytest.mark.parametrize(("engine", "n"), [("slots", 1), ("planes", 1), ("slots", 4)])
+def test_cells_divide_alike_on_ranks_and_after_a_stop(mpirun, engine, n):
+    digests = {
+        line
+        for ranks, stops in ((1, 0), (2, 4), (3, 7))
+        for line in mpirun(ranks, ["-c", _DIVIDING, engine, str(n), str(stops)]).stdout.splitlines()
         if line.startswith("digest")
     }
     assert len(digests) == 1, digests

@@ -61,8 +61,8 @@ def one_rank(tmp_path_factory) -> OneRank:
         pytest.param(
             2, ("whole", "cuts", "hooked", "hooked in planes", "tight"), marks=pytest.mark.validate
         ),
-        (2, ("objects",)),
-        (3, ("whole", "cuts", "hooked in planes", "sweep", "filling", "objects cut anew")),
+        pytest.param(2, ("objects",), marks=pytest.mark.validate),
+        (3, ("whole", "cuts", "hooked in planes", "filling", "objects cut anew")),
         pytest.param(3, ("whole", "cuts", "deep", "alone"), marks=pytest.mark.validate),
         pytest.param(3, ("whole", "cuts", "chosen", "replicas"), marks=pytest.mark.validate),
         pytest.param(

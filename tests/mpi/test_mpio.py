@@ -31,7 +31,7 @@ def digests(path):
     ("record", "sweep"),
     [
         ("trajectories,statistics,final", SWEEP),
-        ("statistics,final", []),
+        pytest.param("statistics,final", [], marks=pytest.mark.validate),
         ("final,summary:mean:X", SWEEP),
     ],
 )
@@ -89,7 +89,7 @@ def test_results_grow_with_this_writer(mpirun, parallel_h5py, tmp_path):
     assert digests(path) == digests(tmp_path / "one.h5")
 
 
-@pytest.mark.parametrize("sweep", [[], SWEEP])
+@pytest.mark.parametrize("sweep", [pytest.param([], marks=pytest.mark.validate), SWEEP])
 def test_compressed_by_all_ranks(mpirun, parallel_h5py, tmp_path, sweep):
     path, common = tmp_path / "a.h5", [*TAUSLAB, *RUN, "-n", "200", "--block", "25", *sweep]
     mpirun(3, [*common, "--compress", "5", "-o", path], env=parallel_h5py)

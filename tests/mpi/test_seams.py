@@ -87,7 +87,7 @@ def test_features_together(mpirun, n_ranks, stride):
 
 
 def test_all_ranks_write_one_file_whatever_else_is_asked(mpirun, parallel_h5py):
-    together = ("sweep+resume", "append+species+resume", "statistics+compress+append", "until")
+    together = ("sweep+resume", "append+species+resume", "statistics+compress+append")
     cases = [f"tau:mpio+{names}" for names in together]
     program = TESTS / "support" / "programs" / "seams_program.py"
     done = mpirun(2, [program, *cases], env=parallel_h5py)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import validate
 import validate_dbn
 
 
+@pytest.mark.validate
 def test_marginals_are_those_of_direct_sampling(tmp_path):
     """A right network fails once in 10,000 seeds (the seed is fixed)."""
     words = ["dbn", "--n", "4000", "--points", "11", "--substeps", "100", "--compare", "6",

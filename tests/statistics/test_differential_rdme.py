@@ -27,6 +27,7 @@ def compare(case, order, tested=None):
     return max(one.z() for one in told), limit(len(told)), told
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("order", [pytest.param(1, marks=pytest.mark.validate), 2])
 def test_a_random_lattice_follows_its_law(order):
     from random_lattices import draw_case
@@ -36,6 +37,7 @@ def test_a_random_lattice_follows_its_law(order):
     assert worst < most, max(told, key=lambda one: one.z())
 
 
+@pytest.mark.validate
 def test_a_wrong_face_is_told():
     """The face that lets particles out is a wall in what is run."""
     from random_lattices import draw_case

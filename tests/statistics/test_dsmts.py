@@ -34,7 +34,7 @@ def test_every_case_runs():
     assert len(DRAWN) == 41
 
 
-@pytest.mark.parametrize("name", ordinary(SHORT, *SHORT[::4], "00064"))
+@pytest.mark.parametrize("name", ordinary(SHORT, *SHORT[::8]))
 def test_case(name):
     """No abs(Z) or abs(Y) above 5, and nothing inexact: false alarms below 1e-3 in all cases.
 
@@ -48,7 +48,7 @@ def test_case(name):
         assert max(comparison.worst) <= 5, comparison.variable
 
 
-@pytest.mark.parametrize("name", ordinary(["00003", "00023", "00030", "00037"], "00030", "00037"))
+@pytest.mark.parametrize("name", ordinary(["00003", "00023", "00030", "00037"], "00037"))
 def test_case_by_rejection(name):
     """As `test_case`: births and deaths, many molecules, dimers, immigrants in groups."""
     case = dsmts.read_case(CASES / name)
@@ -63,7 +63,6 @@ def test_case_by_rejection(name):
     ordinary(
         [("00001", True), ("00007", True), ("00023", True), ("00003", True), ("00020", False)],
         ("00003", True),
-        ("00020", False),
     ),
 )
 def test_case_by_leaping(name, applies):

@@ -121,6 +121,7 @@ def check_cells(one, other):
             check_same_law(*(each.reshape(CELLS, -1).sum(axis=1) for each in planes))
 
 
+@pytest.mark.validate
 @pytest.mark.filterwarnings("ignore:cells. reaction R2 in membrane is so fast")
 def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device, tmp_path):
     """D in solution, D that is bound, E, both: two times, eight pairs of samples."""
@@ -136,6 +137,7 @@ def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device
     check_cells(np.stack(planes, axis=1), exact)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("reaction", [0, 1])
 def test_half_a_constant_is_seen(reaction):
     """What the test above can tell: recruitment or binding at half its rate fails it."""

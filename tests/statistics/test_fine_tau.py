@@ -36,6 +36,7 @@ def compare(one, other, slack):
         assert np.all(np.abs(other.variance(name) - variance) <= 5 * spread + 4 * slack * variance)
 
 
+@pytest.mark.validate
 def test_schlogl_against_the_master_equation(tables):
     """P(X < 300) = 0.51347 and the mean 316.592 at t = 10 (exact), 2,000 trajectories.
 
@@ -69,6 +70,7 @@ def test_a_random_network_against_generated_code(monkeypatch):
     np.testing.assert_allclose(work[0], work[1], rtol=0.02)
 
 
+@pytest.mark.validate
 def test_few_molecules_against_exact_simulation(tables):
     """With 10 molecules of each species nearly all steps are exact events from the sum tree."""
     options = {"n": 1500, "times": [2.0, 10.0]}

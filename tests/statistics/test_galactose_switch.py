@@ -16,6 +16,7 @@ def require_like(result, outside, minutes):
     assert not [line for line in lines if line[-1] == FAIL]
 
 
+@pytest.mark.validate
 def test_first_minutes():
     """30 cells: the mean of inner galactose after a minute is known to 1 in 1,000."""
     switch = example().switch()

@@ -49,7 +49,6 @@ def check(case, samples=1, method="tau"):
             ("reversible dimers", 1),  # second order
             ("logistic law", 1),  # a law of another form
         ],
-        ("growth", 1),
         ("reversible dimers", 1),
     ),
 )
@@ -57,6 +56,7 @@ def test_generated_code(cases, name, samples):
     check(cases[name], samples)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     "name", ["isomers", pytest.param("reversible dimers", marks=pytest.mark.validate)]
 )
@@ -65,6 +65,7 @@ def test_tables(cases, name, monkeypatch):
     check(cases[name])
 
 
+@pytest.mark.validate
 def test_checked_leaps(cases):
     check(cases["isomers"], method=ts.TauLeaping(post_leap_check=True))
 

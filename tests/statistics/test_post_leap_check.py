@@ -52,6 +52,7 @@ def fits(found, law, most) -> None:
     assert stats.chi2.sf(chi_square, len(expected) - 1) > FALSE_ALARM
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("epsilon", "rejections", "exact"),
     ordinary(
@@ -81,7 +82,8 @@ def test_rejections_bias_nothing(epsilon, rejections, exact):
     assert stats.pearsonr(first, both - first).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("checked", ordinary([False, True], False))
+@pytest.mark.validate
+@pytest.mark.parametrize("checked", [False, True])
 def test_the_start_of_michaelis_menten_at_a_large_epsilon(checked):
     """Means at epsilon 0.1 soon after the start, where leaps of first order miss 3 % of E.
 

@@ -75,6 +75,7 @@ def test_t1_mean_squared_displacement(backend, hop):
     assert abs(fourth - kurtosis) < Z_LIMIT * np.sqrt(96 / squares.size) * 1.3
 
 
+@pytest.mark.validate
 def test_t2_a_mode_in_a_reflecting_box_decays(backend):
     """cos(pi (z + 1/2) / L): its mean after n steps is exact; one z-test."""
     size, hop, n = 16, 1 / 6, 30
@@ -93,6 +94,7 @@ def test_t2_a_mode_in_a_reflecting_box_decays(backend):
     assert abs(found - expected) < Z_LIMIT * np.sqrt(0.5 / total)
 
 
+@pytest.mark.validate
 def test_t2_partition_between_site_types(backend):
     """Hops in are three times as probable as hops out: so is the density inside. One z-test."""
     model = empty_lattice((8, 8, 16), {"A": 0.1})
@@ -185,6 +187,7 @@ def test_t4_reversible_binding(backend):
     assert abs(counts.var() / variance - 1) < Z_LIMIT * np.sqrt(2 / len(counts)) * 1.5 + 0.02
 
 
+@pytest.mark.validate
 def test_t5_isomerisation_and_t5_birth_and_death(backend):
     """Binomial in total and per type, and Poisson: z-tests of means and variances."""
     model = empty_lattice((6, 6, 8), {"A": 0.2, "B": 0.1, "X": 0.2})
@@ -212,6 +215,7 @@ def test_t5_isomerisation_and_t5_birth_and_death(backend):
     assert abs(left.mean() - 50) < Z_LIMIT * np.sqrt(50 * 0.875 / n) * 1.5
 
 
+@pytest.mark.validate
 def test_t6_pairs_of_one_kind(backend):
     """2 A -> B with n A in each of many sites: 1 - exp(-k n (n - 1) / 2 tau) of them react.
 
@@ -237,6 +241,7 @@ def test_t6_pairs_of_one_kind(backend):
         assert abs(fired - 4096 * mean) <= Z_LIMIT * np.sqrt(4096 * variance)
 
 
+@pytest.mark.validate
 def test_t7_two_reactions_of_the_same_pair(backend):
     """Rates 1 : 3 end 1 : 3; one z-test."""
     model = empty_lattice((16, 16, 16), dict.fromkeys("ABCD", 0.1))
@@ -277,6 +282,7 @@ def test_t9_flux_between_two_held_faces(backend):
     assert gradient == pytest.approx(ghosts / (n + 1), rel=0.05)
 
 
+@pytest.mark.validate
 def test_t12_like_the_network_of_sites_without_space(backend):
     """A + A -> 0 in 8^3 against its master equation at fast diffusion; a z-test at each of 3 times.
 

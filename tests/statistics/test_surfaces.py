@@ -7,6 +7,7 @@ not a smooth surface cost: 2 % of D, 1 % of the particles of a slab of ten sites
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import tauslab as ts
 from tauslab import geometry
@@ -15,6 +16,7 @@ H, D = 1e-8, 1e-12
 Z_LIMIT = 4.4  # two-sided 1.1e-5
 
 
+@pytest.mark.validate
 def test_particles_on_a_sphere_forget_where_they_were():
     """The mean of cos(theta) falls as exp(-2 D t / R^2)."""
     n = 28
@@ -61,6 +63,7 @@ def test_a_wall_adsorbs_as_its_constant_says():
     assert abs(left - exact) < 0.01 + Z_LIMIT * error
 
 
+@pytest.mark.validate
 def test_pairs_on_a_plane_that_is_well_mixed():
     """A + B -> with k, where diffusion is fast: a network with the propensity k n_A n_B / area."""
     k, number, side, replicas = 1e-4, 400, 20, 4

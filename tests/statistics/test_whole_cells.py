@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 import tauslab as ts
 
@@ -20,6 +21,7 @@ def hop(probability):
     return probability * SPACING**2 / STEP
 
 
+@pytest.mark.validate
 def test_rates_follow_a_volume_that_grows():
     """H5, H10: pairs that have not reacted, and what is made in proportion to the volume.
 
@@ -114,6 +116,7 @@ def spread(density, open_, probability, steps):
     return density
 
 
+@pytest.mark.validate
 def test_obstacles_slow_tracers_as_their_sites_say():
     """Fixed objects of 18 sites: the profile of tracers is that of the blocked lattice."""
     shape, probability, steps = (48, 6, 6), 0.15, 400

@@ -30,6 +30,7 @@ _SHORTER = (
     ("--design", r"(\w+):\d+", r"\1:4"),
     ("--sweep", r"(.*:.*:.*):\d+", r"\1:2"),
 )
+_WITHOUT_N = {"-n", "--append", "--append-to", "--resume", "--until"}
 _OVERWRITE = ("run", "rdme", "dbn", "plot", "report", "export", "slurm")
 
 
@@ -84,6 +85,8 @@ def shorter(words: list[str]) -> list[str]:
         for k, word in enumerate(words[1:], start=1):
             if words[k - 1] == option:
                 words[k] = re.sub(f"^{pattern}$", small, word)
+    if words[0] == "run" and not _WITHOUT_N & set(words):
+        words += ["-n", "8"]
     if words[0] == "rdme":
         end = words.index("--t-end") if "--t-end" in words else len(words)
         words[end : end + 2] = ["--t-end", "0.001"]

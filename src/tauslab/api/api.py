@@ -36,6 +36,18 @@ if TYPE_CHECKING:
 
 __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble"]
 
+# Where keywords of networks and lattices are given that a hybrid has for each part.
+_OF_PARTS = {
+    "method": "add_part(method=)", "max_steps": "add_part(max_steps=)",
+    "set": "add_part(parameters=)", "initial": "add_part(parameters=)",
+    "sweep": "add_part(parameters=), with one value per cell",
+    "table": "add_part(parameters=), with one value per cell",
+    "record": "add_part(record=)", "species": "add_part(record=)",
+    "points": "add_part(sample=)", "times": "add_part(sample=)",
+    "count_every": "add_part(sample=)", "replicas": "n=",
+    "hooks": "add_part of a function f(t, dt, values)",
+}  # fmt: skip
+
 
 @checks_keywords
 def read(path: str | os.PathLike[str]) -> Model:
@@ -156,7 +168,8 @@ def run(
             f"run takes a Network, a Lattice, a Hybrid or the path of a model, not "
             f"{type(model).__name__}"
         )
-    return run_hybrid(model, chosen(HybridKeywords, options, "run for a hybrid"), comm)
+    given = chosen(HybridKeywords, options, "run for a hybrid", elsewhere=_OF_PARTS)
+    return run_hybrid(model, given, comm)
 
 
 @takes(NetworkKeywords)

@@ -87,11 +87,13 @@ class OfModel(Protocol[M_contra, P, R_co]):
 
 
 def chosen(
-    keywords: type[T], options: dict[str, Any], what: str, settable: Iterable[str] = ()
-) -> T:
+    keywords: type[T], options: dict[str, Any], what: str, settable: Iterable[str] = (),
+    elsewhere: Mapping[str, str] | None = None,
+) -> T:  # fmt: skip
     """An object of the class `keywords` with these options; 1e3 stands for 1000 where it counts.
 
-    `settable` are the names in the model that the keyword ``set`` takes, for hints.
+    `settable` are the names in the model that the keyword ``set`` takes, for hints; `elsewhere` is
+    where keywords that others have belong.
 
     Raises
     ------
@@ -101,7 +103,7 @@ def chosen(
     allowed = [one.name for one in fields(keywords)]  # type: ignore[arg-type]
     for name in options:
         if name not in allowed:
-            raise unknown_keyword(name, allowed, what, _SETTINGS, settable)
+            raise unknown_keyword(name, allowed, what, _SETTINGS, settable, elsewhere)
     counted = {one.name for one, told in definitions(keywords) if told.type is count}
     return keywords(**{k: whole(v) if k in counted else v for k, v in options.items()})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -57,6 +57,7 @@ def unknown_keyword(
     what: str,
     homes: Iterable[type] = (),
     settable: Iterable[str] = (),
+    elsewhere: Mapping[str, str] | None = None,
 ) -> UnknownKeyword:
     """The error of a keyword `name` that `what` does not have.
 
@@ -68,6 +69,8 @@ def unknown_keyword(
         Classes of settings, whose fields are often given beside them.
     settable
         Names in the model that the keyword ``set`` takes.
+    elsewhere
+        Where it belongs, by keyword.
     """
     near = nearest(name, list(allowed))
     hint = f": did you mean {' or '.join(f'{one}=' for one in near)}?" if near else ""
@@ -77,6 +80,8 @@ def unknown_keyword(
             break
     if name in _SAID:
         hint = _SAID[name]
+    if elsewhere is not None and name in elsewhere:
+        hint = f": use {elsewhere[name]}"
     if name in settable:
         hint = f': set={{"{name}": ...}} gives it a value'
     return UnknownKeyword(f"{name}= is no option of {what}{hint}")

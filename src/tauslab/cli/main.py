@@ -149,6 +149,15 @@ def write_batch_script(arguments: argparse.Namespace) -> None:
     process_slurm(arguments)
 
 
+def precompile(arguments: argparse.Namespace) -> None:
+    """``tauslab precompile``; its words are those of ``run`` or ``rdme``."""
+    from tauslab.cli.commands.precompile import full_command, process_precompile
+
+    words = full_command(arguments.command)
+    given = _parser(words).parse_args(words)
+    process_precompile(words[0], given, arguments.arch, arguments.ranks)
+
+
 def print_completion(arguments: argparse.Namespace) -> None:
     """``tauslab completion``."""
     print(completion_script(_parser(), arguments.shell))

@@ -151,6 +151,17 @@ def _of_slurm() -> Iterable[Argument | Definition]:
     )
 
 
+def _of_precompile() -> Iterable[Argument]:
+    from tauslab.options.values.texts import count
+
+    return (
+        _takes("--arch", type=count, metavar="N", help="of a GPU of another machine: H200 is 90"),
+        _takes("--ranks", type=count, default=1, metavar="N", help="its ranks (1)"),
+        _takes("command", nargs=argparse.REMAINDER, metavar="MODEL ...",
+               help="as for run or rdme"),
+    )  # fmt: skip
+
+
 def _of_bench() -> Iterable[Argument | Definition]:
     from tauslab.options.keywords import NetworkKeywords
     from tauslab.options.places import CPU
@@ -240,6 +251,9 @@ COMMANDS: Mapping[str, Command] = {
         _of_bench,
     ),
     "slurm": Command("write a batch script for SLURM", "main:write_batch_script", _of_slurm),
+    "precompile": Command(
+        "compile what a run needs", "main:precompile", _of_precompile
+    ),
     "completion": Command(
         "print a shell completion script", "main:print_completion",
         (_takes("shell", choices=SHELLS, help="the shell"),),

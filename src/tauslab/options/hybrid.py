@@ -10,7 +10,12 @@ from tauslab.options.keywords import device_option
 from tauslab.options.places import Device, Name, Output
 from tauslab.options.values.checks import whole
 from tauslab.options.values.definition import declared, option
-from tauslab.options.values.recurring import checkpoint_every_option, comm_option, seed_option
+from tauslab.options.values.recurring import (
+    checkpoint_every_option,
+    comm_option,
+    quiet_option,
+    seed_option,
+)
 from tauslab.options.values.texts import count
 
 Splitting: TypeAlias = Literal["strang", "lie"]
@@ -49,5 +54,6 @@ class HybridKeywords(HybridFlags):
     )
     resume: bool = option(False, doc="Continue from the checkpoint of `output`, with equal bits.")
     checkpoint_every: float = checkpoint_every_option()
+    quiet: bool | None = quiet_option()
     device: Device = device_option()
     comm: Any = comm_option()

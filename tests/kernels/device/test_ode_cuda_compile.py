@@ -14,6 +14,7 @@ from cuda_usage import (
     require_nvrtc,
 )
 from ode_probe import CLOCK, DATA, system_of
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.formats.sbml.reader import read_sbml
@@ -41,7 +42,7 @@ def usage_of(file: str, header: str, architecture: str = "sm_90") -> tuple[int, 
     return numbers
 
 
-@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("precision", ordinary(["single", "double"], "double"))
 def test_steps_of_rk4_stay_in_registers(precision):
     network = read_sbml(DATA / "sbml" / "BIOMD0000000033.xml")
     header = ode_header(system_of(network), precision=precision)
@@ -118,7 +119,7 @@ def test_parts_of_long_functions_compile():
     assert "ode_rates_0" not in whole
     assert "ode_rates_0" in parts
     assert "ode_jacobian_0" in parts
-    usage_of("ode/rosenbrock.cc", parts)
+    compile_quickly("ode/rosenbrock.cc", csrc_texts() | {"model.h": parts})
 
 
 @pytest.mark.parametrize(

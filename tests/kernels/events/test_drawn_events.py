@@ -14,6 +14,7 @@ from plain_events import AmbiguousError, PlainEvent, PlainModel, PlainReaction, 
 TIMES = [Fraction(k, 2) for k in range(9)]
 
 
+@pytest.mark.validate
 def test_drawn_models(monkeypatch):
     """Another seed would raise a false alarm once in 1,000."""
     monkeypatch.setitem(fuzz_events.POINTS, "flow", 3)

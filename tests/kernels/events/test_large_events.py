@@ -33,7 +33,7 @@ P_SMALLEST = 1e-5  # of 13 tests of each selector: a false alarm in one of 1,900
 
 @compiler
 @pytest.mark.parametrize(("team", "order"), ordinary(WAYS, (128, -1)))
-@pytest.mark.parametrize("selector", ordinary(OF_TABLES, "pdm", "rssa"))
+@pytest.mark.parametrize("selector", ordinary(OF_TABLES, "rssa"))
 def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
     times = [0.0, 0.2, 0.4]
     cpu = get_backend("cpu", BackendOptions(threads=1))

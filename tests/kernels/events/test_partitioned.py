@@ -55,6 +55,7 @@ def test_a_gene_that_switches_gives_the_beta_law(genes):
         assert found.pvalue > 1e-4
 
 
+@pytest.mark.validate
 def test_variance_of_a_gene_is_that_of_no_interval():
     """Variance 10,000 within 1 %, of which sampling has 0.26 %: a false alarm in 7,000 seeds."""
     result = run(gene(), n=50_000, times=np.arange(500, 2001, 500), record="statistics")

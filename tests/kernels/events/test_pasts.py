@@ -211,7 +211,6 @@ def dosed(*, flows: bool = False) -> ts.Network:
         [(False, "linear"), (True, "linear"), *((False, name) for name in ("tree", "pdm", "rssa"))],
         (False, "linear"),
         (True, "linear"),
-        (False, "rssa"),
     ),
 )
 def test_events_may_set_what_is_looked_back_at(flows, selector):

@@ -28,7 +28,12 @@ def pulsed(law: str) -> ts.Network:
 
 
 @pytest.mark.parametrize(
-    ("law", "method"), [*((law, "ssa") for law in PULSES), (next(iter(PULSES)), "tau")]
+    ("law", "method"),
+    ordinary(
+        [*((law, "ssa") for law in PULSES), (next(iter(PULSES)), "tau")],
+        *((law, "ssa") for law in list(PULSES)[1::2]),
+        (next(iter(PULSES)), "tau"),
+    ),
 )
 def test_no_step_passes_over_a_pulse(law: str, method: str) -> None:
     result = ts.run(pulsed(law), n=2000, times=[100.0], method=method, seed=1, device="cpu")
@@ -41,7 +46,7 @@ def test_no_step_passes_over_a_pulse(law: str, method: str) -> None:
     ("law", "solver"),
     ordinary(
         [(law, solver) for law in PULSES for solver in ("dopri5", "rosenbrock")],
-        *((law, "dopri5") for law in list(PULSES)[::2]), (next(iter(PULSES)), "rosenbrock"),
+        (list(PULSES)[2], "dopri5"), (next(iter(PULSES)), "rosenbrock"),
     ),
 )  # fmt: skip
 def test_equations_have_the_integral_of_a_pulse(law: str, solver: str) -> None:

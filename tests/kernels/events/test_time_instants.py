@@ -32,7 +32,7 @@ METHODS = [
     "ssa",
     pytest.param("tau", marks=pytest.mark.validate),
     ts.ODE(solver="dopri5"),
-    ts.ODE(solver="rosenbrock"),
+    pytest.param(ts.ODE(solver="rosenbrock"), marks=pytest.mark.validate),
 ]
 
 

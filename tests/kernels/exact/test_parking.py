@@ -35,8 +35,7 @@ def switching() -> Network:
     ("n", "order"),
     ordinary(
         [(n, order) for n in (LANES, 3 * LANES + 5) for order in (1, -1)],
-        (LANES, -1),
-        (3 * LANES + 5, 1),
+        (3 * LANES + 5, -1),
     ),
 )
 def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, order):

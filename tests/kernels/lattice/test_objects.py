@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from sampling import ordinary
 from thread_ranks import on_threads
 
 import tauslab as ts
@@ -57,7 +58,9 @@ def moved(engine, objects, passes, gather=lambda *own: [own]):
     return np.array(found)
 
 
-@pytest.mark.parametrize(("every", "passes"), [(100, 2200), (250, 400), (1000, 650)])
+@pytest.mark.parametrize(
+    ("every", "passes"), ordinary([(100, 2200), (250, 400), (1000, 650)], (250, 400), (1000, 650))
+)
 def test_diffusion_is_as_set_at_any_interval(cpu, every, passes):
     """H9: 6 D t, not 0.667 of it; the variance of a sum of independent moves is exact."""
     engine, objects = begun(cpu, cell(objects=1, others=0, every=every))

@@ -58,7 +58,7 @@ def check(lattices, expected, first=4):
     assert (lattices.count() == counts[-1]).all()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ordinary(MODELS, "typed"))
 @pytest.mark.parametrize("size", ordinary([0, 2, None], 2))
 def test_lattices_at_once_and_one_after_another(name, size, cpu, monkeypatch):
     monkeypatch.setattr(module, "_CAPACITY", 4)  # lists of waiting particles are full at first
@@ -71,7 +71,7 @@ def test_lattices_at_once_and_one_after_another(name, size, cpu, monkeypatch):
     assert name != "crowded" or lattices.rest.spills.all()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ordinary(MODELS, "crowded"))
 def test_lattices_in_planes_are_runs_of_planes(name, cpu, three_threads):
     """With copies, and particles that are taken out and put in as in a lattice in slots."""
     lattice, numbers = MODELS[name](), range(4, 8)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedLattices
 from lattice_factory import binding, digest, engine_on, lowered, typed
+from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.plan import replicas_at_a_time
@@ -49,7 +50,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ordinary(MODELS, "typed", "periodic"))
 def test_threads_of_a_cpu(cpu, name):
     model, options = MODELS[name]
     same_as_alone(cpu, cpu, model(), **options)

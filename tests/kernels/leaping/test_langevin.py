@@ -172,6 +172,7 @@ def test_a_gpu_gives_the_bits_of_the_cpu(method):
     assert digest_lines(cpu, None) == digest_lines(cuda, None)
 
 
+@pytest.mark.validate
 def test_the_kernel_compiles_for_a_gpu():
     require_nvrtc()
     net = dimers()

@@ -39,7 +39,6 @@ TIMES = [0.0, 0.5, 2.0, 6.0]
             )
             for order in (1, -1)
         ],
-        (schlogl, 300, 0, 1),
         (schlogl, 64, 64, -1),
         (michaelis_menten, 200, 200, -1),
         (schlogl, 12, 12, 1),

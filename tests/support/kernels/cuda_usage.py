@@ -51,14 +51,29 @@ def compile_usage(file: str, texts: dict[str, str], architecture: str) -> Usage:
 
 
 def compile_quickly(file: str, texts: dict[str, str]) -> None:
-    """Compile for the newest device, with little optimisation where NVRTC offers that."""
+    """Compile for the newest device as far as PTX, in a quarter of the time of machine code.
+
+    `-m validate` compiles every file to the end.
+    """
     from cupy.cuda import nvrtc
 
-    flags = nvrtc_flags(NEWEST, THREADS_PER_BLOCK)
+    texts = with_layout_checks(file, texts)
+    names = [name for name in texts if name != file]
+    headers = tuple(texts[name].encode() for name in names)
+    program = nvrtc.createProgram(
+        texts[file], file, headers, tuple(name.encode() for name in names)
+    )
+    flags = nvrtc_flags(NEWEST.replace("sm", "compute"), THREADS_PER_BLOCK)
+    flags = tuple(flag for flag in flags if not flag.startswith("--ptxas"))
     if nvrtc.getVersion() >= (13, 0):
         flags = (*flags, "--Ofast-compile=max")
-    cubin, _ = compile_cubin(file, with_layout_checks(file, texts), flags)
-    assert cubin.startswith(b"\x7fELF")
+    try:
+        nvrtc.compileProgram(program, flags)
+        assert ".entry" in nvrtc.getPTX(program).decode()
+    except nvrtc.NVRTCError:
+        pytest.fail(f"{file}: {nvrtc.getProgramLog(program)}")
+    finally:
+        nvrtc.destroyProgram(program)
 
 
 def check(usage: Usage, kernels: set[str], few: int = A_FEW) -> None:

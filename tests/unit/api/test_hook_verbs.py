@@ -24,6 +24,9 @@ def engine(request, monkeypatch) -> str:
     return request.param
 
 
+IN_SLOTS = pytest.mark.parametrize("engine", ["slots"], indirect=True)
+
+
 def cell(slots=8, **numbers):
     """A turns into B where it can be, in the upper half."""
     made = ts.Lattice("cell", shape=SHAPE, spacing=3e-8, slots=slots, step=1e-4)
@@ -185,6 +188,7 @@ def test_rates_of_several_reactions():
         assert (result.counts("A")[1:] == result.counts("A")[1]).all()
 
 
+@IN_SLOTS
 def test_a_start_is_called_once(tmp_path):
     """A run that is stopped goes on, and does not call it again."""
     steps = []
@@ -205,6 +209,7 @@ def test_a_start_is_called_once(tmp_path):
     assert steps[4:] == [0, 10, 20, 30]
 
 
+@IN_SLOTS
 @pytest.mark.parametrize(
     ("change", "message"),
     [

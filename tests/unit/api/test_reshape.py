@@ -33,7 +33,7 @@ def cell(slots, scale=1, shape=SHAPE, radius=20.0, ball=BALL):
     return made
 
 
-@pytest.mark.parametrize("slots", [16, 8])
+@pytest.mark.parametrize("slots", [pytest.param(16, marks=pytest.mark.validate), 8])
 def test_a_cell_grows_site_by_site(slots):
     """Nobody goes farther than two sites; the last shape takes all at once."""
     told = []

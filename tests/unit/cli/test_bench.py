@@ -16,7 +16,7 @@ from tauslab.cli.main import main
 SBML = TESTS / "data" / "sbml"
 
 
-@pytest.mark.parametrize("name", ordinary(CASES, *list(CASES)[::3]))
+@pytest.mark.parametrize("name", ordinary(CASES, *list(CASES)[::6]))
 def test_every_case_runs(capsys, name):
     arguments = ["bench", "--case", name, "--scale", "0.001", "--repeat", "1", "--device", "cpu"]
     assert main([*arguments, "--json"]) == 0

@@ -109,6 +109,7 @@ def test_archives(reader, count):
     every(count, hostile.archives(), one)
 
 
+@pytest.mark.validate
 @counts
 @needs("antimony")
 def test_antimony(reader, count):

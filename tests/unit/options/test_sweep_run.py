@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 from places import TESTS
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.cli.main import main
@@ -154,7 +155,7 @@ def test_statistics_alone_are_those_beside_trajectories(run):
     np.testing.assert_allclose(alone.mean("total"), values.mean(1), rtol=1e-8)
 
 
-@pytest.mark.parametrize("block", [1, 7, 10, 30, 60, 1000])
+@pytest.mark.parametrize("block", ordinary([1, 7, 10, 30, 60, 1000], 7, 30))
 def test_blocks_and_threads_do_not_change_the_bits(run, block):
     expected = run(sweep=GRID, record=ALL, device=ts.CPU(threads=1))
     assert total(run(sweep=GRID, record=ALL, device=ts.CPU(threads=3), block=block)) == total(
@@ -306,8 +307,14 @@ def test_the_command_line_sweeps_describes_and_draws(tmp_path, capsys):
     assert "one of its names, not c3, X" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["heatmap", "histogram", "mean"])
-@pytest.mark.parametrize("record", ["trajectories", "statistics,histogram:X:0:800:40"])
+@pytest.mark.parametrize(
+    ("kind", "record"),
+    [
+        ("heatmap", "trajectories"),
+        ("mean", "trajectories"),
+        ("histogram", "statistics,histogram:X:0:800:40"),
+    ],
+)
 def test_pictures_over_one_swept_rate(tmp_path, kind, record):
     pytest.importorskip("matplotlib")
     path, picture = tmp_path / "a.h5", tmp_path / "a.png"

@@ -28,6 +28,7 @@ def test_the_demo_is_near(tmp_path, capsys):
     assert "Near is within 2 standard errors: so are 95 of 100 seeds" in shown
 
 
+@pytest.mark.validate
 def test_another_model_is_not_near(tmp_path, capsys):
     demo_summary.main(run(tmp_path / "a.h5", 7, 1.3e-3))
     assert ": not near" in capsys.readouterr().out

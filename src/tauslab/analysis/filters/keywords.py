@@ -217,7 +217,7 @@ class FitKeywords(DataKeywords):
     n: int = option(
         200, type=count, check=whole(1, _MOST),
         doc="Particles of a filter; up to 8 times as many at the end where log-likelihoods scatter "
-        "by more than 1. Without `observe` trajectories at a point, at least five "
+        "by more than 1. Without `observe` trajectories at a point, at least 20 "
         "for each number of the data.",
     )  # fmt: skip
     swarm: int = option(

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tauslab.analysis.hybrids.formulas import Columns, Formulas, columns_of, taken
+from tauslab.analysis.hybrids.formulas import Formulas, taken
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.ledger import MOST_UNITS, Ledger
+from tauslab.analysis.hybrids.ledger import MOST_UNITS, Columns, Ledger, columns_of
 from tauslab.analysis.hybrids.links import Formula, Quantity, matching
 from tauslab.analysis.hybrids.parts import PartModel, Reading, Watch, rates_of
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
@@ -72,7 +72,7 @@ class _Shared:
     `twice` are columns of the part that hold one of them again, and which one.
     """
 
-    pools: IntArray
+    pools: Columns
     whole: BoolArray
     twice: tuple[IntArray, IntArray]
     scaled: tuple[Key, ...]
@@ -134,10 +134,15 @@ class Board:
         ]
         columns, members = np.array(twice, np.int64).reshape(-1, 2).T
         return _Shared(
-            np.array([self.number(key) for key in keys], np.int64),
+            columns_of([self.number(key) for key in keys]),
             np.array([made.whole(one) for one in watch.shared], bool),
             (columns, members), tuple(key for key in keys if key in self._scales),
         )  # fmt: skip
+
+    @property
+    def pools(self) -> dict[Key, int]:
+        """Numbers of pools by their first members."""
+        return dict(self._number)
 
     def number(self, key: Key) -> int:
         """The number of the pool to which a quantity belongs."""
@@ -160,6 +165,7 @@ class Board:
         billed = {
             self.number((pool.part, pool.name))
             for bill in self.hybrid.bills
+            if bill.sign > 0
             for pool in bill.amounts
         }
         self.ledger = Ledger(start, real, np.array(sorted(billed), np.int64))
@@ -232,12 +238,16 @@ class Board:
 
     # ---------------------------------------------------------------- steps
 
-    def shared_anew(self, part: str) -> FloatArray | None:
-        """What a part is given of pools ``[cell, Watch.shared]``; None if it has that."""
+    def shared_anew(self, part: str, which: BoolArray | None = None) -> FloatArray | None:
+        """What a part is given of pools ``[cell, Watch.shared]``; None if it has that.
+
+        `which` cells are looked at; the others keep what they have.
+        """
         if not self.watches[part].shared:
             return None
         held = self.now[part][:, : len(self.watches[part].shared)]
         seen = self.seen(part)
+        seen = seen if which is None else np.where(which[:, None], seen, held)
         over = (seen > _MOST_COUNT) & self._shared[part].whole
         if over.any():
             self._end(over, [(part, name) for name in self.watches[part].shared])
@@ -276,7 +286,7 @@ class Board:
     def book(self, part: str, before: FloatArray) -> None:
         """Add to pools what a part changed since it had the values `before`."""
         shared = self._shared[part]
-        size = len(shared.pools)
+        size = len(shared.whole)
         if size:
             change = self.now[part][:, :size] - before[:, :size]
             change = change * self._scale(part) if part in self._volumes else change
@@ -296,6 +306,22 @@ class Board:
         if not self.alive.all():
             known = np.where(self.alive[:, None], known, course.integrals[-1])
         course.add(end, known, values)
+
+    def take(self, index: IntArray) -> None:
+        """Make cell i a copy of cell ``index[i]``; the ledger has its own."""
+        for tables in (self.now, self.held):
+            for part, table in tables.items():
+                tables[part] = table[index]
+        for course in self.courses.values():
+            course.integrals = [one[index] for one in course.integrals]
+            course.values = [one[index] for one in course.values]
+
+    def begin_again(self, part: str, values: FloatArray) -> None:
+        """Take the values of a part in which cells divided, for those who read the present too."""
+        self.look_again(part, values)
+        shared = self.watches[part].shared
+        table = self._with_shared(part, self.seen(part)) if shared else self.now[part]
+        self.courses[part].values[-1] = table[:, len(shared) :]
 
     def begin_courses(self) -> None:
         """Begin with values now."""
@@ -409,6 +435,7 @@ def followed_by(hybrid: Hybrid, part: str) -> tuple[str, ...]:
     formulas = [one.formula for one in hybrid.drives]
     formulas += [one.volume for one in hybrid.shares if one.volume is not None]
     formulas += [each for one in hybrid.shapes.values() for each in one.formulas.values()]
+    formulas += [hybrid.dividing.when] if hybrid.dividing is not None else []
     read = (q for one in formulas for q in one.quantities.values() if q.part == part)
     names = (one.name for q in read for one in _names_in(hybrid, q))
     known = hybrid.parts[part].quantities

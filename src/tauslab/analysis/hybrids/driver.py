@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,11 +19,11 @@ from tauslab.analysis.hybrids.clock import (
     split,
     ticks_of,
 )
-from tauslab.analysis.hybrids.formulas import columns_of
+from tauslab.analysis.hybrids.division import Divider
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.ledger import Account
+from tauslab.analysis.hybrids.ledger import Account, columns_of
 from tauslab.analysis.hybrids.links import Shaping
-from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
+from tauslab.analysis.hybrids.parts import Part, Reading, Watch, seed_of, started
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
@@ -33,12 +32,6 @@ from tauslab.store.state import State
 _MOST_LAG = 0.05  # of the time between two exchanges, which is passed over in silence
 _Pairs: TypeAlias = tuple[IntArray, IntArray]
 _ACCOUNTS = {"paid": "paid", "debt": "debt", "credit": "credited"}  # of `Ledger`, by kind
-
-
-def seed_of(seed: int, part: str) -> int:
-    """The seed of a part, of that of the hybrid: other parts change nothing of it."""
-    digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
-    return int.from_bytes(digest[:8], "little")
 
 
 @contextmanager
@@ -69,9 +62,11 @@ class HybridRun:
         self.intervals: dict[str, Interval] = hybrid.intervals(halvings)
         self.end = require_end(t_end, self.tick, self.intervals)
         self.groups = groups_of(self.intervals, edges_of(hybrid.acting()))
+        self.divider: Divider | None = None
         self.not_finite: dict[str, None] = {}  # drives that were at times, and left what was
         self._reached = [0] * len(self.groups)
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
+        self._looks = self._looks_of(halvings)
         self._between = {name: self._half_ticks(one) for name, one in hybrid.shapes.items()}
         watches = _watches(hybrid)
         self.parts: dict[str, Part] = {}
@@ -87,6 +82,8 @@ class HybridRun:
                 for name, one in hybrid.shapes.items()
             }
             self._begin()
+            if hybrid.dividing is not None:
+                self.divider = Divider(hybrid, self.board, self.parts, seed)
         except BaseException:
             self.close()
             raise
@@ -109,6 +106,20 @@ class HybridRun:
             raise ConfigError(
                 f"shape of {shaping.part}: every= {shaping.every:g} is not a whole multiple of the "
                 "interval of the part"
+            )
+        return found
+
+    def _looks_of(self, halvings: int) -> int:
+        """Half ticks between two looks at who divides, when all parts are at one time."""
+        together = math.lcm(*(one.step for one in self.groups))
+        how = self.hybrid.dividing
+        if how is None or how.every is None:
+            return together << halvings
+        found = 2 * ticks_of(how.every, self.tick, "divide: every=")
+        if found % together:
+            raise ConfigError(
+                f"divide: every= {how.every:g} is not a whole multiple of "
+                f"{together * self.tick / 2:g}, after which all parts are at one time"
             )
         return found
 
@@ -166,17 +177,28 @@ class HybridRun:
         """Return whether all groups are at the end."""
         return min(self._reached) >= self.end
 
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """Rounds that are over, and all."""
+        return min(self._reached) // self._least, self.end // self._least
+
+    @property
+    def _least(self) -> int:
+        """Half ticks of a round, after which some parts are at the end of a step."""
+        return math.gcd(*(one.step for one in self.groups))
+
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:
         """Go to the end; `kept` is asked after each round, and told of the last one."""
-        done, least = min(self._reached), math.gcd(*(one.step for one in self.groups))
+        done, least = min(self._reached), self._least
         for tick in range(done + least, self.end + least, least):
             due = [i for i, one in enumerate(self.groups) if tick % one.step == 0]
             if not any(self._reached[i] < tick for i in due):
                 continue
             for i in due:
                 self._reach(i, tick)
+            self._divide(tick)
             self._forget()
             if kept is not None:
                 kept(self, tick == self.end)
@@ -192,6 +214,38 @@ class HybridRun:
             self._reached[number] = start + group.step
             for name in group.parts:
                 self._sample(name, start + group.step)
+
+    def _divide(self, tick: int) -> None:
+        """Divide the cells whose time has come, if a look is due."""
+        if self.divider is None or tick % self._looks:
+            return
+        t = tick * self.tick / 2
+        cells = self.divider.due(t)
+        if not len(cells):
+            return
+        quantities = {
+            name: self._quantities[name].values(lambda _: None, tick, tick)[cells[0]]
+            for name in self._between
+        }
+        inside = {
+            name: self.parts[name].inside(self.hybrid.shapes[name], values)
+            for name, values in quantities.items()
+        }
+        rows = self.divider.divide(cells, t, tick, inside)
+        daughters = np.isin(np.arange(self.n), rows)
+        self._look_again()
+        for name, shaping in self.hybrid.shapes.items():
+            values = self._quantities[name].values(lambda _: None, tick, tick)
+            with _named(name, t):
+                self.parts[name].reshape(shaping, values, daughters)
+        for part in self.parts.values():
+            part.settle(rows, tick)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Take the values of all parts, between two steps."""
+        for name, part in self.parts.items():
+            self.board.begin_again(name, part.values(self.board.watches[name].read))
 
     def _forget(self) -> None:
         """Leave out courses that nobody asks for any more."""
@@ -310,13 +364,13 @@ class HybridRun:
             or self.sampled[name] * self.intervals[name].sample > tick
         ):
             return
-        self.series[name][:, self.sampled[name]] = self.table(name)
+        self.table(name, self.series[name][:, self.sampled[name]])
         self.sampled[name] += 1
 
-    def table(self, name: str) -> FloatArray:
+    def table(self, name: str, into: FloatArray | None = None) -> FloatArray:
         """The recorded quantities of a part now, ``[cell, name]``. Collective."""
         own, board = self.hybrid.record[name], self.board
-        table = np.empty((self.n, len(self.recorded[name])))
+        table = np.empty((self.n, len(self.recorded[name]))) if into is None else into
         table[:, : len(own)] = self.parts[name].values(own)
         (columns, members), accounts = self._columns[name]
         if len(columns):
@@ -344,6 +398,8 @@ class HybridRun:
             own = {f"part/{k}": v for k, v in part.stored().items()} | board.stored(name)
             own["series"] = self.series[name][:, : self.sampled[name]]
             found |= {f"parts/{name}/{key}": value for key, value in own.items()}
+        if self.divider is not None:
+            found |= {f"divider/{key}": value for key, value in self.divider.stored().items()}
         return found | {f"pools/{key}": value for key, value in board.ledger.stored().items()}
 
     def take_up(self, state: State) -> None:
@@ -360,6 +416,8 @@ class HybridRun:
             self.sampled[name] = series.shape[1]
             self.series[name][:, : series.shape[1]] = series
         board.ledger.take_up(state.below("pools"))
+        if self.divider is not None:
+            self.divider.take_up(state.below("divider"))
 
     def close(self) -> None:
         """Give the device back."""

@@ -8,13 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tauslab.analysis.hybrids.ledger import blocks
+from tauslab.analysis.hybrids.ledger import Columns, blocks, columns_of
 from tauslab.analysis.hybrids.links import Formula, Quantity
-from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.arrays import FloatArray
 from tauslab.model.expressions.array_math import elementwise
 from tauslab.model.expressions.expression import Call, Symbol, arguments_first
-
-Columns: TypeAlias = IntArray | slice
 
 
 @dataclass(frozen=True)
@@ -63,13 +61,6 @@ class Formulas:
                 for where, steps in self._batches:
                     found[rows, where] = _evaluated(steps, table, rows)
         return found
-
-
-def columns_of(places: Sequence[int]) -> Columns:
-    """Places as a slice if they follow each other, else as an array."""
-    if list(places) == list(range(places[0], places[0] + len(places))):
-        return slice(places[0], places[0] + len(places))
-    return np.array(places, np.int64)
 
 
 def taken(table: FloatArray, columns: Columns) -> FloatArray:

@@ -13,9 +13,12 @@ import numpy.typing as npt
 
 from tauslab.analysis.hybrids.clock import Interval, ticks_of
 from tauslab.analysis.hybrids.links import (
+    FOLLOW,
     MOLECULES,
+    OF_TIME,
     OVER,
     Bill,
+    Dividing,
     Drive,
     Formula,
     Quantity,
@@ -30,6 +33,7 @@ from tauslab.analysis.hybrids.links import (
 )
 from tauslab.analysis.hybrids.outlook import links_of
 from tauslab.analysis.hybrids.parts import Change, PartModel, parameter_of_rate, rates_of
+from tauslab.analysis.particles.daughters import Fraction
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.unknown import checks_keywords
@@ -105,6 +109,7 @@ class Hybrid:
         self.bills: list[Bill] = []
         self.rates: dict[str, dict[str, str]] = {}  # parameter by reaction, by part
         self.shapes: dict[str, Shaping] = {}  # by part
+        self.dividing: Dividing | None = None
 
     # ---------------------------------------------------------------- parts
 
@@ -373,6 +378,58 @@ class Hybrid:
             one_of("follow", how, FOLLOWS)
         self.shapes[part] = Shaping(part, shape, formulas, every, own, as_reach(reach))
 
+    @checks_keywords
+    def divide(
+        self,
+        when: float | str,
+        *,
+        every: float | None = None,
+        partition: Mapping[str, str] | None = None,
+        fraction: float | str | None = None,
+        axis: str = "z",
+        at: float | None = None,
+        follow: str = "lineage",
+    ) -> None:
+        """Let cells divide.
+
+        A daughter has the particles on her side of a plane, which a `shape` moves to the middle,
+        and parts of all else.
+
+        Parameters
+        ----------
+        when
+            Condition, written as for `drive`, also of ``time``, ``age`` and ``generation``.
+        every
+            Time between two looks, by default the least common multiple of all intervals.
+        partition
+            Words by ``part.pattern``, a later one before an earlier: docs/whole-cells.md. Members
+            of pools need their full name.
+        fraction
+            Part of the first daughter without a lattice: a number, or ``"uniform(LO,HI)"`` (0.5).
+        axis, at
+            Of the plane, ``at`` in metres; by default in the middle.
+        follow
+            ``lineage``: one daughter at random; ``one``: the first, which is before the plane;
+            ``population``: both, the second in place of a cell drawn from all.
+
+        Raises
+        ------
+        ConfigError
+            A formula or an argument is not allowed.
+        """
+        if self.dividing is not None:
+            raise ConfigError(f"divide: hybrid {self.name} divides by two conditions")
+        one_of("axis", axis, ("z", "y", "x"))
+        one_of("follow", follow, FOLLOW)
+        if fraction is not None:
+            Fraction.parse(fraction)
+        if at is not None and not (isinstance(at, int | float) and at > 0):
+            raise ConfigError(f"divide: at= is a number of metres above 0, and not {at!r:.80}")
+        formula = self._formula(when, dict.fromkeys(OF_TIME, 0.0))
+        self.dividing = Dividing(
+            formula, every, axis, at, fraction, dict(partition or {}), follow
+        )  # fmt: skip
+
     # ---------------------------------------------------------------- looking
 
     @property
@@ -445,13 +502,16 @@ class Hybrid:
     def __repr__(self) -> str:
         """One line."""
         links = len(self.drives) + len(self.shares) + len(self.bills) + len(self.shapes)
+        links += self.dividing is not None
         return f"<Hybrid {self.name}: {', '.join(self.parts) or 'no parts'}; {links} links>"
 
     # ---------------------------------------------------------------- inside
 
     @property
     def linked(self) -> set[str]:
-        """Names of parts that have links."""
+        """Names of parts that have links: all, if cells divide."""
+        if self.dividing is not None:
+            return set(self.parts)
         bills = {pool.part for one in self.bills for pool in one.amounts}
         bills |= {one.part for one in self.bills}
         return (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.store.state import State
 
+Columns: TypeAlias = IntArray | slice
 MOST_UNITS = 2.0**62  # of a pool
 _SLACK = 1e-9  # units: a rest so close below a whole one counts as one
 _BLOCK = 1 << 14  # numbers of a table that are computed at once
@@ -46,7 +47,7 @@ class Ledger:
         self.whole = np.zeros(start.shape, np.int64)
         self.rest, self.billed, self.paid, self.credited = np.zeros((4, *start.shape))
         self.overflowed = np.zeros(start.shape, bool)
-        self.add(start, np.arange(start.shape[1]))
+        self.add(start, slice(None))
 
     @property
     def debt(self) -> FloatArray:
@@ -54,22 +55,28 @@ class Ledger:
         found: FloatArray = self.billed - self.paid
         return found
 
-    def seen(self, pools: IntArray, whole: BoolArray) -> FloatArray:
+    def seen(self, pools: Columns, whole: BoolArray) -> FloatArray:
         """Units ``[cell, one of pools]``, 0 or more: whole ones, or all where not `whole`."""
-        units = self.whole[:, pools] + np.where(whole, 0.0, self.rest[:, pools])
-        found: FloatArray = np.maximum(units, 0.0)
+        units = self.whole[:, pools].astype(np.float64)
+        if not whole.all():
+            rest = self.rest[:, pools]
+            units += np.where(whole, 0.0, rest) if whole.any() else rest
+        found: FloatArray = np.maximum(units, 0.0, out=units)
         return found
 
-    def add(self, change: FloatArray, pools: IntArray) -> None:
+    def add(self, change: FloatArray, pools: Columns) -> None:
         """Add units ``[cell, one of pools]``, of which each occurs once; none where not finite."""
-        over = np.abs(self.whole[:, pools] + change) >= MOST_UNITS
-        if over.any():
+        whole, rest = self.whole[:, pools], self.rest[:, pools]
+        size = np.abs(whole + change)
+        if not size.max(initial=0.0) < MOST_UNITS:  # not either where a change is NaN
+            over = size >= MOST_UNITS
             self.overflowed[:, pools] |= over
-        change = np.where(np.isfinite(change) & ~over, change, 0.0)
+            change = np.where(np.isfinite(change) & ~over, change, 0.0)
         units = np.floor(change)
-        rest = self.rest[:, pools] + (change - units)
+        rest = rest + (change - units)
         carry = np.floor(rest + _SLACK)
-        self.whole[:, pools] += (units + carry).astype(np.int64)
+        units += carry
+        self.whole[:, pools] = whole + units.astype(np.int64)
         self.rest[:, pools] = rest - carry
 
     def settle(self) -> None:
@@ -83,6 +90,16 @@ class Ledger:
         pays = np.where((pays < owed) | counts, np.floor(pays), pays)
         self.paid[:, pools] += pays
         self.add(-pays, pools)
+
+    def take(self, index: IntArray) -> None:
+        """Make cell i a copy of cell ``index[i]``."""
+        for name in ("whole", *_STORED):
+            setattr(self, name, getattr(self, name)[index])
+
+    def give(self, rows: IntArray, whole: IntArray, rest: FloatArray, debt: FloatArray) -> None:
+        """Give some cells units and debts ``[row, pool]``; what was paid stays."""
+        self.whole[rows], self.rest[rows] = whole, rest
+        self.billed[rows] = self.paid[rows] + debt
 
     def stored(self) -> dict[str, Any]:
         """All that it goes on from."""
@@ -148,3 +165,11 @@ def blocks(rows: int, columns: int) -> Iterator[slice]:
     size = max(1, _BLOCK // max(1, columns))
     for first in range(0, rows, size):
         yield slice(first, min(rows, first + size))
+
+
+def columns_of(places: Sequence[int]) -> Columns:
+    """Places as a slice if they follow each other, else as an array."""
+    first = places[0] if len(places) else 0
+    if list(places) == list(range(first, first + len(places))):
+        return slice(first, first + len(places))
+    return np.array(places, np.int64)

@@ -28,6 +28,8 @@ _ADDRESS = re.compile(r"\s*([A-Za-z_]\w*)\.([A-Za-z_*?\[][^\s()]*)\s*\Z")
 _EVENTS = re.compile(r"\s*([A-Za-z_]\w*)\.fired\((.*)\)\s*\Z")
 FUNCTIONS = ("sum", "volume")
 OVER = ("mean", "start", "end")
+FOLLOW = ("one", "lineage", "population")  # of cells that divide
+OF_TIME = ("time", "age", "generation")  # of a cell, in a condition of its division
 MOLECULES = {  # in a litre, or on a square metre, at one unit of concentration or density
     "M": AVOGADRO, "mM": AVOGADRO * 1e-3, "uM": AVOGADRO * 1e-6, "nM": AVOGADRO * 1e-9,
     "pM": AVOGADRO * 1e-12, "m^-2": 1.0, "um^-2": 1e12, "nm^-2": 1e18,
@@ -192,6 +194,38 @@ class Shaping:
         """As `Hybrid.check` shows it."""
         told = ", ".join(f"{name} = {one.text}" for name, one in self.formulas.items())
         return f"{self.part}: {told or 'no quantities'} every {self.every:g}"
+
+
+@dataclass(frozen=True)
+class Dividing:
+    """Cells divide where a formula is true.
+
+    Parameters
+    ----------
+    every
+        Time between two looks; None: when all parts are at the end of a step.
+    axis, at
+        Of the plane across lattices, in metres from the first face; None: the middle.
+    fraction
+        Part of the first daughter, where no lattice decides; `Fraction.parse` reads it.
+    partition
+        Words by ``part.pattern``.
+    follow
+        ``one``, ``lineage`` or ``population``.
+    """
+
+    when: Formula
+    every: float | None
+    axis: str
+    at: float | None
+    fraction: float | str | None
+    partition: Mapping[str, str]
+    follow: str
+
+    def __str__(self) -> str:
+        """As `Hybrid.check` shows it."""
+        every = "" if self.every is None else f" every {self.every:g}"
+        return f"{self.when.text}{every}, {self.follow}"
 
 
 def address(text: str, what: str) -> Quantity:

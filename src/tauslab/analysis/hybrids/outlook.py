@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tauslab.analysis.hybrids.clock import Interval
-from tauslab.analysis.hybrids.links import Bill, Drive, Quantity, Shaping, Share
+from tauslab.analysis.hybrids.links import Bill, Dividing, Drive, Quantity, Shaping, Share
 from tauslab.analysis.hybrids.parts import PartModel
 from tauslab.base.errors import TauslabError
 from tauslab.model.expressions.host_math import evaluate
@@ -26,6 +26,8 @@ class Links(Protocol):
     def bills(self) -> Sequence[Bill]: ...  # noqa: D102
     @property
     def shapes(self) -> Mapping[str, Shaping]: ...  # noqa: D102
+    @property
+    def dividing(self) -> Dividing | None: ...  # noqa: D102
 
 
 def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> list[str]:
@@ -58,6 +60,9 @@ def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> li
         lines.append(
             f"shape {shaping} [{_units(links.parts, read)}]: {fastest(read, shaping.part)}"
         )
+    if links.dividing is not None:
+        read = list(links.dividing.when.quantities.values())
+        lines.append(f"divide when {links.dividing} [{_units(links.parts, read)}]")
     return lines
 
 

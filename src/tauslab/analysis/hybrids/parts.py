@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,8 +16,9 @@ from tauslab.analysis.hybrids.links import Shaping, matching
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.motions.lattice import region_names
 from tauslab.analysis.particles.store import StoredParticles
-from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
+from tauslab.kernels.lattice.halving import Halving
 from tauslab.model.expressions.array_math import evaluate_rows
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, symbols
 from tauslab.model.expressions.mass_action import recognise
@@ -30,6 +32,12 @@ from tauslab.store.state import State
 Change: TypeAlias = Callable[[float, float, Mapping[str, FloatArray]], Mapping[str, Any]]
 
 _OF_CELLS = "parameters", "values"  # options whose values may differ between cells
+
+
+def seed_of(seed: int, part: str) -> int:
+    """The seed of a part, of that of the hybrid: other parts change nothing of it."""
+    digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
+    return int.from_bytes(digest[:8], "little")
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,13 @@ class PartModel:
         """Return whether a quantity is a count."""
         of_rates = isinstance(self.model, Network) and name in self.model.rates
         return not self.real and not of_rates
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of what a cell has, and its daughters get."""
+        if self.is_function:
+            return self.quantities
+        return tuple(self.model.species)  # type: ignore[union-attr]
 
     def changeable(self, name: str) -> bool:
         """Return whether a quantity is a state that others may change too."""
@@ -277,9 +292,32 @@ class Part(ABC):
         """Volume ``[cell]`` of sites of a type, or of all, of a lattice, in litres."""
         raise ConfigError(f"{self.made.name}.volume({inside}): {self.made.name} is no lattice")
 
-    def reshape(self, shaping: Shaping, values: FloatArray) -> None:
-        """Give lattices the shape of values ``[cell, quantity]``. Collective."""
+    @abstractmethod
+    def give(self, rows: IntArray, names: tuple[str, ...], values: FloatArray) -> None:
+        """Give some cells values ``[row, name]`` of states. Collective."""
+
+    @abstractmethod
+    def take(self, index: IntArray) -> None:
+        """Make cell i a copy of cell ``index[i]``. Collective."""
+
+    def halve(
+        self, rows: IntArray, kept: IntArray, mothers: IntArray, how: Halving, step: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Let lattices become one of their daughters: see `LatticeMotion.halve`."""
+        del rows, kept, mothers, how, step
+        raise ConfigError(f"divide: {self.made.name} is no lattice")
+
+    def inside(self, shaping: Shaping, values: FloatArray) -> tuple[int, ...]:
+        """Numbers of the site types that a shape of values ``[quantity]`` has."""
         del shaping, values
+        return ()
+
+    def settle(self, rows: IntArray, step: int) -> None:  # noqa: B027 - of lattices alone
+        """Let objects of lattices that divided find places. Collective."""
+
+    def reshape(self, shaping: Shaping, values: FloatArray, which: BoolArray | None = None) -> None:
+        """Give lattices, or those of some cells, the shape of values ``[cell, quantity]``."""
+        del shaping, values, which
         raise ConfigError(f"shape of {self.made.name}: {self.made.name} is no lattice")
 
     def close(self) -> None:  # noqa: B027 - a function holds nothing
@@ -317,6 +355,16 @@ class FunctionPart(Part):
         for names, table in ((self.watch.shared, shared), (self.watch.driven, driven)):
             if table is not None:
                 self._values |= dict(zip(names, table.T.copy(), strict=True))
+
+    def give(self, rows: IntArray, names: tuple[str, ...], values: FloatArray) -> None:
+        """As of `Part`."""
+        for place, name in enumerate(names):
+            self._values[name] = self._values[name].copy()
+            self._values[name][rows] = values[:, place]
+
+    def take(self, index: IntArray) -> None:
+        """As of `Part`."""
+        self._values = {name: one[index] for name, one in self._values.items()}
 
     def advance(self, t: float) -> None:
         """Add the changes of the function from its time to `t`.
@@ -381,6 +429,8 @@ class EnsemblePart(Part):
         self.particles = Ensemble(
             model, n, seed=seed, device=device, parameters=parameters, comm=comm, **options
         )
+        if watch.shared:
+            self.particles.expect(watch.shared)
         self._real, self._nothing = made.real, np.zeros((n, 0))
         self._counted = np.zeros((n, len(watch.reactions)))
         self._reads = watch.read
@@ -415,6 +465,35 @@ class EnsemblePart(Part):
                 parameters, self._nothing if driven is None else driven,
             )  # fmt: skip
 
+    def give(self, rows: IntArray, names: tuple[str, ...], values: FloatArray) -> None:
+        """As of `Part`."""
+        table = np.nan_to_num(self.values(names))
+        table[rows] = values
+        self.particles.put(names, table, (), self._nothing)
+
+    def take(self, index: IntArray) -> None:
+        """As of `Part`."""
+        self.particles.take(index)
+        self._counted = self._counted[index]
+
+    def halve(
+        self, rows: IntArray, kept: IntArray, mothers: IntArray, how: Halving, step: int
+    ) -> tuple[IntArray, FloatArray]:
+        """As of `Part`."""
+        return self.particles.halve(rows.tolist(), kept.tolist(), mothers.tolist(), how, step)
+
+    def inside(self, shaping: Shaping, values: FloatArray) -> tuple[int, ...]:
+        """As of `Part`."""
+        assert isinstance(self.made.model, Lattice)
+        types = self.made.model.type_names
+        numbers = dict(zip(shaping.formulas, values.tolist(), strict=True))
+        return tuple(types.index(one) for one in shaping.shape(self.made.model, **numbers))
+
+    def settle(self, rows: IntArray, step: int) -> None:
+        """As of `Part`."""
+        if isinstance(self.made.model, Lattice) and self.made.model.objects:
+            self.particles.settle_objects(rows.tolist(), step)
+
     def advance(self, t: float) -> None:
         """As of `Part`."""
         self.particles.advance(t)
@@ -425,12 +504,14 @@ class EnsemblePart(Part):
         sites = self.particles.sites_of_types()[:, self.made.require_volume(inside)]
         return np.asarray(sites.sum(axis=1) * (self.made.model.site_volume * 1e3), np.float64)
 
-    def reshape(self, shaping: Shaping, values: FloatArray) -> None:
+    def reshape(self, shaping: Shaping, values: FloatArray, which: BoolArray | None = None) -> None:
         """As of `Part`."""
         assert isinstance(self.made.model, Lattice)
         given: list[Any] = [None] * self.n
         own = self.particles.own
         for cell in range(own.start, own.stop):
+            if which is not None and not which[cell]:
+                continue
             numbers = dict(zip(shaping.formulas, values[cell].tolist(), strict=True))
             given[cell] = shaping.shape(self.made.model, **numbers)
         self.particles.reshape(given, follow=shaping.follow, reach=shaping.reach)

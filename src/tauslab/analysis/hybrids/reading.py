@@ -1,4 +1,4 @@
-"""Hybrids in TOML: ``[hybrid]``, ``[[parts]]`` and ``[[links]]``."""
+"""Hybrids in TOML: ``[hybrid]``, ``[[parts]]``, ``[[links]]`` and ``[divide]``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_hybrid(path: Path) -> Hybrid:
         content = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: cannot be read: {error}") from None
-    if unknown := content.keys() - {"hybrid", "parts", "links"}:
+    if unknown := content.keys() - {"hybrid", "parts", "links", "divide"}:
         raise ModelError(f"{path}: there is no table {min(unknown)!r} of a hybrid")
     what = "[hybrid]"
     try:
@@ -40,6 +40,9 @@ def read_hybrid(path: Path) -> Hybrid:
         for number, one in enumerate(content.get("links", []), 1):
             what = f"link {number}"
             _add_link(made, one)
+        if "divide" in content:
+            what = "[divide]"
+            made.divide(**content["divide"])
     except (TauslabError, TypeError, KeyError, AttributeError) as error:
         raise ModelError(f"{path}: {what}: {error}") from None
     return made

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from tauslab.analysis.particles.sums import fixed_sum
-from tauslab.base.arrays import Array, FloatArray
+from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.model.network.counts import some
 from tauslab.store.checking.opening import HYBRID
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 12
 _BY_CHANCE = NormalDist().cdf(-3.0)  # probability of a change above three standard errors
+_EACH, _BOTH = "divisions/number", "divisions/number divisions/quantity"
+_DIVIDED = {  # axes of arrays of `Divisions`
+    **dict.fromkeys(("time", "cell", "fraction", "first_in", "second_in"), _EACH),
+    **dict.fromkeys(("mother", "first", "second"), _BOTH),
+}
 _OF_PARTS = {"time": "time", "quantity": "quantity", "values": "trajectory time quantity"}
 
 
@@ -98,6 +103,63 @@ class Series:
 
 
 @dataclass(frozen=True, eq=False)
+class Divisions:
+    """Cells that divided, in the order of time.
+
+    Attributes
+    ----------
+    names
+        Quantities, ``part.quantity``; ``part.pool.debt`` of pools that pay bills.
+    time, cell, fraction
+        ``[division]``: when, which trajectory, and the part of the first daughter.
+    first_in, second_in
+        Trajectories ``[division]`` in which the daughters go on; -1 of one that is not followed.
+    mother, first, second
+        f64 ``[division, quantity]``: what the mother had, and each daughter got.
+    """
+
+    names: tuple[str, ...]
+    time: FloatArray
+    cell: IntArray
+    fraction: FloatArray
+    first_in: IntArray
+    second_in: IntArray
+    mother: FloatArray
+    first: FloatArray
+    second: FloatArray
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.time)
+
+    def of(self, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """A quantity ``[division]`` of mothers, first and second daughters.
+
+        Raises
+        ------
+        ConfigError
+            It is not recorded.
+        """
+        if name not in self.names:
+            raise ConfigError(f"{name!r} is not divided; {some(dict.fromkeys(self.names))} are")
+        at = self.names.index(name)
+        return self.mother[:, at], self.first[:, at], self.second[:, at]
+
+    def columns(self) -> dict[str, Array]:
+        """Arrays ``[division]`` by the names of a table."""
+        found = {name: getattr(self, name) for name, axes in _DIVIDED.items() if axes == _EACH}
+        for name in self.names:
+            for who, amounts in zip(("mother", "first", "second"), self.of(name), strict=True):
+                found[f"{name}_{who}"] = amounts
+        return found
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file has them."""
+        own = {name: getattr(self, name) for name in _DIVIDED}
+        return {"number": np.arange(len(self)), "quantity": np.array(self.names, str), **own}
+
+
+@dataclass(frozen=True, eq=False)
 class HybridResult(ArrayResult):
     """Result of `tauslab.run` of a `Hybrid`.
 
@@ -111,13 +173,19 @@ class HybridResult(ArrayResult):
         Effect of halving the interval on means.
     links
         Description of each link.
+    divisions
+        `Divisions` of cells; None where none can divide.
     """
 
     _METHODS = (HYBRID,)
     _AXES: ClassVar = {
         "trajectory": "trajectory", "part": "part", "link": "link", "pilot/name": "pilot/name",
         **dict.fromkeys(("pilot/mean", "pilot/halved", "pilot/error"), "pilot/name"),
+        "divisions/number": "divisions/number", "divisions/quantity": "divisions/quantity",
+        **{f"divisions/{name}": axes for name, axes in _DIVIDED.items()},
     }  # fmt: skip
+
+    _OPTIONAL = tuple(f"divisions/{name}" for name in ("number", "quantity", *_DIVIDED))
 
     name: str
     parts: Mapping[str, Series]
@@ -126,6 +194,7 @@ class HybridResult(ArrayResult):
     seed: int
     tick: float
     splitting: str
+    divisions: Divisions | None = None
 
     @classmethod
     def axes_of(cls, names: Collection[str]) -> Mapping[str, str]:
@@ -209,6 +278,8 @@ class HybridResult(ArrayResult):
             found[f"parts/{name}/time"] = own.time
             found[f"parts/{name}/quantity"] = np.array(own.names, str)
             found[f"parts/{name}/values"] = own.values
+        if self.divisions is not None:
+            found |= {f"divisions/{k}": v for k, v in self.divisions.arrays().items()}
         return found
 
     def facts(self) -> dict[str, Any]:
@@ -224,6 +295,8 @@ class HybridResult(ArrayResult):
     def lines(self) -> list[str]:
         """The result in lines of text, as `tauslab info` prints it."""
         lines = [repr(self)[1:-1], f"tick {self.tick:g}, splitting {self.splitting}", *self.links]
+        if self.divisions is not None:
+            lines.append(f"{len(self.divisions)} divisions")
         for name in self.quantities[:_MOST_LINES]:
             mean, variance = self.mean(name)[-1], self.variance(name)[-1]
             at = self.time(name)[-1]
@@ -236,7 +309,9 @@ class HybridResult(ArrayResult):
         return lines
 
     def table(self, what: str | None = None) -> ResultTable:
-        """A row per time of a part: mean and standard deviation; `what` is the part."""
+        """A row per time of a part, `what`: mean and standard deviation; or per division."""
+        if what == "divisions" and self.divisions is not None:
+            return named_columns(self.divisions.columns())
         name = what or next(iter(self.parts))
         own = self._part(name)
         columns = {"time": own.time}
@@ -290,12 +365,16 @@ class HybridResult(ArrayResult):
             times, names = own["time"], tuple(own["quantity"].tolist())
             values = own.take("values", np.float64, None, len(times), len(names), nan=True)
             parts[name] = Series(times, names, values)
-        pilot = stored.below("pilot")
+        pilot, divisions = stored.below("pilot"), None
+        if "divisions/quantity" in stored:
+            own = stored.below("divisions")
+            names = tuple(own["quantity"].tolist())
+            divisions = Divisions(names, **{name: own[name] for name in _DIVIDED})
         return cls(
             stored.text("model"), parts,
             Pilot(tuple(pilot["name"].tolist()), pilot["mean"], pilot["halved"], pilot["error"]),
             tuple(stored["link"].tolist()), stored.whole("seed"), stored.real("tick"),
-            stored.text("splitting"),
+            stored.text("splitting"), divisions,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tauslab._version import BITS_VERSION
 from tauslab.analysis.hybrids.driver import HybridRun
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.links import Shaping
+from tauslab.analysis.hybrids.links import Dividing, Shaping
 from tauslab.analysis.hybrids.parts import PartModel
 from tauslab.analysis.hybrids.pilot import pilot_of
 from tauslab.analysis.hybrids.result import HybridResult, Pilot, Series
@@ -22,6 +22,7 @@ from tauslab.base.option_names import assigned, opt, warn
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.canonical import canonical_text
@@ -117,22 +118,31 @@ def _result(
         if written is not None and not run.ended:
             raise _another(written)
 
-        def keep(now: HybridRun, last: bool) -> None:  # noqa: FBT001 - called by position
-            more = {"seed": np.uint64(seed), **_of_pilot(pilot)}
-            file.save(lambda: {**now.stored(), **more}, last=last)
+        done, rounds = run.rounds
+        with Progress(
+            rounds, comm.rank, quiet=given.quiet, description=hybrid.name, unit="exchanges",
+            started_at=done,
+        ) as progress:  # fmt: skip
 
-        run.run(keep)
+            def keep(now: HybridRun, last: bool) -> None:  # noqa: FBT001 - called by position
+                more = {"seed": np.uint64(seed), **_of_pilot(pilot)}
+                file.save(lambda: {**now.stored(), **more}, last=last)
+                progress.update(now.rounds[0], 0)
+
+            run.run(keep)
         if comm.rank == 0:
             _warn_of(run)
         parts = {
             name: Series(run.times(name), run.recorded[name], run.series[name])
             for name in run.parts
         }
+        divisions = None if run.divider is None else run.divider.divisions
     finally:
         run.close()
     result = HybridResult(
-        hybrid.name, parts, pilot, tuple(hybrid.check()), seed, hybrid.tick, given.splitting
-    )
+        hybrid.name, parts, pilot, tuple(hybrid.check()), seed, hybrid.tick, given.splitting,
+        divisions,
+    )  # fmt: skip
     if written is not None:
         on_root(comm, lambda: _require_same(result, written))
     return result
@@ -192,6 +202,7 @@ def _digest(hybrid: Hybrid, given: HybridKeywords, seed: int) -> bytes:
         BITS_VERSION, seed, given.n, given.t_end, given.splitting, given.pilot, *parts, links,
         amounts, over, sorted(hybrid.intervals().items()), hybrid.tick,
         sorted(hybrid.record.items()), *map(_shape_described, hybrid.shapes.values()),
+        *([] if hybrid.dividing is None else [_division_described(hybrid.dividing)]),
     )  # fmt: skip
 
 
@@ -219,6 +230,10 @@ def _shape_described(one: Shaping) -> bytes:
         _text_of(one.shape.make),
         sorted(told.items()),
     )
+
+
+def _division_described(one: Dividing) -> str:
+    return f"{one} {one.axis} {one.at} {one.fraction} {list(one.partition.items())}"
 
 
 def _text_of(function: Any) -> str:

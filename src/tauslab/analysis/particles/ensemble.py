@@ -30,6 +30,7 @@ from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.halving import Halving
 from tauslab.kernels.lattice.reshaping import REACH
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
@@ -381,7 +382,9 @@ class Ensemble:
         table = self._motion.own_counts()
         if columns.max(initial=0) >= len(known[0]):
             table = np.hstack([table, self._motion.observe_own(self.time)])
-        found: FloatArray = np.take(table, columns, axis=1).astype(np.float64)
+        if len(columns) != table.shape[1] or (np.diff(columns) != 1).any():
+            table = np.take(table, columns, axis=1)
+        found: FloatArray = table.astype(np.float64, copy=False)
         if not self.none_ended:
             found[~self.alive[self.own]] = np.nan
         return found
@@ -627,6 +630,10 @@ class Ensemble:
         if self._motion.looks and values:
             self._move(self.time)  # events that the new values set off
 
+    def expect(self, names: Sequence[str]) -> None:
+        """Make ready what `put` of these states needs. Collective."""
+        self._motion.expect(names)
+
     def put(
         self, names: tuple[str, ...], states: FloatArray,
         parameters: tuple[str, ...], values: FloatArray,
@@ -677,7 +684,7 @@ class Ensemble:
         ----------
         site_types
             Numbers ``[z, y, x]`` or masks by site type for all lattices, or a list, one entry for
-            each.
+            each; None changes nothing.
         follow, reach
             As of `LatticeView.reshape`.
 
@@ -693,6 +700,19 @@ class Ensemble:
         if len(given) != self.n:
             raise ConfigError(f"reshape: {len(given)} shapes are given for {self.n} particles")
         motion.reshape(given[motion.shares.own], follow, reach=reach)
+
+    def halve(
+        self, rows: Sequence[int], kept: Sequence[int], mothers: Sequence[int], how: Halving,
+        step: int,
+    ) -> tuple[IntArray, FloatArray]:  # fmt: skip
+        """Let lattices become one of their daughters: see `LatticeMotion.halve`. Collective."""
+        self._meet("halve", rows=rows, kept=kept)
+        return self._of_lattices("halve").halve(rows, kept, mothers, how, step)
+
+    def settle_objects(self, rows: Sequence[int], time: int) -> None:
+        """Place objects of lattices that lost their sites in a new shape. Collective."""
+        self._meet("settle_objects", rows=rows)
+        self._of_lattices("settle_objects").settle_objects(rows, time)
 
     @checks_keywords
     def reset(

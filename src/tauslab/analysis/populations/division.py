@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from tauslab.base.arrays import Array, FloatArray
+from tauslab.analysis.particles.daughters import OF_COUNTS, OF_QUANTITIES
+from tauslab.base.arrays import Array
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.events.divide import SHARES
@@ -17,44 +17,6 @@ from tauslab.model.expressions.expression import Number
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Species
-
-_OF_COUNTS = ("binomial", "even", "copy", "first")
-_OF_QUANTITIES = ("copy", "share", "first")
-_UNIFORM = re.compile(r"\s*uniform\(([^(),]+),([^(),]+)\)\s*\Z")
-
-
-@dataclass(frozen=True)
-class Fraction:
-    """Part of a mother that the first daughter gets: from `low` to `high`, evenly."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def parse(cls, given: float | str) -> Fraction:
-        """Read a number, or ``"uniform(LO,HI)"``.
-
-        Raises
-        ------
-        ConfigError
-            It is neither, or not between 0 and 1.
-        """
-        found = _UNIFORM.match(given) if isinstance(given, str) else None
-        try:
-            ends = (found[1], found[2]) if found else (given, given)
-            low, high = float(ends[0]), float(ends[1])
-        except (TypeError, ValueError):
-            low, high = 1.0, 0.0
-        if isinstance(given, bool) or not 0 < low <= high < 1:
-            raise ConfigError(
-                f"{assigned('fraction')}{given} is not allowed: a number between 0 and 1, or "
-                '"uniform(LO,HI)"'
-            )
-        return cls(low, high)
-
-    def at(self, uniforms: FloatArray) -> FloatArray:
-        """Parts by numbers in [0, 1)."""
-        return self.low + (self.high - self.low) * uniforms
 
 
 class Division:
@@ -109,7 +71,7 @@ class Division:
                 )
         self.how: dict[str, str] = {}
         for name, one in network.species.items():
-            allowed = _OF_QUANTITIES if name in reals else _OF_COUNTS
+            allowed = OF_QUANTITIES if name in reals else OF_COUNTS
             usual = "binomial"
             if name in reals:
                 usual = "share" if name in network.rates else "copy"

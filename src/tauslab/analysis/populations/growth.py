@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.particles import weights as draws
+from tauslab.analysis.particles.daughters import Fraction
 from tauslab.analysis.particles.motions.network import NetworkMotion
-from tauslab.analysis.populations.division import Division, Fraction
+from tauslab.analysis.populations.division import Division
 from tauslab.analysis.populations.families import pairs_factor
 from tauslab.analysis.populations.keywords import PopulationKeywords
 from tauslab.analysis.populations.result import Divisions, PopulationResult, Snapshot

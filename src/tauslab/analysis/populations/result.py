@@ -103,16 +103,18 @@ class Generation:
 
     Attributes
     ----------
-    generation, divisions
-        Its number, and how many divided.
+    generation, divisions, undivided
+        Its number, how many divided, and how many of this generation or an earlier one are among
+        the cells of the last time: above 0, slow divisions are missing, and times too short.
     time_mean, time_sd
         Of the time from birth to division.
     birth_mean, birth_sd, division_mean, division_sd
-        Of each species by name, at birth and at division.
+        Of each species by name, at birth and at division. Deviations of one division are NaN.
     """
 
     generation: int
     divisions: int
+    undivided: int
     time_mean: float
     time_sd: float
     birth_mean: Mapping[str, float]
@@ -245,8 +247,12 @@ class PopulationResult(ArrayResult):
         return self.growth.error
 
     def generations(self) -> list[Generation]:
-        """Statistics of each generation's divisions, weighted by the cells that each represents."""
+        """Statistics of each generation's divisions, weighted by the cells that each represents.
+
+        A generation of which cells are `undivided` has its quick divisions only.
+        """
         found, all_ = [], self.divisions
+        last = np.sort(self.snapshots[-1].generation)
         for number in np.unique(all_.generation).tolist():
             of = all_.generation == number
             logs = all_.log_weight[of]
@@ -259,8 +265,11 @@ class PopulationResult(ArrayResult):
                 dict(zip(all_.names, row.tolist(), strict=True))
                 for row in (birth, birth_sd, end, end_sd)
             ]
+            undivided = int(np.searchsorted(last, number, "right"))
             found.append(
-                Generation(number, int(of.sum()), float(time_mean[0]), float(time_sd[0]), *named)
+                Generation(
+                    number, int(of.sum()), undivided, float(time_mean[0]), float(time_sd[0]), *named
+                )
             )
         return found
 
@@ -420,10 +429,10 @@ class PopulationResult(ArrayResult):
 
 
 def _moments(table: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weighted means and standard deviations ``[column]``."""
+    """Weighted means and standard deviations ``[column]``; these are NaN of one row."""
     means = np.array([fixed_sum(weights * column) for column in table.T])
     squares = [
         fixed_sum(weights * (column - mean) ** 2)
         for column, mean in zip(table.T, means, strict=True)
     ]
-    return means, np.sqrt(np.array(squares))
+    return means, np.sqrt(np.array(squares)) if len(table) > 1 else np.full(len(means), np.nan)

@@ -11,6 +11,7 @@ from tauslab.analysis.sensitivity.result import SensitivityResult
 from tauslab.analysis.sensitivity.steps import with_outputs
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.option_names import opt, warn
+from tauslab.model.expressions.derivative import STEPS
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -19,6 +20,7 @@ from tauslab.model.expressions.expression import (
     arguments_first,
     substitute,
     symbols,
+    walk,
 )
 from tauslab.model.network.network import Network
 from tauslab.store.format.intervals import FEWEST_INFORMATIVE, widening
@@ -157,6 +159,20 @@ def _reached(used: dict[str, set[str]], start: str) -> set[str]:
         found |= more
         left += more
     return found
+
+
+def warn_of_jumps(network: Network, names: Sequence[str]) -> None:
+    """Warn where a rate jumps with a parameter: of counts, means then jump with it too."""
+    rules, constant = network.rule_expressions(), set(network.constant_species())
+    moved = {name for name in names if name not in network.species or name in constant}
+    for reaction in network.reactions:
+        for node in walk(substitute(reaction.law, rules)):
+            if isinstance(node, Call) and node.function in STEPS and (by := symbols(node) & moved):
+                warn(
+                    f"{network.name}: the rate of {reaction.name} jumps with {min(by)}: where it "
+                    f"does means have no derivative, and the result depends on {opt('step')}"
+                )
+                return
 
 
 def warn_of_few(found: SensitivityResult, unit: str) -> None:

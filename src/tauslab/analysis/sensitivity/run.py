@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tauslab.analysis.counts_alone import require_counts_alone
-from tauslab.analysis.sensitivity.certainty import warn_of_few
+from tauslab.analysis.sensitivity.certainty import warn_of_few, warn_of_jumps
 from tauslab.analysis.sensitivity.estimators import differences, likelihood_ratios
 from tauslab.analysis.sensitivity.keywords import DerivativeKeywords, SensitivityKeywords
 from tauslab.analysis.sensitivity.result import LIKELIHOOD_RATIO, METHODS, SensitivityResult
@@ -117,4 +117,6 @@ def checked_options(
     outputs = [given.outputs] if isinstance(given.outputs, str) else given.outputs
     recorded = chosen_outputs(network, outputs)
     with_outputs(network, recorded)  # refuses names, on all ranks alike
-    return network, options, chosen_names(network, names_of(given.parameters)), recorded
+    names = chosen_names(network, names_of(given.parameters))
+    warn_of_jumps(network, names)
+    return network, options, names, recorded

@@ -43,7 +43,8 @@ def run_hybrid_file(arguments: argparse.Namespace) -> None:
     given |= given_options(arguments, HybridFlags)
     path = arguments.output or Path(f"{arguments.model.stem}.h5")
     output = Output(path, overwrite=arguments.overwrite)
-    keywords = HybridKeywords(**given, output=output, device=device_of(arguments))
+    given |= {"output": output, "device": device_of(arguments), "quiet": arguments.quiet}
+    keywords = HybridKeywords(**given)
     with telling_warnings(comm.rank), stopping_at_checkpoints(comm, path):
         result = run_hybrid(read_hybrid(arguments.model), keywords, comm)
 

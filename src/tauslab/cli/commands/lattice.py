@@ -39,7 +39,7 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     prepare(arguments.device, comm, share=arguments.share_gpu)
     stop = stop_in_order(arguments.max_time, comm, PATIENCE)
     with telling_warnings(comm.rank):
-        model, options = agree(comm, lambda: _lattice_job(arguments))
+        model, options = agree(comm, lambda: lattice_job(arguments))
         if comm.rank == 0 and options.output is not None:
             tell_what_begins(options.output, resume=options.resume, quiet=bool(options.quiet))
         tell = ignored if arguments.quiet else print
@@ -49,7 +49,8 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     result.close()
 
 
-def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]:
+def lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]:
+    """The model and the options of a parsed ``tauslab rdme``."""
     model = readers.read(arguments.model)
     if not isinstance(model, Lattice):
         raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")

@@ -80,7 +80,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     stop = stop_in_order(arguments.max_time, comm)
     with telling_warnings(comm.rank):
         # What reads models takes more memory than all else: rank 0 reads for all.
-        network, options = on_root(comm, lambda: _job(arguments))
+        network, options = on_root(comm, lambda: network_job(arguments))
         result = run_job(network, options, comm, stop)
     if comm.rank == 0:
         _answer(arguments, result)
@@ -104,7 +104,8 @@ def _answer(arguments: argparse.Namespace, result: Result) -> None:
             print("\n".join(summary(result, verbose=arguments.verbose)))
 
 
-def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+def network_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+    """The model and the options of a parsed ``tauslab run``."""
     with model_given(arguments):
         return _read_job(arguments)
 

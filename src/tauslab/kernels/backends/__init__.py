@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from tauslab.base.errors import one_of
 from tauslab.kernels.backends import cpu, cuda, cuda_peers
 from tauslab.kernels.backends.base import Backend, BackendOptions, PeerMatrix
+from tauslab.kernels.backends.cuda_target import CudaTarget
 from tauslab.kernels.cuda_context import begin_context
 
 __all__ = [
     "Backend",
     "BackendOptions",
+    "CudaTarget",
     "backend_names",
     "choose_backend",
     "device_count",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shlex
 import stat
 import tempfile
@@ -31,6 +32,7 @@ _ROOM = 1 << 20  # bytes
 _with_room: set[Path] = set()
 _warned_of: set[Path] = set()  # caches of a site that are not used
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CSRC = Path(__file__).parents[1] / "csrc"
 
 
@@ -162,6 +164,18 @@ def csrc_texts() -> MappingProxyType[str, str]:
 def csrc_digest() -> str:
     """Digest of all of them: to read them anew takes small runs a millisecond each."""
     return content_key(f"{name}\n{text}" for name, text in sorted(csrc_texts().items()))
+
+
+def with_headers(file: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """The text of `file`, and of all that it includes: to write all headers takes 0.03 s."""
+    found: dict[str, str] = {}
+    left = [file]
+    while left:
+        name = left.pop()
+        if name in texts and name not in found:
+            found[name] = texts[name]
+            left += _INCLUDED.findall(texts[name])
+    return found
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:

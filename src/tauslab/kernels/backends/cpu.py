@@ -43,6 +43,7 @@ from tauslab.kernels.backends.cache import (
     content_key,
     csrc_digest,
     csrc_texts,
+    with_headers,
     write_texts,
 )
 from tauslab.kernels.backends.compilers import (
@@ -567,7 +568,7 @@ def _together(library: ctypes.CDLL, entry: str) -> int:
 
 def _build(compiler: Compiler, source: KernelSource, texts: dict[str, str], out: Path) -> None:
     folder = out.parent
-    write_texts(folder, texts)
+    write_texts(folder, with_headers(source.file, texts))
     command = [*compiler.command, *compiler.flags(), f"-I{folder}", "-o", str(out)]
     command.append(str(folder / source.file))
     done = run_compiler(command)

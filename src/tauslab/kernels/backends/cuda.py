@@ -110,8 +110,8 @@ class CudaProgram:
         module = cupy.RawModule(path=str(path))
         self._entries = {name: module.get_function(name) for name in source.entries}
         self._multiprocessors = multiprocessors
-        self._resident: dict[str, int] = {}
         self._shared = source.lane_bytes * THREADS_PER_BLOCK
+        self._resident: dict[str, int] = {}  # threads, once they are asked for
         self._of_blocks = source.block_bytes
         if self._shared or self._of_blocks:
             for function in self._entries.values():
@@ -131,9 +131,9 @@ class CudaProgram:
 
     def resident(self, entry: str) -> int:
         """Threads of `entry` that fit on the device at the same time."""
-        from cupy.cuda import driver
+        if entry not in self._resident:
+            from cupy.cuda import driver
 
-        if entry not in self._resident:  # to ask the driver with each launch takes time
             kernel = self._entries[entry].kernel
             blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
                 kernel.ptr, THREADS_PER_BLOCK, self._shared
@@ -208,10 +208,11 @@ class _Beside:
             return self._pinned[: buffer.size].copy()
 
 
-class CudaBackend:
-    """GPU number `options.index` of those this process sees."""
+class CudaStyle:
+    """What kernels and launches of GPUs go by, on any of them."""
 
     name = "cuda"
+    multiprocessors: int
     style = Style(
         branches=False, warp=32, block=1024, blocks_together=1 << 30, team=32, small_team=8,
         literals=8, most_parking=1 << 19,
@@ -222,6 +223,39 @@ class CudaBackend:
     # More gain nothing, nor do those of 64 x 64 x 128 sites if particles are everywhere.
     lattices_together, sites_beside = 8, 1 << 18
     waits_aside = True
+
+    def work_stealing_items(
+        self, rows: int, resident: int, each: int = 8, *, parks: bool = False
+    ) -> int:
+        """Fewer threads than trajectories, so that few lanes wait for the longest in the end.
+
+        Lengths of trajectories differ. A launch of more trajectories than threads fit has `each`
+        for each thread, where that still fills half of the device. A smaller one, which shares the
+        device with others, has three, and at least a fifth of the device. Schlögl, 2^18
+        trajectories on an H200: 4 blocks per processor take 0.102 s, 7 (all that fit) 0.115 s, 2
+        take 0.140 s. 2^22 trajectories in large launches, 1.267 s with eight for each thread,
+        1.202 s with sixteen, 1.201 s with 32.
+
+        Where lanes hand over trajectories (`parks`), a small launch has two for each thread, and
+        at least a quarter: Schlögl, 2^18, takes 0.093 s, with a fifth 0.095, with a thread for each
+        trajectory 0.108; Vilar's oscillator, 2^17, takes 0.096, 0.111 and 0.093 s.
+        """
+        small = (2, 4) if parks else (3, 5)
+        each, part = (each, 2) if rows > resident else small
+        return min(rows, resident, max(-(-rows // each), resident // part))
+
+    def long_launch(self, together: int, events_each: float, most: int) -> int:
+        """Return what a multiprocessor runs in half a second, or `most`, or five rounds."""
+        short = int(_ENOUGH_EVENTS * self.multiprocessors / events_each)
+        return min(_ROUNDS * together, short, most)
+
+    def launched_items(self, items: int) -> int:
+        """Whole blocks of threads."""
+        return max(1, -(-items // THREADS_PER_BLOCK)) * THREADS_PER_BLOCK
+
+
+class CudaBackend(CudaStyle):
+    """GPU number `options.index` of those this process sees."""
 
     def __init__(self, options: BackendOptions) -> None:
         available = count()
@@ -257,22 +291,8 @@ class CudaBackend:
     def compile(self, source: KernelSource) -> CudaProgram:
         """Compile with NVRTC for this device, or take the cubin from the cache."""
         self._device.use()
-        texts, flags = self._to_compile(source)
-        key = _key_of(source, texts, flags)
-
-        def build(out: Path) -> None:
-            cubin, _ = compile_cubin(source.file, texts, flags)
-            out.write_bytes(cubin)
-
-        path, _ = compiled(key, ".cubin", build)
-        layouts = layouts_of(source.file, texts)
+        path, layouts = cubin_of(source, f"sm_{self.capability[0]}{self.capability[1]}")
         return CudaProgram(path, source, layouts, self.multiprocessors)
-
-    def _to_compile(self, source: KernelSource) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Texts and flags for the architecture of this device."""
-        flags = nvrtc_flags(f"sm_{self.capability[0]}{self.capability[1]}", THREADS_PER_BLOCK)
-        texts = csrc_texts() | dict(source.generated)
-        return with_layout_checks(source.file, texts), flags
 
     def stream(self, *, urgent: bool = False, waited: bool = False) -> CudaStream:
         """Open a stream; the device takes a priority out of its range for the nearest it has."""
@@ -411,35 +431,6 @@ class CudaBackend:
         free, _ = cupy.cuda.runtime.memGetInfo()
         return int(free) + int(cupy.get_default_memory_pool().free_bytes())
 
-    def work_stealing_items(
-        self, rows: int, resident: int, each: int = 8, *, parks: bool = False
-    ) -> int:
-        """Fewer threads than trajectories, so that few lanes wait for the longest in the end.
-
-        Lengths of trajectories differ. A launch of more trajectories than threads fit has `each`
-        for each thread, where that still fills half of the device. A smaller one, which shares the
-        device with others, has three, and at least a fifth of the device. Schlögl, 2^18
-        trajectories on an H200: 4 blocks per processor take 0.102 s, 7 (all that fit) 0.115 s, 2
-        take 0.140 s. 2^22 trajectories in large launches, 1.267 s with eight for each thread,
-        1.202 s with sixteen, 1.201 s with 32.
-
-        Where lanes hand over trajectories (`parks`), a small launch has two for each thread, and
-        at least a quarter: Schlögl, 2^18, takes 0.093 s, with a fifth 0.095, with a thread for each
-        trajectory 0.108; Vilar's oscillator, 2^17, takes 0.096, 0.111 and 0.093 s.
-        """
-        small = (2, 4) if parks else (3, 5)
-        each, part = (each, 2) if rows > resident else small
-        return min(rows, resident, max(-(-rows // each), resident // part))
-
-    def long_launch(self, together: int, events_each: float, most: int) -> int:
-        """Return what a multiprocessor runs in half a second, or `most`, or five rounds."""
-        short = int(_ENOUGH_EVENTS * self.multiprocessors / events_each)
-        return min(_ROUNDS * together, short, most)
-
-    def launched_items(self, items: int) -> int:
-        """Whole blocks of threads."""
-        return max(1, -(-items // THREADS_PER_BLOCK)) * THREADS_PER_BLOCK
-
     def rest(self) -> None:
         """Nothing to leave: no thread waits for work."""
 
@@ -449,6 +440,20 @@ class CudaBackend:
 
         self._device.synchronize()
         cupy.get_default_memory_pool().free_all_blocks()
+
+
+def cubin_of(source: KernelSource, architecture: str) -> tuple[Path, dict[str, ArgumentLayout]]:
+    """Path of the cubin in the cache, compiled if it is not there; and layouts of arguments."""
+    flags = nvrtc_flags(architecture, THREADS_PER_BLOCK)
+    texts = csrc_texts() | dict(source.generated)
+    texts = with_layout_checks(source.file, texts)
+
+    def build(out: Path) -> None:
+        cubin, _ = compile_cubin(source.file, texts, flags)
+        out.write_bytes(cubin)
+
+    path, _ = compiled(_key_of(source, texts, flags), ".cubin", build)
+    return path, layouts_of(source.file, texts)
 
 
 def count() -> int:

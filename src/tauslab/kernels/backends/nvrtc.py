@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tauslab.base.errors import KernelCompileError
+from tauslab.kernels.backends.cache import with_headers
 
 
 def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:
@@ -28,6 +29,16 @@ def nvrtc_version() -> str:
     return ".".join(str(part) for part in nvrtc.getVersion())
 
 
+def supported_architectures() -> tuple[int, ...]:
+    """Compute capabilities that NVRTC compiles for, times ten; none where it is missing."""
+    try:
+        from cupy.cuda import nvrtc
+
+        return tuple(nvrtc.getSupportedArchs())
+    except (ImportError, RuntimeError):
+        return ()
+
+
 def compile_cubin(file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -> tuple[bytes, str]:
     """Compile `texts[file]`, other texts being its headers; returns the cubin and ptxas's log.
 
@@ -38,7 +49,7 @@ def compile_cubin(file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -
     """
     from cupy.cuda import nvrtc
 
-    headers = [name for name in texts if name != file]
+    headers = [name for name in with_headers(file, texts) if name != file]
     program = nvrtc.createProgram(
         texts[file],
         file,

@@ -55,14 +55,16 @@ class SampleBuffers:
     keep_queue: DeviceArray | None = None
 
     @classmethod
-    def of(cls, backend: Backend, rows: int, **recorded: Any) -> SampleBuffers:
+    def of(
+        cls, backend: Backend, rows: int, row_counter: DeviceArray | None = None, **recorded: Any
+    ) -> SampleBuffers:
         """Buffers for `rows` trajectories, of which these are recorded."""
+        if row_counter is None:
+            row_counter = backend.upload(np.zeros(CONTROL_WORDS, np.uint64))
         return cls(
-            status=backend.empty((rows,), np.uint8),
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64),
-            **recorded,
-        )
+            status=backend.empty((rows,), np.uint8), row_counter=row_counter,
+            work=backend.empty((len(WORK),), np.uint64), **recorded,
+        )  # fmt: skip
 
     def clear_counters(self, backend: Backend, stream: Stream) -> None:
         """Set the words that kernels add to back to zero, in stream order."""

@@ -17,7 +17,7 @@ _ENTRIES = ("rdme_become", "rdme_list", "rdme_take", "rdme_put")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
 _FEW_KINDS = 24  # bits of a number of kinds, beside which 40 bits of a key rarely fail to order
-_PUT = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/change.cc
+PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/change.cc
 # `Candidate` of csrc/lattice/change.cc.
 CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
 
@@ -203,7 +203,7 @@ def drawn_places(
     count: int, among: int | IntArray, *, seed: int, step: int, call: int, replica: int
 ) -> IntArray:
     """Numbers int64 ``[count]`` below `among`, one or ``[count]``, for particles put at random."""
-    words = random_words(seed, _PUT, replica, call, step).random_raw(count)
+    words = random_words(seed, PLACES, replica, call, step).random_raw(count)
     return np.asarray(words % np.asarray(among, np.uint64), np.int64).reshape(count)
 
 

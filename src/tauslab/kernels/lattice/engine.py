@@ -22,6 +22,7 @@ from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import (
     NO_WISHES,
     TALL_FROM,
+    Filling,
     Share,
     Wishes,
     crowded_by,
@@ -101,6 +102,14 @@ class LatticeEngine(LatticeMemory):
             KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), header)
         )
         self._counting = self._counter.resident_blocks("rdme_count", self.plan.tile.threads)
+
+    def compile_all(self) -> None:
+        """Compile the steps of every plan that `follow` may choose by the number of particles."""
+        for filling in Filling if self._follows else ():
+            self.steps = steps_of(
+                self, plan_of(self.backend, self.lattice, self._share, self._wishes, filling)
+            )
+        self.steps = steps_of(self, self.plan)
 
     def _without_lines(self) -> None:
         """Share out tiles, where blocks have no room for lines: the tiles are the same."""

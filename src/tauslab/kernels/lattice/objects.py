@@ -170,14 +170,22 @@ class _Form:
 
     def sites(self, centres: IntArray, step: Any = 0) -> IntArray:
         """Sites ``[object, site]`` of objects a step away; -1 beyond a face of the lattice."""
-        at = np.stack(np.unravel_index(centres, tuple(self.shape)), axis=-1)[:, None]
-        at = at + self.offsets + step
-        for axis, periodic in enumerate(self._periodic):
+        found = np.zeros((len(centres), len(self.offsets)), np.int64)
+        outside = np.zeros(found.shape, bool)
+        along = zip(
+            np.unravel_index(centres, tuple(self.shape)),
+            (self.offsets + step).T, self.shape, self._periodic, strict=True,
+        )  # fmt: skip
+        for own, offset, size, periodic in along:
+            at = own[:, None] + offset
             if periodic:
-                at[..., axis] %= self.shape[axis]
-        outside = ((at < 0) | (at >= self.shape)).any(axis=-1)
-        found = np.ravel_multi_index(tuple(np.moveaxis(at, -1, 0)), tuple(self.shape), mode="clip")
-        return np.where(outside, -1, found)
+                at %= size
+            else:
+                outside |= (at < 0) | (at >= size)
+            found *= size
+            found += at
+        found[outside] = -1
+        return found
 
 
 @dataclass
@@ -240,6 +248,14 @@ class Objects:
             kind.roster = Roster()
             kind.begin(ground)
 
+    def settle(self, ground: Ground, time: int) -> None:
+        """Place those that lost their sites: where their particles are, or at drawn places.
+
+        `time` is of the draws. Those that find no place wait, as later ones do.
+        """
+        for kind in self._kinds:
+            kind.settle(ground, time)
+
     def move(self, ground: Ground, step: int) -> None:
         """Let those move whose time it is after so many steps of the model."""
         for kind in self._kinds:
@@ -257,6 +273,22 @@ class Objects:
         for kind in self._kinds:
             kind.cover(made)
         return made.reshape(types.shape)
+
+    def without(self, types: Array) -> Array:
+        """Site types with those that objects cover in place of their own."""
+        made = types.copy()
+        for kind in self._kinds:
+            made[made == kind.one.site_type] = kind.one.within
+        return made
+
+    def halve(self, origins: IntArray, step: IntArray) -> None:
+        """Keep objects whose particles were at these sites, and move them by a step."""
+        for kind in self._kinds:
+            roster = kind.roster
+            roster.keep(np.isin(roster.sites, origins))
+            at = np.stack(np.unravel_index(roster.sites, tuple(kind.form.shape))) + step[:, None]
+            roster.sites = np.ravel_multi_index(tuple(at), tuple(kind.form.shape))
+            roster.moved = roster.moved + step
 
     def positions(self, samples: int) -> dict[str, IntArray]:
         """Positions ``[sample, object, 3]`` of the objects of t = 0, now, by the field's name.
@@ -319,18 +351,9 @@ class _Kind:
         if not len(sites):
             return
         types = ground.all_types()
-        open_sites = np.flatnonzero(types == self.one.within)
         covered = np.zeros(len(types), bool)
         fits = self._try(ground, sites, types, covered)
-        left, to = np.flatnonzero(~fits), sites.copy()
-        words = random_words(ground.memory.seed, _PLACE, ground.memory.replica, self._at)
-        for _ in range(_TRIES):
-            if not len(left) or not len(open_sites):
-                break
-            drawn = words.random_raw(len(left)) % np.uint64(len(open_sites))
-            to[left] = open_sites[drawn.astype(np.int64)]
-            fits = self._try(ground, to[left], types, covered, came=True)
-            left = left[~fits]
+        to, left = self._drawn(ground, sites, types, covered, fits)
         if len(left):
             raise ConfigError(
                 f"object {self.one.name}: {len(left)} of {len(sites)} do not fit among the sites "
@@ -338,6 +361,40 @@ class _Kind:
             )
         self._carry(ground, sites, to, particles)
         self._unfold(ground, np.sort(to), types)
+
+    def settle(self, ground: Ground, time: int) -> None:
+        """Draw places for those whose particles have none around them."""
+        self.meet(ground)
+        sites, particles = ground.followers(self._follows)
+        alone = ~np.isin(sites, self.roster.sites)
+        sites, particles = sites[alone], particles[alone]
+        if not len(sites):
+            return
+        types = ground.all_types()
+        covered = np.zeros(len(types), bool)
+        covered[self.form.sites(self.roster.sites)] = True
+        none = np.zeros(len(sites), bool)
+        to, left = self._drawn(ground, sites, types, covered, none, time)
+        found = np.setdiff1d(np.arange(len(sites)), left)
+        self._carry(ground, sites[found], to[found], particles[found])
+        self._unfold(ground, np.sort(to[found]), types)
+
+    def _drawn(
+        self, ground: Ground, sites: IntArray, types: Array, covered: BoolArray, fits: BoolArray,
+        time: int = 0,
+    ) -> tuple[IntArray, IntArray]:  # fmt: skip
+        """Places of objects, drawn for those that do not fit; and who found none."""
+        open_sites = np.flatnonzero(types == self.one.within)
+        left, to = np.flatnonzero(~fits), sites.copy()
+        words = random_words(ground.memory.seed, _PLACE, ground.memory.replica, self._at, time)
+        for _ in range(_TRIES):
+            if not len(left) or not len(open_sites):
+                break
+            drawn = words.random_raw(len(left)) % np.uint64(len(open_sites))
+            to[left] = open_sites[drawn.astype(np.int64)]
+            fits = self._try(ground, to[left], types, covered, came=True)
+            left = left[~fits]
+        return to, left
 
     def _try(
         self, ground: Ground, centres: IntArray, types: Array, covered: BoolArray, *,
@@ -475,6 +532,8 @@ class _Kind:
         found = []
         for at, side in enumerate(self.form.sides):
             who = np.flatnonzero(sides == at)
+            if not who.size:
+                continue
             own = self.form.sites(roster.sites[who])
             new = self.form.sites(roster.sites[who], side.step)[:, side.enters]
             inside = (new >= 0).all(axis=1)

@@ -18,9 +18,10 @@ import numpy as np
 from tauslab.base.arrays import Array, BoolArray, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
-from tauslab.kernels.lattice.changing import drawn_places, first_of
+from tauslab.kernels.lattice.changing import PLACES, drawn_places, first_of
 from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.halving import Half, Halving
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.rates import RateBounds
@@ -40,6 +41,7 @@ from tauslab.kernels.lattice.state import (
     in_order,
     waiting_anew,
 )
+from tauslab.model.lattice.placement import random_words
 
 COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first
@@ -273,6 +275,56 @@ class Replicas(ABC):
         self._types = self.rest.types[row] = types
         return found
 
+    def halve(
+        self, row: int, kept: int, how: Halving, *, seed: int, number: int, mother: int, step: int,
+        call: int,
+    ) -> Half:  # fmt: skip
+        """Keep one daughter, 1 or 2, of a lattice that divides; 0: look what both get.
+
+        Parameters
+        ----------
+        number, mother
+            Of the lattice, and of the mother of which it is a copy.
+        seed, step, call
+            Of the draws, with `mother`.
+
+        Returns
+        -------
+        What stays, and what both daughters get.
+        """
+        engine, rest, shape = self._engine, self.rest, self.lattice.shape
+        self._load_alone(row, rest, seed, number)
+        engine.synchronize()
+        slots = engine.in_slots()
+        cells = np.concatenate([part[0] for part in self._gathers(self.host(slots))])
+        types = rest.types[row]
+        if types is None:
+            types = self.lattice.sites(0, shape[0])
+        self._objects.take_up(rest.objects[row])
+        half = how.half(
+            cells, rest.waiting[row], self._objects.without(types.reshape(shape)),
+            how.plane.sides(shape, self.lattice.spacing), kept or 1,
+            random_words(seed, PLACES, mother, call, step),
+        )  # fmt: skip
+        if not kept:
+            return half
+        own = slice(engine.slab.begin, engine.slab.end)
+        slots[...] = self.backend.upload(np.ascontiguousarray(half.cells[own]))
+        engine.wait_for_arrays()
+        engine.from_slots(slots)
+        self.backend.copy(engine.content, self._content(row), engine.stream)
+        engine.synchronize()
+        none = rest.waiting[row][:0]
+        rest.waiting[row] = waiting_anew(none, *half.waiting, int(rest.steps[row]))
+        if self._objects:
+            move = np.zeros(3, np.int64)
+            move[how.plane.axis] = -half.shift
+            self._objects.halve(half.origins, move)
+            rest.objects[row] = self._objects.stored()
+        if how.plane.inside is not None or self._objects:
+            rest.types[row] = self.with_objects(row, half.types)
+        return half
+
     def with_objects(self, row: int, types: Array) -> Array:
         """Site types ``[z, y, x]`` with those of the objects of a lattice over them."""
         if not self._objects:
@@ -304,6 +356,16 @@ class Replicas(ABC):
             self.rest.objects[row] = self._objects.stored()
             self._types = self.rest.types[row] = self.host(self._engine.types)
         return True
+
+    def settle_objects(self, row: int, number: int, *, seed: int, time: int) -> None:
+        """Place objects of a lattice that lost their sites: see `Objects.settle`."""
+        self._load_alone(row, self.rest, seed, number)
+        ground = Ground(self._engine, lambda *own: [own])
+        self._objects.take_up(self.rest.objects[row])
+        self._objects.settle(ground, time)
+        self._store_alone(row, self.rest)
+        self.rest.objects[row] = self._objects.stored()
+        self._types = self.rest.types[row] = self.host(self._engine.types)
 
     def close(self) -> None:  # noqa: B027 - an engine of its own holds nothing outside
         """Give back what other ranks reach. Collective."""

@@ -166,7 +166,7 @@ def waiting_anew(waiting: Array, sites: IntArray, particles: IntArray, step: int
         there = (ends > 0) & (youngest["site"].astype(np.int64) == sites)
         begins[there] = youngest["age"][there] + np.uint64(1)
     ages = begins + (np.arange(len(sites)) - np.searchsorted(same, same)).astype(np.uint64)
-    if ages.max() > last << np.uint64(16) | np.uint64(_LAST_ORDER):
+    if ages.max(initial=0) > last << np.uint64(16) | np.uint64(_LAST_ORDER):
         raise ConfigError(
             f"add: more than {_LAST_ORDER - _HOOK_ORDER + 1} particles would wait at a site"
         )

@@ -11,7 +11,7 @@ import itertools
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from tauslab.base.errors import ModelError
@@ -45,11 +45,14 @@ _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
 _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
+_MOST_TAILS = 2  # of which firings are written apart
 _MOST_COPIED = 64  # laws of a network with events in tables
 _MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 
-def unrolled_header(network: LoweredNetwork, style: Style, *, literals: int = 0) -> str:
+def unrolled_header(
+    network: LoweredNetwork, style: Style, *, literals: int = 0, lanes: int = 1
+) -> str:
     """`model.h` for the unrolled kernels.
 
     Parameters
@@ -57,6 +60,9 @@ def unrolled_header(network: LoweredNetwork, style: Style, *, literals: int = 0)
     literals
         Long literals of laws that are named at most, for a kernel that keeps them behind the
         constants.
+    lanes
+        Lanes of a warp that run one trajectory. With several, firings of the last reactions compute
+        what they change alone: few trajectories wait for each other then.
     """
     values, names = _long_literals(network, literals)
     if network.thinning is not None:
@@ -66,7 +72,9 @@ def unrolled_header(network: LoweredNetwork, style: Style, *, literals: int = 0)
     parts += [_propensity(j, reaction, writer) for j, reaction in enumerate(network.reactions)]
     parts += [check_constants(network), _all_propensities(network)]
     parts += [_fire_together(network), _events_before_overflow(network)]
-    parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
+    parts.append(f"constexpr int LANES_OF_TRAJECTORY = {lanes};\n")
+    tails = tails_of(network) if lanes > 1 else []
+    parts.append(_fire_branches(network) if style.branches else _fire_selects(network, tails))
     parts.append(_before_last(network, fires_all=not style.branches))
     parts += [_propensities_now(network, writer), _records(network, writer)]
     return "\n".join(parts)
@@ -510,34 +518,78 @@ def _fire_together(network: LoweredNetwork) -> str:
     Every count starts from the change of reaction 0; where a cumulative propensity is passed and
     the next reaction changes the count otherwise, its change is chosen.  All is recomputed.
     """
-    changes = [dict(reaction.change) for reaction in network.reactions]
+    return (
+        "template <class Count>\n"
+        "DEVICE void fire_together([[maybe_unused]] Quantity<Count> target, Count *x,\n"
+        "    const Quantity<Count> *c, Quantity<Count> *a, Quantity<Count> *cumulative) {\n"
+        f"{_change_counts(network, 0)}    all_propensities(x, c, a, cumulative);\n}}\n"
+    )
+
+
+def _change_counts(network: LoweredNetwork, first: int) -> str:
+    """Change counts by the reaction that fires, which is `first` or behind it."""
+    changes = [dict(reaction.change) for reaction in network.reactions[first:]]
     changed = sorted(set().union(*changes))
     lines = [f"    Count by_{i} = whole<Count>({changes[0].get(i, 0)});\n" for i in changed]
-    for j, (before, after) in enumerate(pairwise(changes)):
+    for j, (before, after) in enumerate(pairwise(changes), first):
         steps = [(i, after.get(i, 0)) for i in changed if after.get(i, 0) != before.get(i, 0)]
         lines += [
             f"    by_{i} = cumulative[{j}] <= target ? whole<Count>({by}) : by_{i};\n"
             for i, by in steps
         ]
     lines += [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
-    return (
-        "template <class Count>\n"
-        "DEVICE void fire_together([[maybe_unused]] Quantity<Count> target, Count *x,\n"
-        "    const Quantity<Count> *c, Quantity<Count> *a, Quantity<Count> *cumulative) {\n"
-        f"{''.join(lines)}    all_propensities(x, c, a, cumulative);\n}}\n"
-    )
+    return "".join(lines)
 
 
-def _fire_selects(network: LoweredNetwork) -> str:
-    """Fire without a branch, and return whether a count passed its limit."""
-    changed = sorted({i for reaction in network.reactions for i, _ in reaction.change})
-    signs = " | ".join(f"x[{i}]" for i in changed) or "0"
+def tails_of(network: LoweredNetwork) -> list[tuple[int, int]]:
+    """Last reactions whose firings leave many propensities as they are, from the last on.
+
+    Pairs (first, changed): reactions from `first` on change propensities from `changed` on. How
+    often a reaction fires is not known, so what counts is the work that all of them together save.
+    """
+    n, found = len(network.reactions), list[tuple[int, int]]()
+    if network.thinning is not None:  # sums there are those of rates at the last time
+        return found
+    changed = [min(touched, default=n) for touched in network.touched()]
+    # The first reaction from which on all change propensities from j on.
+    least = [1 + max((k for k in range(n) if changed[k] < j), default=0) for j in range(n)]
+    before = 0
+    while len(found) < _MOST_TAILS:
+        saved = [(j - before) * (n - least[j]) for j in range(n)]
+        most = max(saved, default=0)
+        if 2 * most <= n:
+            break
+        before = saved.index(most)
+        found.insert(0, (least[before], before))
+    return found
+
+
+def _fire_selects(network: LoweredNetwork, tails: Sequence[tuple[int, int]] = ()) -> str:
+    """Fire without a branch but for `tails`, and return whether a count passed its limit."""
+    text = ""
+    for first, changed in tails:
+        again = range(changed, len(network.reactions))
+        lines = "".join(f"    a[{j}] = propensity_{j}(x, c);\n" for j in again)
+        own = f"{_change_counts(network, first)}{lines}{_cumulate(again)}"
+        # Sums are all 0 where a trajectory begins, whose propensities are not known yet.
+        text += (
+            f"    if (cumulative[{first - 1}] > 0 && cumulative[{first - 1}] <= target) {{\n"
+            "    typedef i32 Count;\n"
+            f"{own}    return {_signs(network, first)};\n    }}\n"
+        )
     return (
         "// Returns a negative number if a count passed 2147483647.\n"
         "DEVICE i32 fire([[maybe_unused]] double target, i32 *x, const double *c, double *a, "
         "double *cumulative) {\n"
-        f"    fire_together(target, x, c, a, cumulative);\n    return {signs};\n}}\n"
+        f"{text}    fire_together(target, x, c, a, cumulative);\n"
+        f"    return {_signs(network, 0)};\n}}\n"
     )
+
+
+def _signs(network: LoweredNetwork, first: int) -> str:
+    """A number that is negative if a count is which reactions from `first` on change."""
+    changed = sorted({i for reaction in network.reactions[first:] for i, _ in reaction.change})
+    return " | ".join(f"x[{i}]" for i in changed) or "0"
 
 
 def _before_last(network: LoweredNetwork, *, fires_all: bool) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tauslab.base.arrays import Array
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Stream
@@ -139,6 +140,7 @@ class Ode(Engine):
             backend,
             KernelSource(FILES[entry], (entry,), {"model.h": header}, block_bytes=block_bytes),
         )
+        self._kept_spans: dict[str, tuple[Array, Any]] = {}  # arrays, and where they are uploaded
         self._spans = self._uploaded_spans(times)
         self._priors = self._uploaded_priors()
         # Trajectories of a thread at a time, where it has several.
@@ -160,13 +162,22 @@ class Ode(Engine):
         cut = spans(times, self.system.events, self.system.jumps)
         if start > 0:
             cut = spans_from(cut, start)
+        n = len(cut.end)
+        times_of = self._uploaded("times", np.concatenate([cut.begin, cut.end]))
         return {
-            "begin": self.backend.upload(cut.begin),
-            "end": self.backend.upload(cut.end),
-            "event": self.backend.upload(cut.event),
-            "sample": self.backend.upload(cut.sample),
-            "n_spans": len(cut.end),
+            "begin": times_of[:n],
+            "end": times_of[n:],
+            "event": self._uploaded("event", cut.event),
+            "sample": self._uploaded("sample", cut.sample),
+            "n_spans": n,
         }
+
+    def _uploaded(self, name: str, array: Array) -> Any:
+        """An array on the device: the one of the call before, where it is the same."""
+        before = self._kept_spans.get(name)
+        if before is None or not np.array_equal(before[0], array):
+            before = self._kept_spans[name] = array, self.backend.upload(array)
+        return before[1]
 
     def _uploaded_priors(self) -> dict[str, Any]:
         """Distributions drawn for every trajectory, as the kernels take them."""

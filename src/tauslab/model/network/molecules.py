@@ -8,8 +8,17 @@ from typing import Any
 
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import opt
-from tauslab.model.expressions.expression import Expression, Number, Symbol, call, substitute
+from tauslab.model.expressions.expression import (
+    Expression,
+    Number,
+    Symbol,
+    bottom_up,
+    call,
+    substitute,
+    with_arguments,
+)
 from tauslab.model.expressions.host_math import value_of
+from tauslab.model.expressions.mass_action import falling_factor
 from tauslab.model.names import AVOGADRO
 from tauslab.model.network.network import Network
 
@@ -22,8 +31,9 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     """Return the model with species that are numbers of molecules, so that ``ssa`` can run it.
 
     A species of x units becomes x f molecules, where f, the parameter ``molecules_per_unit``, is
-    the number of molecules in the file's unit of amount. Rate laws are converted; rules and
-    observables keep their unit. A network that already counts molecules is returned unchanged.
+    the number of molecules in the file's unit of amount. Rate laws are converted, with the same
+    limit for many molecules, as ``ode`` has it; rules and observables keep their unit. A network
+    that already counts molecules is returned unchanged.
 
     Parameters
     ----------
@@ -100,6 +110,18 @@ def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
     def converted(tree: Expression, of: str | None = None) -> Expression:
         return call("mul", unit, read(tree)) if of is None or of in amounts else read(tree)
 
+    def combinations(law: Expression) -> Expression:
+        """A law beside its limit for many molecules: x - 1 is one molecule less, not one unit."""
+
+        def part(node: Expression, arguments: list[Expression]) -> Expression:
+            if isinstance(node, Symbol):
+                return in_units.get(node.name, node)
+            falling = falling_factor(node, amounts)
+            whole = falling is not None and falling[1] > 0
+            return call("div", node, unit) if whole else with_arguments(node, arguments)
+
+        return call("mul", unit, bottom_up(law, part))
+
     result = Network(network.name)
     result.t_end, result.labels = network.t_end, network.labels
     result.source_path, result.source_text = network.source_path, network.source_text
@@ -126,7 +148,7 @@ def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
     result.reactions = [
         replace(
             reaction,
-            law=converted(reaction.law),
+            law=converted(reaction.law) if reaction.limit is None else combinations(reaction.law),
             limit=None if reaction.limit is None else converted(reaction.limit),
             delay=None if reaction.delay is None else read(reaction.delay),
         )

@@ -154,8 +154,13 @@ def prepare_task(network: Network, options: Options, like: Task | None = None) -
     return prepare_ode(network, options)
 
 
-def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engine]:
-    """The task with method and selector, and its compiled kernels. Collective."""
+def ready(
+    task: Task, backend: Backend, comm: Communicator, devices: int = 0
+) -> tuple[Task, Engine]:
+    """The task with method and selector, and its compiled kernels. Collective.
+
+    They are for so many devices; by default one for each rank.
+    """
     pilot = None
     if isinstance(task, NetworkTask):
         network = with_thinning(with_method(task, backend, comm))
@@ -167,7 +172,7 @@ def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engin
         from tauslab.runner.ensemble.choices.solver_choice import with_solver
 
         task = with_solver(task, backend, comm)
-    engine = in_turn(comm, lambda: task.engine(backend, pilot, comm.size))
+    engine = in_turn(comm, lambda: task.engine(backend, pilot, devices or comm.size))
     tell = task.options.verbose and task.options.quiet is False
     if comm.rank == 0 and tell:
         for layout in layout_row(engine).values():

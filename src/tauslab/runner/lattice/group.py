@@ -31,15 +31,24 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-def compile_kernels(backend: Backend, task: LatticeTask, slabs: int) -> None:
-    """Put the kernels into the cache, so that other ranks of the node find them there."""
+def compile_kernels(
+    backend: Backend, task: LatticeTask, slabs: int, *, sharing: int = 1, starts: bool = False
+) -> None:
+    """Put the kernels into the cache, so that other ranks of the node find them there.
+
+    Of `sharing` lattices that run at the same time. With `starts` also those that place particles
+    at the start, and of a whole lattice those that take over as it fills or empties.
+    """
     if task.engine is LatticeEngineName.PLANES:
         planes_program(backend, task.lattice)
         if slabs > 1:
             messages_program(backend, task.lattice)
         return
     if slabs == 1:
-        LatticeEngine(backend, task.lattice, seed=0)
+        engine = LatticeEngine(backend, task.lattice, seed=0, sharing=sharing)
+        if starts:
+            engine.load_start()
+            engine.compile_all()
         return
     tall = int(np.prod(task.lattice.shape)) // slabs >= TALL_FROM
     engine = LatticeEngine(backend, task.lattice, seed=0, slab=Slab(0, 1), tall=tall)

@@ -215,7 +215,7 @@ def _run(
         agree(comm, lambda: _check_devices(backend, comm, options))
         on_host = not backend.identity()
         agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
-        several = min(comm.allgather(_lattices_at_a_time(task, backend, grid)))
+        several = min(comm.allgather(lattices_at_a_time(task, backend, grid)))
         if comm.size > 1:
             with telling_of_compilers(quiet=quiet):
                 in_turn(comm, lambda: compile_kernels(backend, task, grid.slabs))
@@ -245,7 +245,7 @@ def _compressing(options: LatticeOptions, comm: Communicator) -> int:
     return options.threads or min(_MOST_COMPRESSING, max(2, cores_of_rank(comm.core_sharers)))
 
 
-def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> int:
+def lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> int:
     """Number of lattices that this rank runs at the same time.
 
     One where there are hooks, since a hook is given one lattice.

@@ -150,6 +150,7 @@ def test_a_noise_is_a_part_of_the_posterior():
     assert found.sd("k") == pytest.approx(sd, rel=4 * 0.057)
 
 
+@pytest.mark.validate
 def test_what_data_do_not_tell_keeps_its_prior():
     net = births()
     net.add_parameter("unused", 1.0)

@@ -533,8 +533,7 @@ def test_ranks_have_the_same_bits(mpirun, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(_RANKS.format(folder=str(Path(__file__).parent)))
     wanted = run(busy(), 3.0, n=7).digest()
-    for n in (2, 3):
-        assert mpirun(n, [program]).stdout.split()[-1] == wanted
+    assert mpirun(3, [program]).stdout.split()[-1] == wanted
 
 
 def test_results_open_and_draw(tmp_path):
@@ -576,6 +575,46 @@ def test_devices_have_the_same_bits():
     cell.bill("second.fired(r*)", {"third.D": 0.01})
     found = {run(cell, 2.0, n=100, device=device).digest() for device in ("cpu", "cuda")}
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("solver", ["auto", "rosenbrock"])
+def test_a_cell_has_the_same_bits_among_any_number(solver):
+    """Equations too, whose steps begin anew where amounts were changed, and go on elsewhere."""
+    cell = ts.Hybrid("few", tick=1.0)
+    genes = network(
+        "genes", {"M": 0, "A": 5}, [("-> M", 0.3), ("M ->", 0.05), ("M + A -> M", 0.02)]
+    )
+    rates = {"A": "0.02 * B - 0.1 * A + 0.01 * e", "B": "1 - 0.1 * B * A / (1 + A)"}
+    cell.add_part("genes", genes)
+    cell.add_part(
+        "pool", network("pool", {"A": 5.0, "B": 50.0}, (), rates, e=0.0),
+        method=ts.ODE(solver=solver),
+    )  # fmt: skip
+    cell.share("genes.A", "pool.A")
+    cell.drive("pool.e", "genes.M")
+    alone, few, many = (run(cell, 20.0, n=n) for n in (1, 3, 64))
+    for name in alone.quantities:
+        first = alone.values(name)[0].tobytes()
+        assert few.values(name)[0].tobytes() == first
+        assert many.values(name)[0].tobytes() == first
+        assert many.values(name)[:3].tobytes() == few.values(name).tobytes()
+
+
+def test_a_run_is_quiet_or_shows_its_exchanges(capsys):
+    run(chain(0.1), 1.0, quiet=True)
+    assert not capsys.readouterr().err
+    run(chain(0.1), 1.0, quiet=False)
+    assert "10/10 exchanges" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("keyword", "said"),
+    [("method", r"use add_part\(method=\)"), ("times", r"use add_part\(sample=\)"),
+     ("append", "append= is no option of run for a hybrid")],
+)  # fmt: skip
+def test_keywords_of_parts_are_refused_with_their_place(keyword, said):
+    with pytest.raises(ts.ConfigError, match=said):
+        run(chain(0.1), 1.0, **{keyword: 1})
 
 
 def test_cells_with_values_of_their_own():
@@ -901,6 +940,7 @@ def test_lattices_that_lag_behind_are_named():
         run(cell, 2.0)
 
 
+@pytest.mark.validate
 def test_chance_does_not_alarm_a_pilot_of_many_quantities():
     """Of 200 means of 32 cells, some differ by more than three standard errors."""
     genes = ts.Network("genes")

@@ -73,7 +73,7 @@ def stoichiometry(net):
 
 
 @pytest.mark.parametrize("n", [1, 60])
-@pytest.mark.parametrize("kind", ordinary(KINDS, "linear", "pdm", "rssa", "checked"))
+@pytest.mark.parametrize("kind", ordinary(KINDS, "linear", "rssa"))
 def test_bits_are_those_without(kind, n):
     net = exchange()
     with (

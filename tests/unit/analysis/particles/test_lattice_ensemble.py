@@ -18,11 +18,14 @@ STEP = 2e-3
 pytestmark = pytest.mark.filterwarnings("ignore:pairs. reaction R1 .* is so fast")
 
 
-@pytest.fixture(autouse=True, params=["slots", "planes"])
+@pytest.fixture(autouse=True, params=["slots", pytest.param("planes", marks=pytest.mark.validate)])
 def _engine(request, monkeypatch):
-    """All of them with either storage."""
+    """All of them in slots; in planes with `-m validate`, and those that ask for `EITHER`."""
     monkeypatch.setattr(planes, "LEAST_SITES", 0 if request.param == "planes" else np.inf)
     monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
+
+
+EITHER = pytest.mark.parametrize("_engine", ["slots", "planes"], indirect=True)
 
 
 def pairs(count=30, **given):
@@ -98,6 +101,7 @@ def test_rates_that_are_set_are_judged_once():
         assert "reaction R1 in low is so fast" in str(told[0].message)
 
 
+@EITHER
 def test_everything_is_counted_somewhere():
     with particles(pairs(count=230, slots=8), 6) as e:
         for t in (0.0003, 0.003):
@@ -142,6 +146,7 @@ def test_decay_has_its_law():
             assert abs(part.mean() - 60 * p) < 3 * math.sqrt(60 * p * (1 - p) / 200)
 
 
+@EITHER
 def test_verbs(tmp_path):
     with particles(pairs(), 12, parameters={"k": np.linspace(1, 400, 12)}) as e:
         e.advance(0.002)
@@ -236,6 +241,7 @@ def test_fast_diffusion_is_well_stirred():
     assert abs(ratios.mean() - 1) < 4 * ratios.std(ddof=1) / math.sqrt(8) < 0.8
 
 
+@EITHER
 def test_a_filter_that_was_ended_goes_on(tmp_path, monkeypatch):
     given = {"observe": {"A": "normal(3)"}, "n": 20, "seed": 1, "device": "cpu"}
     whole = ts.particle_filter(decay(), DATA, **given)

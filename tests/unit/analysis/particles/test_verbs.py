@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.analysis.particles.motions import amounts, network
@@ -49,6 +50,7 @@ def calls(monkeypatch):
     count(ts.Network, "constant_species", "walks")
     count(CpuBackend, "upload", "uploads")
     count(DeviceRows, "host", "copies")
+    count(network.NetworkMotion, "_host_counts", "copies")  # that of a CPU is its memory
     count(network, "prepare", "tasks")
     count(amounts, "prepare_ode", "tasks")
     count(amounts, "Ode", "tasks")
@@ -72,7 +74,7 @@ def test_counts_of_a_call_are_one_upload(calls, each):
             assert (e.values(list(given)) == np.broadcast_to(column, (names, 3)).T).all()
 
 
-@pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "tau", "ode"], "ssa", "ode"))
 def test_rates_are_prepared_once(calls, method):
     """And what is compiled is kept by new rates, a new beginning and fewer particles."""
     rates = {f"k{i}": 0.1 + i / SIZE for i in range(SIZE)}
@@ -112,7 +114,9 @@ def test_equations_are_prepared_once(calls, solver):
 TREE = ts.SSA(selector="tree")
 
 
-@pytest.mark.parametrize("method", ["ssa", TREE, ts.SSA(selector="pdm"), "tau"])
+@pytest.mark.parametrize(
+    "method", ordinary(["ssa", TREE, ts.SSA(selector="pdm"), "tau"], "ssa", "tau")
+)
 def test_rates_that_are_set_have_the_bits_of_the_models_own(method):
     """Whether they are in the text of a kernel, in a row for all or in a row of each particle."""
     given = {"k0": 2.5, "k1": 0.75, "k7": 0.0}

@@ -116,6 +116,22 @@ def test_ages_and_volumes_of_exponential_growth():
         assert math.isnan(found.growth_error)
 
 
+def test_generations_say_which_of_their_cells_have_not_divided():
+    """Times of complete generations have mean 1 and sd 1; of others they are too short."""
+    found = grown(constant_rate(rate=1.0), [4.0], cells=400, follow="tree", most=200_000)
+    generations = found.generations()
+    last = found.snapshots[-1].generation
+    assert [one.undivided for one in generations] == [
+        int((last <= one.generation).sum()) for one in generations
+    ]
+    late = generations[8]
+    assert late.undivided > 0
+    assert late.time_mean < 0.6
+    single = grown(constant_rate(rate=1.0), [9.0], cells=1, follow="lineage").generations()[0]
+    assert (single.divisions, single.undivided) == (1, 0)
+    assert math.isnan(single.time_sd)
+
+
 def test_an_adder_and_a_timer():
     """What is added is 1 whatever the size at birth; what passes is 0.9 whatever it holds.
 

@@ -435,3 +435,18 @@ def test_errors_of_few_pairs_hold_what_they_say(chance, sign):
     held = np.abs(x.mean(1) - exact) <= 1.96 * error.ravel()
     assert 0.92 <= held[counts].mean() <= 0.985
     assert counts.mean() > (0.3 if chance == 0.06 else 0.99)
+
+
+def test_a_rate_that_jumps_with_a_parameter_is_told():
+    """The exact mean is 4.36 for thresholds from 4 to 5, and 5.15 above: no number is its slope."""
+    net = ts.Network("threshold")
+    net.add_species("X", 0)
+    net.add_parameter("most", 5.0)
+    net.add_parameter("k", 10.0)
+    net.add_rule("open", "X < most")
+    net.add_reaction("-> X", law="k * open", name="make")
+    net.add_reaction("X ->", rate=1.0)
+    given = {"times": [2.0], "n": 100, "seed": 1, "device": "cpu"}
+    with pytest.warns(UserWarning, match="the rate of make jumps with most.*depends on step="):
+        ts.sensitivity(net, ["most", "k"], ["X"], **given)
+    ts.sensitivity(net, ["k", "X"], ["X"], **given)  # warnings are errors

@@ -92,6 +92,24 @@ def test_amounts_of_other_amounts_and_parameters_that_move():
     np.testing.assert_allclose(found, plain * [100, 100, 1], rtol=1e-5)
 
 
+def test_pairs_are_pairs_of_molecules():
+    """By their rate constant 2 X of x units meet at x^2; molecules do so as the equations say."""
+    network = ts.Network("pairs")
+    network.add_species("X", 1.5)
+    network.add_reaction("2 X ->", rate=2.0)
+    network.add_reaction("-> X", rate=3.0)
+    counted = ts.in_molecules(network, 1000)
+    times = [0.2, 1.0]
+    exact = ts.run(network, times=times, method="ode", device="cpu").amounts()[0, :, 0]
+    result = ts.run(counted, n=400, times=times, seed=1, device="cpu")
+    # 4.5 standard errors; the mean differs from the equation's by less than a molecule.
+    errors = np.sqrt(result.variance("X") / 400)
+    assert (np.abs(result.mean("X") - 1000 * exact) < 4.5 * errors + 1).all()
+    lone = ts.in_molecules(network, 2 / 3)  # X begins with one molecule
+    lone.reactions = lone.reactions[:1]
+    assert ts.run(lone, n=10, times=[5], seed=1, device="cpu")["X"].min() == 1
+
+
 def test_a_network_of_molecules_stays_as_it_is(read):
     network = read(kind="item", scale=0)
     assert ts.in_molecules(network) is network

@@ -60,10 +60,18 @@ def lines(result):
     "more",
     [
         {"record": "trajectories,statistics,final,histogram:X:0:800:20"},
-        {"record": "statistics", "block": 7},
+        pytest.param({"record": "statistics", "block": 7}, marks=pytest.mark.validate),
         {"record": "summary:mean:X:0.5", "sweep": {"c3": "lin:8e-4:1.2e-3:5"}, "n": 60},
-        {"method": "auto", "n": 40, "sweep": {"c3": "lin:8e-4:1.2e-3:3"}, "record": "statistics"},
-        {"set": {"X": np.arange(300.0)}},
+        pytest.param(
+            {
+                "method": "auto",
+                "n": 40,
+                "sweep": {"c3": "lin:8e-4:1.2e-3:3"},
+                "record": "statistics",
+            },
+            marks=pytest.mark.validate,
+        ),
+        pytest.param({"set": {"X": np.arange(300.0)}}, marks=pytest.mark.validate),
         {"method": "ode", "set": {"X": np.arange(300.0)}, "record": "trajectories,statistics"},
     ],
     ids=["all", "statistics", "summary of a sweep", "auto", "values per trajectory", "ode"],

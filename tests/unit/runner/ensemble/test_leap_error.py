@@ -160,6 +160,7 @@ def isomers():
     return net, "A", 1e4, 5000**0.5, 8.0
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("case", ordinary([growth, isomers], growth))
 def test_what_it_leaps_is_within_the_tolerance(case):
     """Or it does not leap. 5 standard errors beside the tolerance: false alarms 1e-6."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from places import TESTS
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.cli.main import main
@@ -114,7 +115,7 @@ def test_the_selector_of_a_pilot_follows_from_the_network():
     assert pilot_selector(chain(10, laws=10)) == "tree", "unrolled code counts nothing"
 
 
-@pytest.mark.parametrize("selector", [None, *SELECTORS[1:]])
+@pytest.mark.parametrize("selector", ordinary([None, *SELECTORS[1:]], None, "rssa"))
 def test_a_pilot_does_not_depend_on_the_selector_of_the_run(selector):
     """A run that takes its selector from a file must be ordered as the first one was."""
     backend = get_backend("cpu", BackendOptions(threads=2))

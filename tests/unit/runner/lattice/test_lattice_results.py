@@ -144,6 +144,7 @@ def test_numbers_over_replicas(tmp_path):
         assert list(alone.to_pandas(["B"]).columns) == ["time", "B"]
 
 
+@pytest.mark.parametrize("path", [2], indirect=True)
 def test_a_movie_has_a_picture_for_each_frame(path, tmp_path, capsys):
     image = pytest.importorskip("PIL.Image")
     assert main(["plot", str(path), "--kind", "movie", "--species", "A,C"]) == 0
@@ -186,6 +187,7 @@ def test_a_notebook_shows_a_table_with_everything_escaped(path):
     assert "closed" in result._repr_html_()
 
 
+@pytest.mark.parametrize("path", [2], indirect=True)
 @pytest.mark.parametrize("kind", ["auto", "kymograph", "slice"])
 def test_the_command_draws(path, tmp_path, capsys, kind):
     out = tmp_path / "out.png"

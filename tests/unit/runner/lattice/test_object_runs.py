@@ -56,6 +56,10 @@ def test_ribosomes_come_go_and_are_tracked(whole):
         at = result.object_positions("ribosome")
         assert at.shape == (len(result.times), 6, 3)
         assert not np.isnan(at[0]).any()
+        middle = (at[0] / 1e-8) % 1  # of a site, as coordinates of to_xarray() are
+        np.testing.assert_allclose(middle, 0.5, atol=1e-9)
+        types = result.sites(0)[tuple(np.floor(at[0] / 1e-8).astype(int).T)]
+        assert (types == 2).all()
         there = (~np.isnan(at[..., 0])).sum(axis=1)
         assert (there <= counts).all()
         moves = np.abs(np.diff(at, axis=0))

@@ -65,9 +65,13 @@ class Top:
 
 
 def top_of(
-    surface: Surface, place: FloatArray, count: int, at_last: int, draws: np.random.Generator
-) -> Top:
+    surface: Surface, place: FloatArray, count: int, at_last: int, draws: np.random.Generator, *,
+    unbiased: bool = False,
+) -> Top:  # fmt: skip
     """Climb from a place to the top, with `count` points a round and `at_last` in the last.
+
+    `unbiased`: values are logarithms of unbiased estimates, as those of filters. With normal noise
+    they are too low by half its variance, which may differ between places and is added at last.
 
     Raises
     ------
@@ -88,9 +92,13 @@ def top_of(
         if kept.sum() < 2 * _terms(size) and not last:
             place, root = place + root @ u[int(values.argmax())], root * _NARROWER
             continue
-        found = Quadratic.of(u[kept], values[kept], cubes=last)
+        u, values = u[kept], values[kept]
+        found = Quadratic.of(u, values, cubes=last)
+        if last and unbiased:
+            values = values + _variances(u, values) / 2
+            found = Quadratic.of(u, values, cubes=True)
         if last:
-            return found.top(place, root, u[kept], values[kept], converged=alike)
+            return found.top(place, root, u, values, converged=alike)
         bends, axes = np.linalg.eigh(found.bend)
         slope = axes.T @ found.slope
         seen = bends > _LEAST_BEND
@@ -221,6 +229,15 @@ class Quadratic:
         falls = along.max(axis=0) - np.maximum(along[0], along[-1])
         rises = np.abs(odd) > _RISING * bends / 2
         return bool((rises | (falls < _HARDLY * _SIDE**2 / 2)).any())
+
+
+def _variances(u: FloatArray, values: FloatArray) -> FloatArray:
+    """Variance ``[m]`` of the noise of values ``[m]`` at each place, a quadratic too."""
+    table = _table(u)
+    inverse = np.linalg.pinv(table)
+    left = values - table @ (inverse @ values)
+    free = max(1, table.shape[0] - table.shape[1])
+    return np.asarray(np.maximum(0.0, table @ (inverse @ left**2)) * len(u) / free)
 
 
 def _pairs(size: int) -> list[tuple[int, int]]:

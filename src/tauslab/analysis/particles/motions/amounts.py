@@ -31,6 +31,7 @@ from tauslab.store.state import State
 
 _PAST = {"delay", "delayed reaction"}  # features of networks that look back
 _BEFORE = "dopri5"  # which computes the start, before a solver is chosen
+_FOR = 1024  # particles for which a solver is chosen: their number changes no result
 
 
 class OdeMotion(Motion):
@@ -69,6 +70,7 @@ class OdeMotion(Motion):
         self.prepare(rows, options.n)
         self._rows.require_room(options.n, self._bytes, network.name)
         self._held: Any = None
+        self._on_host: FloatArray | None = None
         self._late: float | None = None  # time of values for which `_held` lacks what follows
         self._steps: Any = None
         self._queue: Any = None  # f64 [own, word] where there are triggers
@@ -99,7 +101,15 @@ class OdeMotion(Motion):
 
     @_table.setter
     def _table(self, table: Any) -> None:
-        self._held, self._late = table, None
+        self._held, self._on_host, self._late = table, None, None
+
+    def _host_table(self, table: Any) -> FloatArray:
+        """`_held` or `_table` on the host, copied once for all that look; not to be written to."""
+        if isinstance(table, np.ndarray):
+            return table
+        if self._on_host is None:
+            self._on_host = self._rows.host(table)
+        return self._on_host
 
     @property
     def _places(self) -> Mapping[str, int]:
@@ -203,6 +213,8 @@ class OdeMotion(Motion):
     def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:
         """Replace amounts ``[1 or particle, name]``; compute what follows anew.
 
+        Particles whose amounts are other ones choose the length of their steps anew.
+
         Raises
         ------
         ConfigError
@@ -212,10 +224,13 @@ class OdeMotion(Motion):
             low = [-np.inf if name in self._network.rates else 0.0 for name in names]
             good = np.isfinite(values) & (values >= np.array(low))
             require_each(good, names, "amounts must be finite, and 0 or more")
-            table, places = self._rows.host(self._held), self._places
-            table[:, [places[name] for name in names]] = own_rows(values, self.shares.own)
-            self._held = self._backend.upload(table)
-            self._steps = self._zeros()
+            table, given = self._host_table(self._held).copy(), own_rows(values, self.shares.own)
+            columns = [self._places[name] for name in names]
+            kept = (table[:, columns] == given).all(axis=1)
+            table[:, columns] = given
+            self._held, self._on_host = self._backend.upload(table), table
+            steps = self._rows.host(self._steps) if kept.any() else np.zeros(len(kept))
+            self._steps = self._backend.upload(np.where(kept, steps, 0.0))
         if not self.looks and not self._all_moves:
             self._late = now
 
@@ -244,11 +259,11 @@ class OdeMotion(Motion):
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
         """Recorded rules ``[particle of this rank, observable]``."""
-        return self._rows.host(self._table)[:, len(self.species) :]
+        return self._host_table(self._table)[:, len(self.species) :].copy()
 
     def own_counts(self) -> FloatArray:
         """A copy of the amounts ``[particle of this rank, species]`` on the host."""
-        return self._rows.host(self._table)[:, : len(self.species)].copy()
+        return self._host_table(self._table)[:, : len(self.species)].copy()
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
@@ -311,11 +326,12 @@ class OdeMotion(Motion):
     # ---------------------------------------------------------------- inside
 
     def _choose(self, end: float) -> None:
-        """Choose a solver, where none is given. Collective."""
+        """Choose a solver, where none is given, by the first particle alone. Collective."""
         if self.solver or not wants_solver(self.task):
             return
-        options = replace(self.task.options, times=np.array([end]), quiet=True)
-        chosen = with_solver(replace(self.task, options=options), self._backend, self._comm)
+        options = replace(self.task.options, times=np.array([end]), quiet=True, n=_FOR, set={})
+        first = replace(self.task, options=options, constants=self.task.constants[:1])
+        chosen = with_solver(first, self._backend, self._comm)
         self.solver = chosen.options.integration.solver
         if self.solver != _BEFORE:
             self._engine = None
@@ -342,6 +358,8 @@ class OdeMotion(Motion):
         columns = [places[name] for name in self._system.variables]
         if columns == list(range(self._held.shape[1])):
             return self._held
+        if self._on_host is not None:  # as the device has them
+            return self._backend.upload(np.take(self._on_host, columns, axis=1))
         found = self._backend.empty((self._held.shape[0], len(columns)), np.float64)
         found[...] = self._held[:, columns]
         self._backend.upload(np.zeros(1))  # waits for array operations
@@ -356,7 +374,7 @@ class OdeMotion(Motion):
         table = backend.empty((rows, 1, len(self._system.quantities)), np.float64)
         queue, self._queue = self._queue, backend.empty((rows, self._words), np.float64)
         buffers = SampleBuffers.of(
-            backend, rows, reals=table, steps=self._steps,
+            backend, rows, self._rows.row_counter(), reals=table, steps=self._steps,
             kept_queue=queue if self.looks else None,
             keep_queue=self._queue if self.looks else None,
         )  # fmt: skip

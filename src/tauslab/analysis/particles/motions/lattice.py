@@ -21,6 +21,7 @@ from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.changing import drawn_places
+from tauslab.kernels.lattice.halving import Halving
 from tauslab.kernels.lattice.lowering import (
     LatticeObject,
     LoweredLattice,
@@ -41,6 +42,7 @@ from tauslab.store.state import State
 
 _MOST_KNOWN = 64  # values for which the model is kept as numbers
 _MOVED = 4  # lattices that one takes while it moves, about
+_HALVING = 3  # a call of draws, beside those of `put_table`
 _WAITING_FIELDS = ("site", "age", "particle")
 
 
@@ -295,6 +297,14 @@ class LatticeMotion(Motion):
         """Return whether a name is a species, whose number is part of the state."""
         return name in self._own_names and name not in self._model.parameters
 
+    def expect(self, names: Sequence[str]) -> None:
+        """Compile kernels that put particles, and find sites where these species may be."""
+        none = np.zeros(0, np.int64)
+        self._lattices.put_in(none, none, none)
+        if len(self._lattices):
+            for name in names:
+                self._places_of(self._lattices.lattice.numbers[name], 0)
+
     def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:  # noqa: ARG002 - as every motion
         """Give numbers of particles, which come to random sites, or go, drawn at random.
 
@@ -393,7 +403,7 @@ class LatticeMotion(Motion):
         Parameters
         ----------
         given
-            Site types of each lattice of this rank.
+            Site types of each lattice of this rank; None: those that it has.
 
         Returns
         -------
@@ -402,12 +412,14 @@ class LatticeMotion(Motion):
         lattices, own = self._lattices, self.shares.own
         reach, self._shapes = as_reach(reach), self._shapes + 1
         every = [
-            lattices.with_objects(row, as_site_types(lattices.lattice, one))
+            None
+            if one is None
+            else lattices.with_objects(row, as_site_types(lattices.lattice, one))
             for row, one in enumerate(given)
         ]
         found = [
             Reshaped(0, 0, 0)
-            if np.array_equal(types.reshape(-1), self._types_in(row))
+            if types is None or np.array_equal(types.reshape(-1), self._types_in(row))
             else lattices.reshape(
                 row, types, follow or {}, seed=self._seed, number=self._first + own.start + row,
                 call=self._shapes, reach=reach,
@@ -417,6 +429,49 @@ class LatticeMotion(Motion):
         self._by_type = lattices.count()
         self._sizes = None
         return found
+
+    def halve(
+        self, rows: Sequence[int], kept: Sequence[int], mothers: Sequence[int], how: Halving,
+        step: int,
+    ) -> tuple[IntArray, FloatArray]:  # fmt: skip
+        """Let lattices, of all ranks, become one of their daughters. Collective.
+
+        Parameters
+        ----------
+        kept
+            1 or 2 of each row; 0: nothing changes.
+        mothers
+            Numbers of the mothers of which rows are copies, for the draws of a `step`.
+
+        Returns
+        -------
+        Particles int64 ``[row, daughter, species]`` of both daughters, and the part f64 ``[row]``
+        of the sites that the first has.
+        """
+        own = self.shares.own
+        counts = np.zeros((own.stop - own.start, 2, len(self.species)), np.int64)
+        shares = np.zeros(own.stop - own.start)
+        for row, daughter, mother in zip(rows, kept, mothers, strict=True):
+            if own.start <= row < own.stop:
+                half = self._lattices.halve(
+                    row - own.start, daughter, how, seed=self._seed, number=self._first + row,
+                    mother=self._first + mother, step=step, call=_HALVING,
+                )  # fmt: skip
+                counts[row - own.start], shares[row - own.start] = half.counts, half.share
+        if any(kept):
+            self._by_type, self._sizes = self._lattices.count(), None
+        joined, which = self.shares.joined, np.asarray(rows)
+        return np.asarray(joined(counts))[which], np.asarray(joined(shares))[which]
+
+    def settle_objects(self, rows: Sequence[int], time: int) -> None:
+        """Place objects of lattices, of all ranks, that lost their sites in a new shape."""
+        own = self.shares.own
+        for row in rows if self.lattice.objects else ():
+            if own.start <= row < own.stop:
+                self._lattices.settle_objects(
+                    row - own.start, self._first + row, seed=self._seed, time=time
+                )
+        self._by_type, self._sizes = self._lattices.count(), None
 
     def sites_of_types(self) -> IntArray:
         """Sites int64 ``[particle, site type]`` of all ranks. Collective after a new shape."""
@@ -447,12 +502,15 @@ class LatticeMotion(Motion):
             )
         own = self.shares.own
         numbers = range(first + own.start, first + own.stop)
+        moved = False
         for step in self._stops(due):
             passes = (step - self._done) * lattices.lattice.diffusion_substeps
             self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
             self._done, moves = step, passes > 0
-            if moves and lattices.move_objects(numbers, seed=seed, step=step):
-                self._by_type, self._sizes = lattices.count(), None
+            moved = moves and lattices.move_objects(numbers, seed=seed, step=step)
+            self._sizes = None if moved else self._sizes
+        if moved:
+            self._by_type = lattices.count()
         if not self._cut or self._comm.rank == 0:
             self._judge.truncated[0] = int(lattices.rest.truncated.sum())
             self._judge.add(lattices.waiting, int(self._by_type.sum()))

@@ -16,9 +16,11 @@ from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.gather import Ends, Gather
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS
 from tauslab.store.state import State
 
 _FEW = 64  # particles
+_FEW_STATUSES = 1 << 16  # that a GPU copies faster than it looks at them
 
 
 class Motion(ABC):
@@ -136,6 +138,9 @@ class Motion(ABC):
     def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:
         """`put_table` of values by name, one for all or ``[particle]``."""
         self.put_table(tuple(columns), beside(columns, self.n), now)
+
+    def expect(self, names: Sequence[str]) -> None:  # noqa: B027 - most have nothing to make ready
+        """Make ready what `put_table` of these names needs, so that the first takes no longer."""
 
     @abstractmethod
     def put_table(self, names: tuple[str, ...], values: FloatArray, now: float) -> None:
@@ -266,6 +271,7 @@ class DeviceRows:
         self._copies = backend.stream(waited=True)
         self._gather = Gather(backend)
         self._ends: Ends | None = None
+        self._control: Any = None
 
     def taken(self, shares: Shares, sources: Sequence[Any], ancestors: IntArray) -> list[Any]:
         """Sources after a move in which row i becomes row ``ancestors[i]``, of all ranks."""
@@ -360,13 +366,19 @@ class DeviceRows:
         return mirror.copy()
 
     def ends(self, status: Any) -> Array | None:
-        """Statuses u8 ``[row]`` on the host, None where all are 0: then a GPU copies none."""
-        if self.backend.style.warp > 1 and status.shape[0]:
+        """Statuses u8 ``[row]`` on the host, None where all are 0: a GPU copies no large ones."""
+        if self.backend.style.warp > 1 and status.shape[0] > _FEW_STATUSES:
             self._ends = self._ends or Ends(self.backend)
             if not self.host(self._ends.start(status, self._copies)).any():
                 return None
         found = self.host(status)
         return found if found.view(np.bool_).any() else None
+
+    def row_counter(self) -> Any:
+        """Control words of launches one after the other, of which each begins with zeros."""
+        if self._control is None:
+            self._control = self.backend.upload(np.zeros(CONTROL_WORDS, np.uint64))
+        return self._control
 
     def column(self, source: Any, number: int) -> Array:
         """A copy of one column of device memory on the host."""

@@ -80,6 +80,8 @@ class NetworkMotion(Motion):
         self._given: Given | None = None
         self._follow: Following | None = None
         super().__init__(options.n, backend, comm)
+        self._on_host: Int32Array | None = None
+        self._time: tuple[float, Any] | None = None
         self._engine: Engine | None = None
         self._divide: Divide | None = None
         self._drawing: DrawInitial | None = None
@@ -90,6 +92,23 @@ class NetworkMotion(Motion):
         self.counts: Any = self._first_counts()
         self.kept: Any = None  # before the first launch counts alone are known
         self._fired: Any = self._none_fired()
+
+    @property
+    def counts(self) -> Any:
+        """Counts int32 ``[particle of this rank, species and counters]`` on the device."""
+        return self._counts
+
+    @counts.setter
+    def counts(self, counts: Any) -> None:
+        self._counts, self._on_host = counts, None
+
+    def _host_counts(self) -> Int32Array:
+        """`counts` on the host, copied once for all that look at them; not to be written to."""
+        if isinstance(self.counts, np.ndarray):
+            return self.counts
+        if self._on_host is None:
+            self._on_host = self._rows.host(self.counts)
+        return self._on_host
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -354,14 +373,15 @@ class NetworkMotion(Motion):
         reals = {} if self.kept is None else self.reals
         moved = [place for place, name in enumerate(names) if name in reals]
         whole = [place for place, name in enumerate(names) if name not in reals]
-        own, counts = self.shares.own, self._rows.host(self.counts)
+        own, counts = self.shares.own, self._host_counts()
         if whole:
             given, columns = values[:, whole], [names[place] for place in whole]
             good = (given >= 0) & (given <= 2**31 - 1) & (given == np.rint(given))
             require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
             places = [self.task.lowered.columns[name] for name in columns]
+            counts = counts.copy()
             counts[:, places] = own_rows(given, own)
-            self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
+            self.counts = self._backend.upload(counts)
         if self.kept is not None:
             self._put_kept([names[place] for place in moved], values[:, moved], counts)
 
@@ -437,7 +457,7 @@ class NetworkMotion(Motion):
 
     def own_counts(self) -> Int32Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
-        return np.ascontiguousarray(self._rows.host(self.counts)[:, : len(self.species)])
+        return self._host_counts()[:, : len(self.species)].copy()
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
@@ -449,7 +469,9 @@ class NetworkMotion(Motion):
         counts, keep = backend.empty(self.counts.shape, np.int32), self.kept
         if moves and keep is None:
             keep = backend.empty((rows, self.words), np.float64)
-        buffers = SampleBuffers.of(backend, rows, final_counts=counts, keep=keep)
+        buffers = SampleBuffers.of(
+            backend, rows, self._rows.row_counter(), final_counts=counts, keep=keep
+        )
         if rows:
             self._start(end if moves else end - start, seed, buffers, first, halt)
         self.counts, self.kept = counts, keep
@@ -459,16 +481,22 @@ class NetworkMotion(Motion):
     def _start(
         self, time: float, seed: int, buffers: SampleBuffers, first: int = 0, halt: int = -1
     ) -> None:
-        backend, task, own = self._backend, self.task, self.shares.own
+        task, own = self.task, self.shares.own
         launch = Launch(
             first + own.start, own.stop - own.start, self._initial(), self._constants,
-            times=backend.upload(np.array([time])), kept=self.kept, halt=halt, seed=seed,
+            times=self._uploaded(time), kept=self.kept, halt=halt, seed=seed,
             max_steps=task.options.max_steps,
         )  # fmt: skip
         engine = self._compiled()
         buffers.scratch = self._scratch_of(engine, launch.rows)
         engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
+
+    def _uploaded(self, time: float) -> Any:
+        """A sample time on the device, which is often that of the launch before."""
+        if self._time is None or self._time[0] != time:
+            self._time = time, self._backend.upload(np.array([time]))
+        return self._time[1]
 
     def _initial(self) -> Any:
         """Counts of all species; 0 of a quantity that holds any number.
@@ -488,7 +516,7 @@ class NetworkMotion(Motion):
     def _compiled(self) -> Engine:
         if self._engine is None:
             task = replace(self.task, options=replace(self.task.options, times=np.zeros(1)))
-            self._engine = task.engine(self._backend, goes_on=True)
+            self._engine = task.engine(self._backend, devices=self._comm.size, goes_on=True)
         return self._engine
 
     def _require_room(self, n: int) -> None:

@@ -52,6 +52,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
     ((lanes) == 32 ? 0xffffffffu : ((1u << (lanes)) - 1) << (threadIdx.x % 32 & ~((lanes) - 1)))
 #define LANES_BARRIER(lanes) __syncwarp(LANES_MASK(lanes))
 #define LANES_READ(lanes, value, lane) __shfl_sync(LANES_MASK(lanes), (value), (lane), (lanes))
+// The same where all lanes of the warp come: one instruction serves them.
+#define WARP_READ(lanes, value, lane) __shfl_sync(0xffffffffu, (value), (int)(lane), (lanes))
 // The value of the lane before or behind; the first, or the last, gets any.
 #define LANES_READ_BEFORE(lanes, value) __shfl_up_sync(LANES_MASK(lanes), (value), 1, (lanes))
 #define LANES_READ_BEHIND(lanes, value) __shfl_down_sync(LANES_MASK(lanes), (value), 1, (lanes))

@@ -2,6 +2,9 @@
 // unrolled. One thread runs one trajectory, and takes the next one of the launch when it ends, so no lane
 // waits for the slowest. Selector `linear`: propensities are summed in the order of reactions.
 //
+// Where trajectories are so few that lanes of a GPU would idle, LANES_OF_TRAJECTORY lanes run the same one: each makes the
+// random numbers of one of as many firings, which all read from it. The first takes and counts for all.
+//
 //     Gillespie 1977     here
 //     X_i                x[i]
 //     a_mu, a_0          a[j], cumulative[N_REACTIONS - 1]
@@ -34,6 +37,36 @@ constexpr int RESIDENT_BLOCKS = WEIGHT + 2 * N_LAWS < 8 ? 9
 
 // Whether what begins a trajectory is the end of a firing, so that there is one copy of that.
 constexpr bool BEGINS_BY_FIRING = FIRES_ALL && DRAWS_AHEAD == 1;
+constexpr bool SHARES_DRAWS = LANES_OF_TRAJECTORY > 1;
+static_assert(BEGINS_BY_FIRING || !SHARES_DRAWS);
+
+// What the first lane of a trajectory does, told to the others.
+template <class Work>
+DEVICE i64 by_first([[maybe_unused]] u32 lane, const Work &work) {
+#if defined(LANES_READ)
+    if constexpr (SHARES_DRAWS) {
+        i64 found = 0;
+        if (lane == 0) found = work();
+        return LANES_READ(LANES_OF_TRAJECTORY, found, 0);
+    }
+#endif
+    return work();
+}
+
+#if defined(WARP_READ)
+// Draw `step`: each lane makes one of the next, and all read it.
+DEVICE void share_draws(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step, u32 lane,
+                        const LogSeries &logs, const LogEntry *entries, StepDraws &own,
+                        StepDraws &draws) {
+    const u32 place = step % LANES_OF_TRAJECTORY;
+    if (place == 0) read_draw(philox_draw(series, keys, step + lane), own, logs, entries);
+    draws.waiting[0] = WARP_READ(LANES_OF_TRAJECTORY, own.waiting[0], place);
+    draws.unit[0] = WARP_READ(LANES_OF_TRAJECTORY, own.unit[0], place);
+}
+#else
+template <class... Any>
+DEVICE void share_draws(const Any &...) {}
+#endif
 
 struct SsaArguments {
     EnsembleArguments launch;
@@ -64,6 +97,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     const Counts state = {x};
     PhiloxSeries series = {};
     StepDraws draws = {};
+    [[maybe_unused]] StepDraws own_draws = {};
+    const u32 lane = (u32)THREAD_ID % LANES_OF_TRAJECTORY;
     const PhiloxKeys keys = *launch.keys;  // in registers: loaded, so not made again in the loop
     const LogSeries &logs = in_registers(LOG_SERIES);
     const Literals literals = in_registers(LITERALS);
@@ -121,7 +156,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     const auto look = [&](u8 &ended, bool &valid, Philox4 &bits) {
         const u64 number = (u64)era << 32 | step;
         if (number >= launch.max_steps) return ended = STEP_LIMIT, valid = false, true;
-        if (must_leave(launch.control, LOOK_EVERY, t)) return false;
+        if (by_first(lane, [&] { return (i64)must_leave(launch.control, LOOK_EVERY, t); }))
+            return false;
         if (step == 0xffffffffu) {
             ++era;
             const Place place = place_in(launch, row);
@@ -140,7 +176,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
 
     // Takes the next trajectory of the launch, or one that is parked; false if there is none.
     const auto take = [&](Parked &next) {
-        next.row = take_row(launch.control, rows);
+        next.row = by_first(lane, [&] { return take_row(launch.control, rows); });
         const bool fresh = next.row < rows;
         if (!fresh && !parking.take(next)) return false;
         row = next.row, k = next.k, sample = row * n_times + k;
@@ -170,7 +206,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         double waiting = draws.waiting[now];
         double t_event = t + quotient(waiting, a0);
         Philox4 bits = {};
-        if constexpr (BEGINS_BY_FIRING) bits = philox_draw(series, keys, step + 1);
+        if constexpr (BEGINS_BY_FIRING && !SHARES_DRAWS) bits = philox_draw(series, keys, step + 1);
 
         // Everything rare in one branch: a0 that is zero, infinite, NaN, negative or beyond what
         // `quotient` takes, a count that passed its limit (a sign bit), a sample, a pause.
@@ -215,7 +251,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                         before_last(x);
                         draws.unit[now] = 2, a0 = 0;
                         t_event = next.t, --step;
-                        bits = philox_draw(series, keys, step + 1);
+                        if constexpr (!SHARES_DRAWS) bits = philox_draw(series, keys, step + 1);
                     } else {
                         all_propensities(x, c, a, cumulative);
                         draw_ahead(series, keys, step - step % DRAWS_AHEAD, draws);
@@ -240,12 +276,14 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                 const double now = cumulative[N_REACTIONS - 2];
                 if (!begins && !(now >= 0 && now <= a0 * BOUND_HOLDS)) t = not_a_number();
             }
-            if constexpr (BEGINS_BY_FIRING)
+            if constexpr (SHARES_DRAWS)
+                share_draws(series, keys, step, lane, logs, entries, own_draws, draws);
+            else if constexpr (BEGINS_BY_FIRING)
                 read_draw(bits, draws, logs, entries);
             else if (step % DRAWS_AHEAD == 0)
                 draw_ahead(series, keys, step, draws);
             signs = fire(target, x, c, a, cumulative);
         }
     }
-    atomic_add(launch.work, fired);
+    if (lane == 0) atomic_add(launch.work, fired);
 }

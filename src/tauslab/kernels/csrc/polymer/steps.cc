@@ -177,8 +177,23 @@ DEVICE int level(const PolymerArguments &a, const i64 *site) {
     return outside ? 255 : a.levels[(site[0] * a.ny + site[1]) * a.nx + site[2]];
 }
 
-// Where a bead is after a move along one axis after the other: never farther from where it may be. So a bead in a
-// box without forces is anywhere with equal probability, and slides along a wall that forces push it to.
+// Moves a site along an axis, through all sites between: not at all if one is farther from where beads may be.
+DEVICE bool enters(const PolymerArguments &a, i64 *site, int axis, i64 after) {
+    const i64 before = site[axis];
+    const int most = level(a, site);
+    while (site[axis] != after) {
+        site[axis] += after > site[axis] ? 1 : -1;
+        if (level(a, site) > most) {
+            site[axis] = before;
+            return false;
+        }
+    }
+    return true;
+}
+
+// Where a bead is after a move along one axis after the other: never through a site that is farther from where it may
+// be. So a bead in a box without forces is anywhere with equal probability, slides along a wall that forces push it to,
+// and passes no wall.
 DEVICE Vector confined(const PolymerArguments &a, const Bead &from, const Vector &to) {
     if (!a.levels) return to;
     double at[3] = {from.z, from.y, from.x};
@@ -186,16 +201,8 @@ DEVICE Vector confined(const PolymerArguments &a, const Bead &from, const Vector
     i64 site[3];
     UNROLL for (int axis = 0; axis < 3; ++axis) site[axis] = site_along(at[axis], a.spacing);
     UNROLL for (int axis = 0; axis < 3; ++axis) {
-        const i64 before = site[axis], after = site_along(wanted[axis], a.spacing);
-        if (after != before) {
-            const int level_before = level(a, site);
-            site[axis] = after;
-            if (level(a, site) > level_before) {
-                site[axis] = before;
-                continue;
-            }
-        }
-        at[axis] = wanted[axis];
+        const i64 after = site_along(wanted[axis], a.spacing);
+        if (after == site[axis] || enters(a, site, axis, after)) at[axis] = wanted[axis];
     }
     return {at[0], at[1], at[2]};
 }

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -248,7 +249,8 @@ def _sizes(labels: IntArray) -> IntArray:
 # ---------------------------------------------------------------- surfaces
 
 
-class Sheet(NamedTuple):
+@dataclass(frozen=True)
+class Sheet:
     """What the sites of some types are like.
 
     Attributes
@@ -262,16 +264,21 @@ class Sheet(NamedTuple):
     bulk
         Whether many lie inside, as in a volume with obstacles, of a lattice of one or two
         dimensions too.
-    walk
-        How particles diffuse on them; None where sites are too many or too few, not joined, or a
-        curve in a plane.
     """
 
     labels: IntArray
     touching: int
     thin: bool
     bulk: bool
-    walk: Walk | None = None
+    measure: Callable[[], Walk | None]
+
+    @cached_property
+    def walk(self) -> Walk | None:
+        """How particles diffuse on them, which takes longest to compute.
+
+        None where sites are too many or too few, not joined, or a curve in a plane.
+        """
+        return self.measure()
 
 
 class Walk(NamedTuple):
@@ -420,15 +427,23 @@ def _looked_at(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
     bulk = bool((joined == inside).mean() > _THIN)
     thin = bool((joined == 6).mean() <= _THIN and joined.all())
     whole = touching == len(_sizes(labels)) and bool(joined.all())
-    if not whole or not _LEAST_WALKED <= number <= _MOST_WALKED:
-        return Sheet(labels, touching, thin, bulk)
+    walked = whole and _LEAST_WALKED <= number <= _MOST_WALKED
+
+    def measure() -> Walk | None:
+        return _walk_on(mask, _wraps(lattice)) if walked else None
+
+    return Sheet(labels, touching, thin, bulk, measure)
+
+
+def _walk_on(mask: BoolArray, wraps: Sequence[bool]) -> Walk | None:
     flat = _flat_across(mask)
     if flat is None:
-        images, wraps = _mirrored(mask, _wraps(lattice))
-        return Sheet(labels, touching, thin, bulk, _walk(_neighbours(images, wraps), images))
-    within = np.delete(neighbours, flat, axis=0) != np.arange(number)
+        images, round_axes = _mirrored(mask, wraps)
+        return _walk(_neighbours(images, round_axes), images)
+    neighbours = _neighbours(mask, wraps)
+    within = np.delete(neighbours, flat, axis=0) != np.arange(neighbours.shape[2])
     curve = (within.sum(axis=(0, 1)) == 4).mean() <= _NARROW
-    return Sheet(labels, touching, thin, bulk, None if curve else _flat_walk(mask, flat))
+    return None if curve else _flat_walk(mask, flat)
 
 
 def _mirrored(mask: BoolArray, wraps: Sequence[bool]) -> tuple[BoolArray, list[bool]]:
@@ -489,8 +504,9 @@ def _walk(neighbours: IntArray, mask: BoolArray) -> Walk:
     as exp(-2 D_eff t / R^2), so that twice the time tells what curvature takes from it. A pass of
     hops along the axes b in turn is exp(-q L) up to q^2 / 2 sum_b L_b^2, by which it is faster.
     """
-    early, turns = _energies(neighbours, _WALK / 2)
-    late, _ = _energies(neighbours, _WALK)
+    half, whole = _smoothed(neighbours, (_WALK / 2, _WALK))
+    early, turns = _energies(neighbours, half)
+    late, _ = _energies(neighbours, whole)
     straight = np.divide(early, late, where=late > 0, out=np.ones(3))
     along = early * straight / neighbours.shape[2]
     faster = np.divide(turns, 2 * early, where=early > 0, out=np.zeros(3))
@@ -499,9 +515,8 @@ def _walk(neighbours: IntArray, mask: BoolArray) -> Walk:
     return Walk(along, along / (1 - faster * MAX_HOP), 1 - (normals**2).mean(axis=0), thickness)
 
 
-def _energies(neighbours: IntArray, time: float) -> tuple[FloatArray, FloatArray]:
-    """Of each coordinate a, smoothed for some time: u L u, and sum over axes b of (L_b u)^2."""
-    moved = _smoothed(neighbours, time)
+def _energies(neighbours: IntArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of each coordinate a, smoothed: u L u, and sum over axes b of (L_b u)^2."""
     energy, turns = np.zeros(3), np.zeros(3)
     for axis, (below, above) in enumerate(neighbours):
         up, down = above != np.arange(above.size), below != np.arange(below.size)
@@ -513,7 +528,7 @@ def _energies(neighbours: IntArray, time: float) -> tuple[FloatArray, FloatArray
     return energy, turns
 
 
-def _smoothed(neighbours: IntArray, time: float) -> FloatArray:
+def _smoothed(neighbours: IntArray, times: Sequence[float]) -> list[FloatArray]:
     """exp(-time L) x - x of the coordinates x ``[site, axis]``, by Chebyshev polynomials of L.
 
     A vector is (f, c): f is periodic where the lattice is, and c times the coordinate is added.
@@ -523,25 +538,35 @@ def _smoothed(neighbours: IntArray, time: float) -> FloatArray:
     joined = sides != own
     most = float(joined.sum(axis=0).max())  # no eigenvalue of L is above twice this
     slope = (joined[0::2].astype(float) - joined[1::2]).T  # L x
+    beside = np.empty((6, own.size, 3))
 
     def applied(f: FloatArray, c: float) -> tuple[FloatArray, float]:
         """(L / most - 1) of a vector."""
-        spread: FloatArray = 6 * f - np.add.reduce([f[side] for side in sides])
+        for side, there in zip(sides, beside, strict=True):
+            np.take(f, side, axis=0, out=there, mode="clip")  # which all are inside
+        spread: FloatArray = 6 * f - np.add.reduce(beside)
         return (spread + c * slope) / most - f, -c
 
-    z = time * most
+    factors = [_factors(time * most) for time in times]
+    before, c = np.zeros((own.size, 3)), 1.0
+    now, d = applied(before, c)
+    totals: list[FloatArray] = [one[1] * now for one in factors]
+    for term in range(2, max(map(len, factors))):
+        ahead, e = applied(now, d)
+        before, c, now, d = now, d, 2 * ahead - before, 2 * e - c
+        for number, one in enumerate(factors):
+            if term < len(one):
+                totals[number] += one[term] * now
+    return totals
+
+
+def _factors(z: float) -> FloatArray:
+    """Of Chebyshev polynomials T_k(y), in exp(-z (1 + y))."""
     terms = int(6 + 2.5 * math.sqrt(2 * z))
     angles = np.pi * (np.arange(_POINTS) + 0.5) / _POINTS
     weights = np.exp(-z * (1 + np.cos(angles))) * 2 / _POINTS
-    factors = np.cos(np.outer(np.arange(terms), angles)) @ weights
-    before, c = np.zeros((own.size, 3)), 1.0
-    now, d = applied(before, c)
-    total: FloatArray = factors[1] * now
-    for factor in factors[2:]:
-        ahead, e = applied(now, d)
-        before, c, now, d = now, d, 2 * ahead - before, 2 * e - c
-        total += factor * now
-    return total
+    factors: FloatArray = np.cos(np.outer(np.arange(terms), angles)) @ weights
+    return factors
 
 
 def _normals(mask: BoolArray) -> tuple[FloatArray, float]:

@@ -263,7 +263,8 @@ class RecordedLattice(RunResult):
     def object_positions(self, name: str) -> FloatArray:
         """Positions ``[sample, object, 3]``, z, y, x in metres, of the objects of t = 0.
 
-        Counted on beyond periodic faces; NaN once an object does not exist any more.
+        Middles of the sites of their particles. Counted on beyond periodic faces; NaN once an
+        object does not exist any more.
 
         Raises
         ------
@@ -276,7 +277,7 @@ class RecordedLattice(RunResult):
             known = sorted({one.rpartition(" ")[0] for one in names})
             raise ConfigError(f"{name!r} is no object of {self.name}: {', '.join(known) or 'none'}")
         found = self._read(TRACKED.name, (slice(len(self.times)),))[..., own, :]
-        return np.where(found == GONE, np.nan, found * self.spacing)
+        return np.where(found == GONE, np.nan, (found + 0.5) * self.spacing)
 
     def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
         """Numbers as of `counts`, with -1 where a point of an unfinished sweep is not so far."""
