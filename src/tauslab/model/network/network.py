@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -405,10 +406,10 @@ class Network(Hinting, NetworkData):
         self._warn_of_repeat(name, equation)
 
     def _warn_of_repeat(self, name: str, equation: str) -> None:
-        """Warn of a reaction without a name that was there before, as from a cell run twice."""
-        last = self.reactions[-1]
-        if name != f"R{len(self.reactions)}":
+        """Warn in IPython of an unnamed reaction that was there before: of a cell run twice."""
+        if not hasattr(builtins, "__IPYTHON__") or name != f"R{len(self.reactions)}":
             return
+        last = self.reactions[-1]
         sides = tuple(last.reactants.items()), tuple(last.products.items())
         first = self._unnamed.setdefault((*sides, last.law, last.delay), name)
         if first != name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,8 @@ def test_reactions_and_events_can_be_removed() -> None:
         network.remove_reaction("decai")
 
 
-def test_a_reaction_that_is_added_twice_is_named() -> None:
+def test_a_notebook_names_a_reaction_that_is_added_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
     network = Network("cell")
     network.add_species("X", 1)
     network.add_reaction("X ->", rate=1.0)
