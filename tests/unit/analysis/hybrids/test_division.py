@@ -497,3 +497,35 @@ def test_what_follows_a_formula_is_not_divided():
     result = run(hybrid, t_end=4.0, n=2)
     assert (result.values("size.V")[:, 1:] == 7).all()
     assert (result.values("size.u")[:, -1] == 2).all()
+
+
+def exchanging():
+    """A lattice that gets particles now and then, in cells that divide at different times."""
+    lattice = ts.Lattice("box", shape=(6, 6, 6), spacing=1e-7, step=0.01)
+    for name in ("P", "Q"):
+        lattice.add_species(name)
+        lattice.add_diffusion(name, 5e-14)
+    lattice.place("P", count=40)
+    lattice.add_reaction("P + P -> Q", rate=0.5, volume="site")
+    genes = ts.Network("genes")
+    genes.add_species("P", 40)
+    genes.add_species("D", 0)
+    genes.add_reaction("-> P", rate=2.0)
+    genes.add_reaction("P ->", rate=0.02)
+    genes.add_reaction("-> D", rate=0.5)
+    hybrid = ts.Hybrid("cell", tick=0.25)
+    hybrid.add_part("box", lattice)
+    hybrid.add_part("genes", genes)
+    hybrid.share("genes.P", "box.P")
+    hybrid.divide("genes.D > generation", partition={"genes.D": "copy"})
+    return hybrid
+
+
+@pytest.mark.parametrize(("model", "t_end"), [(exchanging, 5.0), (growing, 6.0)])
+def test_a_cell_is_the_same_among_any_number(model, t_end):
+    made = model(counts=True) if model is growing else model()
+    every = run(made, t_end=t_end, n=3)
+    alone = run(made, t_end=t_end, n=1)
+    assert len(every.divisions) > 0
+    for name in every.quantities:
+        assert (every.values(name)[:1] == alone.values(name)).all(), name
