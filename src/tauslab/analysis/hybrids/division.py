@@ -19,7 +19,7 @@ from tauslab.analysis.hybrids.partition import INITIAL, pools_of_daughters, word
 from tauslab.analysis.hybrids.parts import EnsemblePart, Part, seed_of
 from tauslab.analysis.hybrids.result import Divisions
 from tauslab.analysis.particles import weights as draws
-from tauslab.analysis.particles.daughters import Fraction
+from tauslab.analysis.particles.daughters import Fraction, require_no_delay
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import Backend
@@ -28,6 +28,7 @@ from tauslab.kernels.lattice.halving import SHARES as OF_PARTICLES
 from tauslab.kernels.lattice.halving import Halving, Plane
 from tauslab.model.expressions.expression import Symbol
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
 from tauslab.store.state import State
 
 _MOST_DRAWN = 2.0**50  # units that are drawn one by one: csrc/random/binomial.h
@@ -146,6 +147,9 @@ class Divider:
 
     def _require_fit(self) -> None:
         """Refuse what cells cannot have together."""
+        for made in self._hybrid.parts.values():
+            if isinstance(made.model, Network):
+                require_no_delay(made.model)
         if self._how.fraction is not None and self._lattices:
             raise ConfigError("divide: fraction= follows from the plane of the lattice")
         if self._how.follow == "population" and any(

@@ -434,6 +434,11 @@ def test_words_are_checked(partition, message):
 
 
 def test_what_cannot_divide_is_refused():
+    delayed = mixture()
+    delayed.parts["genes"].model.add_reaction("X -> Y", rate=1.0, delay=2.0)
+    delayed.divide("time > 1", partition=WORDS)
+    with pytest.raises(ConfigError, match="delayed, which cells that divide cannot have"):
+        run(delayed)
     hybrid = mixture()
     hybrid.divide("time > 1", every=0.7, partition=WORDS)
     with pytest.raises(ConfigError, match="whole multiple"):
