@@ -19,7 +19,7 @@ from tauslab.analysis.hybrids.partition import INITIAL, pools_of_daughters, word
 from tauslab.analysis.hybrids.parts import EnsemblePart, Part, seed_of
 from tauslab.analysis.hybrids.result import Divisions
 from tauslab.analysis.particles import weights as draws
-from tauslab.analysis.particles.daughters import Fraction
+from tauslab.analysis.particles.daughters import Fraction, require_no_delay
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import Backend
@@ -28,9 +28,10 @@ from tauslab.kernels.lattice.halving import SHARES as OF_PARTICLES
 from tauslab.kernels.lattice.halving import Halving, Plane
 from tauslab.model.expressions.expression import Symbol
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
 from tauslab.store.state import State
 
-_EXACT = 2.0**53  # units that a double tells apart
+_MOST_DRAWN = 2.0**50  # units that are drawn one by one: csrc/random/binomial.h
 
 
 class Received(NamedTuple):
@@ -146,6 +147,9 @@ class Divider:
 
     def _require_fit(self) -> None:
         """Refuse what cells cannot have together."""
+        for made in self._hybrid.parts.values():
+            if isinstance(made.model, Network):
+                require_no_delay(made.model)
         if self._how.fraction is not None and self._lattices:
             raise ConfigError("divide: fraction= follows from the plane of the lattice")
         if self._how.follow == "population" and any(
@@ -282,36 +286,47 @@ class Divider:
     ) -> dict[str, Received]:
         """Whole units, rests and debts, as `Ledger.give` takes them.
 
-        Of a rest below one unit one daughter gets all, so that no sum is rounded.
+        Of a rest below one unit one daughter gets all, so that no sum is rounded; but each has her
+        part where no part counts units.
         """
         ledger, words = self._board.ledger, [one.word for one in self._pools]
         whole, rest, debt = (one[mothers] for one in (ledger.whole, ledger.rest, ledger.debt))
+        share = part[:, None]
         uniforms = np.array([
             draws.uniform(seed_of(word, "rests"), draws.FRACTIONS, mother, len(words))
             for mother in mothers.tolist()
         ]).reshape(whole.shape)  # fmt: skip
         drawn = ["binomial" if one in ("share", "position") else one for one in words]
+        by_share, even, all_to_first = (
+            np.array([one == own for one in words], bool) for own in ("share", "even", "first")
+        )
 
-        def first_of(units: FloatArray, what: str) -> FloatArray:
-            return self._kernel.first(units, drawn, mothers, part, seed_of(word, what))
+        def first_of(units: Array, what: str) -> FloatArray:
+            few = (units >= 0) & (units <= _MOST_DRAWN)
+            some = np.where(few, units, 0).astype(np.float64)
+            found = self._kernel.first(some, drawn, mothers, part, seed_of(word, what))
+            shared = np.floor(units * np.where(even, 0.5, share) + uniforms)
+            shared = np.clip(shared, np.minimum(units, 0), np.maximum(units, 0))
+            return np.where(by_share | ~few, shared, found)
 
-        first = first_of(np.minimum(whole, _EXACT), "pools").astype(np.int64)
-        shared = np.clip(np.floor(whole * part[:, None] + uniforms), 0, whole).astype(np.int64)
-        by_part = np.array([one == "share" for one in words], bool) | (whole > _EXACT)
-        first = np.where(by_part, shared, first)
-        all_to_first = np.array([one == "first" for one in words], bool)
+        first = first_of(whole, "pools").astype(np.int64)
         first = np.where(all_to_first, whole, first)
         for place, one in enumerate(self._pools):
             if one.lattice:
                 first[:, place] = halves[one.lattice].particles.first[:, one.species]
-        to_first = (uniforms < part[:, None]) | all_to_first
+        to_first = (uniforms < share) | all_to_first
+        rests = np.where(to_first, rest, 0.0)
         owed = np.floor(debt)
         owes = first_of(owed, "debts") + np.where(to_first, debt - owed, 0.0)
-        rests = np.where(to_first, rest, 0.0)
+        owes = np.where(all_to_first, debt, owes)
+        divisible = by_share & np.array([one.real for one in self._pools], bool)
+        units = share * whole + share * rest
+        first = np.where(divisible, np.floor(units), first).astype(np.int64)
+        rests = np.where(divisible, units - np.floor(units), rests)
         return {
             "whole": Received.of_first(whole, first, words),
             "rest": Received.of_first(rest, rests, words),
-            "debt": Received.of_first(debt, owes, words),
+            "debt": Received.of_first(debt, np.where(divisible, share * debt, owes), words),
         }
 
     def _take(self, index: IntArray) -> None:

@@ -97,8 +97,12 @@ class Ledger:
             setattr(self, name, getattr(self, name)[index])
 
     def give(self, rows: IntArray, whole: IntArray, rest: FloatArray, debt: FloatArray) -> None:
-        """Give some cells units and debts ``[row, pool]``; what was paid stays."""
-        self.whole[rows], self.rest[rows] = whole, rest
+        """Give some cells units and debts ``[row, pool]``; what was paid stays.
+
+        A rest may be any below one, and also a negative one.
+        """
+        carry = np.floor(rest + _SLACK)
+        self.whole[rows], self.rest[rows] = whole + carry.astype(np.int64), rest - carry
         self.billed[rows] = self.paid[rows] + debt
 
     def stored(self) -> dict[str, Any]:

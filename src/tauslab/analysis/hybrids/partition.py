@@ -23,11 +23,15 @@ _OF_POOLS = ("binomial", "even", "share", "copy", "first")
 
 
 class PoolShare(NamedTuple):
-    """How a pool is divided: its word, or by the particles of a species of a lattice."""
+    """How a pool is divided: its word, or by the particles of a species of a lattice.
+
+    `real`: no part counts its units, so that each daughter may have any part of one.
+    """
 
     word: str
     lattice: str = ""
     species: int = 0
+    real: bool = False
 
 
 def words_of(hybrid: Hybrid, board: Board) -> dict[str, dict[str, str]]:
@@ -42,18 +46,25 @@ def words_of(hybrid: Hybrid, board: Board) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {
         name: dict.fromkeys(made.states, "") for name, made in hybrid.parts.items()
     }
+    # What follows a formula is the same for a mother and her daughters, until the formula changes.
+    driven = {
+        name: board.watches[name].driven if made.is_function else ()
+        for name, made in hybrid.parts.items()
+    }
     for pattern, word in hybrid.dividing.partition.items():
         to = address(pattern, "a quantity of partition=")
         names = matching(to.name, found.get(to.part, ()))
         if not names:
             raise ConfigError(f"divide: no quantity fits {pattern!r} of partition=")
         if names != [to.name] and not isinstance(hybrid.parts[to.part].model, Lattice):
-            names = [one for one in names if (to.part, one) not in board.pool_of]
+            others = (*(name for part, name in board.pool_of if part == to.part), *driven[to.part])
+            names = [one for one in names if one not in others]
         found[to.part] |= dict.fromkeys(names, word)
     for name, words in found.items():
         made = hybrid.parts[name]
         pooled = {one for part, one in board.pool_of if part == name}
         own = _usual(made)
+        own |= dict.fromkeys(driven[name], ("copy", ("copy",)))
         if not isinstance(made.model, Lattice):
             own |= dict.fromkeys(pooled, ("", _OF_POOLS))
         for one, (usual, allowed) in own.items():
@@ -127,4 +138,4 @@ def _pool_of(
             f"{', '.join(given)}"
         )
     counts = any(parts[part].whole(name) for part, name in members)
-    return PoolShare(given[0] if given else "binomial" if counts else "share")
+    return PoolShare(given[0] if given else "binomial" if counts else "share", real=not counts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned
+from tauslab.model.network.network import Network
 
 OF_COUNTS = ("binomial", "even", "copy", "first")
 OF_QUANTITIES = ("copy", "share", "first")
@@ -46,3 +47,19 @@ class Fraction:
     def at(self, uniforms: FloatArray) -> FloatArray:
         """Parts by numbers in [0, 1)."""
         return self.low + (self.high - self.low) * uniforms
+
+
+def require_no_delay(network: Network) -> None:
+    """Refuse reactions that have begun in a mother and complete in a daughter.
+
+    Raises
+    ------
+    ConfigError
+        A reaction is delayed.
+    """
+    delayed = [one.name for one in network.reactions if one.delay is not None]
+    if delayed:
+        raise ConfigError(
+            f"reaction {delayed[0]} is delayed, which cells that divide cannot have: it is not "
+            "known in which daughter it completes"
+        )

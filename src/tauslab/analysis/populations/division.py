@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tauslab.analysis.particles.daughters import OF_COUNTS, OF_QUANTITIES
+from tauslab.analysis.particles.daughters import OF_COUNTS, OF_QUANTITIES, require_no_delay
 from tauslab.base.arrays import Array
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
@@ -45,12 +45,7 @@ class Division:
                 f"{opt('division', event)}: {network.name} has {'several' if named else 'no'} "
                 f"such event{'s' if named else ''}; its events: {have}"
             )
-        delayed = [one.name for one in network.reactions if one.delay is not None]
-        if delayed:
-            raise ConfigError(
-                f"reaction {delayed[0]} is delayed, which cells that divide cannot have: it is not "
-                "known in which daughter it completes"
-            )
+        require_no_delay(network)
         self.halted = "divides"
         while self.halted in {*network.species, *network.parameters, *network.rules}:
             self.halted += "_"

@@ -43,7 +43,8 @@ from tauslab.kernels.lattice.state import (
 )
 from tauslab.model.lattice.placement import random_words
 
-COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
+SUMMED = ("fired", *SINCE_START)  # of `Rest`: slabs of a lattice have parts of it
+COUNTED = (*SUMMED, "steps", "puts", "shapes")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first
 _GROWTH = 4
 _PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
@@ -57,7 +58,9 @@ class Rest:
 
     waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]``, spills and
     truncated int64 ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that
-    were made; types: site types u8 ``[z, y, x]`` of each that was reshaped, None of others;
+    were made; puts and shapes int64 ``[lattice]``: how often its particles, and site types, were
+    given anew, which number draws; types: site types u8 ``[z, y, x]`` of each that was reshaped,
+    None of others;
     objects: of several sites, as `Objects.stored` gives them.
     """
 
@@ -66,6 +69,8 @@ class Rest:
     spills: IntArray
     truncated: IntArray
     steps: IntArray
+    puts: IntArray
+    shapes: IntArray
     types: list[Array | None] = field(kw_only=True)
     objects: list[Mapping[str, Any]] = field(kw_only=True)
 
@@ -198,15 +203,15 @@ class Replicas(ABC):
     def _put(self, at: IntArray, particles: IntArray) -> BoolArray:
         """Put particles at sites of all lattices, which ascend: those that found no slot."""
 
-    def take_out(self, numbers: IntArray, *, seed: int, step: int, call: int, first: int) -> Array:
+    def take_out(self, numbers: IntArray, *, seed: int, call: int, first: int) -> Array:
         """Take out ``numbers[lattice, species + 1]`` particles, drawn at random.
 
         First those with a slot; where these are too few, some that wait.
 
         Parameters
         ----------
-        seed, step, call
-            Of the draws.
+        seed, call
+            Of the draws, with `Rest.puts`.
         first
             Number of the first lattice.
 
@@ -216,8 +221,13 @@ class Replicas(ABC):
         """
         if not numbers.any():
             return np.zeros((3, 0), np.int64)
-        at = {"seed": seed, "step": step, "call": call}
-        chosen = first_of(self._listed(numbers, replica=first, **at), numbers, self.sites)
+        at, puts = {"seed": seed, "call": call}, self.rest.puts
+        listed = []
+        for step in np.unique(puts[numbers.any(axis=1)]).tolist():
+            own = numbers * (puts == step)[:, None]
+            some = self._listed(own, replica=first, step=step, **at)
+            listed.append(some[puts[some["site"].astype(np.int64) // self.sites] == step])
+        chosen = first_of(np.concatenate(listed), numbers, self.sites)
         self._take(chosen)
         rows, sites = np.divmod(chosen["site"].astype(np.int64), self.sites)
         gone = [np.stack([rows, sites, chosen["particle"].astype(np.int64)])]
@@ -226,7 +236,8 @@ class Replicas(ABC):
         for row, kind in np.argwhere(left > 0).tolist():
             waiting = self.rest.waiting[row]
             of_kind = np.flatnonzero(waiting["particle"] == kind)
-            draws = drawn_places(len(of_kind), 1 << 62, replica=first + row, **at)
+            step = int(puts[row])
+            draws = drawn_places(len(of_kind), 1 << 62, replica=first + row, step=step, **at)
             out = of_kind[np.argsort(draws, kind="stable")[: left[row, kind]]]
             places = waiting["site"][out].astype(np.int64)
             gone.append(np.stack([np.full_like(places, row), places, np.full_like(places, kind)]))

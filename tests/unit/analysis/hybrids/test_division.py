@@ -434,6 +434,11 @@ def test_words_are_checked(partition, message):
 
 
 def test_what_cannot_divide_is_refused():
+    delayed = mixture()
+    delayed.parts["genes"].model.add_reaction("X -> Y", rate=1.0, delay=2.0)
+    delayed.divide("time > 1", partition=WORDS)
+    with pytest.raises(ConfigError, match="delayed, which cells that divide cannot have"):
+        run(delayed)
     hybrid = mixture()
     hybrid.divide("time > 1", every=0.7, partition=WORDS)
     with pytest.raises(ConfigError, match="whole multiple"):
@@ -449,3 +454,83 @@ def test_what_cannot_divide_is_refused():
     )
     with pytest.raises(ConfigError, match="the same for all cells"):
         run(own, n=2)
+
+
+def pool_of_amounts(start, word):
+    """Two parts with amounts that share X."""
+    hybrid = ts.Hybrid("cell", tick=1.0)
+    for name in ("one", "two"):
+        part = ts.Network(name)
+        part.add_species("X", start)
+        part.add_rate("X", "0.0")
+        hybrid.add_part(name, part, method="ode")
+    hybrid.share("one.X", "two.X")
+    hybrid.divide("time == 1", partition={"one.X": word}, fraction=0.3)
+    return hybrid
+
+
+@pytest.mark.parametrize("start", [0.8, 2.5, 7.9])
+def test_a_pool_that_nobody_counts_is_divided_like_an_amount(start):
+    result = run(pool_of_amounts(start, "share"), t_end=2.0, n=8)
+    divided = result.divisions
+    mother, first, second = divided.of("one.X")
+    assert first == pytest.approx(0.3 * mother, rel=1e-12)
+    assert second == pytest.approx(0.7 * mother, rel=1e-12)
+    kept = np.where(divided.first_in >= 0, first, second)
+    assert result.values("two.X")[:, -1] == pytest.approx(kept, rel=1e-12)
+
+
+@pytest.mark.parametrize("word", ["binomial", "even", "share", "first"])
+@pytest.mark.parametrize("power", [49, 51, 60])
+def test_large_pools_are_divided(word, power):
+    divided = run(pool_of_amounts(2.0**power, word), t_end=1.0, n=4).divisions
+    mother, first, second = divided.of("one.X")
+    part = {"even": 0.5, "first": 1.0}.get(word, 0.3)
+    assert first == pytest.approx(part * mother, rel=1e-6)
+    assert second == pytest.approx(mother - first, rel=1e-6)
+
+
+def test_what_follows_a_formula_is_not_divided():
+    cell = ts.Network("cell")
+    cell.add_species("A", 7)
+    cell.add_reaction("A -> A", rate=1.0)
+    hybrid = ts.Hybrid("cell", tick=1.0)
+    hybrid.add_part("cell", cell)
+    hybrid.add_part("size", lambda t, dt, v: {}, values={"V": 0.0, "u": 4.0})
+    hybrid.drive("size.V", "cell.A")
+    hybrid.divide("time == 2", partition={"size.*": "share", "cell.A": "copy"})
+    result = run(hybrid, t_end=4.0, n=2)
+    assert (result.values("size.V")[:, 1:] == 7).all()
+    assert (result.values("size.u")[:, -1] == 2).all()
+
+
+def exchanging():
+    """A lattice that gets particles now and then, in cells that divide at different times."""
+    lattice = ts.Lattice("box", shape=(6, 6, 6), spacing=1e-7, step=0.01)
+    for name in ("P", "Q"):
+        lattice.add_species(name)
+        lattice.add_diffusion(name, 5e-14)
+    lattice.place("P", count=40)
+    lattice.add_reaction("P + P -> Q", rate=0.5, volume="site")
+    genes = ts.Network("genes")
+    genes.add_species("P", 40)
+    genes.add_species("D", 0)
+    genes.add_reaction("-> P", rate=2.0)
+    genes.add_reaction("P ->", rate=0.02)
+    genes.add_reaction("-> D", rate=0.5)
+    hybrid = ts.Hybrid("cell", tick=0.25)
+    hybrid.add_part("box", lattice)
+    hybrid.add_part("genes", genes)
+    hybrid.share("genes.P", "box.P")
+    hybrid.divide("genes.D > generation", partition={"genes.D": "copy"})
+    return hybrid
+
+
+@pytest.mark.parametrize(("model", "t_end"), [(exchanging, 5.0), (growing, 6.0)])
+def test_a_cell_is_the_same_among_any_number(model, t_end):
+    made = model(counts=True) if model is growing else model()
+    every = run(made, t_end=t_end, n=3)
+    alone = run(made, t_end=t_end, n=1)
+    assert len(every.divisions) > 0
+    for name in every.quantities:
+        assert (every.values(name)[:1] == alone.values(name)).all(), name

@@ -347,3 +347,35 @@ def test_a_gpu_repeats_itself_and_agrees():
     found = [course("cuda") for _ in range(2)]
     assert (found[0] == found[1]).all()
     np.testing.assert_allclose(found[0], course("cpu"), rtol=1e-6)
+
+
+def looked_at(device="cpu"):
+    """A rule before and after new amounts, and after a new value of a parameter."""
+    net = decay()
+    net.add_rule("s", "k * A")
+    with particles(net, 3, device=device) as e:
+        found = [e.values("s")]
+        e.set(A=np.array([1.0, 2.0, 3.0]))
+        found.append(e.values("s"))
+        e.set(k=5.0)
+        found.append(e.values("s"))
+    return np.array(found)
+
+
+WANTED = [[100, 100, 100], [1, 2, 3], [5, 10, 15]]
+
+
+def test_rules_follow_values_that_are_set(monkeypatch):
+    def copied(self, table):  # as where a device has its own memory
+        if self._on_host is None:
+            self._on_host = self._rows.host(table)
+        return self._on_host
+
+    assert looked_at().tolist() == WANTED
+    monkeypatch.setattr(amounts.OdeMotion, "_host_table", copied)
+    assert looked_at().tolist() == WANTED
+
+
+@pytest.mark.gpu
+def test_rules_follow_values_that_are_set_on_a_gpu():
+    assert looked_at("cuda").tolist() == WANTED

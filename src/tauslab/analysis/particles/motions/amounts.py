@@ -95,7 +95,9 @@ class OdeMotion(Motion):
         if self._late is not None:
             now, self._late, steps = self._late, None, self._steps
             self._steps = self._zeros()
-            self._held, _ = self._launch(now, now, self._variables())
+            variables = self._variables()
+            self._on_host = None
+            self._held, _ = self._launch(now, now, variables)
             self._steps = steps
         return self._held
 

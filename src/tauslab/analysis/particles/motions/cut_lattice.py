@@ -19,7 +19,7 @@ from tauslab.kernels.lattice.changing import first_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.planes import LatticeEngineName
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
-from tauslab.kernels.lattice.replicas import COUNTED, Replicas, Rest
+from tauslab.kernels.lattice.replicas import SUMMED, Replicas, Rest
 from tauslab.kernels.lattice.state import WAITING, LatticeState
 from tauslab.model.lattice.lattice import Lattice
 
@@ -151,15 +151,15 @@ class CutLattice(Replicas):
         waiting = rest.waiting[0]
         own = [waiting[self._are_own(waiting["site"].astype(np.int64))]]
         # Counts are of the whole lattice: the first slab continues them.
-        counted = {name: getattr(rest, name) * (self._comm.rank == 0) for name in COUNTED[:-1]}
+        counted = {name: getattr(rest, name) * (self._comm.rank == 0) for name in SUMMED}
         super()._load_alone(row, replace(rest, waiting=own, **counted), seed, number)
 
     def _store_alone(self, row: int, rest: Rest) -> None:
         super()._store_alone(row, rest)
-        own = (rest.waiting[0], *(getattr(rest, name) for name in COUNTED[:-1]))
+        own = (rest.waiting[0], *(getattr(rest, name) for name in SUMMED))
         waiting, *counted = zip(*self._comm.allgather(own), strict=True)
         rest.waiting[0] = np.concatenate(waiting)
-        for name, parts in zip(COUNTED, counted, strict=False):
+        for name, parts in zip(SUMMED, counted, strict=True):
             getattr(rest, name)[:] = sum(parts)
 
     def _sampled(self, marks: Sequence[int]) -> IntArray:

@@ -94,8 +94,7 @@ class LatticeMotion(Motion):
         self._sizes: IntArray | None = None  # sites of each type, where they are known
         self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
         self._told_of_splitting = False
-        self._seed, self._first = 0, 0  # of draws of `put` and `reshape`, whose calls are numbered
-        self._puts, self._shapes = 0, 0
+        self._seed, self._first = 0, 0  # of draws of `put` and `reshape`
         # Hops, for which they hold; sites where a species may be, and those of some types.
         self._places: tuple[Any, dict[int, IntArray], dict[bytes, IntArray]] = (None, {}, {})
         self.prepare(rows, n)
@@ -274,8 +273,7 @@ class LatticeMotion(Motion):
         self._require_numbers(first)
         own = self.shares.own
         starts = [(self._starts[self._which[i]], first + i) for i in range(own.start, own.stop)]
-        self._done, self._puts, self._shapes = 0, 0, 0
-        self._sizes = None
+        self._done, self._sizes = 0, None
         self._seed, self._first = seed, first
         self._lattices.begin(starts, seed)
         self._lattices.move_objects([number for _, number in starts], seed=seed, step=0)
@@ -323,11 +321,11 @@ class LatticeMotion(Motion):
         kinds = np.array([lattices.lattice.numbers[name] for name in names], np.int64)
         rows = own_rows(values, own).astype(np.int64)
         more = rows - self._by_type.sum(axis=1)[:, kinds]
-        self._puts += 1
+        lattices.rest = replace(lattices.rest, puts=lattices.rest.puts + more.any(axis=1))
         fewer = np.zeros((len(more), len(self.species) + 1), np.int64)
         fewer[:, kinds + 1] = np.maximum(-more, 0)
         first = self._first + own.start
-        gone = lattices.take_out(fewer, seed=self._seed, step=self._puts, call=1, first=first)
+        gone = lattices.take_out(fewer, seed=self._seed, call=1, first=first)
         self._add_counts(gone[0], gone[1], gone[2], -1)
         self._put_in(np.maximum(more, 0), kinds, first)
 
@@ -345,8 +343,8 @@ class LatticeMotion(Motion):
             sizes = np.array([len(one) for one in places], np.int64)
             kind = np.repeat(np.arange(len(kinds)), numbers[row])
             drawn = drawn_places(
-                len(kind), sizes[kind], seed=self._seed, step=self._puts, call=2,
-                replica=first + row,
+                len(kind), sizes[kind], seed=self._seed, step=int(self._lattices.rest.puts[row]),
+                call=2, replica=first + row,
             )  # fmt: skip
             ends = np.cumsum(numbers[row])
             parts = zip(places, np.split(drawn, ends[:-1]), strict=True)
@@ -412,7 +410,8 @@ class LatticeMotion(Motion):
         What changed in each lattice of this rank.
         """
         lattices, own = self._lattices, self.shares.own
-        reach, self._shapes = as_reach(reach), self._shapes + 1
+        reach, anew = as_reach(reach), np.array([one is not None for one in given], np.int64)
+        lattices.rest = replace(lattices.rest, shapes=lattices.rest.shapes + anew)
         every = [
             None
             if one is None
@@ -424,7 +423,7 @@ class LatticeMotion(Motion):
             if types is None or np.array_equal(types.reshape(-1), self._types_in(row))
             else lattices.reshape(
                 row, types, follow or {}, seed=self._seed, number=self._first + own.start + row,
-                call=self._shapes, reach=reach,
+                call=int(lattices.rest.shapes[row]), reach=reach,
             )
             for row, types in enumerate(every)
         ]  # fmt: skip
@@ -604,8 +603,6 @@ class LatticeMotion(Motion):
             "counts_by_type": joined(self._by_type),
             **{name: joined(getattr(rest, name)) for name in COUNTED},
             "looked": joined(self._looked),
-            "puts": np.array(self._puts),
-            "shapes": np.array(self._shapes),
             "waiting/lengths": joined(lengths),
             "done": np.array(self._done),
             "step": np.array(self._step),
@@ -616,7 +613,7 @@ class LatticeMotion(Motion):
             texts = [json.dumps(one).encode() for one in rest.objects]
             found["objects/lengths"] = joined(np.array([len(text) for text in texts], np.int64))
             found["objects/text"] = self.shares.gathered(np.frombuffer(b"".join(texts), np.uint8))
-        if self._shapes or self.lattice.objects:
+        if found["shapes"].any() or self.lattice.objects:
             sites = [self._types_in(row) for row in range(len(lattices))]
             whole = len(sites), lattices.sites
             found["site_types"] = joined(np.array(sites, np.uint8).reshape(whole))
@@ -637,7 +634,7 @@ class LatticeMotion(Motion):
         if held.max(initial=0) > len(self._model.species):
             raise state.damaged("it holds particles of no species")
         fired = state.take("fired", np.int64, n, len(lattice.reactions))
-        others = (state.take(name, np.int64, n)[own] for name in COUNTED[1:])
+        others = (self._counted_of(state, name)[own] for name in COUNTED[1:])
         lattices.take_up(
             held[own],
             Rest(
@@ -653,13 +650,18 @@ class LatticeMotion(Motion):
         self._looked = np.ascontiguousarray(looked[own])
         self._by_type = state.take("counts_by_type", np.int64, n, *self._by_type.shape[1:])[own]
         self._done = state.whole("done")
-        self._puts = state.whole("puts") if "puts" in state else 0
         self._sizes = None
+
+    def _counted_of(self, state: State, name: str) -> IntArray:
+        """Numbers ``[particle]``; files of earlier versions have one of all, or none."""
+        if name in ("puts", "shapes") and (name not in state or not state[name].ndim):
+            return np.full(self.n, state.whole(name) if name in state else 0, np.int64)
+        found: IntArray = state.take(name, np.int64, self.n)
+        return found
 
     def _shapes_of(self, state: State) -> list[Array | None]:
         """Site types of this rank's lattices, of a file."""
         lattice, own = self._lattices.lattice, self.shares.own
-        self._shapes = state.whole("shapes") if "shapes" in state else 0
         if "site_types" not in state:
             return [None] * (own.stop - own.start)
         held = state.take("site_types", np.uint8, self.n, math.prod(lattice.shape))
