@@ -25,6 +25,7 @@ from tauslab.model.lattice.parts import (
 )
 from tauslab.model.lattice.site_map import SiteMap
 from tauslab.model.network.network import Network
+from tauslab.model.network.parts import Parameters
 
 
 @dataclass(eq=False, repr=False)
@@ -41,7 +42,7 @@ class LatticeData:
     sites: SiteMap
     site_types: list[str] = field(default_factory=list)
     species: list[str] = field(default_factory=list)
-    parameters: dict[str, Expression] = field(default_factory=dict)
+    parameters: dict[str, Expression] = field(default_factory=Parameters)
     diffusion: list[Diffusion] = field(default_factory=list)
     reactions: list[SiteReaction] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
