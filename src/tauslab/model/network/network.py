@@ -289,6 +289,7 @@ class Network(Hinting, NetworkData):
         for target in trees:
             if target in self.parameters:
                 self.species[target] = Species(target, self.parameters.pop(target), fixed=True)
+                self._set_by_events.add(target)
         for tree in trees.values():
             self._note_time(tree, where)
         for tree in self.events[-1].expressions():
@@ -447,7 +448,7 @@ class Network(Hinting, NetworkData):
             self.species.pop(own, None)
 
     def remove_event(self, name: str) -> None:
-        """Remove the events with a name.
+        """Remove the events with a name; what they alone set is a parameter again, if it was one.
 
         Raises
         ------
@@ -455,6 +456,10 @@ class Network(Hinting, NetworkData):
             No event has this name.
         """
         self._remove(self.events, name, "event")
+        left = {*self.rates}.union(*(event.assignments for event in self.events))
+        for one in [n for n in self.species if n in self._set_by_events - left]:
+            self.parameters[one] = self.species.pop(one).initial
+            self._set_by_events.discard(one)
 
     def _remove(self, parts: list[Any], name: str, kind: str) -> None:
         """Remove parts by name, and what was noted of them."""

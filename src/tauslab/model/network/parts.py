@@ -309,6 +309,7 @@ class NetworkData:
     _local: dict[str, list[str]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )  # parameters of each reaction alone
+    _set_by_events: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; species and parameters take numbers, also where they are set anew."""

@@ -321,6 +321,19 @@ def test_an_event_that_is_refused_leaves_its_parameters() -> None:
     assert list(network.parameters) == ["k"]
 
 
+def test_a_parameter_is_one_again_without_the_events_that_set_it() -> None:
+    network = Network()
+    network.add_parameter("k", 1)
+    for name in ("first", "second"):
+        network.add_event(name, 1, {"k": 2})
+    network.remove_event("first")
+    assert list(network.species) == ["k"]
+    network.species["k"] = 3
+    network.remove_event("second")
+    assert not network.species
+    assert network.parameter_values() == {"k": 3}
+
+
 def test_a_parameter_of_one_that_an_event_sets_is_to_be_a_rule() -> None:
     network = Network()
     network.add_parameter("k", 1)
