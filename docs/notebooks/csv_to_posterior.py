@@ -12,6 +12,7 @@ import pandas as pd
 
 import tauslab as ts
 
+# Set TAUSLAB_ROOT to a checkout if this notebook is not in one.
 folder = os.environ.get("TAUSLAB_ROOT", "../..") + "/examples"
 data = pd.read_csv(folder + "/noisy_counts.csv")
 net = ts.Network("turnover")

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 
 import tauslab as ts
 
+# Set TAUSLAB_ROOT to a checkout if this notebook is not in one.
 root = Path(os.environ.get("TAUSLAB_ROOT", "../.."))
 net = ts.read(root / "tests" / "data" / "net" / "egfr_net.net")
 print(f"{len(net.species)} species, {len(net.reactions)} reactions, {len(net.rules)} observables")

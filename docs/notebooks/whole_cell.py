@@ -16,6 +16,7 @@ space.add_reaction(
 )
 space.place("mRNA", count=1)
 space.place("ribosome", count=20)
+# Set TAUSLAB_ROOT to a checkout if this notebook is not in one.
 gene = ts.read(os.environ.get("TAUSLAB_ROOT", "../..") + "/examples/telegraph.toml")
 
 # %% [markdown]

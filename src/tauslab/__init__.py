@@ -152,7 +152,11 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return import_module(f"tauslab.{name}")
-    raise AttributeError(f"module 'tauslab' has no attribute {name!r}")
+    near = (
+        [] if name.startswith("_") else import_module("tauslab.base.unknown").nearest(name, __all__)
+    )
+    hint = f": did you mean {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"module 'tauslab' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

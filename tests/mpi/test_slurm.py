@@ -219,7 +219,8 @@ def test_slurm_itself_sends_the_signal_before_the_limit(slurm, submit, tmp_path)
 def test_an_array_shares_the_points_of_a_table(slurm, submit, tmp_path):
     (tmp_path / "points.csv").write_text("c3,X\n8e-4,200\n9e-4,250\n1e-3,300\n")
     arguments = ["points.csv", SCHLOGL, "-n", 40, "--t-end", 1, *RUN, "-opart.h5"]
-    job = submit("array.sbatch", arguments, "--array=0-1", "--ntasks-per-node=1")
+    job = submit("array.sbatch", arguments, "--array=0-1", "--ntasks-per-node=1",
+                 "--export=ALL,TAUSLAB_TASKS=2")  # fmt: skip
     for task in (0, 1):
         state = slurm.wait_for(f"{job}_{task}", "COMPLETED", "FAILED")
         assert state["JobState"] == "COMPLETED", log_of(tmp_path, job)

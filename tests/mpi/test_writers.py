@@ -127,6 +127,7 @@ def test_all_ranks_refuse_an_existing_file(mpirun, tmp_path):
     path = tmp_path / "a.h5"
     path.write_text("mine")
     done = mpirun(3, ["-c", REFUSE], timeout=60)
-    sentence = "a.h5 exists; use overwrite=True, resume=True or another output="
+    use = 'output=ts.Output("a.h5", overwrite=True), resume=True or another output='
+    sentence = f"a.h5 exists; use {use}"
     assert done.stdout.splitlines() == [sentence] * 3
     assert path.read_text() == "mine"

@@ -114,6 +114,17 @@ def run(
         a hybrid in TOML. The file of a network's or lattice's result runs again with its own
         settings, as far as no others are given: with a later `t_end` a lattice has the bits of a
         longer run.
+
+    Keywords of a network
+    ---------------------
+    {options}
+
+    Keywords of a lattice
+    ---------------------
+    {options}
+
+    Keywords of a hybrid
+    --------------------
     {options}
 
     Returns

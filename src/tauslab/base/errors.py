@@ -26,6 +26,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from tauslab.base.option_names import assigned
 
@@ -41,6 +42,7 @@ class TauslabError(Exception):
 
     exit_code = 1
     raised_by = 1  # so many ranks that agreed on it: one of them prints it
+    of_damage = False  # whether a file is not what was written
 
     @property
     def _render_traceback_(self) -> Callable[[], list[str]]:
@@ -59,6 +61,15 @@ class TauslabError(Exception):
         )
         frames = traceback.format_list(traceback.StackSummary.extract(shown))
         return [*"".join(frames).splitlines(), f"{type(self).__name__}: {self}"]
+
+
+E = TypeVar("E", bound=TauslabError)
+
+
+def of_damage(error: E) -> E:
+    """Mark an error as that of a file which is not what was written; return it."""
+    error.of_damage = True
+    return error
 
 
 class ModelError(TauslabError, ValueError):

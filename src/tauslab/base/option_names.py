@@ -118,6 +118,15 @@ def said(command: str, python: str) -> str:
     return command if _at_command_line else python
 
 
+def replacing(path: object) -> str:
+    """What replaces the file of a result.
+
+    >>> replacing("a.h5")
+    'output=ts.Output("a.h5", overwrite=True)'
+    """
+    return said("--overwrite", f'output=ts.Output("{path}", overwrite=True)')
+
+
 @contextmanager
 def listening() -> Iterator[list[str | Warning]]:
     """Within it collect what `warn` is given, in this thread; it is told all the same."""

@@ -40,7 +40,8 @@ _CALLED = {
     "var": ("variance",), "sd": ("std",), "names": ("species",), "species_names": ("species",),
     "df": ("to_pandas",), "dataframe": ("to_pandas",), "xarray": ("to_xarray",),
     "hist": ("histogram",), "median": ("quantile",), "add_region": ("add_site_type",),
-    "report": ("check",), "simulate": ("run",),
+    "report": ("check",), "simulate": ("run",), "load": ("open", "read"), "load_model": ("read",),
+    "load_sbml": ("read",), "read_sbml": ("read",), "Model": ("Network", "Lattice"),
 }  # fmt: skip
 
 

@@ -34,8 +34,7 @@ def merge(path: Path, compress: int = 0) -> str:
     InputFileError
         The result is unfinished, or a block is not what was written.
     """
-    if not 0 <= compress <= 9:
-        raise ConfigError(f"--compress {compress} is not allowed: a whole number from 0 to 9")
+    require_compress(compress)
     if not path.is_file():
         raise InputFileError(f"{path}: there is no such file")
     with written_by_us(path, Communicator()), open_result(path) as result:
@@ -48,12 +47,18 @@ def merge(path: Path, compress: int = 0) -> str:
                 "tauslab run has --compress too"
             )
         if result.attributes["storage"] == "plain":
-            return f"{path} is one file already"
+            return f"{path} is one file already: files of an array are joined with -o FILE"
         layout = layout_of_result(result)
         piece = ResultPiece(result.data, result.n, path, "virtual")
         totals = stored_accumulators(layout, result.data)
         join_files(path, layout, [piece], totals, run, Disk(), compress, whole=True)
     return f"{path} is one file now"
+
+
+def require_compress(compress: int) -> None:
+    """Refuse a level of gzip outside 0 to 9 by a `ConfigError`."""
+    if not 0 <= compress <= 9:
+        raise ConfigError(f"--compress {compress} is not allowed: a whole number from 0 to 9")
 
 
 def layout_of_result(result: Result) -> Layout:
@@ -72,6 +77,8 @@ def layout_of_result(result: Result) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + _drawn(attributes, record),
         amounts=result.continuous,
+        amount_unit=str(attributes.get("amount_unit", "molecules")),
+        time_unit=str(attributes.get("time_unit", "")),
         format_version=int(attributes["format_version"]),
         block=int(attributes["block"]),
         attributes={k: v for k, v in attributes.items() if k not in _OF_A_FILE},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ _TOO_EARLY = 60
 _TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 _MPI = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 _FIRST_LINE = b"#!/bin/bash\n"
+_PYTHON = ("python", "python3")
 
 
 def _number(name: str, value: int) -> None:
@@ -125,16 +128,23 @@ def seconds_of(time: str) -> int:
     )
 
 
-def batch_script(job: BatchJob, command: Sequence[str] | None = None, name: str = "") -> str:
+def batch_script(
+    job: BatchJob,
+    command: Sequence[str] | None = None,
+    name: str = "",
+    environment: tuple[Path, ...] = (),
+) -> str:
     """Text of a batch script.
 
     Parameters
     ----------
     command
-        ``run MODEL ...`` as after ``tauslab``; None for a script that takes it, without ``run``,
-        as its arguments.
+        ``run MODEL ...`` as after ``tauslab``, or ``python FILE ...``; None for a script that takes
+        the words after ``run`` as its arguments.
     name
         What the script is called; for its first comment.
+    environment
+        What `this_environment` gives; by default the job activates a ``.venv`` that it finds.
 
     Raises
     ------
@@ -144,24 +154,30 @@ def batch_script(job: BatchJob, command: Sequence[str] | None = None, name: str 
     if command is not None:
         _check(job, command)
     mpi = _MPI_OF_MPI4PY if job.mpi is None else f"mpi=${{TAUSLAB_SRUN_MPI:-{job.mpi}}}\n"
-    parts = ["#!/bin/bash\n", _usage(job, command, name), _directives(job), _SETUP, mpi, _LAUNCH]
+    parts = ["#!/bin/bash\n", _usage(job, command, name), _directives(job), _SETUP]
+    parts += [_activation(environment), _CHECK, mpi, _LAUNCH]
     parts += [_DOCTOR] if job.nodes > 1 else []
     whole = 'run "$@"' if command is None else shlex.join(command)
+    whole = whole if command and command[0] in _PYTHON else f"tauslab {whole}"
     if job.array:
         words = _ARGUMENTS if command is None else _words(command)
-        parts += [_SHARE, words, f"tasks=${{SLURM_ARRAY_TASK_COUNT:-{job.array}}}\n", _TASK]
+        tasks = f"${{TAUSLAB_TASKS:-{job.array}}}" if command is None else str(job.array)
+        parts += [_SHARE, words, f"tasks={tasks}\n", _TASK]
     elif job.requeue:
         # A command with --append-to goes on by itself where it was.
         grows = command is not None and _option(command, "--append-to") is not None
         again = whole if grows else f"{whole} --resume"
-        parts += [_SIGNAL, f'"${{launch[@]}}" tauslab {again} &\n', _WAIT]
+        parts += [_SIGNAL, f'"${{launch[@]}}" {again} &\n', _WAIT]
     else:
-        parts += [f'\n"${{launch[@]}}" tauslab {whole}\n']
+        parts += [f'\n"${{launch[@]}}" {whole}\n']
     return "".join(parts)
 
 
 def _check(job: BatchJob, command: Sequence[str]) -> None:
     verbs = ("run",) if job.array else ("run", "rdme")
+    verbs = verbs if job.array or job.requeue else (*verbs, _PYTHON[0])
+    if command and command[0] in _PYTHON and _PYTHON[0] in verbs:
+        return
     if not command or command[0] not in verbs:
         given = command[0] if command else "nothing"
         raise ConfigError(
@@ -199,6 +215,7 @@ def _usage(job: BatchJob, command: Sequence[str] | None, name: str) -> str:
     if command is not None:
         return f"{about}#\n"
     table, example, n = ("TABLE.csv ", "points.csv ", 10**5) if job.array else ("", "", 10**8)
+    about += _OTHER_TASKS if job.array else ""
     return (
         f"{about}#   sbatch slurm/{name} {table}MODEL [options of tauslab run]\n"
         f"#   sbatch slurm/{name} {example}examples/schlogl.xml -n {n} --t-end 10 "
@@ -217,11 +234,15 @@ def _directives(job: BatchJob) -> str:
     text += _WHOLE_NODES if job.nodes > 1 and job.gpus_per_node else ""
     text += f"#SBATCH --time={job.time}\n"
     text += f"#SBATCH --array=0-{job.array - 1}\n" if job.array else ""
-    text += _REQUEUE if job.requeue else ""
+    # A task of an array continues its file; any other job would find it and stop.
+    text += _REQUEUE if job.requeue else "" if job.array else "#SBATCH --no-requeue\n"
     text += f"#SBATCH --output=%x-{'%A_%a' if job.array else '%j'}.log\n"
     return text + "".join(f"#SBATCH {line}\n" for line in sbatch_lines(job.directives))
 
 
+_OTHER_TASKS = """\
+# For another number of them: TAUSLAB_TASKS=64 sbatch --array=0-63 ...
+"""
 _ON_CPUS = """\
 # Nodes without GPUs: sbatch --gpus-per-node=0 --ntasks-per-node=RANKS ..., and --device cpu after
 # the model.
@@ -251,13 +272,13 @@ set -euo pipefail
 cd "$SLURM_SUBMIT_DIR"
 # On a cluster the site's MPI is the right one; load what mpi4py was built with here:
 # module load cuda openmpi
-if [ -f .venv/bin/activate ]; then
-    # shellcheck disable=SC1091
-    source .venv/bin/activate
-fi
-
-# One cache for all nodes; its keys hold the processor's features, so unlike nodes do not mix.
-export TAUSLAB_CACHE_DIR=${TAUSLAB_CACHE_DIR:-$PWD/.tauslab-cache}
+"""
+_CHECK = """\
+command -v tauslab > /dev/null || {
+    echo "tauslab is not found on $(hostname): activate its environment in this script" >&2
+    exit 127
+}
+export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 
 # Since SLURM 22.05 srun does not take the cores of a rank from sbatch; without this line each
 # might be bound to one.
@@ -280,7 +301,7 @@ _LAUNCH = """\
 # Neighbouring ranks on neighbouring cores, as their GPUs are; a rank that dies ends all.
 launch=(srun --mpi="$mpi" --cpu-bind=cores
     --distribution=block:block --kill-on-bad-exit=1)
-# In a container that has an MPI of the same kind:
+# In a container that has an MPI of the same kind (then without the check above):
 # launch+=(apptainer exec --nv --bind "$PWD" tauslab.sif)
 """
 _DOCTOR = """\
@@ -315,8 +336,9 @@ exit "$code"
 _SHARE = """
 # The table is a CSV file with a line of names. Task i of N takes its rows from R i / N to
 # R (i + 1) / N of R, and writes a file of its own, named after -o with the number of the task. All
-# have the seed of the command, and --first-point numbers the points as in the whole table: the
-# files hold what one job would have given.
+# have one seed, which is 1 unless the command has --seed, and --first-point numbers the points as
+# in the whole table: the files hold what one job would have given, also if some tasks run later
+# (sbatch --array=2-3 ...).
 """
 _ARGUMENTS = """\
 table=${1:?give TABLE.csv MODEL [options of tauslab run]}
@@ -335,7 +357,11 @@ while shift && [ $# -gt 0 ]; do
 done
 """
 _TASK = r"""
-task=$((SLURM_ARRAY_TASK_ID - ${SLURM_ARRAY_TASK_MIN:-0}))
+task=$SLURM_ARRAY_TASK_ID
+if [ "$task" -ge "$tasks" ]; then
+    echo "task $task: this script shares the rows among tasks 0 to $((tasks - 1))" >&2
+    exit 2
+fi
 rows=$(awk 'END { print NR - 1 }' < "$table")
 first=$((rows * task / tasks))
 end=$((rows * (task + 1) / tasks))
@@ -343,6 +369,7 @@ if [ "$first" -eq "$end" ]; then
     echo "task $task of $tasks: $table has $rows rows, and none for this task"
     exit 0
 fi
+echo "task $task of $tasks: points $first to $((end - 1)), seed ${TAUSLAB_SEED:-$seed}"
 part="${table%.csv}-$task.csv"
 awk -v a="$first" -v b="$end" 'NR == 1 || (NR - 2 >= a && NR - 2 < b)' \
     < "$table" > "$part"
@@ -350,6 +377,33 @@ awk -v a="$first" -v b="$end" 'NR == 1 || (NR - 2 >= a && NR - 2 < b)' \
 "${launch[@]}" tauslab run "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}" \
     --table "$part" --first-point "$first" -o "${out%.h5}-$task.h5" --resume
 """.lstrip()
+
+
+def this_environment() -> tuple[Path, ...]:
+    """What activates the environment of this process: a script, and for conda what it is given.
+
+    Returns
+    -------
+    ``(bin/activate,)`` of a venv, ``(bin/activate of conda, environment)``, or nothing.
+    """
+    prefix = Path(sys.prefix)
+    conda = Path(os.environ.get("CONDA_EXE") or "conda").with_name("activate")
+    if (prefix / "conda-meta").is_dir() and conda.is_file():
+        return conda, prefix
+    own = prefix / "bin" / "activate"
+    return (own,) if sys.prefix != sys.base_prefix and own.is_file() else ()
+
+
+def _activation(environment: tuple[Path, ...]) -> str:
+    """Lines that activate an environment, or the one in the folder of the job."""
+    script, *more = map(str, environment or (Path(".venv/bin/activate"),))
+    source = shlex.join(["source", script, *more])
+    if more:  # scripts of conda read variables that are not set
+        source = f"set +u\n    {source}\n    set -u"
+    return (
+        f"if [ -f {shlex.quote(script)} ]; then\n    # shellcheck disable=SC1091\n"
+        f"    {source}\nfi\n"
+    )
 
 
 def _words(command: Sequence[str]) -> str:
@@ -408,7 +462,7 @@ WRITTEN = {
 def process_slurm(arguments: argparse.Namespace) -> None:
     """``tauslab slurm``: a batch script."""
     job = BatchJob(**given_options(arguments, BatchJob))
-    text = batch_script(job, arguments.command)
+    text = batch_script(job, arguments.command, environment=this_environment())
     if arguments.output is None:
         print(text, end="")
         return

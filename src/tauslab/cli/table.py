@@ -65,6 +65,7 @@ class Command:
 
 
 _RESULT = _takes("file", type=Path, help="a result (.h5)")
+_RESULTS = _takes("files", type=Path, nargs="+", metavar="FILE", help="results (.h5)")
 _JSON = _takes("--json", action="store_true", help="print JSON")
 _OVERWRITE = _takes("--overwrite", action="store_true", help="replace an existing file")
 _POINT = _takes("--point", type=int, metavar="P", help="point of a lattice sweep (all)")
@@ -228,11 +229,13 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "digest": Command(
         "print a SHA-256 of a result, the same on every machine", "commands.results:process_digest",
-        (_RESULT, _SPECIES, _JSON),
+        (_RESULTS, _SPECIES, _JSON),
     ),
     "merge": Command(
-        "merge the parts of a result into one file", "commands.results:process_merge",
-        (_RESULT, _takes("--compress", type=int, default=0, metavar="1-9",
+        "merge the parts of a result, or the files of an array, into one file",
+        "commands.results:process_merge",
+        (_RESULTS, _writes("file of all points of several files"), _OVERWRITE,
+         _takes("--compress", type=int, default=0, metavar="1-9",
                          help="gzip level (none)")),
     ),
     "check": Command(

@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,10 @@ def require_text(words: Sequence[str]) -> None:
 def reading_result(arguments: argparse.Namespace) -> Iterator[None]:
     """Turn a damaged result, or means that lack samples, into a sentence."""
     file = getattr(arguments, "file", None)
-    if file is None:
+    if file is None and "files" not in vars(arguments):
         yield
         return
-    with telling_warnings(), reading(file, InputFileError):
+    with telling_warnings(), nullcontext() if file is None else reading(file, InputFileError):
         yield
 
 

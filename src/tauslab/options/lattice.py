@@ -500,7 +500,7 @@ def _lattices(
                 )
             passes[point] = one.diffusion_substeps, one.reaction_substeps
             worst = max(worst, one, key=lambda lattice: lattice.splitting.error)
-            for sentence in _model_warnings(model, options, point):
+            for sentence in _model_warnings(model, options, point, one.splitting.hop):
                 warn(f"{model.name}: {sentence}")
     said = list(dict.fromkeys(str(each.message) for each in caught))  # most are of each point
     for sentence in said[:_MOST_SAID]:
@@ -513,10 +513,11 @@ def _lattices(
     return first, passes
 
 
-def _model_warnings(model: Lattice, options: LatticeOptions, point: int) -> list[str]:
+def _model_warnings(model: Lattice, options: LatticeOptions, point: int, hop: float) -> list[str]:
     from tauslab.model.lattice.diagnosis.check import model_warnings
 
-    return model_warnings(model, _values_at(options, point), hooks=bool(options.hooks))
+    hooks = bool(options.hooks)
+    return model_warnings(model, _values_at(options, point), hooks=hooks, hop=hop)
 
 
 def _own_step(model: Lattice, options: LatticeOptions, point: int) -> float:

@@ -20,7 +20,7 @@ from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.files.drafts import remove_drafts
 from tauslab.base.files.opening import NO_LOCKS, warn_of_no_locks
 from tauslab.base.host import in_bytes
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import opt, replacing
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.hdf5.disk import Disk
@@ -149,7 +149,7 @@ def require_new_file(path: Path, *, overwrite: bool) -> None:
     require_result_name(path)
     require_place(path)
     if path.exists() and not overwrite:
-        raise ConfigError(f"{path} exists: give {opt('overwrite')} or another {opt('output')}")
+        raise ConfigError(f"{path} exists: give {replacing(path)} or another {opt('output')}")
     free = Disk().free_bytes(path.parent)
     if free < _LEAST_ROOM:
         raise OutputError(

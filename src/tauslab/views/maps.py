@@ -123,7 +123,8 @@ def _numbers(axes: Axes, result: EnsembleData, name: str) -> None:
     axes.set_xlabel(shown_name(name))
     axes.set_ylabel("trajectories")
     whole_ticks(axes.yaxis)
-    axes.set_title(f"a number for {valid.size:,} of {values.size:,} trajectories")
+    part = f"{valid.size:,} of " if valid.size < values.size else ""
+    axes.set_title(f"{part}{values.size:,} trajectories{', the others have NaN' if part else ''}")
 
 
 def _positions(axes: Axes, result: EnsembleData, name: str, modes: Modes) -> None:

@@ -55,7 +55,7 @@ def queue(rate: float = 10, delay: object = 100) -> ts.Network:
 
 @pytest.mark.parametrize("selector", ordinary(["linear", "rssa"], "linear"))
 def test_a_full_queue_ends_a_trajectory_by_name(selector):
-    with pytest.warns(UserWarning, match="200 ended by delay_queue.*raise delay_queue="):
+    with pytest.warns(UserWarning, match="200 ended with status delay_queue.*raise delay_queue="):
         full = run(queue(), method=ts.SSA(delay_queue=5, selector=selector))
     assert (full.status == 8).all()
     counts = full.counts("X")

@@ -143,7 +143,7 @@ def test_an_amount_that_a_law_takes_below_zero_ends_the_trajectory():
     net.add_species("P", 0)
     net.add_reaction("A ->", law="2.0", name="take")
     net.add_reaction("-> P", rate=1, name="make")
-    with pytest.warns(UserWarning, match="20 ended by nan"):
+    with pytest.warns(UserWarning, match="20 ended with status nan"):
         run(net, ts.Partitioned(ode="take", jump="*"), n=20, times=[1.0, 10.0])
 
 

@@ -103,7 +103,7 @@ def test_what_goes_by_counts_alone_refuses_events():
 def test_what_events_end_a_trajectory_with_and_times_that_are_swept():
     """Events that fire each other for ever, a queue that is full, a count below zero."""
     sweep = {"what": [0.5, 1.0, 2.0, 3.0]}
-    with pytest.warns(UserWarning, match="2 ended by event_queue, 2 ended by event_cascade"):
+    with pytest.warns(UserWarning, match="2 ended .* event_queue, 2 ended .* event_cascade"):
         found = run(endless(), n=2, times=[0.0, 0.9, 1.5, 3.5], sweep=sweep)
     assert found.status[:, 0].tolist() == [0, 6, 5, 4]
     assert found.counts("Z")[0, 0].tolist() == [5, 5, 5, 5]

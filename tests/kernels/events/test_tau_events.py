@@ -112,7 +112,7 @@ def test_events_that_fire_for_ever_end_their_trajectory():
     net.add_reaction("-> X", rate=10_000)
     net.add_event("up", trigger="time > 1 && Z < 6", assignments={"Z": 6})
     net.add_event("down", trigger="time > 1 && Z > 5", assignments={"Z": 5})
-    with pytest.warns(UserWarning, match="3 ended by event_cascade"):
+    with pytest.warns(UserWarning, match="3 ended with status event_cascade"):
         found = run(net, n=3, times=[0.5, 2.0])
     assert found.status.tolist() == [6] * 3
     assert (found.counts("X")[:, 0] > 4000).all()

@@ -136,7 +136,7 @@ def test_a_rate_that_is_negative_ends_a_trajectory():
 
 
 @compiler
-@pytest.mark.filterwarnings("ignore:.*no trajectory is valid")
+@pytest.mark.filterwarnings("ignore:.*no trajectory reached the last sample time")
 @pytest.mark.parametrize("n", [2, 300])
 def test_a_rate_above_its_bound_ends_a_trajectory(monkeypatch, n):
     """Bounds halved behind the back of the kernel: events would be lost unseen."""

@@ -33,12 +33,12 @@ def test_a_delay_may_be_any_number_of_each_point():
     net.add_species("x", 1)
     net.add_rate("x", "-delay(x, tau)")
     delays = {"tau": [0, 1e-9, 1, 100, -1]}
-    with pytest.warns(UserWarning, match="1 ended by negative_delay.*a delay is below 0"):
+    with pytest.warns(UserWarning, match="1 ended with status negative_delay.*a delay is below 0"):
         found = run(net, [0.0, 3.0], sweep=delays)
     assert found.status[:, 0].tolist() == [0, 0, 0, 0, 9]
     ends = found.amounts("x")[:4, 0, -1]
     assert ends == pytest.approx([np.exp(-3), np.exp(-3), -1 / 6, -2], abs=1e-6)
-    with pytest.warns(UserWarning, match="ended by delay_history.*raise delay_history="):
+    with pytest.warns(UserWarning, match="ended with status delay_history.*raise delay_history="):
         short = run(net, np.linspace(0, 3, 61), history=16)
     assert short.status.tolist() == [10]
 

@@ -92,3 +92,19 @@ def test_every_result_has_hints():
     for name in ts.__all__:
         if name.endswith("Result") and name != "AnyResult":
             assert issubclass(getattr(ts, name), Hinting), name
+
+
+@pytest.mark.parametrize(("name", "hint"), [("load", "open or read"), ("simulate", "run")])
+def test_functions_of_other_programs_are_named(name, hint):
+    with pytest.raises(AttributeError, match=rf"{name!r}: did you mean {hint}\?"):
+        getattr(ts, name)
+
+
+def test_a_lattice_says_where_numbers_of_particles_are_given():
+    cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=1e-8)
+    with pytest.raises(ts.ModelError, match="takes names alone; place puts 800 particles into"):
+        cube.add_species("A", 800)
+    cube.add_species("A")
+    cube.add_parameter("k", 1.0)
+    cube.parameters["k"] = 3
+    assert cube.parameter_values() == {"k": 3.0}

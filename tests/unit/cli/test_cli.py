@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 from places import TESTS
 
+import tauslab as ts
 from tauslab.api.api import ranks
+from tauslab.base.errors import ConfigError
 from tauslab.cli.help import EXAMPLES
 from tauslab.cli.main import _parser, main
 from tauslab.store.results.digest import digest_lines
@@ -80,7 +82,25 @@ def test_ranks_that_did_not_find_each_other_are_told_in_one_sentence(monkeypatch
         ranks.cache_clear()
     first, second = capsys.readouterr().err.strip().split("\n")
     assert "SLURM_NTASKS is 4" in first
+    assert "unset SLURM_NTASKS" in first
     assert "nothing.h5" in second
+
+
+def test_in_an_allocation_of_tasks_doctor_reports_and_one_rank_may_run(monkeypatch, capsys):
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    monkeypatch.setenv("SLURM_JOB_ID", "3")
+    model = ts.read(MODEL)
+    ranks.cache_clear()
+    try:
+        assert main(["doctor"]) == 2
+        told = capsys.readouterr()
+        assert "compilers" in told.out
+        assert "1 MPI rank(s) run but SLURM_NTASKS is 4" in told.err
+        with pytest.raises(ConfigError, match='in this process alone give comm="self"'):
+            ts.run(model, t_end=1, n=1)
+        assert ts.run(model, t_end=1, n=1, comm="self").n == 1
+    finally:
+        ranks.cache_clear()
 
 
 def test_a_second_interrupt_ends_a_run_at_once(tmp_path):
@@ -211,3 +231,11 @@ def test_examples_of_the_help_are_commands(command):
         named.append(words[0])
         assert _parser().parse_args(words)
     assert named[0] == command
+
+
+def test_pictures_of_two_kinds_have_two_names(tmp_path, capsys):
+    out = tmp_path / "out.h5"
+    assert main(["run", MODEL, "--t-end", "1", "-n", "9", "--quiet", "-o", str(out)]) == 0
+    for kind in ("mean", "histogram"):
+        assert main(["plot", str(out), "--kind", kind]) == 0
+        assert capsys.readouterr().out == f"{tmp_path / f'out.{kind}.png'}\n"

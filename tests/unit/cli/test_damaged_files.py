@@ -187,3 +187,39 @@ def test_a_file_that_may_not_be_looked_at_is_bad_input(capsys, monkeypatch):
     assert code_alone(refusal) == 2
     told = "tauslab: no/m.xml: cannot be read: Permission denied\n"
     assert capsys.readouterr().err == told + "tauslab: no/m.h5: Permission denied\n"
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+@pytest.mark.parametrize("harm", ["byte", "end", "all"])
+def test_a_damaged_result_that_is_resumed_says_what_to_do(tmp_path, harm, quiet, capsys):
+    path = tmp_path / "a.h5"
+    words = ["run", str(ROOT / "examples" / "schlogl.toml"), "-n", "20", "--t-end", "1"]
+    words += ["--seed", "1", "--device", "cpu", "-o", str(path)]
+    assert main([*words, "--quiet"]) == 0
+    with h5py.File(path) as file:
+        place = file["counts"].id.get_offset() or file["counts"].id.get_chunk_info(0).byte_offset
+    held = path.read_bytes()
+    spoilt = {
+        "byte": held[: place + 40] + bytes([held[place + 40] ^ 1]) + held[place + 41 :],
+        "end": held[:-100],
+        "all": b"",
+    }
+    assert main([*words, "--quiet", "--resume"]) == 0
+    path.write_bytes(spoilt[harm])
+    capsys.readouterr()
+    assert main([*words, *quiet, "--resume"]) == 2
+    assert "to compute it again delete it and repeat the command" in capsys.readouterr().err
+    path.unlink()
+    assert main([*words, "--quiet", "--resume"]) == 0
+    assert path.read_bytes()[place : place + 80] == held[place : place + 80]
+
+
+def test_a_damaged_lattice_that_is_resumed_says_what_to_do(tmp_path, lattice, capsys):
+    with h5py.File(lattice) as file:
+        place = file["counts"].id.get_offset()
+    held = bytearray(lattice.read_bytes())
+    held[place + 8] ^= 1
+    lattice.write_bytes(held)
+    words = ["rdme", str(tmp_path / "box.toml"), "--frame-every", "5", "--seed", "1", "--quiet"]
+    assert main([*words, "--device", "cpu", "-o", str(lattice), "--resume"]) == 2
+    assert "to compute it again delete it and repeat the command" in capsys.readouterr().err

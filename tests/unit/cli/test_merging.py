@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import h5py
 import pytest
+from places import ROOT
 from sample_job import sample_job
 
 from tauslab.base.errors import ConfigError, InputFileError
@@ -34,7 +38,7 @@ def test_a_view_becomes_one_file(tmp_path, compress, capsys):
     with h5py.File(path) as file:
         assert (file["counts"].compression == "gzip") == bool(compress)
         assert file.attrs["command"] == b"x"
-    assert merge(path).endswith("is one file already")
+    assert "is one file already: files of an array" in merge(path)
     with pytest.raises(ConfigError, match=r"is one file already, and --compress is for parts"):
         merge(path, 6)
 
@@ -52,3 +56,71 @@ def test_an_unfinished_result_is_refused(tmp_path):
     sample_job().run(tmp_path / "a.h5", 2, stop_after=1)
     with pytest.raises(InputFileError, match="is unfinished: --resume completes it"):
         merge(tmp_path / "a.h5")
+
+
+SCHLOGL = str(ROOT / "examples" / "schlogl.toml")
+VALUES = (3, 29, 31, 305, 295)
+
+
+def run_points(folder, name, values, *options, seed=5):
+    """The result of a run of a table of initial amounts, `values`."""
+    table = folder / f"{name}.csv"
+    table.write_text("X\n" + "".join(f"{v}\n" for v in values))
+    output = str(folder / f"{name}.h5")
+    words = ["run", SCHLOGL, "-n", "20", "--t-end", "0.5", "--device", "cpu"]
+    assert (
+        main([*words, "--quiet", "--table", str(table), "-o", output, f"--seed={seed}", *options])
+        == 0
+    )
+    return output
+
+
+@pytest.mark.parametrize("record", ["trajectories,final", "statistics,histogram:X:0:800:20"])
+def test_files_of_an_array_become_the_result_of_one_run(tmp_path, record, capsys):
+    given = ("--record", record)
+    whole = run_points(tmp_path, "whole", VALUES, *given)
+    parts = [
+        run_points(tmp_path, "a", VALUES[:2], *given),
+        run_points(tmp_path, "b", VALUES[2:3], "--first-point", "2", *given),
+        run_points(tmp_path, "c", VALUES[3:], "--first-point", "3", *given),
+    ]
+    merged = str(tmp_path / "merged.h5")
+    assert main(["merge", *parts[::-1], "-o", merged]) == 0
+    assert "merged.h5 holds 5 points of 3 files" in capsys.readouterr().out
+    assert main(["digest", whole, merged]) == 0
+    with open_result(merged) as result, open_result(whole) as one:
+        assert result.attributes["model_sha256"] == one.attributes["model_sha256"]
+        result.data.verify()
+    assert main(["merge", *parts, "-o", merged]) == 2
+    assert "exists: give --overwrite or another -o" in capsys.readouterr().err
+    assert main(["merge", *parts, "-o", parts[0], "--overwrite"]) == 2
+    more = ["run", merged, "--append-to", "22", "--quiet", "--device", "cpu"]
+    assert main(more) == 0
+
+
+def test_files_that_are_not_one_array_are_not_joined(tmp_path, capsys):
+    first = run_points(tmp_path, "a", VALUES[:2])
+    last = run_points(tmp_path, "c", VALUES[3:], "--first-point", "3")
+    other = run_points(tmp_path, "d", VALUES[2:], "--first-point", "2", seed=6)
+    out = ["-o", str(tmp_path / "all.h5")]
+    for files, sentence in (
+        ([first, last], "ends before point 2 and .*c.h5 begins with point 3"),
+        ([first, first], "ends before point 2 and .*a.h5 begins with point 0"),
+        ([first, other], "d.h5 is of another run than .*a.h5: their seed differs"),
+    ):
+        assert main(["merge", *files, *out]) == 2
+        assert re.search(sentence, capsys.readouterr().err)
+    assert main(["merge", first, last]) == 2
+    assert "give it by -o FILE" in capsys.readouterr().err
+    assert not (tmp_path / "all.h5").exists()
+
+
+def test_digests_of_several_files_are_compared(tmp_path, capsys):
+    first, other = (run_points(tmp_path, name, VALUES[:k]) for name, k in (("a", 1), ("b", 2)))
+    capsys.readouterr()
+    assert main(["digest", first, first, "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == [first]
+    assert main(["digest", first, other]) == 1
+    told = capsys.readouterr()
+    assert [line.split()[1] for line in told.out.splitlines()] == [first, other]
+    assert "these results differ" in told.err

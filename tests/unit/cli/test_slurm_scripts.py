@@ -6,16 +6,19 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from places import ROOT
 
 from tauslab.base.errors import ConfigError
+from tauslab.cli import slurm
 from tauslab.cli.main import main
-from tauslab.cli.slurm import WRITTEN, BatchJob, batch_script
+from tauslab.cli.slurm import WRITTEN, BatchJob, batch_script, this_environment
 
 FOLDER = ROOT / "slurm"
+OF_FIVE = batch_script(replace(WRITTEN["array.sbatch"], array=5), name="array.sbatch")
 SCHLOGL = str(FOLDER.parent / "examples" / "schlogl.toml")
 BAD_TIMES = ("", "0", "00:00:00", "1:2:3:4", "1:60", "1:00:61", "-5", "1-", "1h", "٣", "5\n", "1e3")
 BAD_MPI = ("", "$(touch x)", "pmix pmi2", "pmi2\n", "--help", "a;b", '"', "`id`", "a" * 65)
@@ -78,8 +81,8 @@ def test_shellcheck_finds_no_fault(tmp_path, job, command):
         ({"array": 2, "nodes": 2}, ["run", "m"], "--array makes jobs of one node"),
         ({"array": 2}, ["run", "m"], "give the command --table FILE.csv"),
         ({"array": 2}, ["rdme", "m"], "the command after -- is run,"),
-        ({}, [], "the command after -- is run or rdme"),
-        ({}, ["digest", "m"], "the command after -- is run or rdme"),
+        ({}, [], "the command after -- is run or rdme or python"),
+        ({}, ["digest", "m"], "the command after -- is run or rdme or python"),
         ({"requeue": True}, ["run", "m", "--overwrite"], "leave --resume and --overwrite out"),
         ({"requeue": True}, ["run", "m", "--max-time", "9"], "leave --max-time out"),
         ({"requeue": True, "time": "4"}, ["run", "m"], "too short for --requeue"),
@@ -149,13 +152,16 @@ def run_script(folder, text, *arguments, **variables):
     stub = programs / "srun"
     stub.write_text("#!/bin/bash\nprintf '%s\\0' \"$@\" END >> srun.words\n")
     stub.chmod(0o755)
+    own = programs / "tauslab"
+    own.write_text("#!/bin/bash\nexit 1\n")
+    own.chmod(0o755)
     script = folder / "job.sbatch"
     script.write_text(text)
     noted = folder / "srun.words"
     noted.unlink(missing_ok=True)
     environment = {
         "PATH": f"{programs}:/usr/bin:/bin", "SLURM_SUBMIT_DIR": str(folder),
-        "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "5", "SLURM_JOB_ID": "1", **variables,
+        "SLURM_ARRAY_TASK_ID": "3", "SLURM_JOB_ID": "1", **variables,
     }  # fmt: skip
     done = subprocess.run(
         ["/bin/bash", script, *arguments], env=environment, cwd=folder, timeout=30,
@@ -165,7 +171,8 @@ def run_script(folder, text, *arguments, **variables):
     calls: list[list[str]] = [[]]
     for word in words[:-1]:
         calls = [*calls, []] if word == "END" else [*calls[:-1], [*calls[-1], word]]
-    return done, [call[call.index("tauslab") :] for call in calls if call]
+    begin = 4  # options of srun
+    return done, [call[begin:] for call in calls if call]
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
@@ -189,7 +196,7 @@ def test_a_task_of_an_array_takes_its_rows_and_keeps_the_words_of_the_command(tm
     given = ["m;touch harm", "--seed", "010", *([] if out is None else ["-o", out])]
     scripts = {
         "own": (batch_script(BatchJob(array=5), ["run", *given, "--table", table]), ()),
-        "any": ((FOLDER / "array.sbatch").read_text(), (table, *given)),
+        "any": (OF_FIVE, (table, *given)),
     }
     name = (out or table).removesuffix(".h5").removesuffix(".csv") + "-3.h5"
     part = table.removesuffix(".csv") + "-3.csv"
@@ -209,7 +216,7 @@ def test_every_spelling_of_the_output_names_the_files_of_an_array(tmp_path, give
     (tmp_path / "t.csv").write_text("k\n1\n2\n3\n4\n5\n")
     words = ["m.xml", *given.split(), "-n", "9"]
     own = batch_script(BatchJob(array=5), ["run", *words, "--table", "t.csv"])
-    for text, arguments in ((own, ()), ((FOLDER / "array.sbatch").read_text(), ("t.csv", *words))):
+    for text, arguments in ((own, ()), (OF_FIVE, ("t.csv", *words))):
         _, (call,) = run_script(tmp_path, text, *arguments)
         assert call[:5] == ["tauslab", "run", "m.xml", "-n", "9"]
         assert call[-3:] == ["-o", "a-3.h5", "--resume"]
@@ -232,7 +239,7 @@ def test_every_script_that_asks_for_gpus_says_how_to_do_without(path):
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
 def test_a_task_without_rows_ends_in_order_and_a_seed_is_a_word(tmp_path):
     (tmp_path / "t.csv").write_text("k\n1\n")
-    text = (FOLDER / "array.sbatch").read_text()
+    text = OF_FIVE
     done, calls = run_script(tmp_path, text, "t.csv", "m.xml")
     assert (done.returncode, calls) == (0, [])
     assert "none for this task" in done.stdout
@@ -241,7 +248,7 @@ def test_a_task_without_rows_ends_in_order_and_a_seed_is_a_word(tmp_path):
         done, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", **given)
         assert call[call.index("--seed") + 1] == seed
     own = batch_script(BatchJob(array=1), ["run", "m", "--seed", "7", "--table", "t.csv"])
-    _, (call,) = run_script(tmp_path, own, TAUSLAB_SEED="9", SLURM_ARRAY_TASK_ID="4")
+    _, (call,) = run_script(tmp_path, own, TAUSLAB_SEED="9", SLURM_ARRAY_TASK_ID="0")
     assert [call[i + 1] for i, word in enumerate(call) if word == "--seed"] == ["9"]
     assert run_script(tmp_path, text)[0].returncode != 0
     assert not (tmp_path / "harm").exists()
@@ -279,3 +286,67 @@ def test_a_type_that_is_given_is_kept():
     text = batch_script(BatchJob(mpi="pmi2"), ["run", "m.xml"])
     assert "mpi=${TAUSLAB_SRUN_MPI:-pmi2}\n" in text
     assert 'srun --mpi="$mpi"' in text
+
+
+def test_a_task_runs_the_same_rows_in_whatever_submission(tmp_path):
+    """As with ``sbatch --array=2-3``, whose count and least number are of those tasks alone."""
+    (tmp_path / "t.csv").write_text("k\n" + "".join(f"{n}\n" for n in range(12)))
+    command = ["run", "m.xml", "--table", "t.csv"]
+    text = batch_script(BatchJob(array=5), command)
+    subset = {"SLURM_ARRAY_TASK_COUNT": "2", "SLURM_ARRAY_TASK_MIN": "2"}
+    subset |= {"SLURM_ARRAY_TASK_MAX": "3", "SLURM_ARRAY_TASK_STEP": "1"}
+    done, (call,) = run_script(tmp_path, text, SLURM_ARRAY_TASK_ID="3", **subset)
+    assert (tmp_path / "t-3.csv").read_text() == "k\n7\n8\n"
+    assert call[call.index("--first-point") + 1] == "7"
+    assert "task 3 of 5: points 7 to 8, seed 1\n" in done.stdout
+    done, calls = run_script(tmp_path, text, SLURM_ARRAY_TASK_ID="5")
+    assert (done.returncode, calls) == (2, [])
+    assert "tasks 0 to 4" in done.stderr
+
+
+def test_the_script_of_the_project_takes_the_number_of_tasks(tmp_path):
+    (tmp_path / "t.csv").write_text("k\n" + "".join(f"{n}\n" for n in range(40)))
+    text = (FOLDER / "array.sbatch").read_text()
+    given = {"TAUSLAB_TASKS": "20", "SLURM_ARRAY_TASK_ID": "19"}
+    _, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", **given)
+    assert call[call.index("--first-point") + 1] == "38"
+
+
+def test_a_job_without_tauslab_says_so_and_ends(tmp_path):
+    text = batch_script(BatchJob(), ["run", "m.xml"])
+    done, calls = run_script(tmp_path, text, PATH="/usr/bin:/bin")
+    assert (done.returncode, calls) == (127, [])
+    assert re.fullmatch(r"tauslab is not found on .*: activate its environment .*\n", done.stderr)
+
+
+def test_a_job_activates_the_environment_that_wrote_its_script(tmp_path, monkeypatch, capsys):
+    venv, conda = tmp_path / "a venv", tmp_path / "conda"
+    for folder in (venv / "bin", conda / "bin", venv / "conda-meta"):
+        folder.mkdir(parents=True)
+    (venv / "bin" / "activate").write_text("touch activated\n")
+    (conda / "bin" / "activate").write_text('echo "$NOT_SET"; touch "activated ${1##*/}"\n')
+    monkeypatch.setattr(slurm.sys, "prefix", str(venv))
+    monkeypatch.delenv("CONDA_EXE", raising=False)
+    for found, made in (((venv / "bin" / "activate",), "activated"),
+                        ((conda / "bin" / "activate", venv), "activated a venv")):  # fmt: skip
+        assert this_environment() == found
+        assert main(["slurm", "--", "run", "m.xml"]) == 0
+        done, _ = run_script(tmp_path, capsys.readouterr().out)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / made).exists()
+        monkeypatch.setenv("CONDA_EXE", str(conda / "bin" / "conda"))
+
+
+def test_a_program_in_python_is_a_job_too(tmp_path):
+    _, calls = run_script(tmp_path, batch_script(BatchJob(nodes=2), ["python", "a job.py", "-n"]))
+    assert calls == [["tauslab", "doctor"], ["python", "a job.py", "-n"]]
+    with pytest.raises(ConfigError, match="the command after -- is run or rdme, for"):
+        batch_script(BatchJob(requeue=True), ["python", "job.py"])
+
+
+def test_a_site_does_not_repeat_a_job_that_would_find_its_file():
+    for job, there in ((BatchJob(), True), (BatchJob(requeue=True), False)):
+        text = batch_script(job, ["run", "m.xml"])
+        assert ("#SBATCH --no-requeue\n" in text) is there
+        assert "TAUSLAB_CACHE_DIR" not in text
+        assert "OPENBLAS_NUM_THREADS:-1" in text

@@ -153,7 +153,9 @@ def test_a_digest_of_one_species_has_its_summaries(full):
 
 
 def test_an_early_end_is_no_number():
-    with pytest.warns(UserWarning, match="no trajectory is valid: .* ended by step_limit"):
+    with pytest.warns(
+        UserWarning, match="no trajectory reached the last .* ended with status step_limit"
+    ):
         stopped = run(record=RECORD, max_steps=50)
     assert (stopped.status == 3).all()
     assert np.isfinite(stopped.summary("first-passage:X:90:down")).all(), "it came before the end"

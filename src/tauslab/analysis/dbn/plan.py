@@ -15,7 +15,7 @@ from tauslab.analysis.dbn.task import DbnTask
 from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.opening import reading
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import opt, replacing
 from tauslab.decomposition.blocks import Blocks, storage_block_size
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
@@ -71,7 +71,7 @@ def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BoolArray] | None:
         return found
     if path.exists() and not options.overwrite:
         raise ConfigError(
-            f"{path} exists: give {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+            f"{path} exists: give {replacing(path)}, {opt('resume')} or another {opt('output')}"
         )
     if (parts := parts_of(path)) and not options.overwrite:
         raise ConfigError(

@@ -65,7 +65,7 @@ class DataKeywords:
         None, "noise of a column: normal(sd), poisson(scale), ...; NAME: the measured species",
         flag="--observe", group="model", action="append", metavar="COLUMN=[NAME:]NOISE",
         read=observations,
-        doc='Required: for each column, the measured quantity and its noise: ``{"X": '
+        doc='For each column, the measured quantity and its noise: ``{"X": '
         '"normal(sd=10)"}``, '
         'or ``{"gfp": ("X", "poisson(scale=0.3)")}`` where names differ. Noises are '
         "``normal(sd)``, ``lognormal(sigma)``, ``poisson(scale, background)``, "

@@ -41,7 +41,8 @@ def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> li
         rates = [rate for rate in known if rate is not None]
         if not rates:
             return "rate not known at the start"
-        return f"interval x fastest rate {length * max(rates):.3g}"
+        product = f"interval x fastest rate = {length * max(rates):.3g}"
+        return product if max(rates) else f"{product}, for nothing changes it at the start"
 
     for drive in links.drives:
         own = drive.formula.quantities.values()

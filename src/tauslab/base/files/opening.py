@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tauslab.base.errors import ModelError, TauslabError, reason_of
+from tauslab.base.errors import ModelError, TauslabError, of_damage, reason_of
 from tauslab.base.option_names import warn
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def reading(path: str | os.PathLike[str], kind: type[TauslabError] = ModelError)
         of_the_file = isinstance(error, UnicodeDecodeError) or _of_library(error)
         if not of_the_file or getattr(error, "errno", None) is not None:
             raise
-        raise kind(f"{path} cannot be read, it is damaged: {reason_of(error)}") from None
+        damage = kind(f"{path} cannot be read, it is damaged: {reason_of(error)}")
+        raise of_damage(damage) from None
 
 
 def could_not_read(error: BaseException) -> bool:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.base.arrays import Array, Uint32Array
-from tauslab.base.errors import InputFileError, ModelError, TauslabError
+from tauslab.base.errors import InputFileError, ModelError, TauslabError, of_damage
 from tauslab.base.files.text import plain, text_array
 
 if TYPE_CHECKING:
@@ -194,8 +194,8 @@ class SealedFile:
 
     def damaged(self, what: str) -> TauslabError:
         """The error to raise."""
-        return self._kind(
-            f"{self.path} is damaged, or was changed after it had been written: {what}"
+        return of_damage(
+            self._kind(f"{self.path} is damaged, or was changed after it had been written: {what}")
         )
 
     def require(self, name: str) -> None:

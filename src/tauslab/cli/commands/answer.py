@@ -80,7 +80,7 @@ def _summaries(result: Result, most: int = 8) -> list[str]:
         shares = np.atleast_1d(100.0 * n / result.n)
         lines.append(
             f"  {name}: mean {_span(np.atleast_1d(mean))}, sd {_span(np.atleast_1d(std))}, "
-            f"a number for {_span(shares)} % of trajectories"
+            f"of {_span(shares)} % of trajectories (the others have NaN)"
         )
     more = len(result.summaries) - most
     return lines + ([f"  and {more} more summaries"] if more > 0 else [])

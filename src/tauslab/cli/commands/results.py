@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from tauslab.api.kinds.kind import MOVIE, View
 from tauslab.api.kinds.registry import kind_at
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, InputFileError, TauslabError
 from tauslab.base.files.drafts import write_whole
+from tauslab.base.files.opening import reading
 from tauslab.cli.pipes import STANDARD, printed_table
 from tauslab.cli.tools import making_new
+from tauslab.options.values.result_name import require_result_name
 from tauslab.options.values.texts import names
+from tauslab.store.targets import require_no_input
 
 
 def process_info(arguments: argparse.Namespace) -> None:
@@ -24,36 +28,64 @@ def process_info(arguments: argparse.Namespace) -> None:
 
 
 def process_digest(arguments: argparse.Namespace) -> None:
-    """``tauslab digest``: SHA-256 per dataset, the total last."""
+    """``tauslab digest``: SHA-256 per dataset, the total last; of several files the totals."""
     from tauslab.store.results.digest import digest_total
 
-    kind, chosen = kind_at(arguments.file), names(arguments.species) if arguments.species else None
-    if chosen and not kind.parts:
-        View(species=tuple(chosen)).require_known((), arguments.file, kind.told)
-    lines = kind.digest(arguments.file, chosen)
-    total = digest_total(lines)
+    lines = {path: _digests(path, arguments.species) for path in arguments.files}
+    totals = {path: digest_total(of_file) for path, of_file in lines.items()}
+    facts = [{"datasets": dict(lines[path]), "total": totals[path]} for path in lines]
     if arguments.json:
-        print(json.dumps({"datasets": dict(lines), "total": total}, indent=2))
+        several = {str(path): own for path, own in zip(lines, facts, strict=True)}
+        print(json.dumps(several if len(arguments.files) > 1 else facts[0], indent=2))
+    elif len(arguments.files) > 1:
+        print("\n".join(f"{total} {path}" for path, total in totals.items()))
     else:
-        print("\n".join(f"{digest} {name}" for name, digest in [*lines, ("total", total)]))
+        ((path, own),) = lines.items()
+        print("\n".join(f"{digest} {name}" for name, digest in [*own, ("total", totals[path])]))
+    if len(set(totals.values())) > 1:
+        raise TauslabError("these results differ")
+
+
+def _digests(path: Path, species: str | None) -> list[tuple[str, str]]:
+    with reading(path, InputFileError):
+        kind, chosen = kind_at(path), names(species) if species else None
+        if chosen and not kind.parts:
+            View(species=tuple(chosen)).require_known((), path, kind.told)
+        return list(kind.digest(path, chosen))
 
 
 def process_merge(arguments: argparse.Namespace) -> None:
-    """``tauslab merge``: one file in place of a view of parts."""
+    """``tauslab merge``: one file in place of a view of parts, or of the files of an array."""
     from tauslab.cli.merge import merge
+    from tauslab.cli.merge_points import merge_points
 
-    print(merge(arguments.file, arguments.compress))
+    files, output = arguments.files, arguments.output
+    if output is None and len(files) > 1:
+        raise ConfigError("several files are merged into a new one: give it by -o FILE")
+    if output is None:
+        with reading(files[0], InputFileError):
+            print(merge(files[0], arguments.compress))
+        return
+    require_result_name(output)
+    require_no_input(output, files)
+    with making_new(output, overwrite=arguments.overwrite), reading(files[0], InputFileError):
+        print(merge_points(files, output, arguments.compress))
 
 
 def process_plot(arguments: argparse.Namespace) -> None:
-    """``tauslab plot``: a picture of a result file."""
-    suffix = ".gif" if arguments.kind == MOVIE else ".png"
-    path = arguments.output or arguments.file.with_suffix(suffix)
+    """``tauslab plot``: a picture of a result file, by default named after it and the kind."""
+    path = arguments.output or arguments.file.with_suffix(_picture_suffix(arguments.kind))
     with making_new(path, overwrite=arguments.overwrite):
         kind, view = kind_at(arguments.file), _view(arguments)
         view.require_known(kind.of_pictures, arguments.file, kind.told)
         kind.plot(arguments.file, path, view)
     print(path)
+
+
+def _picture_suffix(kind: str | None) -> str:
+    if kind == MOVIE:
+        return ".gif"
+    return ".png" if kind in (None, "auto") else f".{kind}.png"
 
 
 def process_report(arguments: argparse.Namespace) -> None:

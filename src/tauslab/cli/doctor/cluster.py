@@ -179,6 +179,8 @@ def peer_lines(facts: Facts) -> list[str]:
 
 def clock_lines(facts: Facts) -> list[str]:
     """Skew for people."""
+    if len(facts["offsets_s"]) == 1:
+        return ["one rank: nothing to compare"]
     return [f"at most {facts['largest_skew_s'] * 1e3:.2f} ms apart over the ranks"]
 
 

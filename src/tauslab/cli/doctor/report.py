@@ -248,7 +248,9 @@ def _cuda_lines(facts: Facts) -> list[str]:
 def _mpi_lines(facts: Facts) -> list[str]:
     if "note" in facts:
         return [facts["note"]]
-    threads = f", threads {facts['threads']}" if facts["threads"] else ", not started"
+    threads = (
+        f", threads {facts['threads']}" if facts["threads"] else "; one process does not start it"
+    )
     ranks = f"{facts['ranks']} rank{'s' if facts['ranks'] > 1 else ''}"
     if "flavour" in facts:
         aware = {True: "CUDA-aware", False: "not CUDA-aware", None: "CUDA-awareness unknown"}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from itertools import count
 
 from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import said
 
 # Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx, MVAPICH.
 _RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
@@ -132,9 +133,11 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
     """
     tasks = environment.get("SLURM_NTASKS")
     if tasks is not None and tasks.isdigit() and int(tasks) > size:
+        alone = said("unset SLURM_NTASKS", 'give comm="self"')
         raise _alike(
             f"{size} MPI rank(s) run but SLURM_NTASKS is {tasks}: start tauslab with srun and "
-            "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun",
+            "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun; "
+            f"to compute in this process alone {alone}",
             int(tasks) if "SLURM_PROCID" in environment else 1,
         )
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tauslab.base.errors import OutputError, TauslabError
+from tauslab.base.option_names import warn
 
 # Raise when the format of entries or what they are compiled from changes in a way the key misses.
 CACHE_VERSION = 1
@@ -29,6 +30,7 @@ listeners: list[Callable[[bool], object]] = []
 
 _ROOM = 1 << 20  # bytes
 _with_room: set[Path] = set()
+_warned_of: set[Path] = set()  # caches of a site that are not used
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CSRC = Path(__file__).parents[1] / "csrc"
@@ -77,17 +79,27 @@ def _temporary_folder() -> Path:
 
 
 def site_cache() -> Path | None:
-    """``$TAUSLAB_SITE_CACHE``: kernels that a site compiled for all its users, only read here.
-
-    Raises
-    ------
-    OutputError
-        It belongs neither to root nor to this user, or others may write there.
-    """
+    """``$TAUSLAB_SITE_CACHE``: kernels that a site compiled for all its users, only read here."""
     given = os.environ.get("TAUSLAB_SITE_CACHE", "")
-    if not given or not Path(given).is_dir():
+    return Path(given) if given and Path(given).is_dir() else None
+
+
+def _of_site(key: str, suffix: str) -> Path | None:
+    """Path of the entry `key` in the site's cache; None, with a warning, if it is not trusted."""
+    site, owners = site_cache(), {0, os.getuid()}
+    if site is None:
         return None
-    return _trusted(Path(given), {0, os.getuid()})
+    try:
+        path, there = _entry(_trusted(site, owners), key, suffix, owners)
+    except OutputError:
+        if site not in _warned_of:
+            warn(
+                f"TAUSLAB_SITE_CACHE={site} is not used: it, or a folder in it, belongs to another "
+                "user than root or you, or other users may write there, and their code would run"
+            )
+        _warned_of.add(site)
+        return None
+    return path if there else None
 
 
 def _own(folder: Path) -> Path:
@@ -201,13 +213,11 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
     Raises
     ------
     OutputError
-        The folder of the cache cannot be written, or the site's cannot be trusted.
+        The folder of the cache cannot be written.
     """
-    site = site_cache()
-    if site is not None:
-        path, there = _entry(site, key, suffix, {0, os.getuid()})
-        if there:
-            return path, True
+    path = _of_site(key, suffix)
+    if path is not None:
+        return path, True
     root = cache_directory()
     path, there = _entry(root, key, suffix, {os.getuid()})
     if there:

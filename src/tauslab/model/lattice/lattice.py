@@ -192,6 +192,12 @@ class Lattice(Hinting, LatticeData):
     def add_species(self, *names: str) -> None:
         """Add one or more kinds of particle."""
         for name in names:
+            if isinstance(name, int | float):
+                raise ModelError(
+                    f"add_species takes names alone; place puts {name} particles into the lattice"
+                )
+            check_name(name, "species", self._names["species"])
+        for name in names:
             check_name(name, "species", self._names["species"])
             if len(self.species) == MOST_SPECIES:
                 raise ModelError(f"species {name!r}: a lattice has at most {MOST_SPECIES} species")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -419,8 +420,8 @@ class Network(Hinting, NetworkData):
         return self._reaction_names
 
     def _warn_of_repeat(self, last: Reaction, equation: str, *, named: bool) -> None:
-        """Warn of a reaction without a name that was there before, as from a cell run twice."""
-        if named:
+        """Warn in IPython of an unnamed reaction that was there before: of a cell run twice."""
+        if named or not hasattr(builtins, "__IPYTHON__"):
             return
         sides = tuple(last.reactants.items()), tuple(last.products.items())
         first = self._unnamed.setdefault((*sides, last.law, last.delay), last.name)

@@ -207,8 +207,15 @@ def parameters_section(*classes: type) -> str:
 
 
 def with_options(docstring: str, *classes: type) -> str:
-    """A docstring in which the line ``{options}`` becomes the options of `classes`."""
+    """A docstring in which the line ``{options}`` becomes the options of `classes`.
+
+    As many such lines as classes become the options of one class each.
+    """
     text = inspect.cleandoc(docstring)
+    if text.count("{options}") == len(classes):
+        for one in classes:
+            text = text.replace("{options}", parameters_section(one), 1)
+        return text
     return text.replace("{options}", parameters_section(*classes))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -43,13 +44,14 @@ from tauslab.runner.ensemble.kept import (
 from tauslab.runner.ensemble.lane import LANES, build_reductions, layout_row
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task, prepare, with_thinning
+from tauslab.store.checking.opening import saying_how_to_repeat
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
 from tauslab.store.writers.admission import existing_attributes
 from tauslab.store.writers.memory import MemoryWriter
-from tauslab.store.writers.writer import Storage, Writer, open_writer
+from tauslab.store.writers.writer import FinishedWriter, Storage, Writer, open_writer
 
 
 @contextmanager
@@ -210,7 +212,14 @@ def run_task(
         return Result(arrays, writer.attributes, layout=layout, saves=comm.rank == 0)
     output = options.output
     assert output is not None
+    if isinstance(writer, FinishedWriter):
+        on_root(comm, lambda: _require_undamaged(output))
     return agree(comm, lambda: open_result(output, checked=comm.rank > 0))
+
+
+def _require_undamaged(path: Path) -> None:
+    with saying_how_to_repeat(), open_result(path) as result:
+        result.data.verify()
 
 
 def layout_of(task: Task, comm: Communicator) -> Layout:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ConfigError, StoppedEarly
 from tauslab.base.host import cores_of_rank, in_bytes, require_memory
-from tauslab.base.option_names import assigned, opt
+from tauslab.base.option_names import assigned, opt, replacing
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, host_name
@@ -26,6 +26,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
+from tauslab.store.checking.opening import saying_how_to_repeat
 from tauslab.store.lattice.parts import Begun
 from tauslab.store.lattice.writer import LatticeWriter
 from tauslab.store.locks import written_by_us
@@ -59,7 +60,8 @@ def run_lattice(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    with written_by_us(options.output, comm):
+    resuming = saying_how_to_repeat() if options.resume else nullcontext()
+    with written_by_us(options.output, comm), resuming:
         return _run_and_open(model, options, comm, stop, tell)
 
 
@@ -140,7 +142,7 @@ def _check_output(options: LatticeOptions, comm: Communicator) -> None:
     require_place(path)
     if path.exists() and not options.overwrite and not options.resume:
         raise ConfigError(
-            f"{path} exists; use {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+            f"{path} exists; use {replacing(path)}, {opt('resume')} or another {opt('output')}"
         )
     if path.exists() and options.resume and not is_lattice_result(path):
         raise ConfigError(f"{path} is not a lattice run, so {opt('resume')} cannot go on from it")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.errors import InputFileError, TauslabError
+from tauslab.base.errors import InputFileError, TauslabError, of_damage
 from tauslab.base.files.direct_chunks import read_chunk
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile
@@ -153,9 +153,11 @@ class VerifiedChunks:
             self.chunk(place)
 
     def _damaged(self, place: tuple[int, ...]) -> TauslabError:
-        return self._kind(
-            f"{self._path} is damaged, or was changed after it had been written: chunk "
-            f"{list(place)} of {self._dataset.name} does not agree with its checksum"
+        return of_damage(
+            self._kind(
+                f"{self._path} is damaged, or was changed after it had been written: chunk "
+                f"{list(place)} of {self._dataset.name} does not agree with its checksum"
+            )
         )
 
 

@@ -10,7 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauslab.base.errors import InputFileError, OutputError, TauslabError, reason_of
+from tauslab.base.errors import (
+    ConfigError,
+    InputFileError,
+    OutputError,
+    TauslabError,
+    of_damage,
+    reason_of,
+)
 from tauslab.base.files.opening import beside, open_h5, reading
 from tauslab.base.files.seals import FORMAT, require_format, safe_attributes
 from tauslab.base.option_names import opt
@@ -83,10 +90,23 @@ def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.Fil
     except (OSError, RuntimeError, ValueError) as error:
         reason = reason_of(error)
         if "truncated" in reason:
-            raise kind(f"{path} is truncated: {reason}") from None
+            raise of_damage(kind(f"{path} is truncated: {reason}")) from None
         if not h5py.is_hdf5(path):
-            raise kind(f"{path} is not an HDF5 file, so not a result") from None
+            raise of_damage(kind(f"{path} is not an HDF5 file, so not a result")) from None
         raise kind(f"{path} cannot be opened: {reason}") from None
+
+
+@contextmanager
+def saying_how_to_repeat() -> Iterator[None]:
+    """Let the message about a damaged result say how to compute it again; other errors pass."""
+    try:
+        yield
+    except TauslabError as error:
+        if not error.of_damage:
+            raise
+        told = ConfigError(f"{error}; to compute it again delete it and repeat the command")
+        told.raised_by = error.raised_by
+        raise told from None
 
 
 @contextmanager

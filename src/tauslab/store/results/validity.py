@@ -40,13 +40,15 @@ def warning_of(result: Recorded) -> str:
         return ""
     ends = _ends(status[lost], result)
     if lost.all():
-        raise NoValidTrajectory(f"{result.name}: no trajectory is valid: {ends}")
+        raise NoValidTrajectory(
+            f"{result.name}: no trajectory reached the last sample time: {ends}"
+        )
     points = np.flatnonzero(lost)
     named = [_point(result, int(point)) for point in points[:_MOST_POINTS]]
     more = ", ..." if len(points) > _MOST_POINTS else ""
     return (
-        f"{result.name}: no trajectory is valid at {len(points)} of {len(lost)} points "
-        f"({', '.join(named)}{more}): {ends}"
+        f"{result.name}: no trajectory reached the last sample time at {len(points)} of "
+        f"{len(lost)} points ({', '.join(named)}{more}): {ends}"
     )
 
 
@@ -104,7 +106,7 @@ def numbers_of_ends(status: npt.NDArray[np.uint8]) -> dict[str, int]:
 def _ends(status: npt.NDArray[np.uint8], result: Recorded) -> str:
     """How many ended how, and what may help against that which is most frequent."""
     numbers = {name: count for name, count in numbers_of_ends(status).items() if count}
-    counted = ", ".join(f"{count} ended by {name}" for name, count in numbers.items())
+    counted = ", ".join(f"{count} ended with status {name}" for name, count in numbers.items())
     return f"{counted}; {_hint(max(numbers, key=lambda name: numbers[name]), result)}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.errors import InputFileError
+from tauslab.base.errors import InputFileError, of_damage
 from tauslab.base.files.opening import reading
 from tauslab.store.format.flat import FlatRows
 from tauslab.store.writers.rows import checksum
@@ -153,11 +153,12 @@ class VerifiedRows:
     def _check(self, block: int, rows: npt.NDArray[Any]) -> None:
         if checksum(block, rows) != int(self._sums[block]):
             low, high = block * self._block, min(self._total, (block + 1) * self._block)
-            raise InputFileError(
+            damage = InputFileError(
                 f"{self._path} is damaged, or was changed after it had been written: trajectories "
                 f"{low} to {high - 1} of /{self._name} do not agree with the checksum of block "
                 f"{block}"
             )
+            raise of_damage(damage)
         self._left[block] = False
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT_VERSION
-from tauslab.base.option_names import opt, warn
+from tauslab.base.option_names import opt, replacing, warn
 from tauslab.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.options.methods import METHOD_CLASSES
 from tauslab.options.values.definition import attribute_names
 from tauslab.options.values.texts import drawn
 from tauslab.store.checking.ensemble import checked_ensemble
-from tauslab.store.checking.opening import open_hdf5
+from tauslab.store.checking.opening import open_hdf5, saying_how_to_repeat
 from tauslab.store.format.layout import Layout
 from tauslab.store.format.versions import THINNED_RATES, other_bits
 from tauslab.store.targets import require_place
@@ -69,7 +69,7 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
         return None
     if not os.access(path, os.R_OK | os.W_OK):
         raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
-    with _open(path) as (file, attributes):
+    with saying_how_to_repeat(), _open(path) as (file, attributes):
         _require_same(file, attributes, path, layout, "resume")
         if bool(file["progress/complete"][()] != 1):
             warn_of_other_bits(path, attributes, layout)
@@ -104,7 +104,7 @@ def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:
     require_place(path)
     if path.exists() and not (overwrite or resume):
         raise ConfigError(
-            f"{path} exists; use {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+            f"{path} exists; use {replacing(path)}, {opt('resume')} or another {opt('output')}"
         )
 
 
@@ -141,7 +141,7 @@ def existing_attributes(path: Path) -> Mapping[str, Any]:
     """
     if not path.exists():
         return {}
-    with _open(path) as (_, attributes):
+    with saying_how_to_repeat(), _open(path) as (_, attributes):
         return dict(attributes)
 
 

@@ -346,7 +346,7 @@ def test_an_amount_by_a_rule_is_not_taken_apart(tmp_path: Path) -> None:
 
 def test_a_part_that_becomes_negative_ends_the_trajectory(tmp_path: Path) -> None:
     network = read_text(tmp_path, _reversible_text("w*A - j*B", rule="k - A/2"))
-    with pytest.warns(UserWarning, match="2 ended by nan"):
+    with pytest.warns(UserWarning, match="2 ended with status nan"):
         ts.run(network, n=2, t_end=1, seed=1, device="cpu")
 
 

@@ -147,7 +147,7 @@ def test_the_report(tmp_path, capsys):
     assert f"warning: {facts['splitting']['warning'].replace('max_hop=', '--max-hop ')}" in text
     assert "warning: reaction meet in default: its particles meet too seldom" in text
     assert "h/h_crit: meet 0.158 (default)" in text
-    assert "10 particles a site, 16 slots, above them P = 0.027 (27 sites)" in text
+    assert "10 particles per site, P(more than its 16 slots hold) = 0.027 (27 sites)" in text
     assert main(["check", "--json", str(path)]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["splitting"]["error"] == pytest.approx(error, rel=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,8 @@ def test_reactions_and_events_can_be_removed() -> None:
         network.remove_reaction("decai")
 
 
-def test_a_reaction_that_is_added_twice_is_named() -> None:
+def test_a_notebook_names_a_reaction_that_is_added_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
     network = Network("cell")
     network.add_species("X", 1)
     network.add_reaction("X ->", rate=1.0)
@@ -285,7 +287,10 @@ def test_a_reaction_is_removed_with_its_own_parameters() -> None:
         assert (list(network.species), list(network.parameters)) == (["X"], [])
 
 
-def test_a_name_says_that_a_repeat_is_meant_also_where_it_is_the_usual_one() -> None:
+def test_a_name_says_that_a_repeat_is_meant_also_where_it_is_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
     network = Network()
     network.add_species("X", 5)
     network.add_reaction("X ->", rate=1)

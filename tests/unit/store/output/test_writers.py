@@ -238,7 +238,8 @@ def test_an_existing_file_is_refused(job, tmp_path, ranks):
     path = tmp_path / "a.h5"
     path.write_text("mine")
     with pytest.raises(
-        ConfigError, match="exists; use overwrite=True, resume=True or another output="
+        ConfigError,
+        match=r"exists; use output=.*, resume=True or another output=",
     ):
         job.run(path, ranks)
     with pytest.raises(ConfigError, match="not an HDF5 file"):

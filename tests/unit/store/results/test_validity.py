@@ -25,7 +25,8 @@ def bursts():
 
 def test_python_is_warned_and_gets_the_result():
     message = (
-        r"no trajectory is valid: 6 ended by overflow; a count passed 2147483647: "
+        r"no trajectory reached the last sample time: 6 ended with status overflow; "
+        r"a count passed 2147483647: "
         r"end earlier \(t_end=\), take a smaller compartment"
     )
     with pytest.warns(UserWarning, match=message):
@@ -41,13 +42,17 @@ def test_the_command_fails(tmp_path, capsys, quiet):
            "-o", str(out)]  # fmt: skip
     assert main(run) == 1
     err = capsys.readouterr().err.splitlines()
-    assert err[-1].startswith(f"tauslab: {out}: no trajectory is valid: 6 ended by overflow; ")
+    assert err[-1].startswith(
+        f"tauslab: {out}: no trajectory reached the last sample time: 6 ended"
+    )
     assert ts.open(out).complete
 
 
 def test_points_without_a_valid_trajectory_are_named(tmp_path, capsys):
     sweep = {"k": [0.0, 50.0, 60.0]}
-    message = r"at 2 of 3 points \(point 1: k = 50, point 2: k = 60\): 12 ended by overflow"
+    message = (
+        r"at 2 of 3 points \(point 1: k = 50, point 2: k = 60\): 12 ended with status overflow"
+    )
     with pytest.warns(UserWarning, match=message):
         ts.run(bursts(), **COMMON, sweep=sweep)
     path = tmp_path / "m.toml"
@@ -79,7 +84,7 @@ def test_a_limit_on_steps_and_a_stiff_model_have_hints_of_their_own():
     net.add_species("X", 100)
     net.add_reaction("-> X", rate=100.0)
     net.add_reaction("X ->", rate=2.0)
-    with pytest.warns(UserWarning, match=r"6 ended by step_limit; raise max_steps="):
+    with pytest.warns(UserWarning, match=r"6 ended with status step_limit; raise max_steps="):
         ts.run(net, **COMMON, max_steps=3)
     options = {**COMMON, "n": 1, "method": ts.ODE(solver="dopri5"), "max_steps": 1}
     with pytest.warns(UserWarning, match=r'may be stiff: solver="rosenbrock"'):

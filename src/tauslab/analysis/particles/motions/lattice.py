@@ -204,8 +204,10 @@ class LatticeMotion(Motion):
             if not tell:
                 warnings.simplefilter("ignore")
             found = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
-            for sentence in model_warnings(self._model, dict(values) or None) if tell else ():
-                warn(f"{self._model.name}: {sentence}")
+            if tell:
+                hop = found.splitting.hop
+                for sentence in model_warnings(self._model, dict(values) or None, hop=hop):
+                    warn(f"{self._model.name}: {sentence}")
         self._step = found.step
         self._known[key], self._last = found, (dict(values), found)
         return found

@@ -208,7 +208,11 @@ def never_sentence(reaction: str, why: str) -> str:
 
 
 def model_warnings(
-    lattice: LatticeData, parameters: Mapping[str, float] | None = None, *, hooks: bool = False
+    lattice: LatticeData,
+    parameters: Mapping[str, float] | None = None,
+    *,
+    hooks: bool = False,
+    hop: float | None = None,
 ) -> list[str]:
     """Return the warnings of `lattice_report` that a run gives before it begins.
 
@@ -218,6 +222,8 @@ def model_warnings(
         Values of a run; a reaction that these alone stop is meant not to happen.
     hooks
         Whether there are hooks, which may make happen what else never does.
+    hop
+        The hop probability to one side of the fastest species, if it is known.
     """
     values = lattice_values(lattice, parameters)
     reached = reached_types(lattice, values)
@@ -229,7 +235,7 @@ def model_warnings(
         always = dict(never_happening(lattice, own, reached_types(lattice, own)))
         never = {name: why for name, why in never.items() if name in always}
     said = [] if hooks else [never_sentence(name, why) for name, why in never.items()]
-    return [*said, *pair_warnings(lattice, values, alive), *surface_warnings(lattice, values)]
+    return [*said, *pair_warnings(lattice, values, alive), *surface_warnings(lattice, values, hop)]
 
 
 def _step_lines(facts: Mapping[str, Any]) -> list[str]:
@@ -325,8 +331,9 @@ def _occupancy_lines(facts: Mapping[str, Any]) -> list[str]:
     for found in facts["occupancy"]:
         over = found["sites_above_slots"]
         lines.append(
-            f"occupancy of {found['site_type']}, {found['state']}: {found['mean']:.3g} particles a "
-            f"site, {facts['slots']} slots, above them P = {found['probability_above_slots']:.2g}"
+            f"expected occupancy of {found['site_type']}, {found['state']}: {found['mean']:.3g} "
+            f"particles per site, P(more than its {facts['slots']} slots hold) = "
+            f"{found['probability_above_slots']:.2g}"
             + (f" ({over:.3g} sites)" if over >= 1 else "")
         )
         if found["waiting_part"] > CROWDED:

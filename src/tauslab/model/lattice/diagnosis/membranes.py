@@ -152,15 +152,24 @@ def _effective(
         yield q, effective * q / (wanted * float(ratio))
 
 
-def surface_warnings(lattice: LatticeData, values: LatticeValues) -> list[str]:
-    """Sentences on membranes, as hops join their sites, that a run gives before it begins."""
+def surface_warnings(
+    lattice: LatticeData, values: LatticeValues, hop: float | None = None
+) -> list[str]:
+    """Sentences on membranes, as hops join their sites, that a run gives before it begins.
+
+    Parameters
+    ----------
+    hop
+        The hop probability to one side of the fastest species; by default so small that passes
+        are as continuous time.
+    """
     said = []
     for types, columns in _groups(values).items():
         number = int(values.sites_of[list(types)].sum())
         small = np.prod(lattice.shape, dtype=float) <= MOST_SITES and number <= _MOST_AT_START
         if not small or number < _LEAST_WALKED:
             continue
-        one = _confined(lattice, values, types, columns, _SLOW_HOP)
+        one = _confined(lattice, values, types, columns, _SLOW_HOP if hop is None else hop)
         who, where = shortened(one.species, _MOST_SHOWN), " and ".join(one.site_types)
         assert one.pieces is not None
         assert one.touching is not None
