@@ -311,6 +311,14 @@ class NetworkData:
     )  # parameters of each reaction alone
     _set_by_events: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
+    def __copy__(self) -> Self:
+        """Return a copy with parts of its own, which can be set apart."""
+        found = object.__new__(type(self))
+        for name, value in vars(self).items():
+            apart = isinstance(value, dict | list | set)
+            setattr(found, name, type(value)(value) if apart else value)
+        return found
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; species and parameters take numbers, also where they are set anew."""
         super().__setattr__(name, _SETTABLE[name](value) if name in _SETTABLE else value)

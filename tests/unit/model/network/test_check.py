@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +317,20 @@ def test_numbers_are_put_into_parameters_and_species_in_all_ways() -> None:
     assert network.initial_amounts() == {"X": 7}
     with pytest.raises(ModelError, match="'j' is not a parameter"):
         network.parameters.update(j=1)
+
+
+def test_parts_of_a_copy_are_set_apart() -> None:
+    network = Network()
+    network.add_species("X", 5)
+    network.add_parameter("k", 1)
+    network.add_reaction("X ->", rate="k")
+    other = copy.copy(network)
+    assert other == network
+    other.parameters["k"] = 2
+    other.remove_reaction("R1")
+    other.add_reaction("-> X", rate=1)
+    assert network.parameter_values() == {"k": 1}
+    assert not network.reactions[0].products
 
 
 def test_an_event_that_is_refused_leaves_its_parameters() -> None:
