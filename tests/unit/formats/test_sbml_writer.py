@@ -239,3 +239,12 @@ def test_antimony_both_ways(tmp_path: Path) -> None:
     (tmp_path / "bad.ant").write_text("model m\nA -> ; k*\nend", encoding="utf-8")
     with pytest.raises(ModelError, match=r"bad\.ant: .*line 2"):
         ts.read(tmp_path / "bad.ant")
+
+
+def test_a_size_that_an_event_sets_is_a_compartment_in_any_place() -> None:
+    network = ts.Network("cell")
+    network.add_parameter("V", 2)
+    network.add_species("X", 5, compartment="V")
+    network.add_reaction("X ->", law="X / V")
+    network.add_event("growth", 1, {"V": 4})
+    assert _again(network) == network

@@ -64,8 +64,8 @@ def test_one_lane_has_no_tails():
 def test_reactions_that_all_change_all_have_no_tails():
     net = Network("together")
     net.add_species("X", 10)
-    for _ in range(8):
-        net.add_reaction("X ->", rate=0.1)
+    for i in range(8):
+        net.add_reaction("X ->", rate=0.1, name=f"loss_{i}")
     assert not tails_of(lowered(net))
 
 

@@ -29,6 +29,7 @@ from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.model.expressions.expression import Number
+from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
@@ -114,7 +115,8 @@ def _start_of(network: Network, given: Any) -> dict[str, Prior]:
     found = {}
     for name, text in texts.items():
         if name not in network.parameters:
-            raise ConfigError(f"start: {name!r} is no parameter of {network.name}")
+            why = no_parameter(name, network.species)
+            raise ConfigError(f"start: {name!r} is no parameter of {network.name}{why}")
         if text is None and name not in own:
             raise ConfigError(f"start: {name} has no value above 0: say where to begin")
         near = own.get(name, 1.0)

@@ -30,6 +30,7 @@ from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.python_values import numbers
@@ -486,7 +487,8 @@ def _require_parameters(
     """Refuse names without a prior or a parameter, and starts of another number of chains."""
     for name in (*parsed, *start):
         if name not in network.parameters or name not in parsed:
-            raise ConfigError(f"{name!r} is no parameter of {network.name} with a prior")
+            why = no_parameter(name, network.species)
+            raise ConfigError(f"{name!r} is no parameter of {network.name} with a prior{why}")
     if not parsed:
         raise ConfigError("priors= names no parameter: there is nothing to draw")
     for name, given in start.items():

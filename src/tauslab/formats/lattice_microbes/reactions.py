@@ -204,7 +204,7 @@ def lm_network(file: Any, name: str, notes: list[str]) -> Network:
             raise ModelError(
                 f"reaction R{index + 1}: its constant is {constant:g}; it must be finite, 0 or more"
             )
-        network.add_reaction(equation(names, before, after), rate=constant)
+        network.add_reaction(equation(names, before, after), rate=constant, name=f"R{index + 1}")
     notes.append(
         "no lattice: a well-stirred model, its constants taken as stochastic constants (1/s)"
     )

@@ -108,6 +108,8 @@ class _Writer:
             if name in self._sizes and not all(self._moving.values()):
                 break
             self._moving[name] = name in self._sizes
+        # A size is a compartment in any place.
+        self._moving |= dict.fromkeys(self._sizes & network.species.keys(), True)
         self._written = [n for n in network.species if n not in self._moving]
         self._taken = {*network.species, *network.parameters, *network.rules}
 

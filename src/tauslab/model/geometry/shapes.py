@@ -70,14 +70,14 @@ def sphere(grid: Grid, radius: float, centre: Point | None = None) -> Mask:
     the lattice's middle does not fit into the lattice.
     """
     mask = _ellipsoid(grid, (radius, radius, radius), centre)
-    halves = None if centre else (radius,) * 3
+    halves = (radius,) * 3 if centre is None else None
     return _checked(grid, mask, f"sphere of radius {radius:g} m", halves=halves)
 
 
 def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
     """Sites of an ellipsoid with half-axes `radii` (metres) along z, y and x."""
     mask = _ellipsoid(grid, radii, centre)
-    halves = None if centre else radii
+    halves = radii if centre is None else None
     return _checked(grid, mask, f"ellipsoid with half-axes of {_metres(radii)}", halves=halves)
 
 
@@ -131,7 +131,8 @@ def capsule(
     beyond = np.maximum(np.abs(along) - (length / 2 - radius), 0.0)
     inside = beyond * beyond + across <= radius * radius * (1 + _SURFACE)
     what = f"capsule of length {length:g} m and radius {radius:g} m"
-    halves = None if centre else [length / 2 if name == axis else radius for name in AXES]
+    own = [length / 2 if name == axis else radius for name in AXES]
+    halves = own if centre is None else None
     return _checked(grid, _whole(grid, inside), what, halves=halves)
 
 

@@ -79,6 +79,17 @@ def some(names: Mapping[str, object], limit: int = 8) -> str:
     return shown + (f", ... ({len(names)} in all)" if len(names) > limit else "") or "none"
 
 
+def no_parameter(name: str, species: Iterable[str]) -> str:
+    """The end of a message about `name`, which is no parameter: what to do where it is a species.
+
+    >>> no_parameter("k", ["k"])
+    ': it is a species, as what events set is; its initial amount may be a parameter'
+    """
+    if name not in species:
+        return ""
+    return ": it is a species, as what events set is; its initial amount may be a parameter"
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """The end of a message about `name`, which is not known: the nearest name that is.
 

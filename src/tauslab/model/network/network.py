@@ -268,9 +268,6 @@ class Network(Hinting, NetworkData):
         if isinstance(time, float) and math.isnan(time):
             raise ModelError(f"{where}: its time is not a number")
         trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
-        for target in trees:
-            if target in self.parameters:
-                self.species[target] = Species(target, self.parameters.pop(target), fixed=True)
         if time is not None:
             if (delay, priority, persistent, initial, early) != (None, None, True, True, True):
                 raise ModelError(f"{where}: delay, priority and so on go with a trigger")
@@ -290,6 +287,10 @@ class Network(Hinting, NetworkData):
             )
             self.events.append(event)
             self.add_feature(Feature("state event", where, "it changes the state"))
+        for target in trees:
+            if target in self.parameters:
+                self.species[target] = Species(target, self.parameters.pop(target), fixed=True)
+                self._set_by_events.add(target)
         for tree in trees.values():
             self._note_time(tree, where)
         for tree in self.events[-1].expressions():
@@ -357,18 +358,17 @@ class Network(Hinting, NetworkData):
             The equation is invalid, the name is taken, or neither or both of `rate` and `law` are
             given. `validate` and the start of a run reject unknown names.
         """
-        name = name or f"R{len(self.reactions) + 1}"
+        named, name = bool(name), name or self._free_name()
         check_name(name, "the name of a reaction")
         require_text(equation, f"reaction {name}: its equation")
         if REVERSIBLE in equation:
             given = {"rate": rate, "law": law, "limit": limit}
             more = {"parameters": parameters, "delay": delay, "consuming": consuming}
             self._add_both_ways(equation, name, given, more)
+            self._warn_of_repeat(self.reactions[-2], equation, named=named)
             return
         self._check_forms(name, equation, rate, law, limit)
-        if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
-            self._reaction_names = {reaction.name for reaction in self.reactions}
-        if name in self._reaction_names:
+        if name in self._names_of_reactions():
             raise ModelError(f"reaction {name!r} is defined twice")
         _require_flag(f"reaction {name}: consuming", consuming)
         if delay is None and not consuming:
@@ -389,6 +389,7 @@ class Network(Hinting, NetworkData):
         local = {key: f"{name}_{key}" for key in parameters or {}}
         for key, value in (parameters or {}).items():
             self.add_parameter(local[key], value)
+            self._local.setdefault(name, []).append(local[key])
         full_names = {key: Symbol(full) for key, full in local.items()}
         tree = substitute(tree, full_names)
         limit = None if limit is None else substitute(limit, full_names)
@@ -403,23 +404,37 @@ class Network(Hinting, NetworkData):
         for part in (tree, *(one for one in (limit, wait) if one is not None)):
             self._note_past(part, f"reaction {name}")
         self._reaction_names.add(name)
-        self._warn_of_repeat(name, equation)
+        self._warn_of_repeat(self.reactions[-1], equation, named=named)
 
-    def _warn_of_repeat(self, name: str, equation: str) -> None:
+    def _free_name(self) -> str:
+        """The name of a reaction by its position, or the next that no other has."""
+        names, number = self._names_of_reactions(), len(self.reactions) + 1
+        while f"R{number}" in names:
+            number += 1
+        return f"R{number}"
+
+    def _names_of_reactions(self) -> set[str]:
+        if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
+            self._reaction_names = {reaction.name for reaction in self.reactions}
+            self._unnamed.clear()
+        return self._reaction_names
+
+    def _warn_of_repeat(self, last: Reaction, equation: str, *, named: bool) -> None:
         """Warn in IPython of an unnamed reaction that was there before: of a cell run twice."""
-        if not hasattr(builtins, "__IPYTHON__") or name != f"R{len(self.reactions)}":
+        if named or not hasattr(builtins, "__IPYTHON__"):
             return
-        last = self.reactions[-1]
         sides = tuple(last.reactants.items()), tuple(last.products.items())
-        first = self._unnamed.setdefault((*sides, last.law, last.delay), name)
-        if first != name:
+        first = self._unnamed.setdefault((*sides, last.law, last.delay), last.name)
+        if first != last.name:
             warn(
-                f"reaction {name} repeats {first}: {equation!r} now happens twice as often; a "
+                f"reaction {last.name} repeats {first}: {equation!r} now happens twice as often; a "
                 "name= for it says that this is meant"
             )
 
     def remove_reaction(self, name: str) -> None:
-        """Remove a reaction; of ``"A <-> B"`` the way back, ``<name>_reverse``, is another.
+        """Remove a reaction and its local parameters.
+
+        Of ``"A <-> B"`` the way back, ``<name>_reverse``, is another reaction.
 
         Raises
         ------
@@ -429,9 +444,12 @@ class Network(Hinting, NetworkData):
         self._remove(self.reactions, name, "reaction")
         self._reaction_names.discard(name)
         self._unnamed.clear()
+        for own in self._local.pop(name, ()):
+            self.parameters.pop(own, None)
+            self.species.pop(own, None)
 
     def remove_event(self, name: str) -> None:
-        """Remove the events with a name.
+        """Remove the events with a name; what they alone set is a parameter again, if it was one.
 
         Raises
         ------
@@ -439,6 +457,10 @@ class Network(Hinting, NetworkData):
             No event has this name.
         """
         self._remove(self.events, name, "event")
+        left = {*self.rates}.union(*(event.assignments for event in self.events))
+        for one in [n for n in self.species if n in self._set_by_events - left]:
+            self.parameters[one] = self.species.pop(one).initial
+            self._set_by_events.discard(one)
 
     def _remove(self, parts: list[Any], name: str, kind: str) -> None:
         """Remove parts by name, and what was noted of them."""
@@ -714,7 +736,8 @@ class Network(Hinting, NetworkData):
         for name in dependency_order(trees, "parameter"):
             left = [one for one in symbols(trees[name]) if one not in values]  # sets go through all
             if left:
-                raise ModelError(f"parameter {name}: {min(left)!r} is not a parameter")
+                why = "; a rule takes species (add_rule)" if min(left) in self.species else ""
+                raise ModelError(f"parameter {name}: {min(left)!r} is not a parameter{why}")
             values[name] = evaluate(trees[name], values)
         return {name: values[name] for name in trees}
 

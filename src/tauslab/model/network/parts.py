@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression, draws_in
 from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.counts import meant
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
+
+Part = TypeVar("Part")
 
 # Messages of the features "draw", "delay" and "delayed reaction".
 DRAWN = "its math draws random numbers"
@@ -213,7 +215,21 @@ def draw_refused(tree: Expression) -> str:
     )
 
 
-class Parameters(dict[str, Expression]):
+class _Parts(dict[str, Part]):
+    """Parts by name: all that is put in goes through ``[...] =``."""
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Set several."""
+        for name, value in dict(*args, **kwargs).items():
+            self[name] = value
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[override,misc]
+        """Set several."""
+        self.update(other)
+        return self
+
+
+class Parameters(_Parts[Expression]):
     """Parameters by name: ``parameters["k"] = 2.0`` replaces the value of one."""
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -229,7 +245,7 @@ class Parameters(dict[str, Expression]):
         super().__setitem__(name, value)
 
 
-class SpeciesByName(dict[str, Species]):
+class SpeciesByName(_Parts[Species]):
     """Species by name: ``species["X"] = 10`` replaces the initial amount of one."""
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -257,6 +273,9 @@ def _replacement(name: str, value: Any, known: dict[str, Any], kind: str) -> Exp
         return as_expression(value)
     except ModelError as error:
         raise ModelError(f"{kind} {name}: {error}") from None
+
+
+_SETTABLE: dict[str, Any] = {"species": SpeciesByName, "parameters": Parameters}
 
 
 @dataclass(repr=False)
@@ -287,6 +306,19 @@ class NetworkData:
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _unnamed: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        self.species = SpeciesByName(self.species)
-        self.parameters = Parameters(self.parameters)
+    _local: dict[str, list[str]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )  # parameters of each reaction alone
+    _set_by_events: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def __copy__(self) -> Self:
+        """Return a copy with parts of its own, which can be set apart."""
+        found = object.__new__(type(self))
+        for name, value in vars(self).items():
+            apart = isinstance(value, dict | list | set)
+            setattr(found, name, type(value)(value) if apart else value)
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field; species and parameters take numbers, also where they are set anew."""
+        super().__setattr__(name, _SETTABLE[name](value) if name in _SETTABLE else value)

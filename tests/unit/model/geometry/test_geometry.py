@@ -256,3 +256,13 @@ def test_a_shape_whose_centre_is_given_may_be_cut():
 def test_a_box_of_the_whole_lattice_is_meant():
     grid = ts.Lattice("g", shape=(8, 8, 8), spacing=1e-8)
     assert geometry.box(grid, (0, 0, 0), (8e-8, 8e-8, 8e-8)).all()
+
+
+def test_a_centre_may_be_an_array() -> None:
+    middle = np.array([4.5, 5, 5.5])
+    for shape in (
+        lambda centre: geometry.sphere(UNIT, 3.0, centre),
+        lambda centre: geometry.ellipsoid(UNIT, (2.0, 3.0, 4.0), centre),
+        lambda centre: geometry.capsule(UNIT, 8.0, 2.0, centre=centre),
+    ):
+        assert np.array_equal(shape(middle), shape(None))

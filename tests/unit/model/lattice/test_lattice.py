@@ -310,3 +310,13 @@ def test_the_hash_sees_what_matters():
         changed = cell()
         change(changed)
         assert lattice_sha256(changed) != first
+
+
+def test_numbers_are_put_into_parameters() -> None:
+    lattice = ts.Lattice(shape=(2, 2, 2), spacing=1e-8)
+    lattice.add_parameter("k", 1)
+    lattice.parameters["k"] = 2
+    assert lattice.parameter_values() == {"k": 2}
+    for name, value in (("k", "2 * k"), ("j", 3)):
+        with pytest.raises(ModelError, match=r"assign a number|'j' is not a parameter"):
+            lattice.parameters[name] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,101 @@ def test_equations_may_have_negative_constants_and_such_of_time() -> None:
     network.add_reaction("->", law="k * (1 + time)", name="clock")
     network.add_feature(Feature("time", "reaction clock", "it uses the time"))
     check_rates(network, values)
+
+
+def test_a_reaction_after_one_that_was_removed_gets_a_free_name() -> None:
+    network = Network()
+    network.add_species("X", 5)
+    for rate in (1, 2, 3):
+        network.add_reaction("X ->", rate=rate)
+    network.remove_reaction("R1")
+    network.add_reaction("X ->", rate=4)
+    assert [one.name for one in network.reactions] == ["R2", "R3", "R4"]
+
+
+def test_a_reaction_is_removed_with_its_own_parameters() -> None:
+    network = Network()
+    network.add_species("X", 5)
+    for rate in (1, 2):
+        network.add_reaction("X <-> 2 X", rate=("k", "k"), parameters={"k": rate}, name="d")
+        assert network.parameter_values() == {"d_k": rate, "d_reverse_k": rate}
+        network.add_event("e", 1, {"d_k": 3})
+        network.remove_event("e")
+        network.remove_reaction("d")
+        network.remove_reaction("d_reverse")
+        assert (list(network.species), list(network.parameters)) == (["X"], [])
+
+
+def test_a_name_says_that_a_repeat_is_meant_also_where_it_is_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    network = Network()
+    network.add_species("X", 5)
+    network.add_reaction("X ->", rate=1)
+    network.add_reaction("X ->", rate=1, name="R2")
+    network.add_reaction("X <-> 2 X", rate=(1, 1))
+    with pytest.warns(UserWarning, match="reaction R5 repeats R3"):
+        network.add_reaction("X <-> 2 X", rate=(1, 1))
+    network.reactions.clear()
+    network.add_reaction("-> X", rate=1)
+    network.add_reaction("X ->", rate=1)
+
+
+def test_numbers_are_put_into_parameters_and_species_in_all_ways() -> None:
+    network = Network()
+    network.add_species("X", 5)
+    network.add_parameter("k", 1)
+    network.parameters.update(k=2)
+    network.parameters |= {"k": 3}
+    network.species.update({"X": 7})
+    network.parameters = dict(network.parameters)
+    network.parameters["k"] = 4
+    assert network.parameter_values() == {"k": 4}
+    assert network.initial_amounts() == {"X": 7}
+    with pytest.raises(ModelError, match="'j' is not a parameter"):
+        network.parameters.update(j=1)
+
+
+def test_parts_of_a_copy_are_set_apart() -> None:
+    network = Network()
+    network.add_species("X", 5)
+    network.add_parameter("k", 1)
+    network.add_reaction("X ->", rate="k")
+    other = copy.copy(network)
+    assert other == network
+    other.parameters["k"] = 2
+    other.remove_reaction("R1")
+    other.add_reaction("-> X", rate=1)
+    assert network.parameter_values() == {"k": 1}
+    assert not network.reactions[0].products
+
+
+def test_an_event_that_is_refused_leaves_its_parameters() -> None:
+    network = Network()
+    network.add_parameter("k", 1)
+    with pytest.raises(ModelError, match="go with a trigger"):
+        network.add_event("e", 1, {"k": 2}, delay=1)
+    assert list(network.parameters) == ["k"]
+
+
+def test_a_parameter_is_one_again_without_the_events_that_set_it() -> None:
+    network = Network()
+    network.add_parameter("k", 1)
+    for name in ("first", "second"):
+        network.add_event(name, 1, {"k": 2})
+    network.remove_event("first")
+    assert list(network.species) == ["k"]
+    network.species["k"] = 3
+    network.remove_event("second")
+    assert not network.species
+    assert network.parameter_values() == {"k": 3}
+
+
+def test_a_parameter_of_one_that_an_event_sets_is_to_be_a_rule() -> None:
+    network = Network()
+    network.add_parameter("k", 1)
+    network.add_parameter("double", "2 * k")
+    network.add_event("e", 1, {"k": 2})
+    with pytest.raises(ModelError, match=r"double: 'k' is not a parameter; .* \(add_rule\)"):
+        network.validate()

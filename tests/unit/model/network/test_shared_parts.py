@@ -59,8 +59,8 @@ def chain(levels: int, rule: str, law: str = "", more: int = 0) -> ts.Network:
     for i in range(2, levels + 1):
         net.add_rule(f"p{i}", rule.format(a=f"p{i - 1}", b=f"p{i - 2}"), recorded=i == levels)
     net.add_reaction("X ->", law=law or f"p{levels}")
-    for _ in range(more):
-        net.add_reaction("-> Z", rate=1e-9)
+    for i in range(more):
+        net.add_reaction("-> Z", rate=1e-9, name=f"hardly_{i}")
     return net
 
 

@@ -100,8 +100,8 @@ def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
     path, net = tmp_path / "a.h5", ts.Network("forced")
     net.add_species("X", 5)
     net.add_reaction("-> X", law="1 + sin(time)")
-    for _ in range(64):
-        net.add_reaction("X ->", rate=0.01)
+    for i in range(64):
+        net.add_reaction("X ->", rate=0.01, name=f"loss_{i}")
     with monkeypatch.context() as then:
         then.setattr(schema, "BITS_VERSION", 6)
         then.setattr(task, "LARGEST_UNROLLED", earlier)
