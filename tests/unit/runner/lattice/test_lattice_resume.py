@@ -81,7 +81,7 @@ def test_stopping_and_going_on_changes_nothing(
                 result.kymograph("A")
     run(path, frame_every=frame_every, resume=True, seed=None, hooks=hooks).close()
     assert digest(path) == digest(unbroken)
-    run(path, frame_every=frame_every, resume=True).close()  # nothing is left to do
+    run(path, frame_every=frame_every, resume=True, hooks=hooks).close()  # nothing is left to do
     assert digest(path) == digest(unbroken)
 
 
