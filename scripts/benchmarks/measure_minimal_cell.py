@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
 from measure_hybrids import timed
-from minimal_cell import SMALL, Cell, Size
+from minimal_cell import SMALL, Cell, Size  # type: ignore[import-not-found]
 
 from tauslab.analysis.hybrids.driver import HybridRun
 

@@ -13,7 +13,7 @@ import matplotlib as mpl
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
-from minimal_cell import SMALL, Cell
+from minimal_cell import SMALL, Cell  # type: ignore[import-not-found]
 
 import tauslab as ts
 
@@ -25,6 +25,7 @@ def draw(folder: Path) -> None:
     """Run the cell over two generations, and draw what grows beside its start."""
     cell = Cell(SMALL)
     result = ts.run(cell.hybrid(), t_end=48.0, seed=1, pilot=0, device="cpu")
+    assert result.divisions is not None
     time = result.time("size")[1:]
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
     left.plot(time, result.values("size.area")[0, 1:] / cell.area, label="area")
