@@ -210,6 +210,14 @@ def _same_seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture(autouse=True)
+def _no_figures() -> Iterator[None]:
+    """A test may import pyplot, of which all pictures are from then on."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
+@pytest.fixture(autouse=True)
 def _nothing_kept() -> None:
     """A test may replace what an earlier one has prepared."""
     if kept := sys.modules.get("tauslab.runner.ensemble.kept"):

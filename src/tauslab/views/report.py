@@ -29,6 +29,7 @@ from tauslab.store.results.lattice.tables import span
 from tauslab.store.results.result import Result
 from tauslab.store.results.samples import foremost, has_samples
 from tauslab.views.ensemble import plot_result
+from tauslab.views.figures import apart
 from tauslab.views.lattice import plot_lattice
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ def _part(make: Callable[[], str]) -> str:
 def _picture(caption: str, draw: Callable[[], Figure]) -> str:
     def image() -> str:
         buffer = BytesIO()
-        figure = draw()
+        with apart():
+            figure = draw()
         figure.savefig(buffer, format="png", dpi=_DPI)
         data = base64.b64encode(buffer.getvalue()).decode()
         width = round(96 * figure.get_figwidth())
