@@ -117,7 +117,7 @@ def _require_parts_of_one_run(results: Sequence[Result], layouts: Sequence[Layou
 
 
 def _shared(layout: Layout) -> dict[str, Any]:
-    """What the tasks of an array have in common, comparable."""
+    """Comparable attributes that all tasks of an array share."""
     own = {one.name: getattr(layout, one.name) for one in fields(layout) if one.name not in _OWN}
     names = list(layout.sweep or ())
     own |= {"times": layout.times.tobytes(), "names of points": names}

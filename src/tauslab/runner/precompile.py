@@ -32,7 +32,7 @@ _SEED = 1  # of choices by a pilot, where the run has none
 
 @dataclass
 class Precompiled:
-    """What was compiled: the device, the number of kernel files and the seconds."""
+    """Summary of a compilation: device, number of kernel files, seconds."""
 
     device: str
     files: int = 0

@@ -239,7 +239,7 @@ class Board:
     # ---------------------------------------------------------------- steps
 
     def shared_anew(self, part: str, which: BoolArray | None = None) -> FloatArray | None:
-        """What a part is given of pools ``[cell, Watch.shared]``; None if it has that.
+        """Shares of pools for a part ``[cell, Watch.shared]``; None if the part has them.
 
         `which` cells are looked at; the others keep what they have.
         """

@@ -54,7 +54,7 @@ class Received(NamedTuple):
 
 
 class _Halves(NamedTuple):
-    """What daughters get of a lattice, and the part ``[mother]`` of the first."""
+    """Shares of a lattice for both daughters, and the fraction ``[mother]`` of the first."""
 
     particles: Received
     share: FloatArray
@@ -96,7 +96,7 @@ class _Kernel:
         self, values: FloatArray, words: Sequence[str], mothers: IntArray, part: FloatArray,
         seed: int,
     ) -> FloatArray:  # fmt: skip
-        """What first daughters get of values ``[mother, quantity]``."""
+        """Shares of first daughters in values ``[mother, quantity]``."""
         if not values.size:
             return values
         backend, stream = self.backend, self._stream
@@ -130,7 +130,7 @@ class Divider:
         self._words = words_of(hybrid, board)
         self._pools = pools_of_daughters(hybrid, board, self._words)
         self._halvings = {name: self._halving(name, None) for name in self._lattices}
-        # What belongs to a pool follows from it.
+        # Members of a pool are derived from it.
         self._own = {
             name: tuple(one for one in words if (name, one) not in board.pool_of)
             for name, words in self._words.items()

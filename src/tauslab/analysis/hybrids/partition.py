@@ -1,4 +1,4 @@
-"""What becomes of each quantity of a hybrid whose cells divide: words of `Hybrid.divide`."""
+"""Rules that divide each quantity of a hybrid between daughters: words of `Hybrid.divide`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def words_of(hybrid: Hybrid, board: Board) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {
         name: dict.fromkeys(made.states, "") for name, made in hybrid.parts.items()
     }
-    # What follows a formula is the same for a mother and her daughters, until the formula changes.
+    # Quantities with a formula are equal in mother and daughters until the formula changes.
     driven = {
         name: board.watches[name].driven if made.is_function else ()
         for name, made in hybrid.parts.items()

@@ -1,4 +1,4 @@
-"""What two daughters get of a mother: words for it, and the part of the first."""
+"""Division of quantities between two daughters: words for it, and the first one's share."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class _Beside:
 
 
 class CudaStyle:
-    """What kernels and launches of GPUs go by, on any of them."""
+    """Properties of any GPU that kernels and launches depend on."""
 
     name = "cuda"
     multiprocessors: int

@@ -48,7 +48,7 @@ class Plane:
 
 
 class Half(NamedTuple):
-    """What stays of a lattice, and what both daughters get of it."""
+    """Particles that stay in a lattice, and those that both daughters get."""
 
     cells: Array
     """Species + 1 ``[z, y, x, slot]``."""

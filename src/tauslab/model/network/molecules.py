@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -95,6 +96,21 @@ def amounts_of(network: Network) -> set[str]:
     return network.species.keys() - _moved_values(network)
 
 
+def _combinations(
+    law: Expression, unit: Symbol, in_units: Mapping[str, Expression], amounts: Collection[str]
+) -> Expression:
+    """Scale a law beside its limit: x - 1 is one molecule less, not one unit."""
+
+    def part(node: Expression, arguments: list[Expression]) -> Expression:
+        if isinstance(node, Symbol):
+            return in_units.get(node.name, node)
+        falling = falling_factor(node, amounts)
+        whole = falling is not None and falling[1] > 0
+        return call("div", node, unit) if whole else with_arguments(node, arguments)
+
+    return call("mul", unit, bottom_up(law, part))
+
+
 def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
     """A network that counts `per_unit` of each unit of the file's amounts."""
     factor = _free_name(network)
@@ -109,18 +125,6 @@ def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
 
     def converted(tree: Expression, of: str | None = None) -> Expression:
         return call("mul", unit, read(tree)) if of is None or of in amounts else read(tree)
-
-    def combinations(law: Expression) -> Expression:
-        """A law beside its limit for many molecules: x - 1 is one molecule less, not one unit."""
-
-        def part(node: Expression, arguments: list[Expression]) -> Expression:
-            if isinstance(node, Symbol):
-                return in_units.get(node.name, node)
-            falling = falling_factor(node, amounts)
-            whole = falling is not None and falling[1] > 0
-            return call("div", node, unit) if whole else with_arguments(node, arguments)
-
-        return call("mul", unit, bottom_up(law, part))
 
     result = Network(network.name)
     result.t_end, result.labels = network.t_end, network.labels
@@ -148,7 +152,9 @@ def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
     result.reactions = [
         replace(
             reaction,
-            law=converted(reaction.law) if reaction.limit is None else combinations(reaction.law),
+            law=converted(reaction.law)
+            if reaction.limit is None
+            else _combinations(reaction.law, unit, in_units, amounts),
             limit=None if reaction.limit is None else converted(reaction.limit),
             delay=None if reaction.delay is None else read(reaction.delay),
         )
