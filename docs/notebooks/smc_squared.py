@@ -1,12 +1,10 @@
 # %% [markdown]
 # # SMC²: a posterior that follows the data
 #
-# A gene makes RNA, measured eight times with noise. SMC² (Chopin, Jacob and Papaspiliopoulos, J. R. Stat. Soc. B 75, 397, 2013) carries a cloud of parameter sets through the rows of data: each set has a particle filter,
-# whose likelihood is its weight. `ts.particle_filters` runs all filters in one call; the sampler is a few lines of NumPy. `ts.exact_filter` on a grid gives the exact posterior.
+# A gene makes RNA, measured eight times with noise. SMC² (Chopin, Jacob and Papaspiliopoulos, J. R. Stat. Soc. B 75, 397, 2013) takes many parameter sets through the rows of data: each set has a particle filter,
+# whose likelihood is its weight. `ts.exact_filter` on a grid gives the exact posterior.
 
 # %%
-from itertools import count
-
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -39,76 +37,34 @@ exact = np.array([
     for place in grid
 ])  # fmt: skip
 exact_evidence = np.log(np.exp(exact).mean(axis=0))
-exact_law = np.exp(exact - exact_evidence) / len(grid)
+exact_posterior = np.exp(exact - exact_evidence) / len(grid)
 print("log of the evidence after each row:", exact_evidence.round(2))
 
 # %% [markdown]
-# A filter has a term for each row, and the cloud takes one row at a time. If few sets carry most of the weight, sets are resampled, and each makes PMMH steps: a new set is proposed by the spread of the cloud, a new filter is run, and the likelihoods of the rows *so far* decide.
-# Terms of later rows are not used before their turn, so the algorithm equals one that runs filters row by row.
+# `ts.smc2` begins with draws of the prior. It multiplies weights by the likelihood of each row in turn; where few draws carry most of the weight they are resampled, and each moves by PMMH given the rows so far.
 
 # %%
-seeds = count(1)
-
-
-def terms_of(cloud: np.ndarray, particles: int) -> np.ndarray:
-    """Terms of the log-likelihood, one row for each set: filters with noise of their own."""
-    values = dict(zip(names, np.exp(cloud).T, strict=True))
-    return ts.particle_filters(
-        net, data, observe=observe, n=particles, parameters=values, seed=next(seeds)
-    ).terms
-
-
-def moved(
-    cloud: np.ndarray, terms: np.ndarray, row: int, particles: int
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """One step of PMMH of every set, given the rows up to `row`; and the part that moved."""
-    root = np.linalg.cholesky(np.cov(cloud.T) * 2.38**2 / 2)
-    tried = cloud + rng.normal(size=cloud.shape) @ root.T
-    inside = ((tried > low) & (tried < high)).all(axis=1)
-    found = terms_of(np.where(inside[:, None], tried, cloud), particles)
-    gain = found[:, : row + 1].sum(axis=1) - terms[:, : row + 1].sum(axis=1)
-    taken = inside & (np.log(1 - rng.random(len(cloud))) < gain)
-    better = np.where(taken[:, None], tried, cloud), np.where(taken[:, None], found, terms)
-    return *better, taken.mean()
-
-
-def smc_squared(sets: int, particles: int, steps: int = 2) -> list[tuple]:
-    """The cloud, its weights, and the log of the evidence, after each row."""
-    cloud, logs, evidence = rng.uniform(low, high, (sets, 2)), np.zeros(sets), 0.0
-    terms, course = terms_of(cloud, particles), []
-    for row in range(len(times)):
-        before = np.exp(logs - logs.max())
-        logs = logs + terms[:, row]
-        weights = np.exp(terms[:, row]) * before
-        evidence += np.log(weights.sum() / before.sum())
-        weights /= weights.sum()
-        course.append((cloud, weights, evidence))
-        if 1 / (weights**2).sum() < sets / 2:
-            places = (np.arange(sets) + rng.random()) / sets  # systematic resampling
-            chosen = np.searchsorted(weights.cumsum(), places).clip(max=sets - 1)
-            cloud, terms, logs = cloud[chosen], terms[chosen], np.zeros(sets)
-            for _ in range(steps):
-                cloud, terms, part = moved(cloud, terms, row, particles)
-            print(f"t = {times[row]:g}: copied, and {part:.0%} moved in the last step")
-    return course
-
-
-course = smc_squared(sets=1000, particles=100)
-calls = next(seeds) - 1
-print(f"{calls} calls, {calls * 1000:,} filters of 100 particles")
+drawn = ts.smc2(
+    net,
+    data,
+    {"birth": "loguniform(2,20)", "decay": "loguniform(0.1,1.5)"},
+    observe=observe,
+    seed=1,
+    quiet=True,
+)
+drawn.to_pandas("rows")
 
 # %% [markdown]
-# Cloud and grid agree in the evidence after each row, and in mean and spread of both rates after the last one.
+# Draws and grid agree in the evidence after each row, and in mean and spread of both rates after the last one.
 
 # %%
-cloud, weights, _ = course[-1]
-evidence = np.array([one[2] for one in course])
-print("evidence, cloud less grid:", (evidence - exact_evidence).round(2))
-assert np.abs(evidence - exact_evidence).max() < 0.25
+cloud, weights = np.log(drawn.values[-1]), drawn.weights[-1]
+print("log-evidence, SMC² less grid:", (drawn.log_evidence - exact_evidence).round(2))
+assert np.abs(drawn.log_evidence - exact_evidence).max() < 0.25
 for i, name in enumerate(names):
-    mean, exact_mean = weights @ cloud[:, i], exact_law[:, -1] @ grid[:, i]
+    mean, exact_mean = weights @ cloud[:, i], exact_posterior[:, -1] @ grid[:, i]
     sd = np.sqrt(weights @ (cloud[:, i] - mean) ** 2)
-    exact_sd = np.sqrt(exact_law[:, -1] @ (grid[:, i] - exact_mean) ** 2)
+    exact_sd = np.sqrt(exact_posterior[:, -1] @ (grid[:, i] - exact_mean) ** 2)
     print(f"log {name}: {mean:.3f} ± {sd:.3f}, exact {exact_mean:.3f} ± {exact_sd:.3f}")
     assert abs(mean - exact_mean) < 0.2 * exact_sd
     assert abs(sd / exact_sd - 1) < 0.15
@@ -116,13 +72,14 @@ for i, name in enumerate(names):
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharex=True, sharey=True)
 for ax, row in zip(axes, (0, 2, 7), strict=True):
-    law = exact_law[:, row].reshape(24, 24)
+    posterior = exact_posterior[:, row].reshape(24, 24)
     ax.contour(
-        np.exp(low[0] + (high - low)[0] * axis), np.exp(low[1] + (high - low)[1] * axis), law.T
+        np.exp(low[0] + (high - low)[0] * axis),
+        np.exp(low[1] + (high - low)[1] * axis),
+        posterior.T,
     )
-    cloud, weights, _ = course[row]
-    shown = rng.choice(len(cloud), 400, p=weights)
-    ax.plot(*np.exp(cloud[shown]).T, "k.", markersize=2, alpha=0.4)
+    shown = rng.choice(len(cloud), 400, p=drawn.weights[row])
+    ax.plot(*drawn.values[row, shown].T, "k.", markersize=2, alpha=0.4)
     ax.plot(6.0, 0.5, "r+", markersize=12)
     ax.set(xscale="log", yscale="log", xlabel="birth", title=f"after {row + 1} of 8 rows")
     ax.minorticks_off()
@@ -130,4 +87,4 @@ for ax, row in zip(axes, (0, 2, 7), strict=True):
 label = axes[0].set_ylabel("decay")
 
 # %% [markdown]
-# Points are 400 samples of the cloud, lines the exact posterior, the cross the true rates. More sets refine the cloud; more particles let more of it move, without changing the posterior. The notebook `filtering` solves such a problem by chains (`ts.pmmh`).
+# Points are 400 draws, lines the exact posterior, the cross the true rates. More draws make the posterior finer; more particles let more of them move, without changing it. The notebook `filtering` solves such a problem by chains (`ts.pmmh`).

@@ -71,6 +71,19 @@ def chains(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device:
     }
 
 
+def clouds(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
+    """Draws of SMC² after the last row, by weight."""
+    found = ts.smc2(
+        net, data, case.texts(), observe=_noises(case, data), n=20, draws=150, seed=seed,
+        device=device, quiet=True,
+    )  # fmt: skip
+    chosen = np.random.default_rng(seed).choice(150, DRAWS, p=found.weights[-1])
+    return {
+        k: (found[k][chosen], (found.quantile(k, LEVELS[0]), found.quantile(k, LEVELS[1])))
+        for k in case.priors
+    }
+
+
 def populations(
     case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any
 ) -> Posterior:
@@ -115,12 +128,17 @@ def cases() -> Iterator[Case]:
     """List all cases."""
     births, short = inference_models.birth_death, inference_models.Short
     both = {"birth": (4.0, 0.5), "decay": (0.2, 0.5)}
-    for method, posterior in (("pmmh", chains), ("abc_smc", populations), ("exact_filter", grid)):
+    methods = {"pmmh": chains, "abc_smc": populations, "exact_filter": grid, "smc2": clouds}
+    for method, posterior in methods.items():
         counts = method == "abc_smc"
         unknown = {"birth": both["birth"]} if method == "exact_filter" else both
         table: list[tuple[Any, int, dict[str, tuple[float, float]]]] = [
             (births, 4, unknown),
-            (inference_models.small_prey, 2 if method == "pmmh" else 1, {"birth": (1.0, 0.4)}),
+            (
+                inference_models.small_prey,
+                2 if method in ("pmmh", "smc2") else 1,
+                {"birth": (1.0, 0.4)},
+            ),
             (inference_models.small_epidemic, 3, {"infection": (0.02, 0.5)}),
             (inference_models.gene, 4, {"making": (5.0, 0.5)}),
         ]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.analysis.filters.fitting.result import FitResult as FitResult
     from tauslab.analysis.filters.result import FilterResult as FilterResult
     from tauslab.analysis.filters.result import FilterResults as FilterResults
+    from tauslab.analysis.filters.smc2.result import Smc2Result as Smc2Result
     from tauslab.analysis.hybrids.hybrid import Hybrid as Hybrid
     from tauslab.analysis.hybrids.result import HybridResult as HybridResult
     from tauslab.analysis.particles.ensemble import Ensemble as Ensemble
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.api.inference.sensitivity import sensitivity as sensitivity
     from tauslab.api.inference.simulator import Simulator as Simulator
     from tauslab.api.inference.simulator import simulator as simulator
+    from tauslab.api.inference.smc2 import smc2 as smc2
     from tauslab.api.populations import population as population
     from tauslab.api.prepared import Prepared as Prepared
     from tauslab.api.prepared import prepare as prepare
@@ -104,6 +106,7 @@ _HOMES = {  # public names by module
     "api.rare": "multilevel_splitting weighted_ensemble",
     "api.inference.sensitivity": "expectation sensitivity",
     "api.inference.simulator": "Simulator simulator",
+    "api.inference.smc2": "smc2",
     "api.any_result": "AnyResult",
     "analysis.cme.result": "CmeResult",
     "options.hook_view": "LatticeView",
@@ -118,6 +121,7 @@ _HOMES = {  # public names by module
     "analysis.polymers.polymer": "Polymer",
     "analysis.particles.ensemble": "Ensemble",
     "analysis.filters.result": "FilterResult FilterResults",
+    "analysis.filters.smc2.result": "Smc2Result",
     "analysis.populations.result": "PopulationResult",
     "analysis.rare.estimate": "RareResult",
     "store.results.lattice.result": "LatticeResult",

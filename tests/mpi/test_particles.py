@@ -59,6 +59,11 @@ many = ts.particle_filters(
     parameters={"k": [1.0, 5.0, 9.0]}, threshold=1.0,
 )
 states += many.terms.tobytes() + many.mean.tobytes()
+drawn = ts.smc2(
+    net, data, {"k": "loguniform(1,20)"}, observe={"X": "normal(0.5)"}, draws=13, n=1, seed=1,
+    device="cpu", threshold=1.0, quiet=True,
+)
+states += drawn.digest().encode()
 cube = ts.Lattice("cube", shape=(3, 5, 6), spacing=3e-8, slots=8, step=1e-4)
 cube.add_species("A", "B")
 cube.add_parameter("k", 60.0)

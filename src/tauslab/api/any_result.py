@@ -10,6 +10,7 @@ from tauslab.analysis.filters.abc.result import AbcResult
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.fitting.result import FitResult
 from tauslab.analysis.filters.result import FilterResult, FilterResults
+from tauslab.analysis.filters.smc2.result import Smc2Result
 from tauslab.analysis.hybrids.result import HybridResult
 from tauslab.analysis.populations.result import PopulationResult
 from tauslab.analysis.rare.estimate import RareResult
@@ -27,6 +28,7 @@ AnyResult: TypeAlias = (
     | Chain
     | AbcResult
     | FitResult
+    | Smc2Result
     | SensitivityResult
     | PopulationResult
     | HybridResult

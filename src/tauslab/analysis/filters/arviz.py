@@ -7,6 +7,10 @@ import importlib.util
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
+from tauslab.base.arrays import doubles
+
 if TYPE_CHECKING:
     import xarray
 
@@ -23,3 +27,13 @@ def inference_data(groups: Mapping[str, xarray.Dataset]) -> Any:
     import xarray
 
     return xarray.DataTree.from_dict(dict(groups))
+
+
+def observed_data(data: Mapping[str, npt.ArrayLike] | None) -> dict[str, xarray.Dataset]:
+    """The group ``observed_data`` of a time course; none without one."""
+    import xarray
+
+    if data is None:
+        return {}
+    seen = {name: ("time", doubles(data[name])) for name in data if name != "time"}
+    return {"observed_data": xarray.Dataset(seen, {"time": doubles(data["time"])})}

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.filters import mixing
-from tauslab.analysis.filters.arviz import inference_data
-from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
+from tauslab.analysis.filters.arviz import inference_data, observed_data
+from tauslab.base.arrays import Array, BoolArray, FloatArray
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt
 from tauslab.store.checking.opening import CHAINS
@@ -231,10 +231,7 @@ class Chain(ArrayResult):
             "posterior": xarray.Dataset(rows, coords),
             "sample_stats": xarray.Dataset(stats, coords),
         }
-        if data is not None:
-            seen = {name: ("time", doubles(data[name])) for name in data if name != "time"}
-            groups["observed_data"] = xarray.Dataset(seen, {"time": doubles(data["time"])})
-        return inference_data(groups)
+        return inference_data(groups | observed_data(data))
 
     def _summary(self) -> dict[str, Array]:
         rows = {name: self[name].ravel() for name in self.parameters}

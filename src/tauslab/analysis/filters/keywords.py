@@ -204,6 +204,33 @@ class ChainKeywords(HiddenKeywords):
 
 @declared
 @dataclass(frozen=True)
+class Smc2Keywords(HiddenKeywords):
+    """Keywords of `tauslab.smc2`."""
+
+    priors: Mapping[str, str]
+    _: KW_ONLY
+    draws: int = option(
+        1000, type=count, check=whole(2, 10**7), doc="Parameter sets, each with a filter.",
+    )  # fmt: skip
+    n: int = option(
+        100, type=count, check=whole(1, _MOST),
+        doc="Particles of a filter at the start; doubled, to 16 times as many at most, after a row "
+        "at which less than 15 % of the moves were accepted.",
+    )  # fmt: skip
+    moves: int = option(
+        3, type=count, check=whole(1, 10**6),
+        doc="Steps of Metropolis-Hastings of each set after a resampling.",
+    )  # fmt: skip
+    threshold: float = option(
+        DEFAULT_THRESHOLD, type=float, check=number(lambda x: 0 <= x <= 1, "from 0 to 1"),
+        doc="Resample the sets when their effective number is below this fraction of `draws`.",
+    )  # fmt: skip
+    quiet: bool | None = quiet_option()
+    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
+
+
+@declared
+@dataclass(frozen=True)
 class FitKeywords(DataKeywords):
     """Keywords of `tauslab.fit`."""
 

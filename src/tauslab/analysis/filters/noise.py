@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tauslab.analysis.filters.abc.draws import NoiseDraws
+from tauslab.analysis.filters.draws import NoiseDraws
 from tauslab.base.arrays import FloatArray
 
 

@@ -27,6 +27,7 @@ WALKS, WALK_RESAMPLING, LATTICE_RUNS = 16, 17, 20  # of weighted ensembles
 PATHS, PARENTS = 18, 19  # of splitting
 ABC_CANDIDATES, ABC_RUNS, ABC_NOISE = 21, 22, 23  # of approximate Bayesian computation
 FITS, FIT_SEEDS = 24, 25  # of fits
+SMC2 = 26
 
 
 def words(seed: int, purpose: int, number: int, n: int, group: int = 0) -> UintArray:

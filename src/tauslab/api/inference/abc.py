@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.filters.abc.draws import NoiseDraws
 from tauslab.analysis.filters.abc.keywords import AbcKeywords
 from tauslab.analysis.filters.abc.result import AbcResult
-from tauslab.analysis.filters.abc.sampler import Sampler, Settings, values_of
+from tauslab.analysis.filters.abc.sampler import Sampler, Settings
+from tauslab.analysis.filters.draws import NoiseDraws
 from tauslab.analysis.filters.noise import draw
 from tauslab.analysis.filters.observing import Observations
+from tauslab.analysis.filters.priors import values_at
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import ABC_RUNS, words
 from tauslab.api.api import run_ensemble, settings_of
@@ -454,12 +455,7 @@ def _rate_constants(network: Network) -> Iterator[str]:
 
 def _result(parsed: Mapping[str, Prior], sampler: Sampler, compared: _Compared) -> AbcResult:
     done = sampler.populations
-    values = [
-        np.stack(
-            [values_of(prior, one.places[:, i]) for i, prior in enumerate(parsed.values())], axis=1
-        )
-        for one in done
-    ]
+    values = [np.stack(list(values_at(parsed, one.places).values()), axis=1) for one in done]
     return AbcResult(
         tuple(parsed), np.array(values), np.array([one.weights for one in done]),
         np.array([one.distances for one in done]), np.array([one.epsilon for one in done]),

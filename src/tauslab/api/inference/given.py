@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from tauslab.analysis.filters.observing import Observations
+from tauslab.base.errors import ConfigError
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
 from tauslab.options.values.initial_counts import InitialCount
+from tauslab.options.values.priors import Prior
 
 
 def said_initial(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:
@@ -57,3 +60,21 @@ def _parameter_values(model: Network | Lattice, given: Mapping[str, float]) -> d
 def text_of(model: Network | Lattice) -> str:
     """All that the model says, in its normal form."""
     return canonical_text(model) if isinstance(model, Network) else lattice_canonical_text(model)
+
+
+def require_parameters(
+    model: Network | Lattice, priors: Mapping[str, Prior], start: Collection[str] = ()
+) -> None:
+    """Refuse names without a prior or a parameter.
+
+    Raises
+    ------
+    ConfigError
+        There is such a name, or no prior.
+    """
+    for name in (*priors, *start):
+        if name not in model.parameters or name not in priors:
+            why = no_parameter(name, model.species)
+            raise ConfigError(f"{name!r} is no parameter of {model.name} with a prior{why}")
+    if not priors:
+        raise ConfigError("priors= names no parameter: there is nothing to draw")

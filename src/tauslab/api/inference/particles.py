@@ -13,16 +13,20 @@ from tauslab.analysis.exact_filter import ExactFilterKeywords, exactly_filtered
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.filtering import FilterCheckpoint, ParticleFilters
 from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
-from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.result import FilterResult, FilterResults
 from tauslab.analysis.filters.walk import MOST_RHAT, Walk
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
-from tauslab.analysis.particles.weights import FILTER_SEEDS, SCHEMES, words
-from tauslab.api.inference.given import constants_of, said_initial, text_of
+from tauslab.analysis.particles.weights import SCHEMES
+from tauslab.api.inference.given import (
+    constants_of,
+    require_parameters,
+    said_initial,
+    text_of,
+)
+from tauslab.api.inference.likelihood import Likelihood
 from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
-from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import assigned, warn
@@ -30,7 +34,6 @@ from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.python_values import numbers
@@ -360,7 +363,10 @@ def pmmh(
             raise ConfigError(f"proposal= must have one number per prior ({len(parsed)})")
         if not (np.isfinite(proposal) & (proposal > 0)).all():
             raise ConfigError("proposal= are standard deviations: finite and above 0")
-    _require_parameters(network, parsed, start, count)
+    require_parameters(network, parsed, start)
+    for name, values in start.items():
+        if np.shape(values) not in ((), (count,)):
+            raise ConfigError(f"start {name}: one value, or one per chain ({count})")
     rows = given.observations()
     ranks = ranks_of(
         given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": rows.digest()}
@@ -379,9 +385,7 @@ def pmmh(
         network, count * n, seed=0, device=given.device, parameters=middle,
         initial=given.initial, method=given.method, comm=ranks,
     ) as particles:  # fmt: skip
-        particles.in_groups(n)
-        course = ParticleFilters(particles, rows, count=count, states=False)
-        likelihood = _Likelihood(network, rows, particles, course, count, given.seed)
+        likelihood = Likelihood(network, rows, particles, count, given.seed)
         walk = Walk(
             parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
             start=start, proposal=proposal, target_ess=given.target_ess,
@@ -424,73 +428,6 @@ def _warn_of_target(walk: Walk, target: float) -> None:
         )
 
 
-class _Likelihood:
-    """Log-likelihoods ``[chain]`` by filters, -inf at values that the model or a noise cannot take.
-
-    Called with values ``[chain]`` by name and the number of the step; at the start, step 0, such
-    values are errors.
-    """
-
-    def __init__(
-        self,
-        network: Network | Lattice,
-        rows: Observations,
-        particles: Ensemble,
-        course: ParticleFilters,
-        chains: int,
-        seed: int,
-    ) -> None:
-        self._network, self._rows, self._seed = network, rows, seed
-        self._particles, self._course, self._chains = particles, course, chains
-
-    def __call__(self, values: Mapping[str, FloatArray], step: int) -> FloatArray:
-        good = np.ones(self._chains, bool)
-        try:
-            constants = self._begin(values, step)
-        except (ModelError, ConfigError):
-            good = np.array([self._allows(values, chain) for chain in range(self._chains)])
-            if step == 0 or good.all():
-                raise
-            if not good.any():
-                return np.full(self._chains, -np.inf)
-            one = int(np.argmax(good))  # in place of the others, whose filters are not looked at
-            values = {k: np.where(good, v, v[one]) for k, v in values.items()}
-            constants = self._begin(values, step)
-        self._course.begin()
-        return np.where(good, self._course.run(constants).log_likelihood, -np.inf)
-
-    def _begin(self, values: Mapping[str, FloatArray], step: int) -> dict[str, Any]:
-        """Put particles at the start with these values; what noises take of them."""
-        word = int(words(self._seed, FILTER_SEEDS, step, 1)[0])
-        each = {k: np.repeat(v, self._particles.n // self._chains) for k, v in values.items()}
-        self._particles.reset(seed=word, parameters=each)
-        constants = constants_of(self._network, each, self._rows)
-        self._rows.check(constants)
-        return constants
-
-    def _allows(self, values: Mapping[str, FloatArray], chain: int) -> bool:
-        try:
-            self._begin({k: np.full(self._chains, v[chain]) for k, v in values.items()}, 0)
-        except (ModelError, ConfigError):
-            return False
-        return True
-
-
 def _named_numbers(parsed: Mapping[str, Prior]) -> set[str]:
     """A mark of ``lognormal``, whose first number was a median in checkpoints of older versions."""
     return {"lognormal(mu, sigma)" for prior in parsed.values() if prior.kind == "lognormal"}
-
-
-def _require_parameters(
-    network: Network | Lattice, parsed: Mapping[str, Prior], start: Mapping[str, Any], chains: int
-) -> None:
-    """Refuse names without a prior or a parameter, and starts of another number of chains."""
-    for name in (*parsed, *start):
-        if name not in network.parameters or name not in parsed:
-            why = no_parameter(name, network.species)
-            raise ConfigError(f"{name!r} is no parameter of {network.name} with a prior{why}")
-    if not parsed:
-        raise ConfigError("priors= names no parameter: there is nothing to draw")
-    for name, given in start.items():
-        if np.shape(given) not in ((), (chains,)):
-            raise ConfigError(f"start {name}: one value, or one per chain ({chains})")

@@ -20,6 +20,7 @@ from tauslab.store.checking.opening import (
     OTHER_KINDS,
     POPULATION,
     SENSITIVITY,
+    SMC2,
     SPLITTING,
     WEIGHTED,
 )
@@ -94,6 +95,7 @@ KINDS: dict[str, Kind] = {
     FILTER: _Analyses(FILTER, "filters.result:FilterResult", ("species",)),
     FILTERS: _Analyses(FILTERS, "filters.result:FilterResults"),
     ABC: _Analyses(ABC, "filters.abc.result:AbcResult", ("species",), ("what",)),
+    SMC2: _Analyses(SMC2, "filters.smc2.result:Smc2Result", ("species",), ("what",)),
     FIT: _Analyses(FIT, "filters.fitting.result:FitResult", ("species",), ("what",)),
     CHAINS: _Analyses(CHAINS, "filters.chains:Chain", ("species",)),
     SENSITIVITY: _Analyses(SENSITIVITY, "sensitivity.result:SensitivityResult", ("species",)),

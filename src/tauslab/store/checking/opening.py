@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"
 WEIGHTED, SPLITTING, FILTER = "weighted_ensemble", "multilevel_splitting", "particle_filter"
 SENSITIVITY, POPULATION, FILTERS = "sensitivity", "population", "particle_filters"
-ABC, FIT = "abc_smc", "fit"
+ABC, FIT, SMC2 = "abc_smc", "fit", "smc2"
 CHAINS, CME, HYBRID = "pmmh", "cme", "parts"  # ``hybrid`` is a method of ensembles
 # What files hold that are no ensembles, by method.
 OTHER_KINDS = {
@@ -38,12 +38,13 @@ OTHER_KINDS = {
     FILTERS: "filtered trajectories", SENSITIVITY: "derivatives of means",
     POPULATION: "a population of cells", CHAINS: "chains of parameters",
     CME: "the distribution of a network", HYBRID: "a hybrid of several parts",
-    ABC: "populations of parameters", FIT: "a fit",
+    ABC: "populations of parameters", FIT: "a fit", SMC2: "draws of a posterior",
 }  # fmt: skip
 # Formats of the files that `tauslab.store.state` writes.
 _PARTICLES = "tauslab particles"  # of filters, and of `Ensemble.save`
 _CHECKPOINTS = (
     _PARTICLES, "tauslab chains", "tauslab rare events", "tauslab hybrid", "tauslab abc",
+    "tauslab smc2",
 )  # fmt: skip
 _RESULTS = (".h5",)
 _ENDING = (signal.SIGTERM, signal.SIGINT)

@@ -9,9 +9,10 @@ import pytest
 
 import tauslab as ts
 from tauslab.analysis.filters.abc import sampler
-from tauslab.analysis.filters.abc.distances import distances, quantile_of, scale_of
+from tauslab.analysis.filters.abc.distances import distances, scale_of
 from tauslab.analysis.filters.abc.kernel import Kernel
 from tauslab.analysis.filters.noise import draw
+from tauslab.analysis.filters.weighted import quantile_of
 from tauslab.api.inference import abc
 from tauslab.model.portable import normal_quantile
 

@@ -185,9 +185,16 @@ def come_near(path):
     ).values.tolist()  # fmt: skip
 
 
+def drawn(path):
+    return ts.smc2(
+        model(), DATA, {"k": "uniform(1,20)"}, observe={"X": "poisson"}, n=4, draws=8, seed=1,
+        threshold=1, device="cpu", checkpoint=path,
+    ).values.tolist()  # fmt: skip
+
+
 STORES = {
     "particles": filtered, "chains": walked, "weighted": weighted, "splitting": split,
-    "abc": come_near,
+    "abc": come_near, "smc2": drawn,
 }  # fmt: skip
 
 

@@ -40,13 +40,14 @@ def found():
         "chain": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, **walk),
         "chains": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, chains=2, **walk),
         "abc": ts.abc_smc(net, DATA, {"k": "uniform(1,8)"}, n=9, generations=2, device="cpu"),
+        "smc2": ts.smc2(net, DATA, {"k": "uniform(1,8)"}, draws=9, n=5, **NOISE),
         "fit": ts.fit(net, LATER, n=20, swarm=50, iterations=5, seed=1, **NOISE),
         "unbounded": _unbounded(),
         "law": ts.cme(net, [1.0, 2.0]),
     }
 
 
-KINDS = ["filter", "exact", "filters", "chain", "chains", "abc", "fit", "unbounded", "law"]
+KINDS = ["filter", "exact", "filters", "chain", "chains", "abc", "smc2", "fit", "unbounded", "law"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -63,11 +63,3 @@ def scale_of(simulated: FloatArray) -> FloatArray:
         middle = float(np.median(off))
         found[column] = middle or float(fixed_sums(off[None])[0]) / len(off) or 1.0
     return found
-
-
-def quantile_of(values: FloatArray, weights: FloatArray, part: float) -> float:
-    """The least of the `values` that has at least this part of the weights at or below it."""
-    order = np.argsort(values, kind="stable")
-    ladder = np.add.accumulate(weights[order])
-    at = int(np.searchsorted(ladder, part * ladder[-1], side="left"))
-    return float(values[order[min(at, len(order) - 1)]])

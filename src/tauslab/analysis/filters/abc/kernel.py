@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.analysis.filters.abc.draws import uniforms_of
+from tauslab.analysis.filters.draws import uniforms_of
 from tauslab.analysis.particles.sums import fixed_sum, fixed_sums
 from tauslab.analysis.particles.weights import normalised
 from tauslab.base.arrays import BoolArray, FloatArray, UintArray

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tauslab.analysis.filters.abc.distances import quantile_of
 from tauslab.analysis.filters.arviz import inference_data
+from tauslab.analysis.filters.weighted import WeightedDraws
 from tauslab.analysis.particles.weights import ancestors_of
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.store.checking.opening import ABC
-from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.array_result import named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
-from tauslab.views.states import plot_weighted
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-_LEVELS = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
-class AbcResult(ArrayResult):
+class AbcResult(WeightedDraws):
     """Result of `tauslab.abc_smc`: weighted particles of all generations.
 
     ``result["k"]`` are the values ``[particle]`` of the last generation, with the weights
@@ -73,9 +64,6 @@ class AbcResult(ArrayResult):
         "simulated": "particle summary",
     }  # fmt: skip
 
-    parameters: tuple[str, ...]
-    values: FloatArray
-    weights: FloatArray
     distances: FloatArray
     epsilon: FloatArray
     simulations: IntArray
@@ -90,33 +78,6 @@ class AbcResult(ArrayResult):
     def __repr__(self) -> str:
         """One line: of what, how many particles, how near."""
         return f"<AbcResult of {', '.join(self.parameters)}: {self._reached()}>"
-
-    def __getitem__(self, name: str) -> FloatArray:
-        """Values ``[particle]`` of a parameter in the last generation."""
-        if name not in self.parameters:
-            known = ", ".join(self.parameters)
-            raise ConfigError(f"{name!r} is no parameter of this result; it has {known}")
-        return np.asarray(self.values[-1, :, self.parameters.index(name)])
-
-    def mean(self, name: str) -> float:
-        """Weighted mean of a parameter in the last generation."""
-        return float((self.weights[-1] * self[name]).sum())
-
-    def sd(self, name: str) -> float:
-        """Weighted standard deviation of a parameter in the last generation."""
-        off = self[name] - self.mean(name)
-        return float(np.sqrt((self.weights[-1] * off * off).sum()))
-
-    def quantile(self, name: str, q: float) -> float:
-        """Weighted quantile of a parameter in the last generation."""
-        if not 0 <= q <= 1:
-            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
-        return quantile_of(self[name], self.weights[-1], q)
-
-    @property
-    def effective_size(self) -> FloatArray:
-        """Effective sample size ``[generation]``."""
-        return np.asarray(1 / (self.weights**2).sum(axis=1))
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them."""
@@ -141,8 +102,7 @@ class AbcResult(ArrayResult):
             "epsilon": numbers_or_none(self.epsilon),
             "acceptance": numbers_or_none(self.acceptance),
             "effective_size": numbers_or_none(self.effective_size),
-            "mean": {name: self.mean(name) for name in self.parameters},
-            "sd": {name: self.sd(name) for name in self.parameters},
+            **self._moments(),
         }
 
     def lines(self) -> list[str]:
@@ -150,11 +110,7 @@ class AbcResult(ArrayResult):
         return [
             self._reached(),
             f"ended: {self.ended}",
-            *(
-                f"{name}: mean {self.mean(name):.6g}, sd {self.sd(name):.4g}, 90 % from "
-                f"{self.quantile(name, 0.05):.6g} to {self.quantile(name, 0.95):.6g}"
-                for name in self.parameters
-            ),
+            *self._summary_lines(),
         ]
 
     def table(self, what: str | None = None) -> ResultTable:
@@ -173,15 +129,7 @@ class AbcResult(ArrayResult):
             Another word.
         """
         if what == "summary":
-            return named_columns({
-                "parameter": np.array(self.parameters),
-                "mean": np.array([self.mean(name) for name in self.parameters]),
-                "sd": np.array([self.sd(name) for name in self.parameters]),
-                **{
-                    f"q{100 * q:02.0f}": np.array([self.quantile(k, q) for k in self.parameters])
-                    for q in _LEVELS
-                },
-            })  # fmt: skip
+            return self._summary_table()
         if what == "generations":
             return named_columns({
                 "generation": np.arange(len(self.weights)), "epsilon": self.epsilon,
@@ -194,34 +142,6 @@ class AbcResult(ArrayResult):
             )
         last = {name: self[name] for name in self.parameters}
         return named_columns({"weight": self.weights[-1], "distance": self.distances[-1], **last})
-
-    def summary(self) -> pd.DataFrame:
-        """A row per parameter: mean, sd and quantiles of the last generation."""
-        return self.to_pandas("summary")
-
-    def plot(
-        self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
-    ) -> Figure:
-        """Draw weighted histograms of parameters in the last generation.
-
-        Parameters
-        ----------
-        parameters
-            Names; by default the first four.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown name or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
-        """
-        rows = {name: self[name] for name in self.parameters}
-        return plot_weighted(
-            rows, self.weights[-1], parameters, None if path is None else Path(path)
-        )
 
     def to_arviz(self) -> Any:
         """The last generation as ArviZ takes it: n draws of equal weight, in one chain.

@@ -18,15 +18,15 @@ import numpy as np
 from tauslab.analysis.filters.abc.distances import (
     DistanceFunction,
     distances,
-    quantile_of,
     scale_of,
 )
-from tauslab.analysis.filters.abc.draws import uniforms_of, words_of
 from tauslab.analysis.filters.abc.kernel import Kernel, importance_weights
+from tauslab.analysis.filters.draws import words_of
+from tauslab.analysis.filters.priors import log_density_at, places_of, values_at
+from tauslab.analysis.filters.weighted import quantile_of
 from tauslab.analysis.particles.weights import ABC_CANDIDATES
 from tauslab.base.arrays import Array, BoolArray, FloatArray, UintArray
 from tauslab.base.errors import ConfigError
-from tauslab.model.portable import normal_quantile, portable_exp
 from tauslab.options.values.priors import Prior
 from tauslab.store.state import State
 
@@ -169,7 +169,7 @@ class Sampler:
         places = places[inside]
         if not len(places):
             return
-        found = self._simulate(self._values(places), g, self.simulations)
+        found = self._simulate(values_at(self._priors, places), g, self.simulations)
         far = distances(found, self._observed, self._scale, settings.norm)
         near = np.flatnonzero((far <= self._epsilon) & (far < np.inf))
         near = near[: settings.n - self.accepted]
@@ -203,9 +203,9 @@ class Sampler:
     def _candidates(self, first: int, m: int) -> tuple[FloatArray, BoolArray]:
         """Places ``[m, parameter]`` of the next candidates, and which lie within the prior."""
         if self._kernel is None:
-            return self._of_prior(first, m), np.ones(m, bool)
+            return places_of(self._priors, self._words(0, first, m)[:, 1:]), np.ones(m, bool)
         places = self._kernel.propose(self._words(len(self.populations), first, m))
-        return places, self._log_prior(places) > -np.inf
+        return places, log_density_at(self._priors, places) > -np.inf
 
     def _words(self, generation: int, first: int, m: int) -> UintArray:
         """Random words ``[m, 1 + parameter]`` of candidates: of seed, generation and number."""
@@ -215,19 +215,7 @@ class Sampler:
 
     def first_draws(self, m: int) -> dict[str, FloatArray]:
         """Values ``[m]`` of the first candidates of the first generation, by name."""
-        return self._values(self._of_prior(0, m))
-
-    def _of_prior(self, first: int, m: int) -> FloatArray:
-        """Places ``[m, parameter]`` of candidates of the first generation."""
-        uniforms = uniforms_of(self._words(0, first, m))[:, 1:]
-        columns = []
-        for prior, u in zip(self._priors.values(), uniforms.T, strict=False):
-            low, width = prior.start() - math.sqrt(3) * prior.spread(), prior.spread()
-            if prior.between_ends:
-                columns.append(low + 2 * math.sqrt(3) * width * u)
-            else:
-                columns.append(prior.start() + width * normal_quantile(u))
-        return np.stack(columns, axis=1)
+        return values_at(self._priors, places_of(self._priors, self._words(0, 0, m)[:, 1:]))
 
     # ---------------------------------------------------------------- generations
 
@@ -236,7 +224,7 @@ class Sampler:
         n = self._settings.n
         weights = np.full(n, 1 / n)
         if self._kernel is not None:
-            log_prior = self._log_prior(self._places)
+            log_prior = log_density_at(self._priors, self._places)
             weights = importance_weights(log_prior, self._kernel.log_density(self._places))
         far, scale = self._far, self._scale
         if self._settings.scale is None and not self.populations:
@@ -294,25 +282,6 @@ class Sampler:
                 "give other priors or summaries"
             )
         raise ConfigError(f"{few}: give a larger epsilon, or other priors")
-
-    def _values(self, places: FloatArray) -> dict[str, FloatArray]:
-        return {
-            name: values_of(prior, places[:, column])
-            for column, (name, prior) in enumerate(self._priors.items())
-        }
-
-    def _log_prior(self, places: FloatArray) -> FloatArray:
-        """Logarithms ``[m]`` of the prior's density, up to a constant."""
-        found = np.zeros(len(places))
-        for column, prior in enumerate(self._priors.values()):
-            x = places[:, column]
-            if prior.between_ends:
-                half = math.sqrt(3) * prior.spread()
-                found = np.where(np.abs(x - prior.start()) <= half, found, -np.inf)
-            else:
-                z = (x - prior.start()) / prior.spread()
-                found = found - 0.5 * (z * z)
-        return found
 
     # ---------------------------------------------------------------- keeping
 
@@ -388,11 +357,3 @@ class Sampler:
 
 
 _KEPT = ("places", "weights", "distances", "scale")
-
-
-def values_of(prior: Prior, places: FloatArray) -> FloatArray:
-    """Values of a parameter at places on the scale of the walk."""
-    if not prior.in_logs:
-        return places
-    values = portable_exp(places)
-    return np.clip(values, prior.first, prior.second) if prior.between_ends else values

@@ -1,0 +1,1 @@
+"""SMC²: posteriors of parameters that follow the data row by row."""

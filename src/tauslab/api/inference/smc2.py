@@ -1,0 +1,156 @@
+"""Posteriors that follow the data: `tauslab.smc2`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.filters.keywords import Smc2Keywords
+from tauslab.analysis.filters.priors import values_at
+from tauslab.analysis.filters.smc2.result import Smc2Result
+from tauslab.analysis.filters.smc2.sampler import Sampler, Settings
+from tauslab.analysis.particles.ensemble import Ensemble
+from tauslab.analysis.particles.store import StateCheckpoint, digest_of
+from tauslab.api.inference.given import require_parameters, said_initial, text_of
+from tauslab.api.inference.likelihood import Likelihood
+from tauslab.api.model_reading import model_of
+from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import FloatArray
+from tauslab.base.host import require_memory
+from tauslab.base.unknown import checks_keywords
+from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.decomposition.ranks.progress import Progress
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
+from tauslab.options.values.definition import check_values
+from tauslab.options.values.priors import Prior
+
+
+@checks_keywords
+@takes(Smc2Keywords)
+def smc2(
+    model: Network | Lattice | str | os.PathLike[str],
+    data: Any,
+    priors: Mapping[str, str],
+    **options: Any,
+) -> Smc2Result:
+    """Sample the posterior of parameters after each row of a time course, and its evidence: SMC².
+
+    Chopin, Jacob and Papaspiliopoulos (2013). A cloud of parameter sets, each with a particle
+    filter, goes through the data; where few sets carry the weight they are resampled and move by
+    particle marginal Metropolis-Hastings. The posterior is exact for any n as the number of draws
+    grows; n is doubled where hardly a set moves. In contrast to `tauslab.pmmh`, it begins in the
+    whole prior, needs no warm-up, and gives the evidence of the model.
+
+    Parameters
+    ----------
+    model, data
+        As of `tauslab.particle_filter`.
+    priors
+        As of `tauslab.pmmh`.
+    {options}
+
+    Returns
+    -------
+    An `Smc2Result`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data, a prior or an option is not allowed, or no draw explains the data.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> data = {"time": [0.5, 1.0], "X": [60, 38]}
+    >>> found = ts.smc2(
+    ...     net,
+    ...     data,
+    ...     {"k": "loguniform(0.1,10)"},
+    ...     observe={"X": "normal(sd=2)"},
+    ...     draws=200,
+    ...     n=50,
+    ...     device="cpu",
+    ... )
+    >>> found["k"].shape
+    (200,)
+    """
+    network = model_of(model, "ts.smc2")
+    parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+    given = chosen(Smc2Keywords, {"data": data, "priors": priors, **options}, "smc2")
+    check_values(given)
+    require_parameters(network, parsed)
+    rows = given.observations()
+    ranks = ranks_of(
+        given.comm, "ts.smc2", **vars(given) | {"model": network, "data": rows.digest()}
+    )
+    digest = b"" if given.checkpoint is None else digest_of(
+        text_of(network), rows.digest(), parsed, given.draws, given.n, given.moves,
+        given.threshold, given.seed, said_initial(given.initial), repr(given.method),
+    )  # fmt: skip
+    file = StateCheckpoint(
+        given.checkpoint, given.checkpoint_every, digest, ranks, "smc2",
+        "file of draws, which ts.smc2 writes",
+    )  # fmt: skip
+    draws = given.draws * len(parsed) * 8
+    require_memory(
+        draws * (len(rows) + 4) + given.draws * (24 * len(rows) + 64 * given.n),
+        f"draws={given.draws} with n={given.n}",
+    )
+    settings = Settings(given.draws, given.n, given.moves, given.threshold, given.seed)
+    middle = np.array([[prior.start() for prior in parsed.values()]])
+    with file.held(), ExitStack() as stack:
+        particles: Ensemble | None = None
+        solver = ""
+
+        def terms(values: Mapping[str, FloatArray], call: int, n: int) -> FloatArray:
+            nonlocal particles, solver
+            total = given.draws * n
+            if particles is None or particles.n != total:
+                stack.pop_all().close()
+                start = {k: np.repeat(v, total) for k, v in values_at(parsed, middle).items()}
+                particles = stack.enter_context(
+                    Ensemble(
+                        network, total, seed=0, device=given.device, parameters=start,
+                        initial=given.initial, method=given.method, comm=ranks,
+                    )
+                )  # fmt: skip
+                if solver:
+                    particles.go_on_by(solver)
+            likelihood = Likelihood(network, rows, particles, given.draws, given.seed)
+            found = likelihood.terms(values, call, required=0 if call else 1)
+            solver = particles.solver
+            return found
+
+        def kept_now() -> dict[str, Any]:
+            return {**sampler.kept(), "solver": np.bytes_(solver)}
+
+        sampler = Sampler(parsed, terms, rows.times, settings)
+        if kept := file.take_up():
+            solver = kept.text("solver")
+            sampler.go_on(kept)
+        with Progress(
+            len(rows), ranks.rank, quiet=given.quiet, description=network.name, unit="rows",
+            started_at=sampler.row,
+        ) as bar:  # fmt: skip
+
+            def after_row() -> None:
+                bar.update(sampler.row, 0)
+                file.save(kept_now, last=sampler.row == len(rows))
+
+            sampler.run(after_row)
+    values = [
+        np.stack(list(values_at(parsed, places).values()), axis=1) for places in sampler.places
+    ]
+    return Smc2Result(
+        tuple(parsed), np.array(values), sampler.weights, rows.times, sampler.log_evidence,
+        sampler.acceptance, sampler.particles,
+    )  # fmt: skip
