@@ -184,7 +184,7 @@ PAGES = (
         "Rare events",
         "Probabilities and rates of rare events; [rare-events.md](../rare-events.md) is the guide.",
         (
-            *_entries(ts.weighted_ensemble, ts.multilevel_splitting),
+            *_entries(ts.weighted_ensemble),
             _class(ts.RareResult),
         ),
     ),

@@ -186,11 +186,10 @@ def gene_derivative(difference: bool) -> float:  # noqa: FBT001 - as `derivative
 
 
 def tail(
-    seed: int, device: Device, *, method: Callable[..., ts.RareResult],
-    model: Callable[[], ts.Network], exact: float, **given: Any,
-) -> bool | None:  # fmt: skip
+    seed: int, device: Device, *, model: Callable[[], ts.Network], exact: float, **given: Any
+) -> bool | None:
     """Bounds of a rare event."""
-    found = method(model(), seed=seed, device=device, **given)
+    found = ts.weighted_ensemble(model(), seed=seed, device=device, **given)
     return within(found.bounds[0], exact, found.bounds[1])
 
 
@@ -338,7 +337,6 @@ def _derivative_cases() -> Iterator[Case]:
 
 
 def _tail_cases() -> Iterator[Case]:
-    weighted, splitting = ts.weighted_ensemble, ts.multilevel_splitting
     exact = first_passage(5.0, 0.5, 10, 26, 4.0)
     one = {"model": immigration, "target": "X >= 26", "t_end": 4.0, "exact": exact}
     both = {"model": two_species, "target": "X + Y >= 42", "t_end": 4.0}
@@ -347,28 +345,21 @@ def _tail_cases() -> Iterator[Case]:
     rate = {"model": immigration, "target": "X >= 22", "steady": True, "t_end": 60.0, "rounds": 300}
     rate["exact"] = 1 / mean_passage(5.0, 0.5, 10, 22)
     few = {"rounds": 20, "walkers": 10}
-    table: list[tuple[str, Any, dict[str, Any]]] = [
-        ("defaults", weighted, one),
-        ("5 runs, 10 walkers", weighted, {**one, **few, "runs": 5}),
-        ("10 runs, 10 walkers, adaptive:8", weighted,
+    table: list[tuple[str, dict[str, Any]]] = [
+        ("defaults", one),
+        ("5 runs, 10 walkers", {**one, **few, "runs": 5}),
+        ("10 runs, 10 walkers, adaptive:8",
          {**one, **few, "runs": 10, "bins": "adaptive:8"}),
-        ("20 runs, 10 walkers, adaptive:8", weighted,
+        ("20 runs, 10 walkers, adaptive:8",
          {**one, **few, "runs": 20, "bins": "adaptive:8"}),
-        ("poor coordinate, 20 walkers, adaptive:8", weighted,
+        ("poor coordinate, 20 walkers, adaptive:8",
          {**both, "coordinate": "X", "rounds": 20, "walkers": 20, "bins": "adaptive:8"}),
-        ("pure birth, 20 walkers", weighted, {**births, "walkers": 20}),
-        ("rate, 10 runs, 10 walkers, 6 bins", weighted,
+        ("pure birth, 20 walkers", {**births, "walkers": 20}),
+        ("rate, 10 runs, 10 walkers, 6 bins",
          {**rate, "runs": 10, "walkers": 10, "bins": 6}),
-        ("100 walkers", splitting, {**one, "walkers": 100}),
-        ("10 runs, 20 walkers", splitting, {**one, "rounds": 20, "walkers": 20, "runs": 10}),
-        ("two species, 50 walkers", splitting, {**both, "rounds": 20, "walkers": 50}),
-        ("poor coordinate, 50 walkers", splitting,
-         {**both, "coordinate": "X", "rounds": 20, "walkers": 50}),
-        ("pure birth, 50 walkers", splitting, {**births, "walkers": 50}),
     ]  # fmt: skip
-    for settings, method, given in table:
-        name = "weighted ensemble" if method is weighted else "splitting"
-        yield Case(name, settings, partial(tail, method=method, **given))
+    for settings, given in table:
+        yield Case("weighted ensemble", settings, partial(tail, **given))
 
 
 @dataclass

@@ -47,7 +47,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.api.populations import population as population
     from tauslab.api.prepared import Prepared as Prepared
     from tauslab.api.prepared import prepare as prepare
-    from tauslab.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.api.rare import weighted_ensemble as weighted_ensemble
     from tauslab.base.errors import ConfigError as ConfigError
     from tauslab.base.errors import DecompositionError as DecompositionError
@@ -101,7 +100,7 @@ _HOMES = {  # public names by module
     "api.inference.particles": "exact_filter particle_filter particle_filters pmmh",
     "api.populations": "population",
     "api.prepared": "Prepared prepare",
-    "api.rare": "multilevel_splitting weighted_ensemble",
+    "api.rare": "weighted_ensemble",
     "api.inference.sensitivity": "expectation sensitivity",
     "api.inference.simulator": "Simulator simulator",
     "api.any_result": "AnyResult",

@@ -42,8 +42,7 @@ EXAMPLES: Mapping[str, str] = {
   tauslab rare model.xml --target "X >= 48" --t-end 10 --seed 1
   tauslab rare model.xml --target "X >= 48" --t-end 10 --runs 50 --walkers 200 -o rare.h5
   tauslab rare model.xml --target "X >= 48" --t-end 100 --steady
-  tauslab rare model.xml --target "X >= 48 && Y == 0" --coordinate "X - Y" --t-end 10
-  tauslab rare model.xml --target "X >= 48" --t-end 10 --method splitting --json""",
+  tauslab rare model.xml --target "X >= 48 && Y == 0" --coordinate "X - Y" --t-end 10 --json""",
     "filter": """\
   tauslab filter model.xml data.csv --observe "X=normal(10)" -n 1e4 --seed 1
   tauslab filter model.xml data.csv --observe "gfp=X:poisson(0.3)" --initial "X=poisson(50)"

@@ -1,8 +1,7 @@
-"""A job of either method: checks, device, progress, result."""
+"""A weighted ensemble of a network: checks, device, progress, result."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,32 +10,21 @@ import numpy as np
 
 from tauslab.analysis.counts_alone import require_counts_alone
 from tauslab.analysis.rare.estimate import RareResult
-from tauslab.analysis.rare.keywords import (
-    DEFAULT_PATHS,
-    DEFAULT_WALKERS,
-    RareKeywords,
-    SplittingKeywords,
-    WeightedKeywords,
-    refuse_unused,
-)
+from tauslab.analysis.rare.keywords import DEFAULT_WALKERS, WeightedKeywords, refuse_unused
 from tauslab.analysis.rare.search import (
     Search,
     checked_values,
     named_bins,
     on_device,
-    tell_ended,
-    tell_uneven,
     weighted_result,
 )
 from tauslab.analysis.rare.segments import Segments
-from tauslab.analysis.rare.splitting import PathRules, split_runs
 from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.weighted import Keep, WalkRules, weighted_runs
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import assigned, opt
+from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
-from tauslab.decomposition.ranks.together import agree
 from tauslab.model.network.diagnosis.check import check_rates
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
@@ -44,13 +32,12 @@ from tauslab.options.methods import SSA
 from tauslab.options.places import device_settings
 from tauslab.options.values.definition import check_values
 from tauslab.runner.ensemble.task import with_settings
-from tauslab.store.checking.opening import SPLITTING, WEIGHTED
 from tauslab.store.state import State
 
 
 @contextmanager
 def _search(
-    network: Network, given: RareKeywords, comm: Communicator
+    network: Network, given: WeightedKeywords, comm: Communicator
 ) -> Iterator[tuple[Search, Segments]]:
     """A search in a network, and what moves its trajectories by rounds."""
     values = checked_values(given)
@@ -77,9 +64,9 @@ def _search(
         ), segments  # fmt: skip
 
 
-def _checkpoint(search: Search, segments: Segments, method: str) -> tuple[State, Keep]:
+def _checkpoint(search: Search, segments: Segments) -> tuple[State, Keep]:
     """The state that an earlier call kept, and a function that keeps more. Collective."""
-    file = search.checkpoint(method)
+    file = search.checkpoint()
     begun = file.take_up()
     segments.go_on(begun.whole("events") if begun else 0)
 
@@ -99,13 +86,13 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
         settings = search.settings(walkers=walkers, bins=named_bins(given.bins, binning))
         if search.starts_there:
             times = segments.times(given.rounds)
-            return search.certain(WEIGHTED, times, settings, steady=given.steady)
+            return search.certain(times, settings, steady=given.steady)
         rules = WalkRules(
             segments, search.target, search.coordinate, binning, given.rounds, walkers,
             given.steady, given.discard, given.extend,
         )  # fmt: skip
         with search.progress(given.runs * given.rounds, "rounds") as bar:
-            begun, keep = _checkpoint(search, segments, WEIGHTED)
+            begun, keep = _checkpoint(search, segments)
             found = weighted_runs(
                 rules, given.runs, search.seed, lambda done: bar.update(done, 0), begun, keep
             )
@@ -115,33 +102,3 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
         settings |= {"t_end": float(times[-1]), "rounds": len(times)}
         settings |= {"asked_t_end": search.t_end} if len(times) > given.rounds else {}
     return weighted_result(found, given, times, settings, search.seed, fired, comm.rank)
-
-
-def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator) -> RareResult:
-    """Adaptive multilevel splitting."""
-    check_values(given)
-    paths = given.walkers or DEFAULT_PATHS
-    if given.walkers == 1:
-        raise ConfigError(
-            f"{assigned('walkers')}1 is not allowed: splitting needs two paths or more"
-        )
-    with _search(network, given, comm) as (search, segments):
-        agree(comm, lambda: search.coordinate(search.start[None]))
-        least = min(paths - 1, max(1, math.floor(given.kill * paths)))
-        settings = search.settings(walkers=paths, kill=least)
-        times = segments.times(given.rounds)
-        if search.starts_there:
-            return search.certain(SPLITTING, times, settings)
-        rules = PathRules(segments, search.target, search.coordinate, given.rounds, paths, least)
-        with search.progress(given.runs, "runs") as bar:
-            begun, keep = _checkpoint(search, segments, SPLITTING)
-            found = split_runs(
-                rules, given.runs, search.seed, lambda done: bar.update(done, 0), begun, keep
-            )
-        tell_ended(found.lost, found.ended, comm.rank)
-        made = RareResult(
-            SPLITTING, "probability", found.estimates, times, np.zeros((given.runs, 0)),
-            found.lost, 0.0, given.runs * paths, False, segments.fired, search.seed, settings,
-        )  # fmt: skip
-        tell_uneven(made, comm.rank)
-        return made

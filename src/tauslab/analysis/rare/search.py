@@ -15,7 +15,7 @@ import numpy as np
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.analysis.rare.estimate import RareResult
-from tauslab.analysis.rare.keywords import RareKeywords, WeightedKeywords
+from tauslab.analysis.rare.keywords import WeightedKeywords
 from tauslab.analysis.rare.target import Coordinate, Target
 from tauslab.analysis.rare.walkers.bins import ONE_BIN, Binning, Bins, FixedBins, binning_of
 from tauslab.analysis.rare.walkers.steady import steadiness
@@ -42,7 +42,7 @@ _NOT_DECIDING = (
 )
 
 
-def checked_values(given: RareKeywords) -> dict[str, float]:
+def checked_values(given: WeightedKeywords) -> dict[str, float]:
     """Values of `set`, where a call says all that a search needs.
 
     Raises
@@ -67,7 +67,7 @@ def checked_values(given: RareKeywords) -> dict[str, float]:
 
 @contextmanager
 def on_device(
-    given: RareKeywords, options: Options | LatticeOptions, comm: Communicator
+    given: WeightedKeywords, options: Options | LatticeOptions, comm: Communicator
 ) -> Iterator[Backend]:
     """Open the device, as the only search that writes the checkpoint. Collective."""
     path = None if given.checkpoint is None else Path(given.checkpoint)
@@ -95,7 +95,7 @@ class Search:
 
     name: str
     sha256: str
-    given: RareKeywords
+    given: WeightedKeywords
     seed: int
     target: Target
     coordinate: Coordinate
@@ -129,7 +129,7 @@ class Search:
             total, self.comm.rank, quiet=self.given.quiet, description=self.name, unit=unit
         )
 
-    def checkpoint(self, method: str, *more: str) -> StateCheckpoint:
+    def checkpoint(self, *more: str) -> StateCheckpoint:
         """The checkpoint that the call asks for; `more` decides the result too. Collective."""
         options: dict[str, Any] = {
             name: value for name, value in vars(self.given).items() if name not in _NOT_DECIDING
@@ -137,7 +137,7 @@ class Search:
         options["bins"] = repr(np.asarray(options.get("bins")).tolist())
         values = {name: float(value) for name, value in sorted((self.given.set or {}).items())}
         digest = digest_of(
-            method,
+            WEIGHTED,
             self.sha256,
             options,
             values,
@@ -149,9 +149,7 @@ class Search:
         path, every = self.given.checkpoint, self.given.checkpoint_every
         return StateCheckpoint(path, every, digest, self.comm, "rare events", what)
 
-    def certain(
-        self, method: str, times: FloatArray, settings: dict[str, Any], *, steady: bool = False
-    ) -> RareResult:
+    def certain(self, times: FloatArray, settings: dict[str, Any], *, steady: bool) -> RareResult:
         """The result where the start is in the target.
 
         Raises
@@ -166,7 +164,7 @@ class Search:
             )
         runs = self.given.runs
         return RareResult(
-            method, "probability", np.ones(runs), times, np.zeros((runs, 0)), np.zeros(runs),
+            WEIGHTED, "probability", np.ones(runs), times, np.zeros((runs, 0)), np.zeros(runs),
             0.0, runs, True, 0, self.seed, settings,
         )  # fmt: skip
 
