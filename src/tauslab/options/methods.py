@@ -12,7 +12,6 @@ from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS
 from tauslab.kernels.ode.settings import (
-    LAYOUTS,
     PRECISIONS,
     SOLVERS,
     OdeSettings,
@@ -32,7 +31,6 @@ MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode", "hybrid", "cle"]
 Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
-Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
 
 METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for users who ask for them
@@ -343,17 +341,6 @@ class ODE:
         None, "precision of ode", flag="--precision", group="method",
         choices=sorted(PRECISIONS), stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``double`` (default) or ``single``.",
-    )  # fmt: skip
-    layout: Layout | None = option(
-        None, "how rk4 uses a GPU (auto)", flag="--ode-layout",
-        elsewhere=_OF_EQUATIONS, choices=LAYOUTS,
-        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. Changes no "
-        "result.",
-    )  # fmt: skip
-    warps: int | None = option(
-        None, "warps per trajectory in layout warps (2)", flag="--ode-warps",
-        elsewhere=_OF_EQUATIONS, type=int, metavar="C",
-        doc="Layout ``warps``: warps per trajectory (2). Changes no result.",
     )  # fmt: skip
     delay_history: int | None = option(
         None, "integration steps stored for delays (4096)", flag="--delay-history", metavar="N",
