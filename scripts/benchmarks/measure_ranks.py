@@ -29,8 +29,7 @@ from tauslab.store.writers.parts import PartsOptions
 from tauslab.store.writers.writer import Storage, open_writer
 
 WRITERS = {
-    "mpio": Storage("mpio"), "mpio + gzip": Storage("mpio", compress=4),
-    "parts": Storage("parts"), "parts + gzip": Storage("parts", compress=4),
+    "mpio": Storage("mpio"), "parts": Storage("parts"), "parts + gzip": Storage("parts", compress=4),
 }  # fmt: skip
 POINTS, BLOCK, LAUNCH = 100, 2500, 64  # of a trajectory, of a block, blocks that are made at once
 BYTES = 4e9  # that all ranks write

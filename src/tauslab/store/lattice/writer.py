@@ -40,7 +40,7 @@ from tauslab.store.hdf5.disk import Disk, publish, write_error
 from tauslab.store.hdf5.in_place import RawFile, note_writer
 from tauslab.store.hdf5.skeleton import attach_scales, build_file, create_dataset
 from tauslab.store.lattice.beginnings import IN_FLIGHT, beginnings
-from tauslab.store.lattice.frames import EarlyFrames, FrameSums, join_frames
+from tauslab.store.lattice.frames import join_frames
 from tauslab.store.lattice.layout import (
     HOOK_INTERVALS,
     MAY_DIFFER,
@@ -85,7 +85,6 @@ class LatticeWriter:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="tauslab-write")
         self._pending: list[Future[None]] = []
         self._file: RawFile | None = None
-        self._early: EarlyFrames | None = None
         self._places = 0
         self._sampled: list[str] = []
         self._failed = False
@@ -107,7 +106,6 @@ class LatticeWriter:
         publish(
             self.path, self._disk, lambda p: build_file(p, specs, attributes, self._disk, extend)
         )
-        self._early = EarlyFrames(self.path, self._task, self._chunk, self._disk)
 
     def open_again(self) -> tuple[bool, dict[int, Begun]]:
         """Look at a file to complete: whether it is complete, and where each replica can go on.
@@ -247,8 +245,6 @@ class LatticeWriter:
                 self._disk,
                 lambda p: write_part(p, self._disk, piece, planes, chunks, self._identity),
             )
-            if self._early is not None:
-                self._early.add(piece, chunks)
         except OutputError:
             raise
         except OSError as error:
@@ -309,26 +305,18 @@ class LatticeWriter:
             contents = {name: old[name][...] for name in kept if name in old}
             version = old.attrs["format_version"]  # that of one that an earlier version began
         specs = lattice_specs(self._task, contents, sampled)
-        early: tuple[FrameSums, bool] = ({}, False)
-        if self._early is not None and self._early.done:
-            early = (self._early.done, self._early.changed)
-            self._early.become(path)
-        mode = "r+" if early[0] else "w"
-        with Hdf5OnDisk(path, self._disk, mode, libver=("v110", "v110")) as opened:
+        with Hdf5OnDisk(path, self._disk, libver=("v110", "v110")) as opened:
             file = opened.file
             attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
             own = lattice_attributes(self._task, self._seed)
             put_attributes(file, own | {"format_version": version})
             write_model_group(file.create_group("model"), self._task.model)
-            join_frames(opened, self._task, self._parts(), self._chunk, early)
+            join_frames(opened, self._task, self._parts(), self._chunk)
 
     def close(self) -> None:
         """Close; what is complete stays."""
         self._writer.shutdown()
         self._pool.shutdown()
-        if self._early is not None:
-            self._early.drop()
-            self._early = None
         if self._file is not None:
             self._file.close()
             self._file = None
