@@ -203,9 +203,6 @@ PAGES = (
             *_entries(
                 ts.in_molecules,
                 ts.with_net_laws,
-                ts.random_network,
-                ts.cyclic_chain,
-                ts.colloidal_aggregation,
             ),
         ),
     ),

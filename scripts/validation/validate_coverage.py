@@ -322,7 +322,7 @@ def _until_cases() -> Iterator[Case]:
 
 def _derivative_cases() -> Iterator[Case]:
     by_k = (1 - math.exp(-0.5 * 4)) / 0.5
-    for method in ("coupled", "common", "likelihood-ratio"):
+    for method in ("coupled", "likelihood-ratio"):
         for n in (100, 1000, 10_000):
             given: dict[str, Any] = {"n": n, "method": method}
             held = partial(derivative, model=immigration, name="k", output="X", t=4.0,

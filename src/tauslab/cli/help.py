@@ -53,7 +53,7 @@ EXAMPLES: Mapping[str, str] = {
     "sensitivity": """\
   tauslab sensitivity model.xml --t 10 --seed 1
   tauslab sensitivity model.xml --parameters k1,k2,A --outputs "X,Y,X > 10" --t 1,5,10
-  tauslab sensitivity model.xml --t 10 --method common --step k1=1e-3 --step k2=0.1 -o s.h5
+  tauslab sensitivity model.xml --t 10 --step k1=1e-3 --step k2=0.1 -o s.h5
   mpirun -n 4 tauslab sensitivity model.xml --t 10 -n 1e6 --json""",
     "population": """\
   tauslab population cell.toml --division divide --t 2,4,8 --cells 1e4 --seed 1 -o cells.h5

@@ -31,6 +31,7 @@ from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Range
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[3] / "scripts" / "benchmarks"))
+from generated_networks import random_network
 from synthetic_equations import synthetic_equations
 
 FloatArray = npt.NDArray[np.float64]
@@ -132,7 +133,7 @@ def _lattice() -> Found:
 def _generated() -> Found:
     """Models that are drawn."""
     networks = [
-        ts.random_network(reactions=90, species=40, rates=(0.1, 9.0), seed=4),
+        random_network(reactions=90, species=40, rates=(0.1, 9.0), seed=4),
         synthetic_equations(2, seed=3),
     ]
     return np.frombuffer("".join(map(canonical_text, networks)).encode(), np.uint8)
