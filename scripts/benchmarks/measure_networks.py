@@ -20,7 +20,7 @@ from generated_networks import random_network
 from machine import DATA, Machine
 
 import tauslab as ts
-from tauslab.cli import bench
+from tauslab.cli.commands import machine as bench
 from tauslab.decomposition.ranks.mpi import world
 from tauslab.kernels.backends.cpu import CpuProgram
 from tauslab.kernels.backends.cuda import CudaProgram

@@ -20,7 +20,7 @@ from machine import ROOT, Answer, Machine
 
 import tauslab as ts
 from tauslab.api.api import ranks
-from tauslab.cli.bench import schlogl
+from tauslab.cli.commands.machine import schlogl
 from tauslab.cli.merge import merge
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.format.layout import Chunk, Layout

@@ -26,7 +26,7 @@ from tauslab import dbn
 from tauslab.analysis.cme.compare import compare
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.walk import Walk
-from tauslab.cli.bench import schlogl
+from tauslab.cli.commands.machine import schlogl
 from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
 from tauslab.store.format import intervals

@@ -7,7 +7,7 @@ import pytest
 from generated_networks import random_network
 
 import tauslab as ts
-from tauslab.cli.bench import schlogl
+from tauslab.cli.commands.machine import schlogl
 
 EPSILON = 0.03
 

@@ -30,11 +30,10 @@ from tauslab.analysis.dbn.results.network import DynamicNetwork, network_of
 from tauslab.analysis.dbn.task import DbnTask, prepare_dbn
 from tauslab.base.arrays import BoolArray, UintArray
 from tauslab.decomposition.blocks import Blocks, SharedBlocks, runs
-from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, Counter
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.decomposition.ranks.progress import Progress
+from tauslab.decomposition.ranks.progress import Progress, telling_of_compilers
 from tauslab.decomposition.ranks.stopping import in_order, stopped_early, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.kernels.dbn.count_tables import CountTables

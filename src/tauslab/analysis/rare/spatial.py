@@ -11,7 +11,7 @@ from tauslab.analysis.particles.motions.lattice import column_names
 from tauslab.analysis.particles.weights import LATTICE_RUNS, words
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
-from tauslab.analysis.rare.search import (
+from tauslab.analysis.rare.run import (
     Search,
     checked_values,
     named_bins,

@@ -56,8 +56,7 @@ def _digests(path: Path, species: str | None) -> list[tuple[str, str]]:
 
 def process_merge(arguments: argparse.Namespace) -> None:
     """``tauslab merge``: one file in place of a view of parts, or of the files of an array."""
-    from tauslab.cli.merge import merge
-    from tauslab.cli.merge_points import merge_points
+    from tauslab.cli.merge import merge, merge_points
 
     files, output = arguments.files, arguments.output
     if output is None and len(files) > 1:

@@ -13,7 +13,7 @@ from reference_ensembles import case, network
 
 import tauslab as ts
 from tauslab.analysis.rare.estimate import RareResult
-from tauslab.analysis.rare.search import tell_uneven
+from tauslab.analysis.rare.run import tell_uneven
 from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.steady import steadiness
 
