@@ -45,9 +45,9 @@ from tauslab.store.format.statistics import (
     zero_accumulators,
 )
 from tauslab.store.hdf5.disk import Disk
+from tauslab.store.results.approximation import OF_SAMPLING
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
-from tauslab.store.results.validity import OF_SAMPLING
 from tauslab.store.targets import portions, remove_parts, remove_portions
 from tauslab.store.writers.admission import (
     existing_attributes,

@@ -63,7 +63,7 @@ from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.store.format.versions import THINNED_RATES
-from tauslab.store.results.validity import approximation, approximation_of_kinds
+from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 _MOST_PARAMETERS = 256  # which follow one another: their dependence takes quadratic time

@@ -14,9 +14,9 @@ from tauslab.base.files.text import plain
 from tauslab.store.checking.ensemble import OF_AMOUNTS
 from tauslab.store.format.layout import Layout
 from tauslab.store.results import columns
+from tauslab.store.results.approximation import OF_SAMPLING, approximation
 from tauslab.store.results.columns import BoolArray, FloatArray
 from tauslab.store.results.of_run import RunResult
-from tauslab.store.results.validity import OF_SAMPLING, approximation
 
 _TIME_TOLERANCE = 1e-9
 

@@ -15,7 +15,7 @@ from tauslab.runner.ensemble.choices.leap_error import difference, moments_of
 from tauslab.runner.ensemble.choices.method_choice import choose_method
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.run import prepare_task
-from tauslab.store.results.validity import MEAN_TOLERANCE, SD_TOLERANCE
+from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 TIMES = np.array([1.0, 2.0])
 NAMES = ("X",)

@@ -27,7 +27,7 @@ from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.pilots import pilot_seed, spread
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import NetworkTask
-from tauslab.store.results.validity import MEAN_TOLERANCE, SD_TOLERANCE
+from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 FloatArray = npt.NDArray[np.float64]
 CountArray = npt.NDArray[np.int32]

@@ -41,7 +41,7 @@ from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
 from tauslab.runner.ensemble.choices.pilots import pilot_seed, side_by_side, spread
 from tauslab.runner.ensemble.task import NetworkTask, prepare
-from tauslab.store.results.validity import MEAN_TOLERANCE, SD_TOLERANCE
+from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]

@@ -25,7 +25,7 @@ from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gai
 from tauslab.runner.ensemble.choices.pilots import pilot_seed, spread
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import NetworkTask, Task
-from tauslab.store.results.validity import MEAN_TOLERANCE, SD_TOLERANCE
+from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 LONG_SECONDS = 30.0  # of a run of which a message tells before it begins
 _FEW_ROWS, _FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
