@@ -56,7 +56,7 @@ def _class(made: Any) -> Entry:
 
 def _of(module: Any, home: str) -> tuple[Entry, ...]:
     """Public names of a module, in its order."""
-    made = ("Beliefs", "DynamicNetwork", "Estimate", "Verdict")
+    made = ("Beliefs", "DynamicNetwork", "Estimate")
     return tuple(
         entry
         for name in module.__all__

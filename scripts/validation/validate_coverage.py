@@ -22,7 +22,6 @@ from scipy.linalg import expm
 from seeds import answers
 
 import tauslab as ts
-from tauslab import dbn
 from tauslab.analysis.cme.compare import compare
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.walk import Walk
@@ -202,14 +201,6 @@ def growth(seed: int, device: Device, *, cells: int, t: float) -> bool | None:
     return within(rate - error, 0.7, rate + error)
 
 
-def sprt(seed: int, _: Device, *, p: float) -> bool | None:
-    """The answer of a sequential test where one is wanted: its errors are 5 %."""
-    test = dbn.SequentialTest(p=0.9, delta=0.02)
-    random = np.random.default_rng(seed)
-    holds = test.decide(bool(random.random() < p) for _ in range(10**7)).holds
-    return None if holds is None else holds == (p > test.p)
-
-
 def cross_check(
     seed: int, device: Device, *, model: Callable[[], ts.Network], n: int, t: float
 ) -> bool | None:
@@ -281,8 +272,6 @@ def cases() -> Iterator[Case]:
     yield from _tail_cases()
     for cells, t in ((1000, 4.0), (1000, 12.0), (100, 4.0), (20, 3.0), (5, 6.0)):
         yield Case("growth rate", f"{cells} cells, t {t:g}", partial(growth, cells=cells, t=t))
-    for p in (0.88, 0.92):
-        yield Case("sequential test", f"p {p:g}", partial(sprt, p=p))
     for model, n in ((immigration, 1000), (immigration, 30), (gene, 1000), (gene, 10_000)):
         held = partial(cross_check, model=model, n=n, t=4.0)
         yield Case("cross-check", f"{model.__name__}, n {n}", held)
