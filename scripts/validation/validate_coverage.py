@@ -22,7 +22,6 @@ from scipy.linalg import expm
 from seeds import answers
 
 import tauslab as ts
-from tauslab.analysis.cme.compare import compare
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.walk import Walk
 from tauslab.cli.commands.machine import schlogl
@@ -201,20 +200,6 @@ def growth(seed: int, device: Device, *, cells: int, t: float) -> bool | None:
     return within(rate - error, 0.7, rate + error)
 
 
-def cross_check(
-    seed: int, device: Device, *, model: Callable[[], ts.Network], n: int, t: float
-) -> bool | None:
-    """A p-value of 5 % or more of exact trajectories."""
-    found = ts.run(model(), n=n, times=[t], seed=seed, device=device)
-    return compare(distribution_of(model, t), found)[0].p_value >= 0.05
-
-
-@cache
-def distribution_of(model: Callable[[], ts.Network], t: float) -> Any:
-    """The distribution at t."""
-    return ts.cme(model(), t)
-
-
 def chain(seed: int, _: Device, *, steps: int) -> bool | None:
     """The mean of a chain, by its effective size, of a normal distribution."""
     walk = Walk(
@@ -272,9 +257,6 @@ def cases() -> Iterator[Case]:
     yield from _tail_cases()
     for cells, t in ((1000, 4.0), (1000, 12.0), (100, 4.0), (20, 3.0), (5, 6.0)):
         yield Case("growth rate", f"{cells} cells, t {t:g}", partial(growth, cells=cells, t=t))
-    for model, n in ((immigration, 1000), (immigration, 30), (gene, 1000), (gene, 10_000)):
-        held = partial(cross_check, model=model, n=n, t=4.0)
-        yield Case("cross-check", f"{model.__name__}, n {n}", held)
     for steps in (300, 3000):
         yield Case("chain", f"{steps} steps", partial(chain, steps=steps))
     fits: tuple[tuple[Any, str, float], ...] = (
