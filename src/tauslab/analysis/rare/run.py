@@ -20,8 +20,13 @@ from tauslab.analysis.rare.keywords import DEFAULT_WALKERS, WeightedKeywords, re
 from tauslab.analysis.rare.segments import Segments
 from tauslab.analysis.rare.target import Coordinate, Target
 from tauslab.analysis.rare.walkers.bins import ONE_BIN, Binning, Bins, FixedBins, binning_of
-from tauslab.analysis.rare.walkers.steady import steadiness
-from tauslab.analysis.rare.walkers.weighted import Keep, WalkRules, WeightedRuns, weighted_runs
+from tauslab.analysis.rare.walkers.weighted import (
+    Keep,
+    WalkRules,
+    WeightedRuns,
+    steadiness,
+    weighted_runs,
+)
 from tauslab.base.arrays import FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt, warn

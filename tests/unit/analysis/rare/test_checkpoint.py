@@ -16,7 +16,7 @@ from reference_ensembles import case, network
 import tauslab as ts
 from tauslab.analysis.particles.store import StateCheckpoint
 from tauslab.analysis.rare.walkers import weighted
-from tauslab.analysis.rare.walkers.steady import steadiness
+from tauslab.analysis.rare.walkers.weighted import steadiness
 from tauslab.cli.main import main
 
 MODEL = """

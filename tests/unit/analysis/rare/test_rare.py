@@ -15,7 +15,7 @@ import tauslab as ts
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.run import tell_uneven
 from tauslab.analysis.rare.target import Target
-from tauslab.analysis.rare.walkers.steady import steadiness
+from tauslab.analysis.rare.walkers.weighted import steadiness
 
 # P(X >= 30 by t = 4): finite state projection of the network in which the target absorbs, bound
 # 1e-8; `test_exact_values` finds them again.
