@@ -31,7 +31,7 @@ _SHORTER = (
     ("--sweep", r"(.*:.*:.*):\d+", r"\1:2"),
 )
 _WITHOUT_N = {"-n", "--append", "--append-to", "--resume", "--until"}
-_OVERWRITE = ("run", "rdme", "dbn", "plot", "report", "export", "slurm")
+_OVERWRITE = ("run", "rdme", "dbn", "plot", "export", "slurm")
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -64,9 +64,6 @@ EXAMPLES: Mapping[str, str] = {
   tauslab plot out.h5 --species A --kind histogram --t 10 -o a.png
   tauslab plot cell.h5 --kind kymograph --species minDm
   tauslab plot cell.h5 --kind movie -o cell.gif""",
-    "report": """\
-  tauslab report out.h5                     # writes out.html
-  tauslab report cell.h5 -o cell.html --overwrite""",
     "export": """\
   tauslab export out.h5 -o out.csv                          # a row per trajectory and time
   tauslab export out.h5 --what statistics --species A,B -o mean.tsv

@@ -229,7 +229,6 @@ def test_pictures(capsys):
         assert len(ts.open(f"{name}.h5").plot().axes) == number
     assert len(ts.open("c.h5").plot(t=4.0).axes) == 2
     printed(capsys, "plot", "r.h5", "-o", "r3.svg")
-    printed(capsys, "report", "r.h5")
     for one, words in (("s.h5", "elasticity"), ("c.h5", "V_mean"), ("r.h5", "95 %")):
         assert words in ts.open(one)._repr_html_()
     assert "effective particles" in found._repr_html_()
