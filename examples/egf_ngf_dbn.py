@@ -1,7 +1,7 @@
 """Signalling by EGF and NGF (Brown et al. 2004) as a dynamic Bayesian network.
 
 Four rate constants are taken as unknown. Noisy measurements of three proteins, made here from the
-model's own values, tell which intervals they are in; then a property of all trajectories is tested.
+model's own values, tell which intervals they are in.
 """
 
 import argparse
@@ -52,17 +52,3 @@ for name in UNKNOWN:
     shares = [f"{share:.2f}" for share in estimate.marginal(name)]
     shares[own] = f"[{shares[own]}]"
     print(f"{name:18} {' '.join(shares)}")
-
-test = dbn.SequentialTest(p=0.8, delta=0.02, alpha=0.01, beta=0.01)
-print(
-    dbn.check_property(
-        MODEL,
-        "F[0,5](ErkActive > 300000) & G[5,10](RasActive > 10000)",
-        test,
-        unknown=UNKNOWN,
-        t_end=10,
-        points=101,
-        method=ts.ODE(substeps=20),
-        seed=chosen.seed,
-    )
-)

@@ -337,14 +337,9 @@ def systems() -> Iterator[Case]:
     for name in equations.CASES:
         done = of(equations.whole_run, name=name)
         yield Case(f"system-{name}", "systems", name, "s", done)
-    spread = [
-        ("thread", 0),
-        ("global", 0),
-        *(("warps", k) for k in (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)),
-    ]
-    for name, (layout, warps) in product(equations.CASES, spread):
-        about = f"{name}, {layout}{f' {warps}' if warps else ''}"
-        done = of(equations.whole_run, name=name, layout=layout, warps=warps)
+    for name, warps in product(equations.CASES, (0, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)):
+        about = f"{name}, {f'{warps} warps' if warps else 'a thread each'}"
+        done = of(equations.whole_run, name=name, warps=warps)
         yield Case(about, "layouts", about, "s", done)
 
 

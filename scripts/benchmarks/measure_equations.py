@@ -22,6 +22,7 @@ from synthetic_equations import (
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
+from tauslab.kernels.ode.layouts import alone, spread
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.kernels.ode.settings import OdeSettings
@@ -143,21 +144,26 @@ def exponents(network: Network) -> set[str]:
     return found
 
 
-def whole_run(machine: Machine, name: str, layout: str = "auto", warps: int = 0) -> float:
+def whole_run(machine: Machine, name: str, warps: int | None = None) -> float:
     """Seconds of all trajectories and steps, from 2 % of their steps, in single precision.
 
     Unknown parameters are drawn within a fifth of their values; samples stay in device memory. A
-    share of the steps is fewer points, but two, and then fewer steps between them.
+    share of the steps is fewer points, but two, and then fewer steps between them. `warps` of a
+    trajectory in place of those of the rule: 0 for a thread each.
     """
     case, backend = CASES[name], machine.backend()
     steps = max(2, round(min(case.steps * 0.02, MOST_STEPS)))
     substeps = min(case.substeps, steps // 2)
     points = round(steps / substeps)
     system, priors = equations(name)
-    settings = OdeSettings("rk4", substeps=substeps, precision="single", layout=layout, warps=warps)
+    settings = OdeSettings("rk4", substeps=substeps, precision="single")
     times = [case.step * substeps * k for k in range(1, points + 1)]
     rows = machine.many(case.trajectories)
-    engine = Ode(backend, system, times, settings, priors=priors, wide=False, trajectories=rows)
+    choice = None if warps is None else spread(system, 1, warps) if warps else alone(system, 1)
+    engine = Ode(
+        backend, system, times, settings, priors=priors, wide=False, choice=choice,
+        trajectories=rows,
+    )  # fmt: skip
     seconds = _timed(engine, rows, points)
     backend.close()
     return seconds * case.steps / (points * substeps)

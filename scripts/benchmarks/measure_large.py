@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from generated_networks import colloidal_aggregation, cyclic_chain, random_network
 from machine import DATA, Answer, Machine
 
 import tauslab as ts
@@ -57,14 +58,14 @@ class Work:
 def network_of(kind: str, size: int) -> ts.Network:
     """A cyclic chain, colloidal aggregation, a random network of so many dependents, or a file."""
     if kind == "chain":
-        return ts.cyclic_chain(size)
+        return cyclic_chain(size)
     if kind == "colloidal":
-        return ts.colloidal_aggregation(size)
+        return colloidal_aggregation(size)
     if kind == "start":
-        return ts.random_network(reactions=size, species=3744, seed=1)
+        return random_network(reactions=size, species=3744, seed=1)
     if kind.startswith("random"):
         dependents = int(kind.removeprefix("random"))
-        return ts.random_network(reactions=size, dependents=dependents, seed=size + dependents)
+        return random_network(reactions=size, dependents=dependents, seed=size + dependents)
     network = ts.read(DATA / "net" / f"{kind}.net")
     assert isinstance(network, ts.Network)
     return network
@@ -140,7 +141,7 @@ def leap(machine: Machine, size: int, steps: int = 300) -> float:
     As many species as reactions, rates uniform in [0, 1), 1,000 molecules of each species: Komarov,
     D'Souza & Tapia, PLoS ONE 7:e37370 (2012), figures 2 and 3.
     """
-    net = ts.random_network(species=size, reactions=size, rates="uniform", initial=1000, seed=1)
+    net = random_network(species=size, reactions=size, rates="uniform", initial=1000, seed=1)
     network = lower(net, parameters={}, counts=dict.fromkeys(net.species, 1000))
     backend = machine.backend()
     if machine.device == "cpu":

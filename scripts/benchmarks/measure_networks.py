@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from generated_networks import random_network
 from machine import DATA, Machine
 
 import tauslab as ts
-from tauslab.cli import bench
+from tauslab.cli.commands import machine as bench
 from tauslab.decomposition.ranks.mpi import world
 from tauslab.kernels.backends.cpu import CpuProgram
 from tauslab.kernels.backends.cuda import CudaProgram
@@ -46,7 +47,7 @@ SYNTHETIC: tuple[tuple[int, int, int, Any], ...] = (
 def synthetic(number: int, seed: int) -> ts.Network:
     """A random model of a test of Table 2, from 1 on."""
     reactions, species, initial, rates = SYNTHETIC[number - 1]
-    return ts.random_network(
+    return random_network(
         species=species, reactions=reactions, initial=initial, rates=rates, seed=seed
     )
 

@@ -20,7 +20,7 @@ from machine import ROOT, Answer, Machine
 
 import tauslab as ts
 from tauslab.api.api import ranks
-from tauslab.cli.bench import schlogl
+from tauslab.cli.commands.machine import schlogl
 from tauslab.cli.merge import merge
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.format.layout import Chunk, Layout
@@ -29,8 +29,7 @@ from tauslab.store.writers.parts import PartsOptions
 from tauslab.store.writers.writer import Storage, open_writer
 
 WRITERS = {
-    "mpio": Storage("mpio"), "mpio + gzip": Storage("mpio", compress=4),
-    "parts": Storage("parts"), "parts + gzip": Storage("parts", compress=4),
+    "mpio": Storage("mpio"), "parts": Storage("parts"), "parts + gzip": Storage("parts", compress=4),
 }  # fmt: skip
 POINTS, BLOCK, LAUNCH = 100, 2500, 64  # of a trajectory, of a block, blocks that are made at once
 BYTES = 4e9  # that all ranks write

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tauslab import __version__
-from tauslab.exchange.sedml.kisao import EQUATIONS, EXACT, LEAPS
+from tauslab.exchange.sedml.execute import EQUATIONS, EXACT, LEAPS
 from tauslab.options.methods import DEFAULT_EPSILON
 
 _HOW = ["library", "command-line application", "BioSimulators Docker image"]

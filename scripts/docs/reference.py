@@ -294,7 +294,6 @@ _COMMAND_PAGES = {
     "population": ("populations",),
     "info": ("file-format",),
     "plot": ("results",),
-    "report": ("results",),
     "export": ("results", "lattices", "dbn"),
     "digest": ("concepts",),
     "merge": ("clusters",),

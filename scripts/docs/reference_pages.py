@@ -56,7 +56,7 @@ def _class(made: Any) -> Entry:
 
 def _of(module: Any, home: str) -> tuple[Entry, ...]:
     """Public names of a module, in its order."""
-    made = ("Beliefs", "DynamicNetwork", "Estimate", "Verdict")
+    made = ("Beliefs", "DynamicNetwork", "Estimate")
     return tuple(
         entry
         for name in module.__all__
@@ -185,7 +185,7 @@ PAGES = (
         "Rare events",
         "Probabilities and rates of rare events; [rare-events.md](../rare-events.md) is the guide.",
         (
-            *_entries(ts.weighted_ensemble, ts.multilevel_splitting),
+            *_entries(ts.weighted_ensemble),
             _class(ts.RareResult),
         ),
     ),
@@ -204,9 +204,6 @@ PAGES = (
             *_entries(
                 ts.in_molecules,
                 ts.with_net_laws,
-                ts.random_network,
-                ts.cyclic_chain,
-                ts.colloidal_aggregation,
             ),
         ),
     ),

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tauslab as ts
-from tauslab.cli.bench import schlogl
+from tauslab.cli.commands.machine import schlogl
 
 PICTURE = Path(__file__).resolve().parents[2] / "paper" / "schlogl.png"
 

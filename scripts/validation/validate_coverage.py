@@ -22,11 +22,9 @@ from scipy.linalg import expm
 from seeds import answers
 
 import tauslab as ts
-from tauslab import dbn
-from tauslab.analysis.cme.compare import compare
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.walk import Walk
-from tauslab.cli.bench import schlogl
+from tauslab.cli.commands.machine import schlogl
 from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
 from tauslab.store.format import intervals
@@ -186,11 +184,10 @@ def gene_derivative(difference: bool) -> float:  # noqa: FBT001 - as `derivative
 
 
 def tail(
-    seed: int, device: Device, *, method: Callable[..., ts.RareResult],
-    model: Callable[[], ts.Network], exact: float, **given: Any,
-) -> bool | None:  # fmt: skip
+    seed: int, device: Device, *, model: Callable[[], ts.Network], exact: float, **given: Any
+) -> bool | None:
     """Bounds of a rare event."""
-    found = method(model(), seed=seed, device=device, **given)
+    found = ts.weighted_ensemble(model(), seed=seed, device=device, **given)
     return within(found.bounds[0], exact, found.bounds[1])
 
 
@@ -201,28 +198,6 @@ def growth(seed: int, device: Device, *, cells: int, t: float) -> bool | None:
     )
     rate, error = found.growth_rate, 1.96 * found.growth_error
     return within(rate - error, 0.7, rate + error)
-
-
-def sprt(seed: int, _: Device, *, p: float) -> bool | None:
-    """The answer of a sequential test where one is wanted: its errors are 5 %."""
-    test = dbn.SequentialTest(p=0.9, delta=0.02)
-    random = np.random.default_rng(seed)
-    holds = test.decide(bool(random.random() < p) for _ in range(10**7)).holds
-    return None if holds is None else holds == (p > test.p)
-
-
-def cross_check(
-    seed: int, device: Device, *, model: Callable[[], ts.Network], n: int, t: float
-) -> bool | None:
-    """A p-value of 5 % or more of exact trajectories."""
-    found = ts.run(model(), n=n, times=[t], seed=seed, device=device)
-    return compare(distribution_of(model, t), found)[0].p_value >= 0.05
-
-
-@cache
-def distribution_of(model: Callable[[], ts.Network], t: float) -> Any:
-    """The distribution at t."""
-    return ts.cme(model(), t)
 
 
 def chain(seed: int, _: Device, *, steps: int) -> bool | None:
@@ -282,11 +257,6 @@ def cases() -> Iterator[Case]:
     yield from _tail_cases()
     for cells, t in ((1000, 4.0), (1000, 12.0), (100, 4.0), (20, 3.0), (5, 6.0)):
         yield Case("growth rate", f"{cells} cells, t {t:g}", partial(growth, cells=cells, t=t))
-    for p in (0.88, 0.92):
-        yield Case("sequential test", f"p {p:g}", partial(sprt, p=p))
-    for model, n in ((immigration, 1000), (immigration, 30), (gene, 1000), (gene, 10_000)):
-        held = partial(cross_check, model=model, n=n, t=4.0)
-        yield Case("cross-check", f"{model.__name__}, n {n}", held)
     for steps in (300, 3000):
         yield Case("chain", f"{steps} steps", partial(chain, steps=steps))
     fits: tuple[tuple[Any, str, float], ...] = (
@@ -323,7 +293,7 @@ def _until_cases() -> Iterator[Case]:
 
 def _derivative_cases() -> Iterator[Case]:
     by_k = (1 - math.exp(-0.5 * 4)) / 0.5
-    for method in ("coupled", "common", "likelihood-ratio"):
+    for method in ("coupled", "likelihood-ratio"):
         for n in (100, 1000, 10_000):
             given: dict[str, Any] = {"n": n, "method": method}
             held = partial(derivative, model=immigration, name="k", output="X", t=4.0,
@@ -338,7 +308,6 @@ def _derivative_cases() -> Iterator[Case]:
 
 
 def _tail_cases() -> Iterator[Case]:
-    weighted, splitting = ts.weighted_ensemble, ts.multilevel_splitting
     exact = first_passage(5.0, 0.5, 10, 26, 4.0)
     one = {"model": immigration, "target": "X >= 26", "t_end": 4.0, "exact": exact}
     both = {"model": two_species, "target": "X + Y >= 42", "t_end": 4.0}
@@ -347,28 +316,21 @@ def _tail_cases() -> Iterator[Case]:
     rate = {"model": immigration, "target": "X >= 22", "steady": True, "t_end": 60.0, "rounds": 300}
     rate["exact"] = 1 / mean_passage(5.0, 0.5, 10, 22)
     few = {"rounds": 20, "walkers": 10}
-    table: list[tuple[str, Any, dict[str, Any]]] = [
-        ("defaults", weighted, one),
-        ("5 runs, 10 walkers", weighted, {**one, **few, "runs": 5}),
-        ("10 runs, 10 walkers, adaptive:8", weighted,
+    table: list[tuple[str, dict[str, Any]]] = [
+        ("defaults", one),
+        ("5 runs, 10 walkers", {**one, **few, "runs": 5}),
+        ("10 runs, 10 walkers, adaptive:8",
          {**one, **few, "runs": 10, "bins": "adaptive:8"}),
-        ("20 runs, 10 walkers, adaptive:8", weighted,
+        ("20 runs, 10 walkers, adaptive:8",
          {**one, **few, "runs": 20, "bins": "adaptive:8"}),
-        ("poor coordinate, 20 walkers, adaptive:8", weighted,
+        ("poor coordinate, 20 walkers, adaptive:8",
          {**both, "coordinate": "X", "rounds": 20, "walkers": 20, "bins": "adaptive:8"}),
-        ("pure birth, 20 walkers", weighted, {**births, "walkers": 20}),
-        ("rate, 10 runs, 10 walkers, 6 bins", weighted,
+        ("pure birth, 20 walkers", {**births, "walkers": 20}),
+        ("rate, 10 runs, 10 walkers, 6 bins",
          {**rate, "runs": 10, "walkers": 10, "bins": 6}),
-        ("100 walkers", splitting, {**one, "walkers": 100}),
-        ("10 runs, 20 walkers", splitting, {**one, "rounds": 20, "walkers": 20, "runs": 10}),
-        ("two species, 50 walkers", splitting, {**both, "rounds": 20, "walkers": 50}),
-        ("poor coordinate, 50 walkers", splitting,
-         {**both, "coordinate": "X", "rounds": 20, "walkers": 50}),
-        ("pure birth, 50 walkers", splitting, {**births, "walkers": 50}),
     ]  # fmt: skip
-    for settings, method, given in table:
-        name = "weighted ensemble" if method is weighted else "splitting"
-        yield Case(name, settings, partial(tail, method=method, **given))
+    for settings, given in table:
+        yield Case("weighted ensemble", settings, partial(tail, **given))
 
 
 @dataclass

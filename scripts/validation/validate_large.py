@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from generated_networks import random_network
 from outcome import Outcome, cells, say
 from scipy.stats import norm
 from scipy.stats import t as student
@@ -230,7 +231,7 @@ def validate_random(given: Any) -> list[Row]:
     except ImportError:
         return []
     peers: Any = import_module("exact_peers")
-    network = ts.random_network(reactions=SIZE, species=SIZE, initial=MOLECULES, seed=1)
+    network = random_network(reactions=SIZE, species=SIZE, initial=MOLECULES, seed=1)
     times, n = np.linspace(0, T_END, STEPS + 1)[1:], given.exact
     model = peers.mass_action(network, T_END)
     found = peers.rebop_moments(model, STEPS, n, given.seed)

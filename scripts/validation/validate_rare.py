@@ -24,7 +24,6 @@ CASES = ("futile_cycle", "immigration_death_tail", "schlogl_switch")
 METHODS: dict[str, dict[str, Any]] = {
     "weighted ensemble": {},
     "adaptive bins": {"bins": "adaptive"},
-    "multilevel splitting": {},
 }
 # Simulated time and rounds of steady rates: ways to the target take much less.
 _WORDS = (
@@ -88,13 +87,10 @@ def compare(name: str, runs: int, walkers: float, device: str, seed: int) -> lis
     each = events_of_one(net, case["t_end"], device)
     found = []
     for label, own in METHODS.items():
-        splits = label == "multilevel splitting"
-        number = round((500 if splits else 100) * walkers)
-        method = ts.multilevel_splitting if splits else ts.weighted_ensemble
-        options = {**given, **own, "t_end": case["t_end"], "walkers": number}
-        method(net, **{**options, "runs": 2, "walkers": 4, "rounds": 10})  # compiles
+        options = {**given, **own, "t_end": case["t_end"], "walkers": round(100 * walkers)}
+        ts.weighted_ensemble(net, **{**options, "runs": 2, "walkers": 4, "rounds": 10})  # compiles
         began = time.perf_counter()
-        result = method(net, **options)
+        result = ts.weighted_ensemble(net, **options)
         seconds = time.perf_counter() - began
         exact, error = case["exact"], result.standard_error / result.estimate
         plain = (1 - exact) / exact / error**2 * each

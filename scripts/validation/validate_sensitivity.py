@@ -22,8 +22,8 @@ from validate_rare import DATA, model
 import tauslab as ts
 
 CASES = ("dimerisation_sens", "gene_expression_sens")
-Method: TypeAlias = Literal["coupled", "common", "likelihood-ratio"]
-METHODS: tuple[Method, ...] = ("coupled", "common", "likelihood-ratio")
+Method: TypeAlias = Literal["coupled", "likelihood-ratio"]
+METHODS: tuple[Method, ...] = ("coupled", "likelihood-ratio")
 MOST_ERRORS = 3.0
 LEAST_GAIN = 20.0  # of coupled differences, against independent ones
 MOLECULES = 100  # of the decay, whose derivatives have a closed form

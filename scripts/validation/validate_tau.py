@@ -19,8 +19,8 @@ from outcome import Outcome, cells, verdict
 from validate_cme import DATA, PROBLEMS, exact_distribution
 
 import tauslab as ts
-from tauslab.cli.bench import michaelis_menten
-from tauslab.cli.bench import schlogl as schlogl_model
+from tauslab.cli.commands.machine import michaelis_menten
+from tauslab.cli.commands.machine import schlogl as schlogl_model
 from tauslab.formats.read import read_network
 
 # A model, its initial amounts, the last of 50 samples.

@@ -49,7 +49,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.api.populations import population as population
     from tauslab.api.prepared import Prepared as Prepared
     from tauslab.api.prepared import prepare as prepare
-    from tauslab.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.api.rare import weighted_ensemble as weighted_ensemble
     from tauslab.base.errors import ConfigError as ConfigError
     from tauslab.base.errors import DecompositionError as DecompositionError
@@ -65,9 +64,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.base.errors import UnknownKeyword as UnknownKeyword
     from tauslab.model.lattice.lattice import Lattice as Lattice
     from tauslab.model.model import Model as Model
-    from tauslab.model.network.generated import colloidal_aggregation as colloidal_aggregation
-    from tauslab.model.network.generated import cyclic_chain as cyclic_chain
-    from tauslab.model.network.generated import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
@@ -91,7 +87,6 @@ _HOMES = {  # public names by module
         "KernelCompileError ModelError OutputError StoppedEarly TauslabError UnknownKeyword"
     ),
     "model.lattice.lattice": "Lattice",
-    "model.network.generated": "colloidal_aggregation cyclic_chain random_network",
     "model.model": "Model",
     "model.network.molecules": "in_molecules",
     "model.network.net_laws": "with_net_laws",
@@ -103,7 +98,7 @@ _HOMES = {  # public names by module
     "api.inference.particles": "exact_filter particle_filter particle_filters pmmh",
     "api.populations": "population",
     "api.prepared": "Prepared prepare",
-    "api.rare": "multilevel_splitting weighted_ensemble",
+    "api.rare": "weighted_ensemble",
     "api.inference.sensitivity": "expectation sensitivity",
     "api.inference.simulator": "Simulator simulator",
     "api.inference.smc2": "smc2",

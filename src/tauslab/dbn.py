@@ -1,4 +1,4 @@
-"""Dynamic Bayesian networks from ODE ensembles: build, read, ask, estimate, check.
+"""Dynamic Bayesian networks from ODE ensembles: build, read, ask, estimate.
 
 >>> import tauslab as ts
 >>> from tauslab import dbn
@@ -26,24 +26,17 @@ from tauslab.analysis.dbn.results.estimate import (
 from tauslab.analysis.dbn.results.export import to_bif, to_pgmpy
 from tauslab.analysis.dbn.results.file import load, save
 from tauslab.analysis.dbn.results.inference import Beliefs, exact, factored_frontier
-from tauslab.analysis.dbn.results.model_checking import Monitor, SequentialTest, Verdict, check
 from tauslab.analysis.dbn.results.network import DynamicNetwork, Structure, from_trajectories
-from tauslab.api.dbn import build, check_property
+from tauslab.api.dbn import build
 from tauslab.model.network.dependencies import parents, right_sides
-from tauslab.model.network.properties import parse_property
 
 __all__ = [
     "Beliefs",
     "DynamicNetwork",
     "Estimate",
     "Measurement",
-    "Monitor",
-    "SequentialTest",
     "Structure",
-    "Verdict",
     "build",
-    "check",
-    "check_property",
     "estimate",
     "evidence_of",
     "exact",
@@ -52,7 +45,6 @@ __all__ = [
     "load",
     "log_likelihood",
     "parents",
-    "parse_property",
     "plot_network",
     "read_measurements",
     "right_sides",

@@ -119,7 +119,7 @@ def test_what_is_not_possible_is_refused_on_every_rank(mpirun, options, sentence
 
 @pytest.mark.gpu
 def test_an_mpi_that_does_not_know_devices_is_refused_on_gpus_too(mpirun):
-    code = "import sys; from mpi4py import MPI; from tauslab.decomposition.halo import mpi as h; "
+    code = "import sys; from mpi4py import MPI; from tauslab.decomposition.halo import links as h; "
     asked = mpirun(1, ["-c", code + "sys.exit(h.mpi_takes_device_memory())"], check=False)
     cases = json.dumps([case("sparse", options={"transport": "mpi"})])
     done = mpirun(2, [PROGRAM, cases, "cuda"], check=False)

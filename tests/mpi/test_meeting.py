@@ -122,7 +122,6 @@ calls = {
     "log_factors": lambda: particles.weigh([0.0, 0.0, 0.0, r]),
     "times": lambda: ts.sensitivity(net, times=1.0 + r, seed=1, **here),
     "target": lambda: ts.weighted_ensemble(net, target=f"X <= {r}", t_end=1, seed=1, **here),
-    "kill": lambda: ts.multilevel_splitting(net, target="X <= 1", kill=0.1 + r / 9, **here),
     "cells": lambda: ts.population(net, 1.0, division="d", cells=4 + r, seed=1, **here),
     "samples": lambda: ts.dbn.build(net, unknown=["k"], samples=9 + r, t_end=1, seed=1, **here),
     "": lambda: ts.sensitivity(net, seed=1) if r else ts.run(net, n=5, t_end=1, seed=1),

@@ -90,7 +90,7 @@ def test_results_grow_with_this_writer(mpirun, parallel_h5py, tmp_path):
 
 
 @pytest.mark.parametrize("sweep", [pytest.param([], marks=pytest.mark.validate), SWEEP])
-def test_compressed_by_all_ranks(mpirun, parallel_h5py, tmp_path, sweep):
+def test_compressed(mpirun, parallel_h5py, tmp_path, sweep):
     path, common = tmp_path / "a.h5", [*TAUSLAB, *RUN, "-n", "200", "--block", "25", *sweep]
     mpirun(3, [*common, "--compress", "5", "-o", path], env=parallel_h5py)
     mpirun(1, [*common, "-o", tmp_path / "one.h5"])

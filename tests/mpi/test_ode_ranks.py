@@ -16,15 +16,11 @@ RUN = ["-m", "tauslab", "run", MODEL, "--t-end", "2", "--points", "3", "--seed",
        "--record", "trajectories,statistics,sampled,final"]  # fmt: skip
 
 
-@pytest.mark.parametrize(("device", "layout"), [
-    ("cpu", "auto"),
-    pytest.param("cuda", "thread", marks=pytest.mark.gpu),
-    pytest.param("cuda", "warps", marks=pytest.mark.gpu),
-])  # fmt: skip
-def test_ranks_do_not_change_the_bits(mpirun, tmp_path, device, layout, monkeypatch):
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_ranks_do_not_change_the_bits(mpirun, tmp_path, device, monkeypatch):
     """Ranks may share a GPU."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # of several they would take one each
-    more = ["--sample", "c1=uniform(9,11)", "--device", device, "--ode-layout", layout]
+    more = ["--sample", "c1=uniform(9,11)", "--device", device]
     found = []
     for ranks in (1, 3):
         path = tmp_path / f"{ranks}.h5"

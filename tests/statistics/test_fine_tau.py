@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from generated_networks import random_network
 
 import tauslab as ts
-from tauslab.cli.bench import schlogl
+from tauslab.cli.commands.machine import schlogl
 
 EPSILON = 0.03
 
@@ -49,7 +50,7 @@ def test_schlogl_against_the_master_equation(tables):
 
 
 def random(initial=1000, reactions=36):
-    return ts.random_network(
+    return random_network(
         species=24, reactions=reactions, rates=(1e-4, 1e-2), initial=initial, seed=4
     )
 

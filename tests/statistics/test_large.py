@@ -12,6 +12,7 @@ import exact_peers
 import numpy as np
 import pytest
 import validate
+from generated_networks import random_network
 from sampling import ordinary
 
 import tauslab as ts
@@ -89,7 +90,7 @@ def test_the_random_network_is_held_against_a_peers_moments(tmp_path, monkeypatc
     """Moments of our own other seed stand in for the peer's; 3 molecules more are found."""
     monkeypatch.setattr(large, "SIZE", 70)
     monkeypatch.setattr(large, "LARGEST_RESIDUAL", 0.2)  # 400 trajectories know no better
-    network = ts.random_network(reactions=70, species=70, initial=large.MOLECULES, seed=1)
+    network = random_network(reactions=70, species=70, initial=large.MOLECULES, seed=1)
     times = np.linspace(0, large.T_END, large.STEPS + 1)[1:]
     x = ts.run(network, n=400, times=times, seed=9, method="ssa", device="cpu").counts()
     x = x.astype(int) + shift

@@ -10,7 +10,7 @@ from sampling import ordinary
 from scipy import stats
 
 import tauslab as ts
-from tauslab.cli.bench import michaelis_menten, schlogl
+from tauslab.cli.commands.machine import michaelis_menten, schlogl
 
 N = 20_000
 FALSE_ALARM = 1e-6  # of every statistical check; there are 96: together 1e-4

@@ -10,7 +10,7 @@ import pytest
 from sampling import ordinary
 
 import tauslab as ts
-from tauslab.cli.bench import michaelis_menten, schlogl
+from tauslab.cli.commands.machine import michaelis_menten, schlogl
 
 EPSILON = 0.03
 

@@ -31,7 +31,7 @@ _SHORTER = (
     ("--sweep", r"(.*:.*:.*):\d+", r"\1:2"),
 )
 _WITHOUT_N = {"-n", "--append", "--append-to", "--resume", "--until"}
-_OVERWRITE = ("run", "rdme", "dbn", "plot", "report", "export", "slurm")
+_OVERWRITE = ("run", "rdme", "dbn", "plot", "export", "slurm")
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -99,8 +99,8 @@ def shorter_python(code: str) -> str:
     """The same calls, small."""
     code = re.sub(r"\bn=[\d_]+", "n=8", code)
     code = re.sub(r"\b(walkers|rounds)=\d+, ", "", code)
-    rare = r"ts\.(weighted_ensemble|multilevel_splitting)\(\s*(net|cube), "
-    code = re.sub(rare, r"ts.\1(\2, walkers=4, runs=2, rounds=5, ", code)
+    rare = r"ts\.weighted_ensemble\(\s*(net|cube), "
+    code = re.sub(rare, r"ts.weighted_ensemble(\1, walkers=4, runs=2, rounds=5, ", code)
     code = re.sub(r"\bsamples=[\d_]+", "samples=1000", code)
     code = re.sub(r"\((\"sobol\"), \d+\)", r"(\1, 4)", code)
     code = re.sub(r"hooks=\[\(\d+, ", "hooks=[(10, ", code)

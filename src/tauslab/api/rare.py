@@ -1,4 +1,4 @@
-"""Rare events: `tauslab.weighted_ensemble` and `tauslab.multilevel_splitting`."""
+"""Rare events: `tauslab.weighted_ensemble`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from tauslab.analysis.rare.estimate import RareResult
-from tauslab.analysis.rare.keywords import SplittingKeywords, WeightedKeywords
-from tauslab.analysis.rare.run import run_splitting, run_weighted
+from tauslab.analysis.rare.keywords import WeightedKeywords
+from tauslab.analysis.rare.run import run_weighted
 from tauslab.analysis.rare.spatial import run_spatial
-from tauslab.api.model_reading import model_of, network_of
+from tauslab.api.model_reading import model_of
 from tauslab.api.typed import chosen, takes
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.model.lattice.lattice import Lattice
@@ -67,50 +67,5 @@ def weighted_ensemble(
             found = run_spatial(checked, given, ranks)
         else:
             found = run_weighted(checked, given, ranks)
-        write(found.save)
-    return found
-
-
-@takes(SplittingKeywords)
-def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any) -> RareResult:
-    """Estimate the probability of reaching a target by a time: adaptive multilevel splitting.
-
-    Cerou and Guyader, Stoch. Anal. Appl. 25, 417 (2007); for discrete coordinates as Brehier,
-    Gazeau, Goudenege, Lelievre and Rousset, Ann. Appl. Probab. 26, 3559 (2016). Paths are simulated
-    to the end. In each iteration the paths with the lowest scores are replaced by branches of
-    others, until enough reach the target. The estimate is unbiased for any coordinate.
-
-    Parameters
-    ----------
-    model
-        As of `tauslab.weighted_ensemble`.
-    {options}
-
-    Returns
-    -------
-    A `RareResult`.
-
-    Raises
-    ------
-    ModelError, ConfigError
-        As of `tauslab.weighted_ensemble`.
-    DeviceError, DeviceFailed, KernelCompileError, OutputError
-        The machine lacks something, or failed.
-
-    Examples
-    --------
-    >>> import tauslab as ts
-    >>> net = ts.Network("immigration")
-    >>> net.add_species("X", 20)
-    >>> net.add_reaction("-> X", rate=10.0)
-    >>> net.add_reaction("X ->", rate=0.5)
-    >>> found = ts.multilevel_splitting(net, target="X >= 48", t_end=10, seed=1, device="cpu")
-    >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 2e-6
-    True
-    """
-    given = chosen(SplittingKeywords, options, "multilevel_splitting")
-    ranks = ranks_of(given.comm, "ts.multilevel_splitting", model=model, **options)
-    with writing_result(given.output, ranks) as write:
-        found = run_splitting(network_of(model, "ts.multilevel_splitting"), given, ranks)
         write(found.save)
     return found

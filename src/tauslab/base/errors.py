@@ -11,7 +11,6 @@
     |-- DeviceFailed          a device that failed while it worked                    (RuntimeError)
     |-- ExecutorError         workers or a scheduler that died or never came          (RuntimeError)
     |-- KernelCompileError    a kernel the compiler refused                           (RuntimeError)
-    |-- DistributionsDiffer   trajectories that the master equation contradicts       (RuntimeError)
     |-- NoValidTrajectory     a run in which every trajectory ended early             (RuntimeError)
     |-- OutputError           a file that cannot be written, read or trusted          (OSError)
     |   `-- InputFileError    a result file given by the user that is missing or foreign
@@ -117,10 +116,6 @@ class ExecutorError(TauslabError, RuntimeError):
 
 class KernelCompileError(TauslabError, RuntimeError):
     """A kernel does not compile; the message holds flags, source path and the first error."""
-
-
-class DistributionsDiffer(TauslabError, RuntimeError):
-    """Trajectories that do not have the distribution of the master equation."""
 
 
 class NoValidTrajectory(TauslabError, RuntimeError):

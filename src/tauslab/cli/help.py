@@ -42,8 +42,7 @@ EXAMPLES: Mapping[str, str] = {
   tauslab rare model.xml --target "X >= 48" --t-end 10 --seed 1
   tauslab rare model.xml --target "X >= 48" --t-end 10 --runs 50 --walkers 200 -o rare.h5
   tauslab rare model.xml --target "X >= 48" --t-end 100 --steady
-  tauslab rare model.xml --target "X >= 48 && Y == 0" --coordinate "X - Y" --t-end 10
-  tauslab rare model.xml --target "X >= 48" --t-end 10 --method splitting --json""",
+  tauslab rare model.xml --target "X >= 48 && Y == 0" --coordinate "X - Y" --t-end 10 --json""",
     "filter": """\
   tauslab filter model.xml data.csv --observe "X=normal(10)" -n 1e4 --seed 1
   tauslab filter model.xml data.csv --observe "gfp=X:poisson(0.3)" --initial "X=poisson(50)"
@@ -54,7 +53,7 @@ EXAMPLES: Mapping[str, str] = {
     "sensitivity": """\
   tauslab sensitivity model.xml --t 10 --seed 1
   tauslab sensitivity model.xml --parameters k1,k2,A --outputs "X,Y,X > 10" --t 1,5,10
-  tauslab sensitivity model.xml --t 10 --method common --step k1=1e-3 --step k2=0.1 -o s.h5
+  tauslab sensitivity model.xml --t 10 --step k1=1e-3 --step k2=0.1 -o s.h5
   mpirun -n 4 tauslab sensitivity model.xml --t 10 -n 1e6 --json""",
     "population": """\
   tauslab population cell.toml --division divide --t 2,4,8 --cells 1e4 --seed 1 -o cells.h5
@@ -65,9 +64,6 @@ EXAMPLES: Mapping[str, str] = {
   tauslab plot out.h5 --species A --kind histogram --t 10 -o a.png
   tauslab plot cell.h5 --kind kymograph --species minDm
   tauslab plot cell.h5 --kind movie -o cell.gif""",
-    "report": """\
-  tauslab report out.h5                     # writes out.html
-  tauslab report cell.h5 -o cell.html --overwrite""",
     "export": """\
   tauslab export out.h5 -o out.csv                          # a row per trajectory and time
   tauslab export out.h5 --what statistics --species A,B -o mean.tsv

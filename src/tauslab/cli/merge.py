@@ -1,21 +1,33 @@
-"""``tauslab merge``: one file in place of a view of parts."""
+"""``tauslab merge``: one file of the parts of a result, or of the files of an array."""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.text import plain
 from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.formats.toml.network import read_toml_text
+from tauslab.model.network.canonical import canonical_text
 from tauslab.options.record import Record
-from tauslab.store.format.layout import Layout
+from tauslab.store.format.layout import Layout, RowArray
+from tauslab.store.format.schema import root_attributes
 from tauslab.store.format.statistics import stored_accumulators
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.locks import written_by_us
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
-from tauslab.store.writers.join import ResultPiece, join_files
+from tauslab.store.writers.join import ResultPiece, join_files, joined_contents
+from tauslab.store.writers.merge import publish_rows
 
 # Root attributes that a new file gets anew.
 _OF_A_FILE = ("format", "format_version", "tauslab_version", "created", "n", "block", "record",
@@ -97,3 +109,130 @@ def _drawn(attributes: Any, record: Record) -> tuple[str, ...]:
 
 def _text(dataset: Any) -> str:
     return bytes(dataset[()]).decode()
+
+
+_COPY_BYTES = 32 << 20
+# Of a task alone: what its points decide, and words that change nothing.
+_OWN = {"sweep", "grid", "block", "attributes", "model_name", "model_source", "model_canonical"}
+_OWN_ATTRIBUTES = ("first_point", "model_sha256", "command", "note", "method_choice")
+
+
+def merge_points(paths: Sequence[Path], output: Path, compress: int = 0) -> str:
+    """Put the points of several results, in the order of their numbers, into one new file.
+
+    The new file has the digest of one run of all these points. Every block is compared with its
+    checksum as it is copied; the files that are read stay.
+
+    Raises
+    ------
+    ConfigError
+        A level of gzip outside 0 to 9.
+    InputFileError
+        A result is unfinished or damaged, has no points, or is of another run than the first;
+        points between those of two files are missing, or are in both.
+    """
+    require_compress(compress)
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_result(path)) for path in paths]
+        results = sorted(opened, key=_first_point)
+        layouts = [_points_layout(result) for result in results]
+        _require_parts_of_one_run(results, layouts)
+        whole = _whole(layouts)
+        pieces = [ResultPiece(result.data, result.n, result.path) for result in results]
+        sums = [stored_accumulators(own, r.data) for own, r in zip(layouts, results, strict=True)]
+        totals = {name: np.concatenate([each[name] for each in sums]) for name in sums[0]}
+        publish_rows(
+            output,
+            whole,
+            _rows(layouts, pieces),
+            joined_contents(whole, pieces, totals),
+            root_attributes(whole, "plain", secrets.token_hex(8)),
+            Disk(),
+            compress,
+        )
+    return f"{output} holds {whole.points} points of {len(paths)} files"
+
+
+def _first_point(result: Result) -> int:
+    return int(result.attributes.get("first_point", 0))
+
+
+def _points_layout(result: Result) -> Layout:
+    if not result.complete:
+        raise InputFileError(f"{result.path} is unfinished: --resume completes it")
+    if not result.swept:
+        raise InputFileError(f"{result.path} has no points: several files are joined by points")
+    return layout_of_result(result)
+
+
+def _digest(hashed: str, layout: Layout) -> str:
+    """``model_sha256`` of a sweep, as `runner.ensemble.task.identity` makes it."""
+    digest = hashlib.sha256(hashed.encode() + b"sweep\0")
+    for name, values in sorted((layout.sweep or {}).items()):
+        digest.update(name.encode() + b"\0" + values.astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+def _hashed(layout: Layout) -> str:
+    """The text of the model that its ``model_sha256`` covers, without limits or with them."""
+    network = read_toml_text(layout.model_canonical, Path(layout.model_name))
+    for text in (canonical_text(network, limits=False), layout.model_canonical):
+        if _digest(text, layout) == layout.attributes["model_sha256"]:
+            return text
+    raise InputFileError(
+        f"results of {layout.model_name} cannot be merged: values are drawn for each trajectory"
+    )
+
+
+def _require_parts_of_one_run(results: Sequence[Result], layouts: Sequence[Layout]) -> None:
+    first, *others = map(_shared, layouts)
+    for result, other in zip(results[1:], others, strict=True):
+        for name in sorted(first.keys() | other.keys()):
+            if first.get(name) != other.get(name):
+                raise InputFileError(
+                    f"{result.path} is of another run than {results[0].path}: their {name} differs"
+                )
+    for before, after, own in zip(results[:-1], results[1:], layouts[:-1], strict=True):
+        end, begin = _first_point(before) + own.points, _first_point(after)
+        if end != begin:
+            raise InputFileError(
+                f"{before.path} ends before point {end} and {after.path} begins with point "
+                f"{begin}: give all files of the array once"
+            )
+
+
+def _shared(layout: Layout) -> dict[str, Any]:
+    """Comparable attributes that all tasks of an array share."""
+    own = {one.name: getattr(layout, one.name) for one in fields(layout) if one.name not in _OWN}
+    names = list(layout.sweep or ())
+    own |= {"times": layout.times.tobytes(), "names of points": names}
+    # The model has the values of the first point.
+    lines = layout.model_canonical.splitlines()
+    valued = tuple(f"{quoted} = " for name in names for quoted in (name, f'"{name}"'))
+    own["model"] = [line for line in lines if not line.startswith(valued)]
+    return own | {k: v for k, v in layout.attributes.items() if k not in _OWN_ATTRIBUTES}
+
+
+def _whole(layouts: Sequence[Layout]) -> Layout:
+    first = layouts[0]
+    names = list(first.sweep or ())
+    columns = [layout.sweep or {} for layout in layouts]
+    sweep = {name: np.concatenate([each[name] for each in columns]) for name in names}
+    whole = replace(first, sweep=sweep, grid=None)
+    return replace(
+        whole, attributes={**first.attributes, "model_sha256": _digest(_hashed(first), whole)}
+    )
+
+
+def _rows(
+    layouts: Sequence[Layout], pieces: Sequence[ResultPiece]
+) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
+    """Every row of every array, in order: the array, the flat number of the first, the rows."""
+    n = layouts[0].n
+    for array in layouts[0].row_arrays():
+        step, start = max(1, _COPY_BYTES // max(1, array.row_bytes * n)), 0
+        for layout, piece in zip(layouts, pieces, strict=True):
+            for point in range(0, layout.points, step):
+                own = np.asarray(piece.data[array.name][point : point + step], array.dtype)
+                yield array, start, own.reshape(-1, *array.inner)
+                start += len(own) * n

@@ -219,10 +219,6 @@ COMMANDS: Mapping[str, Command] = {
     "plot": Command(
         "draw a result file", "commands.results:process_plot", _PICTURES
     ),
-    "report": Command(
-        "write an HTML report of a result, with pictures", "commands.results:process_report",
-        (_RESULT, _writes("report (the file's name with .html)"), _OVERWRITE),
-    ),
     "export": Command(
         "convert a result: tables, frames, networks",
         "commands.results:process_export", _of_export,

@@ -13,7 +13,7 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.dbn.count_tables import MOST_BINS
-from tauslab.kernels.ode.settings import COUNTINGS, OdeSettings
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.options.ensemble import MOST_TRAJECTORIES, FloatArray
 from tauslab.options.keywords import Numbers, Times, device_option, sample_option
 from tauslab.options.methods import ODE
@@ -29,7 +29,6 @@ from tauslab.options.values.texts import (
 )
 
 Spacing: TypeAlias = Literal["equal", "quantile"]
-Counts: TypeAlias = Literal["auto", "inside", "after"]
 SPACINGS: tuple[str, ...] = get_args(Spacing)
 DEFAULT_SAMPLES = 100_000
 DEFAULT_SOLVER = "dopri5"
@@ -74,13 +73,6 @@ class DbnChoices:
         doc="Continue a stopped build.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
-    counting: Counts = option(
-        "auto", "on a GPU: count during the integration, or after it",
-        flag="--counting", choices=COUNTINGS,
-        check=word(*COUNTINGS),
-        doc="On a GPU with fixed steps: count during the integration (``inside``), after it "
-        "(``after``), or ``auto``. Changes no result.",
-    )  # fmt: skip
     block: int | None = option(
         None, "trajectories per unit of work", flag="--block", type=int, metavar="N",
         check=whole(1, MOST_TRAJECTORIES),

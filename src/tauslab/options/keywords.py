@@ -334,17 +334,6 @@ class AnswerFlags:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class CrossCheckFlag:
-    """A comparison that the command line alone makes."""
-
-    cross_check: bool = option(
-        False, "compare a small model with the master equation",
-        flag="--cross-check", group="output", action="store_true", python=False,
-    )  # fmt: skip
-
-
-@declared
-@dataclass(frozen=True, kw_only=True)
 class TimeLimitFlag:
     """A limit that the command line alone has."""
 

@@ -12,7 +12,6 @@ from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS
 from tauslab.kernels.ode.settings import (
-    LAYOUTS,
     PRECISIONS,
     SOLVERS,
     OdeSettings,
@@ -24,6 +23,7 @@ from tauslab.options.values.definition import (
     declared,
     definitions,
     option,
+    settings,
     taken,
 )
 from tauslab.options.values.texts import count, names
@@ -32,7 +32,6 @@ MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode", "hybrid", "cle"]
 Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
-Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
 
 METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for users who ask for them
@@ -120,20 +119,10 @@ class _Leaps(_Steps):
     )  # fmt: skip
 
 
-@declared
+@settings
 @dataclass(frozen=True, kw_only=True)
 class SSA(_Pilot):
-    """Exact stochastic simulation, the default.
-
-    Parameters
-    ----------
-    {options}
-
-    Raises
-    ------
-    ConfigError
-        A value outside what is allowed.
-    """
+    """Exact stochastic simulation, the default."""
 
     word: ClassVar[MethodWord] = "ssa"
     selector: Selector | None = option(
@@ -155,39 +144,20 @@ class SSA(_Pilot):
     )  # fmt: skip
 
 
-@declared
+@settings
 @dataclass(frozen=True, kw_only=True)
 class TauLeaping(_Leaps):
-    """Tau-leaping with step control: approximate, and faster where many molecules react often.
-
-    Parameters
-    ----------
-    {options}
-
-    Raises
-    ------
-    ConfigError
-        A value outside what is allowed.
-    """
+    """Tau-leaping with step control: approximate, and faster where many molecules react often."""
 
     word: ClassVar[MethodWord] = "tau"
 
 
-@declared
+@settings
 @dataclass(frozen=True, kw_only=True)
 class Auto(_Leaps, _Pilot):
     """Leaps if they are clearly faster and a pilot shows a small error; otherwise exact.
 
     `Result.method` is the choice, `Result.approximate` describes the approximation.
-
-    Parameters
-    ----------
-    {options}
-
-    Raises
-    ------
-    ConfigError
-        A value outside what is allowed.
     """
 
     word: ClassVar[MethodWord] = "auto"
@@ -217,27 +187,18 @@ class _Judged(_Steps):
     )  # fmt: skip
 
 
-@declared
+@settings
 @dataclass(frozen=True, kw_only=True)
 class Langevin(_Judged):
     """The chemical Langevin equation: real amounts with Gaussian noise.
 
     Steps have weak order 2; amounts stay non-negative. See docs/partitioned.md.
-
-    Parameters
-    ----------
-    {options}
-
-    Raises
-    ------
-    ConfigError
-        A value outside what is allowed.
     """
 
     word: ClassVar[MethodWord] = "cle"
 
 
-@declared
+@settings
 @dataclass(frozen=True, kw_only=True)
 class Partitioned(_Judged):
     """Reactions as jumps, equations or Langevin noise: see docs/partitioned.md.
@@ -245,15 +206,6 @@ class Partitioned(_Judged):
     A reaction that no pattern matches is a jump while molecules are few, and has Langevin noise
     while it fires often among many; this may change during a trajectory. With only jumps and
     equations the tolerance of the integrator is the only error.
-
-    Parameters
-    ----------
-    {options}
-
-    Raises
-    ------
-    ConfigError
-        A value outside what is allowed.
 
     Examples
     --------
@@ -300,20 +252,10 @@ class Partitioned(_Judged):
         return {kind: names(text) for kind, text in given.items() if text}
 
 
-@declared
+@settings
 @dataclass(frozen=True, kw_only=True)
 class ODE:
-    """Ordinary differential equations, whose amounts are real numbers; see docs/ode.md.
-
-    Parameters
-    ----------
-    {options}
-
-    Raises
-    ------
-    ConfigError
-        A value outside what is allowed, or one that the solver does not have.
-    """
+    """Ordinary differential equations, whose amounts are real numbers; see docs/ode.md."""
 
     word: ClassVar[MethodWord] = "ode"
     solver: Solver | None = option(
@@ -343,17 +285,6 @@ class ODE:
         None, "precision of ode", flag="--precision", group="method",
         choices=sorted(PRECISIONS), stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``double`` (default) or ``single``.",
-    )  # fmt: skip
-    layout: Layout | None = option(
-        None, "how rk4 uses a GPU (auto)", flag="--ode-layout",
-        elsewhere=_OF_EQUATIONS, choices=LAYOUTS,
-        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. Changes no "
-        "result.",
-    )  # fmt: skip
-    warps: int | None = option(
-        None, "warps per trajectory in layout warps (2)", flag="--ode-warps",
-        elsewhere=_OF_EQUATIONS, type=int, metavar="C",
-        doc="Layout ``warps``: warps per trajectory (2). Changes no result.",
     )  # fmt: skip
     delay_history: int | None = option(
         None, "integration steps stored for delays (4096)", flag="--delay-history", metavar="N",

@@ -12,7 +12,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.options.dask import EXECUTORS, DaskOptions, dask_options
 from tauslab.options.values.checks import whole, word
-from tauslab.options.values.definition import check_values, declared, option
+from tauslab.options.values.definition import check_values, declared, option, settings
 from tauslab.options.values.result_name import require_result_name
 
 DeviceWord: TypeAlias = Literal["auto", "cpu", "cuda"]
@@ -22,20 +22,10 @@ Name: TypeAlias = str | os.PathLike[str]
 check_threads, check_compress, check_writer = whole(0, 4096), whole(0, 9), word(*WRITERS)
 
 
-@declared
+@settings
 @dataclass(frozen=True)
 class CPU:
-    """The cores of this machine.
-
-    Parameters
-    ----------
-    {options}
-
-    Raises
-    ------
-    ConfigError
-        A number outside what is allowed.
-    """
+    """The cores of this machine."""
 
     word: ClassVar[DeviceWord] = "cpu"
     threads: int = option(
@@ -69,20 +59,10 @@ class GPU:
 Device: TypeAlias = DeviceWord | CPU | GPU
 
 
-@declared
+@settings
 @dataclass(frozen=True)
 class Dask:
-    """Workers of Dask, in place of the ranks of this launch; see docs/clusters.md.
-
-    Parameters
-    ----------
-    {options}
-
-    Raises
-    ------
-    ConfigError
-        A package is missing, or the choices do not go together.
-    """
+    """Workers of Dask, in place of the ranks of this launch; see docs/clusters.md."""
 
     scheduler: Any = option(
         None, "Dask scheduler: local, slurm, an address or a .json file", flag="--scheduler",

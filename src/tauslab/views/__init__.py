@@ -1,4 +1,4 @@
-"""How models and results look: figures, movies, scenes in three dimensions, reports.
+"""How models and results look: figures, movies, scenes in three dimensions.
 
 matplotlib and plotly are imported where they are used.
 """

@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -47,7 +46,6 @@ _STYLE: Any = {
 SUFFIXES = (".png", ".svg", ".pdf")
 SUFFIXES_TEXT = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
 _OF_NOTEBOOKS = ("inline", "nbagg", "ipympl", "widget")  # backends that show a cell's figures
-_APART: ContextVar[bool] = ContextVar("_APART", default=False)
 _LONGEST = 20  # letters of a name on an axis or in a legend
 _LONG_NUMBERS = 1e5  # whose ticks need space
 _SINGLE_TICKS = 12  # of a colour bar, at most, where each whole number has one
@@ -125,20 +123,10 @@ def require_suffix(path: Path | None) -> None:
         raise ConfigError(f"{path}: pictures are written as {SUFFIXES_TEXT}")
 
 
-@contextmanager
-def apart() -> Iterator[None]:
-    """Figures that pyplot does not know, as of a report that writes them itself."""
-    token = _APART.set(True)
-    try:
-        yield
-    finally:
-        _APART.reset(token)
-
-
 def _pyplot() -> Any:
     """The module pyplot if the user imported it outside a notebook, which shows figures itself."""
     pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None or _APART.get():
+    if pyplot is None:
         return None
     backend = pyplot.get_backend().lower()
     return None if any(name in backend for name in _OF_NOTEBOOKS) else pyplot

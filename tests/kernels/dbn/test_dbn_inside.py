@@ -28,7 +28,7 @@ from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Family
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
-from tauslab.kernels.ode.layouts import Counting, Layout, layout_of
+from tauslab.kernels.ode.layouts import Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.kernels.ode.settings import OdeSettings
@@ -128,7 +128,7 @@ def assert_equal(one: CountTables, two: CountTables, backend: Backend) -> None:
 
 def emulated_choice(precision: str, width: int) -> Layout:
     planes = 2 * len(system().quantities) + len(PRIORS.priors)
-    found = layout_of(system(), settings(precision), Counting("inside", planes))
+    found = layout_of(system(), precision, planes)
     return replace(
         found, width=width, bytes_of_a_block=found.bytes_of_a_block // found.width * width + 1024
     )
@@ -171,7 +171,7 @@ def test_a_gpu_counts_the_same_inside(monkeypatch, dense):
     values, drawn = samples(gpu, "single")
     cuts = edges(values, drawn)
     one, two = after(gpu, values, drawn, cuts), tables_for(gpu, cuts)
-    choice = layout_of(system(), settings("single"), Counting("inside", two.planes))
+    choice = layout_of(system(), "single", two.planes)
     inside(gpu, two, "single", choice=choice)
     assert_equal(one, two, gpu)
     gpu.close()
@@ -219,7 +219,7 @@ def test_a_build_that_counts_inside(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(dbn, "_DENSE_BYTES", 8 * 3 * 200)
     emulated = PartlyEmulated(tmp_path)
     monkeypatch.setattr(job, "open_backend", lambda *_, **__: emulated)
-    assert main([*command, "--counting", "inside", "-o", "inside.h5"]) == 0
+    assert main([*command, "--ode-solver", "rk4", "-o", "inside.h5"]) == 0
     assert "which counts its samples" in capsys.readouterr().out
     assert emulated.compiled == 1
     assert network_digest_lines(Path("inside.h5")) == network_digest_lines(Path("after.h5"))
@@ -227,7 +227,3 @@ def test_a_build_that_counts_inside(tmp_path, monkeypatch, capsys):
     assert not all(blocks.all() for _, blocks in written)
     for part, blocks in written:
         assert part.marginals["A"].sum(axis=1).tolist() == [40 * blocks.sum()] * 4
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
-    assert main([*command, "--counting", "inside", "--device", "cpu", "-o", "x.h5"]) == 2
-    assert "--counting inside needs a GPU and --ode-solver rk4" in capsys.readouterr().err

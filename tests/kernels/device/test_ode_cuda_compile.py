@@ -25,8 +25,7 @@ from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
 from tauslab.kernels.ode.engine import FILES, with_layout
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layouts import Counting, layout_of
-from tauslab.kernels.ode.settings import OdeSettings
+from tauslab.kernels.ode.layouts import alone, spread
 from tauslab.model.network.network import Network
 
 
@@ -60,18 +59,20 @@ def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
 
 def test_equations_spread_over_warps():
     system = system_of(CLOCK)
-    header = ode_header(system, more=with_layout(layout_of(system, OdeSettings(warps=4))))
+    header = ode_header(system, more=with_layout(spread(system, 2, 4)))
     stack, stores, loads, registers = usage_of("ode/blocks/warps.cc", header)
     assert max(stack, stores, loads) <= A_FEW
     assert registers <= 128
 
 
 @pytest.mark.parametrize(
-    ("warps", "counting"), [(4, None), (0, Counting("inside", 42))], ids=["warps", "counting"]
+    "choose",
+    [lambda one: spread(one, 1, 4), lambda one: alone(one, 1, 42)],
+    ids=["warps", "counting"],
 )
-def test_what_integrates_in_blocks_spills_nothing(warps, counting):
+def test_what_integrates_in_blocks_spills_nothing(choose):
     system = system_of(CLOCK, recorded=CLOCK.species)
-    choice = layout_of(system, OdeSettings(precision="single", warps=warps), counting)
+    choice = choose(system)
     header = ode_header(system, precision="single", more=with_layout(choice), wide=False)
     stack, stores, loads, registers = usage_of(FILES[choice.entry], header)
     assert max(stack, stores, loads) <= A_FEW

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend
 from engine_runs import compiler, simulate
+from generated_networks import colloidal_aggregation, cyclic_chain, random_network
 from sampling import ordinary
 
-import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.exact import tree_pdm as large
 from tauslab.kernels.exact.table_network import TEAMS, Expected, tables_of
@@ -80,9 +80,9 @@ def test_teams_of_a_gpu_give_the_bits_of_the_cpu(team):
 
 
 def test_what_is_dense():
-    assert is_dense(ts.colloidal_aggregation(252))
-    assert not is_dense(ts.cyclic_chain(300))  # no partners
-    assert not is_dense(ts.random_network(reactions=400, species=30, seed=1))  # many rates
+    assert is_dense(colloidal_aggregation(252))
+    assert not is_dense(cyclic_chain(300))  # no partners
+    assert not is_dense(random_network(reactions=400, species=30, seed=1))  # many rates
     twice = colloidal(36)
     twice.add_reaction("S1 + S2 -> S1", rate=0.9)  # a partner that stands twice in a term
     assert not is_dense(twice)
@@ -126,7 +126,7 @@ def test_what_stands_in_fast_memory(team, trajectories, least, parts):
 @pytest.mark.parametrize("most", [10, 2**29])
 def test_narrow_whole_numbers_give_the_bits_of_wide_ones(most):
     """Hubs with many partners; with 2^29 molecules a sum would not fit into 32 bits."""
-    net = ts.colloidal_aggregation(24)
+    net = colloidal_aggregation(24)
     results = []
     for expected in (Expected(), Expected(3, np.full(24, most))):
         counts = dict.fromkeys(net.species, 5)

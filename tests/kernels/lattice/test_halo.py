@@ -21,7 +21,7 @@ from thread_ranks import (
 )
 
 from tauslab.base.errors import DecompositionError, DeviceError
-from tauslab.decomposition.halo.shared import HostMemory
+from tauslab.decomposition.halo.peer import HostMemory
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions

@@ -7,6 +7,7 @@ import pytest
 from emulation import EmulatedBackend
 from engine_runs import compiler
 from engine_runs import leap as simulate
+from generated_networks import random_network
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -22,7 +23,7 @@ def cpu(threads=1):
 
 def busy(seed=1) -> Network:
     """Many molecules and few: leaps, critical reactions, exact events; rows of more than 32."""
-    net = ts.random_network(species=40, reactions=70, rates=(1e-4, 1e-2), initial=600, seed=seed)
+    net = random_network(species=40, reactions=70, rates=(1e-4, 1e-2), initial=600, seed=seed)
     for i in range(40):
         net.add_species(f"T{i}", 300 if i % 2 else 12)
         net.add_reaction(f"S1 + T{i} -> S1 + T{(i + 1) % 40}", rate=2e-4)
@@ -134,7 +135,7 @@ def test_crews_of_a_gpu_give_the_bits_of_the_cpu(crew, n):
 @pytest.mark.gpu
 def test_a_whole_gpu_gives_the_bits_of_the_cpu():
     """A network that fills the device: leaps, and exact events of a sum tree of four levels."""
-    net = ts.random_network(species=30_000, reactions=40_000, rates=(1e-5, 1e-3), seed=2)
+    net = random_network(species=30_000, reactions=40_000, rates=(1e-5, 1e-3), seed=2)
     found = [
         simulate(get_backend(name, BackendOptions()), net, [1e-3, 5e-3], 3, max_steps=400)
         for name in ("cpu", "cuda")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampling import ordinary
 
-from tauslab.cli.bench import michaelis_menten, schlogl
+from tauslab.cli.commands.machine import michaelis_menten, schlogl
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.cpu import CpuBackend

@@ -7,14 +7,8 @@ import pytest
 from measure_equations import equations
 from ode_probe import CLOCK, system_of
 
-from tauslab.base.errors import ConfigError
-from tauslab.kernels.ode.layouts import Counting, layout_of
-from tauslab.kernels.ode.settings import OdeSettings
+from tauslab.kernels.ode.layouts import alone, layout_of, spread
 from tauslab.model.network.network import Network
-
-
-def settings(**given):
-    return OdeSettings("rk4", **{"precision": "single", **given})
 
 
 def decays(n: int) -> Network:
@@ -25,22 +19,13 @@ def decays(n: int) -> Network:
     return model
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, ("thread", 1)),
-        ({"layout": "warps"}, ("warps", 2)),
-        ({"layout": "warps", "warps": 5}, ("warps", 5)),
-        ({"warps": 1}, ("warps", 1)),
-        ({"layout": "global"}, ("global", 1)),
-    ],
-)
-def test_what_is_asked_for_is_taken(given, expected):
-    layout = layout_of(system_of(CLOCK), settings(**given))
-    assert (layout.name, layout.warps) == expected
+@pytest.mark.parametrize("warps", [1, 2, 5])
+def test_equations_are_spread_evenly(warps):
+    layout = spread(system_of(CLOCK), 1, warps)
+    assert (layout.name, layout.warps) == ("warps", warps)
     assert layout.name in str(layout)
-    assert sum(layout.groups, ()) == tuple(range(16)) * bool(layout.groups)
-    assert max(map(len, layout.groups), default=0) - min(map(len, layout.groups), default=0) <= 1
+    assert sum(layout.groups, ()) == tuple(range(16))
+    assert max(map(len, layout.groups)) - min(map(len, layout.groups)) <= 1
 
 
 @pytest.mark.parametrize(
@@ -49,7 +34,7 @@ def test_what_is_asked_for_is_taken(given, expected):
 )
 def test_equations_that_want_too_many_registers_are_spread(name, warps):
     """As is the fastest in docs/benchmarks/ode.md."""
-    assert layout_of(equations(name)[0], settings()).warps == warps
+    assert layout_of(equations(name)[0], "single").warps == warps
 
 
 def test_constants_that_registers_cannot_hold_go_to_shared_memory():
@@ -59,8 +44,8 @@ def test_constants_that_registers_cannot_hold_go_to_shared_memory():
         model.add_species(f"X{i}", 1.0)
         model.add_rate(f"X{i}", f"-k{i} * X{i}")
     few, many = (system_of(model, varying=[f"k{i}" for i in range(n)]) for n in (5, 100))
-    assert not layout_of(few, settings(layout="thread")).shared_constants
-    layout = layout_of(many, settings(layout="thread"))
+    assert not alone(few, 1).shared_constants
+    layout = alone(many, 1)
     assert layout.shared_constants
     assert layout.entry == "ode_threads"
     assert layout.bytes_of_a_block == 4 * 100 * layout.width
@@ -76,28 +61,17 @@ def test_constants_without_room_in_shared_memory_stay_in_registers():
     for i in range(32):
         model.add_rate(f"X{i}", " - ".join(f"k{i}_{j} * X{j}" for j in range(32)))
     system = system_of(model, varying=list(model.parameters))
-    for layout in ("auto", "thread"):
-        found = layout_of(system, settings(precision="double", layout=layout))
-        assert (found.entry, found.shared_constants) == ("ode_rk4", False)
-    with pytest.raises(ConfigError, match='counting="inside" needs more shared memory'):
-        layout_of(system, settings(precision="double"), Counting("inside", 20))
+    for found in (alone(system, 2), layout_of(system, "double"), layout_of(system, "double", 20)):
+        assert (found.entry, found.shared_constants, found.planes) == ("ode_rk4", False, 0)
 
 
-def test_what_cannot_be_is_refused():
-    with pytest.raises(ConfigError, match="there are 16 equations to spread"):
-        layout_of(system_of(CLOCK), settings(warps=17))
+def test_what_shared_memory_cannot_hold_is_not_spread():
     wide = system_of(decays(700))
-    with pytest.raises(ConfigError, match="needs more shared memory"):
-        layout_of(wide, settings(layout="warps", warps=4, precision="double"))
-    assert layout_of(wide, settings(precision="double")).name == "thread"
+    assert not spread(wide, 2, 2).blocks
+    assert layout_of(wide, "double").name == "thread"
 
 
 def test_threads_that_have_their_trajectories_alone_count():
-    system = system_of(CLOCK)
-    for where, planes in (("auto", 20), ("inside", 20), ("after", 0)):
-        layout = layout_of(system, settings(), Counting(where, 20))
+    for planes in (0, 20):
+        layout = layout_of(system_of(CLOCK), "single", planes)
         assert (layout.name, layout.planes) == ("thread", planes)
-    assert layout_of(system, settings(warps=2), Counting("auto", 20)).planes == 0
-    for given in ({"layout": "warps"}, {"layout": "global"}, {"warps": 2}):
-        with pytest.raises(ConfigError, match='counting="inside" needs layout="thread"'):
-            layout_of(system, settings(**given), Counting("inside", 20))

@@ -18,7 +18,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ode import codegen as ode_codegen
 from tauslab.kernels.ode.codegen import count_constants, ode_header
 from tauslab.kernels.ode.engine import with_layout
-from tauslab.kernels.ode.layouts import Layout, layout_of
+from tauslab.kernels.ode.layouts import Layout, spread
 from tauslab.kernels.ode.settings import OdeSettings
 
 
@@ -60,7 +60,7 @@ def assert_equal(one: Course, two: Course) -> None:
 )
 def test_warps_give_the_bits_of_threads(tmp_path, warps, precision, order, blocks):
     system = system_of(network(), varying=("k",))
-    choice = layout_of(system, OdeSettings("rk4", precision=precision, warps=warps))
+    choice = spread(system, 1 if precision == "single" else 2, warps)
     one, two = both(tmp_path, choice, precision, order, blocks)
     assert_equal(one, two)
     assert np.isfinite(one.samples[one.status == 0]).all()
@@ -92,16 +92,11 @@ def test_stages_with_one_text_give_the_same_bits(backend, monkeypatch):
     assert_equal(*courses)
 
 
-@pytest.mark.parametrize("precision", ["single", "double"])
-def test_global_memory_gives_the_same_bits(tmp_path, precision):
-    assert_equal(*both(tmp_path, Layout(in_global=True), precision))
-
-
 @pytest.mark.parametrize("name", ["BIOMD0000000033", "BIOMD0000000088", "BIOMD0000000201"])
 def test_a_block_has_memory_for_all_constants(name):
     """Those of events and recorded quantities too."""
     system = system_of(read_sbml(DATA / "sbml" / f"{name}.xml"))
-    choice = layout_of(system, OdeSettings("rk4", warps=3))
+    choice = spread(system, 2, 3)
     header = ode_header(system, more=with_layout(choice))
     constants = int(re.search(r"N_CONSTANTS = (\d+)", header)[1])
     assert choice.bytes_of_a_block >= 8 * 32 * (2 * len(system.variables) + constants)

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 import tauslab as ts
 from tauslab.analysis.dbn.plan import rounded_range
-from tauslab.analysis.dbn.results.model_checking import Monitor, SequentialTest
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.array_math import apply
@@ -25,12 +24,12 @@ from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import round_counts
-from tauslab.model.network.properties import parse_property
 from tauslab.model.portable import RandomWords
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Range
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[3] / "scripts" / "benchmarks"))
+from generated_networks import random_network
 from synthetic_equations import synthetic_equations
 
 FloatArray = npt.NDArray[np.float64]
@@ -98,19 +97,6 @@ def _reach() -> Found:
     return np.concatenate([reach.total, reach.critical, reach.limit])
 
 
-def _verdicts() -> Found:
-    """Which trajectories have a property, at numbers where a rounding decides; and when to stop."""
-    x = np.arange(1.0, 600.0)
-    found: list[int] = []
-    for text, bounds in (("X ^ 1.5 >= Y", apply("pow", x, 1.5)), ("exp(X) <= Y", apply("exp", x))):
-        monitor = Monitor(parse_property(text), np.zeros(1), {"X": x, "Y": bounds})
-        found += monitor.push({"X": x, "Y": bounds}).tolist()
-    held = (RandomWords(2).uniform(4000) < 0.8).tolist()
-    for p in (0.7, 0.78, 0.83):
-        found.append(SequentialTest(p, delta=0.02).decide(held).samples)
-    return found
-
-
 def _lattice() -> Found:
     """Rates, hops and passes of a lattice; its network without space."""
     lattice = ts.Lattice("host", shape=(7, 6, 11), spacing=3.1e-8, step=1e-4)
@@ -132,7 +118,7 @@ def _lattice() -> Found:
 def _generated() -> Found:
     """Models that are drawn."""
     networks = [
-        ts.random_network(reactions=90, species=40, rates=(0.1, 9.0), seed=4),
+        random_network(reactions=90, species=40, rates=(0.1, 9.0), seed=4),
         synthetic_equations(2, seed=3),
     ]
     return np.frombuffer("".join(map(canonical_text, networks)).encode(), np.uint8)
@@ -146,7 +132,7 @@ def _designs() -> Found:
 
 HOST: Mapping[str, Callable[[], Found]] = {
     "functions": _functions, "numpy": _numpy, "ranges": _ranges, "middles": _middles,
-    "reach": _reach, "verdicts": _verdicts, "lattice": _lattice, "generated": _generated,
+    "reach": _reach, "lattice": _lattice, "generated": _generated,
     "designs": _designs,
 }  # fmt: skip
 

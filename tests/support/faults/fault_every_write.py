@@ -143,7 +143,6 @@ def jobs() -> Iterator[Job]:
     if h5py.get_config().mpi:
         for victim in (0, 1):
             yield Job("samples", SAMPLES, 2, victim, "mpio")
-            yield Job("samples, compressed", (*SAMPLES, "--compress", "4"), 2, victim, "mpio")
         return
     yield Job("samples", SAMPLES)
     yield Job("sums", SUMS)

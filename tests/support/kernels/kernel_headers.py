@@ -91,7 +91,6 @@ def headers(models=MODELS):
     system = lower_ode(network, parameters=values, varying=tuple(values)[:2])
     found = jacobian(system)
     yield "ode/rk4.cc", ode_header(system, precision="single", wide=False)
-    yield "ode/global.cc", ode_header(system)
     yield "ode/dopri5.cc", ode_header(system)
     yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
     yield "ode/rk4.cc", ode_header(system, lanes=True)

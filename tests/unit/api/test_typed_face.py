@@ -17,12 +17,10 @@ import tauslab as ts
 from tauslab.api import typed
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.ode.settings import (
-    COUNTINGS,
-    LAYOUTS,
     PRECISIONS,
     SOLVERS,
 )
-from tauslab.options import dbn, methods
+from tauslab.options import methods
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.lattice import LatticeKeywords
 
@@ -97,8 +95,6 @@ def test_a_file_may_hold_either_kind_of_model():
         (methods.Selector, SELECTORS),
         (methods.Solver, SOLVERS),
         (methods.Precision, tuple(PRECISIONS)),
-        (methods.Layout, LAYOUTS),
-        (dbn.Counts, COUNTINGS),
     ],
 )
 def test_words_that_are_typed_are_those_of_the_kernels(words, known):

@@ -10,7 +10,7 @@ from places import TESTS
 from sampling import ordinary
 
 import tauslab as ts
-from tauslab.cli.bench import CASES, schlogl, vilar_oscillator
+from tauslab.cli.commands.machine import CASES, schlogl, vilar_oscillator
 from tauslab.cli.main import main
 
 SBML = TESTS / "data" / "sbml"

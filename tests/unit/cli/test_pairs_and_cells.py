@@ -221,16 +221,14 @@ def test_pictures(capsys):
     printed(capsys, *POPULATION, "--t", "1,4", "-o", "c.h5")
     printed(capsys, *rare, "-o", "r.h5")
     printed(capsys, *rare, "--steady", "-o", "r2.h5")
-    printed(capsys, *rare, "--method", "splitting", "-o", "r3.h5")
     data = {"time": [1, 2], "D": [3, 2]}
     found = ts.particle_filter("m.toml", data, observe={"D": "normal(1)"}, n=20, seed=1)
     assert len(found.plot().axes) == 3
-    panels = {"s": 2, "s2": 2, "c": 3, "r": 2, "r2": 2, "r3": 1}
+    panels = {"s": 2, "s2": 2, "c": 3, "r": 2, "r2": 2}
     for name, number in panels.items():
         assert len(ts.open(f"{name}.h5").plot().axes) == number
     assert len(ts.open("c.h5").plot(t=4.0).axes) == 2
-    printed(capsys, "plot", "r3.h5", "-o", "r3.svg")
-    printed(capsys, "report", "r3.h5")
+    printed(capsys, "plot", "r.h5", "-o", "r3.svg")
     for one, words in (("s.h5", "elasticity"), ("c.h5", "V_mean"), ("r.h5", "95 %")):
         assert words in ts.open(one)._repr_html_()
     assert "effective particles" in found._repr_html_()

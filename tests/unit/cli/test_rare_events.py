@@ -64,9 +64,7 @@ def test_rare(capsys):
     ]  # fmt: skip
     assert main([*RARE, *SMALL, "-o", "r.h5"]) == 2
     assert "r.h5 exists" in capsys.readouterr().err
-    printed(capsys, *RARE, *SMALL, "-o", "r.h5", "--overwrite", "--method", "splitting", "--quiet")
-    assert "made by 2.4 of them: do not trust its error" in printed(capsys, "info", "r.h5")
-    assert ts.open("r.h5").method == "multilevel_splitting"
+    printed(capsys, *RARE, *SMALL, "-o", "r.h5", "--overwrite", "--quiet")
     assert ts.open("r.h5").runs.shape == (5,)
 
 
@@ -76,8 +74,6 @@ def test_rare(capsys):
         (["--target", "X"], "is not a condition"),
         (["--target", "X > 3 && X < 9"], "give --coordinate"),
         (["--bins", "3,x"], "--bins 3,x"),
-        (["--kill", "0.2"], "--kill is not for --method weighted"),
-        (["--method", "splitting", "--steady"], "--steady is not for --method splitting"),
         (["--runs", "0"], "--runs 0 is not allowed"),
         (["-o", "r.csv"], "a result is an HDF5 file"),
         (["--set", "Q=3"], "Q"),
@@ -158,9 +154,8 @@ def _own_signals():
     [
         FILTER,
         [*RARE, *SMALL],
-        [*RARE, *SMALL, "--method", "splitting"],
     ],
-    ids=["filter", "weighted", "splitting"],
+    ids=["filter", "weighted"],
 )
 def test_a_signal_is_answered_by_a_last_checkpoint(tmp_path, monkeypatch, capsys, words):
     """The same command goes on from there, and gives what one that was never ended gives."""

@@ -14,8 +14,7 @@ import pytest
 from tauslab.api.api import run
 from tauslab.base.errors import ModelError
 from tauslab.cli.main import main
-from tauslab.formats.bionetgen.actions import part
-from tauslab.formats.bionetgen.generate import find_bionetgen
+from tauslab.formats.bionetgen.generate import find_bionetgen, part
 from tauslab.formats.read import read_network
 
 RULES = """\

@@ -11,8 +11,7 @@ import pytest
 
 from tauslab.base.errors import ModelError
 from tauslab.cli.main import main
-from tauslab.formats.bionetgen.actions import part
-from tauslab.formats.bionetgen.generate import find_bionetgen
+from tauslab.formats.bionetgen.generate import find_bionetgen, part
 from tauslab.formats.read import read_network
 from tauslab.model.network.canonical import canonical_text
 

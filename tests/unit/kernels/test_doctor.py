@@ -170,7 +170,6 @@ def test_gpu_of_rank(gpu_rank, devices, gpu):
 def test_the_cluster_section(tmp_path):
     facts = doctor_json(Communicator(), tmp_path)
     assert len(facts["peers"]["gigabytes_per_second"]) == device_count("cuda")
-    assert facts["clocks"] == {"offsets_s": [0.0], "largest_skew_s": 0.0}
     assert facts["storage"]["folder"] == str(tmp_path)
     assert facts["storage"]["megabytes_per_second"] > 0
     assert not list(tmp_path.iterdir())

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from generated_networks import cyclic_chain
 
 import tauslab as ts
 from tauslab.cli.main import main
@@ -85,7 +86,7 @@ def test_models_that_are_refused():
     with pytest.raises(ts.ModelError, match=r"events.*common=True cannot run it"):
         ts.run(net, times=TIMES, n=2, common=True, device="cpu")
     with pytest.raises(ts.ConfigError, match="1 to 128 reactions, not 200"):
-        ts.run(ts.cyclic_chain(200), times=TIMES, n=2, common=True, device="cpu")
+        ts.run(cyclic_chain(200), times=TIMES, n=2, common=True, device="cpu")
 
 
 def digest(device):

@@ -35,7 +35,7 @@ OTHERS = {
     "kernels/backends/nvrtc.py": "NVRTC", "kernels/backends/compilers.py": "compilers",
     "kernels/backends/cpu.py": "compilers", "decomposition/ranks/launcher.py": "srun",
     "options/dask.py": "sbatch", "options/values/result_name.py": "said()",
-    "views/report.py": "a command", "store/results/lattice/recorded.py": "Spelling()",
+    "store/results/lattice/recorded.py": "Spelling()",
     "base/option_names.py": "the rule",
 }  # fmt: skip
 OTHER_FLAGS = {"--partition", "--gpus", "-n", "-o"}

@@ -13,7 +13,7 @@ from tauslab.base.arrays import doubles
 from tauslab.base.errors import ConfigError
 from tauslab.cli.main import _parsed
 from tauslab.cli.tools import mpi_hints
-from tauslab.exchange.sedml.kisao import method_of
+from tauslab.exchange.sedml.execute import method_of
 from tauslab.options.dbn import parse_edges, parse_intervals, parse_ranges
 from tauslab.options.python_values import numbers
 from tauslab.options.sampling import Sampling

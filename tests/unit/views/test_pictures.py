@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from generated_networks import cyclic_chain
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError, OutputError
@@ -69,7 +70,7 @@ def test_a_listed_equation_and_rate_build_the_same_reaction():
 
 
 def test_of_a_large_network_the_first_reactions_are_listed_and_a_large_law_is_named():
-    net = ts.cyclic_chain(5000)
+    net = cyclic_chain(5000)
     text = str(net)
     assert len(text.splitlines()) < 80
     assert "  and 4980 more" in text

@@ -29,14 +29,11 @@ from tauslab.analysis.dbn.results.file import save
 from tauslab.analysis.dbn.results.network import DynamicNetwork, network_of
 from tauslab.analysis.dbn.task import DbnTask, prepare_dbn
 from tauslab.base.arrays import BoolArray, UintArray
-from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt
 from tauslab.decomposition.blocks import Blocks, SharedBlocks, runs
-from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, Counter
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.decomposition.ranks.progress import Progress
+from tauslab.decomposition.ranks.progress import Progress, telling_of_compilers
 from tauslab.decomposition.ranks.stopping import in_order, stopped_early, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.kernels.dbn.count_tables import CountTables
@@ -92,8 +89,7 @@ def _build(
     with devices(options.device, options.threads, comm) as backend:
         each = -(-options.samples // comm.size)
         with telling_of_compilers(quiet=options.quiet is not False or comm.rank > 0):
-            engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
-        agree(comm, lambda: _require_counting(options, engine))
+            engine = in_turn(comm, lambda: engine_of(task, backend, each, task.planes))
         if comm.rank == 0 and options.quiet is False:
             for layout in layout_row(engine).values():
                 print(f"layout {layout}", flush=True)  # noqa: T201
@@ -111,14 +107,6 @@ def _build(
             built, everywhere = _finish(task, plan, counting, (done, before), told)
     _require_all(everywhere, options.output)
     return built
-
-
-def _require_counting(options: DbnOptions, engine: Ode) -> None:
-    if options.counting == "inside" and not engine.counts:
-        raise ConfigError(
-            f"{opt('counting', 'inside')} needs a GPU and {opt('solver', 'rk4')}; "
-            f"{engine.backend.describe()} runs {engine.settings.solver}"
-        )
 
 
 def _tables(task: DbnTask, plan: CountingPlan, engine: Ode) -> CountTables:

@@ -13,23 +13,20 @@ from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
-from tauslab.kernels.ode.layouts import Counting
 
 LANES = 2
 _LANE_BYTES = 8 << 30  # samples of a lane on the device
 
 
-def engine_of(
-    task: DbnTask, backend: Backend, trajectories: int = 0, counting: Counting | None = None
-) -> Ode:
+def engine_of(task: DbnTask, backend: Backend, trajectories: int = 0, planes: int = 0) -> Ode:
     """The compiled equations on this rank's device, for so many trajectories, 0 for very many.
 
-    With `counting` it may count samples too.
+    With `planes` of bins it may count samples too.
     """
     settings, times = task.options.integration, task.options.times.tolist()
     return Ode(
         backend, task.system, times, settings, priors=task.sampling.priors, wide=False,
-        trajectories=trajectories, counting=counting,
+        trajectories=trajectories, planes=planes,
     )  # fmt: skip
 
 

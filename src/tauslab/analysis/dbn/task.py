@@ -13,7 +13,6 @@ from tauslab.analysis.dbn.results.network import Structure
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
-from tauslab.kernels.ode.layouts import Counting
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Prior
 from tauslab.model.network.canonical import canonical_text
@@ -47,10 +46,9 @@ class DbnTask:
     sha256: str
 
     @property
-    def counting(self) -> Counting:
-        """Which kernel counts, and the bins of a sample and the one before."""
-        variables, parameters = len(self.structure.variables), len(self.structure.parameters)
-        return Counting(self.options.counting, 2 * variables + parameters)
+    def planes(self) -> int:
+        """Planes of bins: of a sample, the one before, and the parameters."""
+        return 2 * len(self.structure.variables) + len(self.structure.parameters)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
 from tauslab.analysis.filters.filtering import DEFAULT_THRESHOLD
 from tauslab.analysis.filters.observing import Observations, Observe
-from tauslab.analysis.filters.table import data_of
 from tauslab.analysis.particles.weights import SCHEMES
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt, said
@@ -30,6 +33,48 @@ from tauslab.options.values.recurring import (
     seed_option,
 )
 from tauslab.options.values.texts import add_once, count
+
+_NOT_SEEN = ("", "na", "nan")
+
+
+def data_of(data: Any) -> Any:
+    """Return the columns of a CSV file at a path; other data as they are."""
+    return read_table(Path(data)) if isinstance(data, str | os.PathLike) else data
+
+
+def read_table(path: Path) -> dict[str, list[float]]:
+    """Columns of a CSV file with a header; an empty cell, ``NA`` or ``nan`` was not seen.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, or a cell is no number; file and line are named.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [(n, row) for n, row in enumerate(csv.reader(file), 1) if any(row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or f"it is no table ({error})"
+        raise ConfigError(f"{path}: cannot be read: {reason}") from None
+    names = [name.strip() for name in rows[0][1]] if rows else []
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"{path}: the first line must name the columns, each once")
+    columns: dict[str, list[float]] = {name: [] for name in names}
+    for line, row in rows[1:]:
+        if len(row) != len(names):
+            raise ConfigError(f"{path}: line {line} has {len(row)} cells, not {len(names)}")
+        for name, cell in zip(names, row, strict=True):
+            columns[name].append(_number(cell, f"{path}: line {line}: {name}"))
+    return columns
+
+
+def _number(cell: str, where: str) -> float:
+    text = cell.strip()
+    try:
+        return math.nan if text.lower() in _NOT_SEEN else float(text)
+    except ValueError:
+        raise ConfigError(f"{where}: {text!r} is not a number") from None
+
 
 _MOST = 10**9
 

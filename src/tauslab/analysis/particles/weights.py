@@ -24,7 +24,7 @@ ROUNDS, RESAMPLING, START = 1, 2, 3  # of ensembles and filters
 DIVISIONS, THINNING, FRACTIONS, SIDES = 4, 5, 6, 9  # of cells
 CHAINS, FILTER_SEEDS = 7, 8
 WALKS, WALK_RESAMPLING, LATTICE_RUNS = 16, 17, 20  # of weighted ensembles
-PATHS, PARENTS = 18, 19  # of splitting
+# 18 and 19 were of multilevel splitting
 ABC_CANDIDATES, ABC_RUNS, ABC_NOISE = 21, 22, 23  # of approximate Bayesian computation
 FITS, FIT_SEEDS = 24, 25  # of fits
 SMC2 = 26

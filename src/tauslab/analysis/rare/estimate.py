@@ -45,12 +45,12 @@ _ROUNDED = 1e-12
 class RareResult(ArrayResult):
     """The probability, or the rate, of reaching a target.
 
-    Made by `tauslab.weighted_ensemble` and `tauslab.multilevel_splitting`.
+    Made by `tauslab.weighted_ensemble`.
 
     Attributes
     ----------
     method
-        ``weighted_ensemble`` or ``multilevel_splitting``.
+        ``weighted_ensemble``, or ``multilevel_splitting`` in files of earlier versions.
     quantity
         ``probability``, or ``rate`` in 1 / time of the model.
     runs

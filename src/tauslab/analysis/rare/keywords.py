@@ -1,4 +1,4 @@
-"""The options of `tauslab.weighted_ensemble`, `multilevel_splitting` and ``tauslab rare``."""
+"""The options of `tauslab.weighted_ensemble` and ``tauslab rare``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tauslab.options.values.recurring import (
 )
 from tauslab.options.values.texts import count
 
-DEFAULT_WALKERS, DEFAULT_PATHS, DEFAULT_LATTICES = 100, 500, 10
+DEFAULT_WALKERS, DEFAULT_LATTICES = 100, 10
 _MOST_ROUNDS, _MOST_RUNS, _MOST_WALKERS = 1_000_000, 1_000_000, 10_000_000
 
 
@@ -55,8 +55,8 @@ _TIME = number(lambda x: 0 < x < math.inf, "a time above 0")
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class RareKeywords:
-    """Keywords of both methods."""
+class WeightedKeywords:
+    """Keywords of `tauslab.weighted_ensemble`."""
 
     target: str = option(
         "", 'condition, such as "X >= 100"', flag="--target", group="model", metavar="CONDITION",
@@ -86,12 +86,10 @@ class RareKeywords:
         doc="Number of resampling times, evenly spaced up to `t_end`.",
     )  # fmt: skip
     walkers: int | None = option(
-        None, f"walkers per bin ({DEFAULT_WALKERS}; lattices {DEFAULT_LATTICES}), or paths of "
-        f"splitting ({DEFAULT_PATHS})",
+        None, f"walkers per bin ({DEFAULT_WALKERS}; lattices {DEFAULT_LATTICES})",
         flag="--walkers", group="method", type=count, metavar="N", check=whole(1, _MOST_WALKERS),
-        doc=f"Walkers in each bin of a weighted ensemble ({DEFAULT_WALKERS}; {DEFAULT_LATTICES} "
-        "where each is a lattice); paths of a run of "
-        f"multilevel splitting ({DEFAULT_PATHS}).",
+        doc=f"Walkers in each bin ({DEFAULT_WALKERS}; {DEFAULT_LATTICES} where each is a "
+        "lattice).",
     )  # fmt: skip
     runs: int = option(
         20, "independent runs, for the standard error (20)", flag="--runs",
@@ -103,7 +101,7 @@ class RareKeywords:
     max_steps: int = option(
         MAX_STEPS, "maximum number of events between two rounds", flag="--max-steps",
         type=count, metavar="N", check=whole(1, MAX_STEPS),
-        doc="Maximum number of events of a trajectory between two rounds, or after a branch.",
+        doc="Maximum number of events of a trajectory between two rounds.",
     )  # fmt: skip
     device: Device = device_option()
     checkpoint: Name | None = checkpoint_option(
@@ -115,12 +113,6 @@ class RareKeywords:
     )
     quiet: bool | None = quiet_option()
     comm: Any = comm_option()
-
-
-@declared
-@dataclass(frozen=True, kw_only=True)
-class BinChoices:
-    """Keywords of a weighted ensemble alone."""
 
     bins: int | str | Sequence[float] | FloatArray | None = option(
         None, "equal bins up to the target (25), edges a,b,c, or adaptive:N", flag="--bins",
@@ -154,25 +146,6 @@ class BinChoices:
     )  # fmt: skip
 
 
-@declared
-@dataclass(frozen=True, kw_only=True)
-class KillChoices:
-    """Keywords of multilevel splitting alone."""
-
-    kill: float = option(
-        0.1, "fraction of paths replaced per iteration of splitting (0.1)", flag="--kill",
-        group="method", type=float, metavar="PART", check=_SHARE,
-        doc="Fraction of the paths replaced in an iteration, at least one; paths with equal scores "
-        "are replaced together.",
-    )  # fmt: skip
-
-
-@declared
-@dataclass(frozen=True, kw_only=True)
-class WeightedKeywords(RareKeywords, BinChoices):
-    """Keywords of `tauslab.weighted_ensemble`."""
-
-
 def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
     """Refuse options of a weighted ensemble that this one would not look at.
 
@@ -193,9 +166,3 @@ def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
             value = getattr(given, name)
             if holds and value != getattr(usual, name) and (name, value) != ("extend", 1):
                 raise ConfigError(f"{opt(name)} {why}: leave it out")
-
-
-@declared
-@dataclass(frozen=True, kw_only=True)
-class SplittingKeywords(RareKeywords, KillChoices):
-    """Keywords of `tauslab.multilevel_splitting`."""

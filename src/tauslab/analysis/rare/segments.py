@@ -1,4 +1,4 @@
-"""Exact trajectories on a grid of times, from any states: what both methods are made of."""
+"""Exact trajectories on a grid of times, from any states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tauslab.base.arrays import Array, FloatArray, Int32Array
 from tauslab.base.errors import ModelError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
@@ -51,7 +50,7 @@ class Segments:
             )
         self.start: Int32Array = self.task.initial[0]
         self._rows = DeviceRows(backend, comm)
-        self._engines: dict[int, Engine] = {}
+        self._engine = self.task.engine(backend, goes_on=True)
         self._constants = backend.upload(self.task.constants)
         self._fired = 0
 
@@ -71,45 +70,26 @@ class Segments:
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
         """Move states by a step: counts int32 ``[row, species]``, -1 where it ended, and status."""
         del turn  # all rounds are one step
-        found, status = self.run(states, 1, seed)
-        return found[:, 0], status
-
-    def run(self, states: Int32Array, steps: int, seed: int) -> tuple[Int32Array, Array]:
-        """Move states ``[row, species]``.
-
-        Returns
-        -------
-        Counts int32 ``[row, step, species]`` after each step, -1 after a trajectory ended; status
-        u8 ``[row]`` as in /status.
-        """
         n, rank, size = len(states), self._comm.rank, self._comm.size
         first, last = n * rank // size, n * (rank + 1) // size
-        found, status = self._own(states, first, last, steps, seed)
+        found, status = (
+            np.empty((last - first, states.shape[1]), np.int32),
+            np.empty(last - first, np.uint8),
+        )
+        most = max(1, _MOST_BYTES // (4 * max(1, states.shape[1])))
+        for start in range(first, last, most):
+            end = min(start + most, last)
+            own = slice(start - first, end - first)
+            found[own], status[own] = self._launch(states[start:end], start, seed)
         if size == 1:
             return found, status
         parts = self._comm.allgather((found, status))
         return np.concatenate([p for p, _ in parts]), np.concatenate([s for _, s in parts])
 
-    def _own(
-        self, states: Int32Array, first: int, last: int, steps: int, seed: int
-    ) -> tuple[Int32Array, Array]:
-        species = states.shape[1]
-        found = np.empty((last - first, steps, species), np.int32)
-        status = np.empty(last - first, np.uint8)
-        most = max(1, _MOST_BYTES // (4 * steps * max(1, species)))
-        for start in range(first, last, most):
-            end = min(start + most, last)
-            own = slice(start - first, end - first)
-            found[own], status[own] = self._launch(states[start:end], start, steps, seed)
-        return found, status
-
-    def _launch(
-        self, states: Int32Array, first: int, steps: int, seed: int
-    ) -> tuple[Int32Array, Array]:
-        backend, rows = self._backend, len(states)
-        engine = self._engine(steps)
+    def _launch(self, states: Int32Array, first: int, seed: int) -> tuple[Int32Array, Array]:
+        backend, engine, rows = self._backend, self._engine, len(states)
         recorded = list(self.task.lowered.recorded)
-        counts = backend.empty((rows, steps, len(recorded)), np.int32)
+        counts = backend.empty((rows, 1, len(recorded)), np.int32)
         buffers = SampleBuffers.of(backend, rows, counts=counts, scratch=engine.scratch(rows))
         initial = backend.upload(np.ascontiguousarray(states, np.int32))
         most = self.task.options.max_steps
@@ -117,15 +97,8 @@ class Segments:
         engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
         self._fired += int(self._rows.host(buffers.work)[0])
-        moved = self._rows.host(counts)
-        found = np.repeat(states[:, None], steps, axis=1)  # of what the kernel leaves out, too
-        found[(moved < 0).any(axis=2)] = -1
-        found[..., recorded] = moved
+        moved = self._rows.host(counts)[:, 0]
+        found = states.copy()  # of what the kernel leaves out, too
+        found[(moved < 0).any(axis=1)] = -1
+        found[:, recorded] = moved
         return found, self._rows.host(buffers.status)
-
-    def _engine(self, steps: int) -> Engine:
-        if steps not in self._engines:
-            options = replace(self.task.options, times=self.times(steps))
-            task = replace(self.task, options=options)
-            self._engines[steps] = task.engine(self._backend, goes_on=True)
-        return self._engines[steps]

@@ -11,7 +11,7 @@ from tauslab.analysis.particles.motions.lattice import column_names
 from tauslab.analysis.particles.weights import LATTICE_RUNS, words
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
-from tauslab.analysis.rare.search import (
+from tauslab.analysis.rare.run import (
     Search,
     checked_values,
     named_bins,
@@ -35,7 +35,6 @@ from tauslab.model.network.network import Network
 from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.options.places import device_settings
 from tauslab.runner.lattice.judging import Judge
-from tauslab.store.checking.opening import WEIGHTED
 
 _NEW = -1  # in place of the number of a state: placed anew
 MOST_LATTICES = 1 << 16  # of a run: a draw knows so many replicas
@@ -162,7 +161,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -
             walkers=walkers, bins=named_bins(given.bins, binning), look_every=given.look_every
         )
         if search.starts_there:
-            return search.certain(WEIGHTED, times, settings, steady=given.steady)
+            return search.certain(times, settings, steady=given.steady)
         rules = WalkRules(walks, target, coordinate, binning, given.rounds, walkers, given.steady)
         with search.progress(given.runs * given.rounds, "rounds") as bar:
             found, fired = _runs(rules, walks, search, bar)
@@ -191,7 +190,7 @@ def _runs(
     given, comm = search.given, search.comm
     # Others than slots are named: checkpoints of earlier versions are of lattices in slots.
     own_form = () if walks.engine is LatticeEngineName.SLOTS else (str(walks.engine),)
-    file = search.checkpoint(WEIGHTED, *own_form)
+    file = search.checkpoint(*own_form)
     begun = file.take_up()
     fired = begun.whole("events") if begun else 0
     found = {

@@ -21,7 +21,7 @@ from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.codegen import Slopes
-from tauslab.kernels.coupled.pairs import PAIR_COLUMNS, CommonPairs, CoupledPairs, Pairs
+from tauslab.kernels.coupled.pairs import PAIR_COLUMNS, CoupledPairs
 from tauslab.kernels.coupled.scores import ScoreInputs, ScorePaths
 from tauslab.kernels.network.lowering import Law
 from tauslab.model.expressions.derivative import derivative
@@ -37,19 +37,18 @@ from tauslab.store.format.layout import Accumulators
 from tauslab.store.format.statistics import moments_of_sums
 
 
-def differences(  # noqa: PLR0913 - the last two have defaults
+def differences(
     network: Network,
     steps: Sequence[Step],
     outputs: Sequence[str],
     options: Options,
-    method: str,
     backend: Backend,
     comm: Communicator,
     conditions: Mapping[str, FloatArray] | None = None,
     *,
     report: Report = silent,
 ) -> DerivativeEstimates:
-    """Derivatives by ``coupled`` or ``common`` pairs, under one condition or several. Collective.
+    """Derivatives by coupled pairs, under one condition or several. Collective.
 
     All conditions share launches.
 
@@ -64,7 +63,7 @@ def differences(  # noqa: PLR0913 - the last two have defaults
     """
     rows = side_rows(steps, conditions)
     task = _task(network, rows, outputs, options)
-    means, variances, valid = _moments(task, steps, options.n, method, backend, comm, report)
+    means, variances, valid = _moments(task, steps, options.n, backend, comm, report)
     lead = (len(means) // len(steps), len(steps), len(options.times))
     n = valid.reshape(lead)
     parts = (part.reshape(*lead, -1) for part in (means, variances))
@@ -105,7 +104,6 @@ def _moments(
     task: NetworkTask,
     steps: Sequence[Step],
     pairs: int,
-    method: str,
     backend: Backend,
     comm: Communicator,
     report: Report,
@@ -117,16 +115,10 @@ def _moments(
     initial, constants = _sided(task.initial, points), _sided(task.constants, points)
     found: list[tuple[Array, Array, Array]] = []
     for some in groups(points, times * columns, backend):
-        engine: Pairs
-        if method == "coupled":
-            engine = CoupledPairs(
-                backend, task.lowered, task.options.times.tolist(), initial[some],
-                constants[some], numbers[some],
-            )  # fmt: skip
-        else:
-            engine = CommonPairs(
-                backend, task.lowered, task.options.times.tolist(), initial[some], constants[some]
-            )
+        engine = CoupledPairs(
+            backend, task.lowered, task.options.times.tolist(), initial[some],
+            constants[some], numbers[some],
+        )  # fmt: skip
         sums = _sums(
             engine, len(numbers[some]), (times, columns), task, pairs, backend, comm, report
         )
@@ -156,7 +148,7 @@ def _numbers(network: Network, steps: Sequence[Step], points: int) -> UintArray:
 
 
 def _sums(
-    engine: Pairs,
+    engine: CoupledPairs,
     points: int,
     shape: tuple[int, int],
     task: NetworkTask,

@@ -115,7 +115,7 @@ class Expectation:
         network.validate()
         options = replace(self._options, seed=self._seed_of_call() if seed is None else seed)
         found = differences(
-            network, self._steps(network, held), self.outputs, options, "coupled",
+            network, self._steps(network, held), self.outputs, options,
             self._backend, self._comm, held or None,
         )  # fmt: skip
         mean, jacobian = found.mean, np.moveaxis(found.value, 1, -1)

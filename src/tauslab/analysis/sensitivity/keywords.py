@@ -27,7 +27,7 @@ from tauslab.options.values.recurring import (
 )
 from tauslab.options.values.texts import add_once, count, names
 
-Estimator: TypeAlias = Literal["coupled", "common", "likelihood-ratio"]
+Estimator: TypeAlias = Literal["coupled", "likelihood-ratio"]
 Difference: TypeAlias = Literal["centred", "forward", "backward"]
 
 DEFAULT_PAIRS = 10_000
@@ -135,11 +135,10 @@ class SensitivityKeywords(DerivativeKeywords):
 
     _: KW_ONLY
     method: Estimator = option(
-        "coupled", "coupled (default): split coupling; common: common reaction paths; "
-        "likelihood-ratio: no step", flag="--method", group="method", choices=METHODS,
+        "coupled", "coupled (default): split coupling; likelihood-ratio: no step",
+        flag="--method", group="method", choices=METHODS,
         doc="``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the "
-        "default. ``common``: common reaction paths (Rathinam, Sheppard and Khammash, J. Chem. "
-        "Phys. 132, 034103, 2010). ``likelihood-ratio``: without step and bias, and with more "
+        "default. ``likelihood-ratio``: without step and bias, and with more "
         "variance (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.",
     )  # fmt: skip
     difference: Difference = option(

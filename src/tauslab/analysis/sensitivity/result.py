@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LIKELIHOOD_RATIO = "likelihood-ratio"
 _MOST_LINES = 50  # that are printed
-METHODS = ("coupled", "common", LIKELIHOOD_RATIO)
+METHODS = ("coupled", LIKELIHOOD_RATIO)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,8 +48,8 @@ def run_sensitivity(
     if given.method == LIKELIHOOD_RATIO:
         if given.step != DEFAULT_STEP or given.difference != "centred":
             raise ConfigError(
-                f"{opt('step')} and {opt('difference')} are of {opt('method', 'coupled')} and "
-                f"{opt('method', 'common')}: a likelihood ratio has none"
+                f"{opt('step')} and {opt('difference')} are of {opt('method', 'coupled')}: a "
+                "likelihood ratio has none"
             )
         unit, total = "trajectories", given.n
     else:
@@ -71,7 +71,7 @@ def run_sensitivity(
             found = likelihood_ratios(network, names, recorded, options, backend, comm, report)
         else:
             found = differences(
-                network, steps, recorded, options, given.method, backend, comm, report=report
+                network, steps, recorded, options, backend, comm, report=report
             ).under(0)
         bar.update(total, 0)
     parameters = network.parameter_values()

@@ -77,14 +77,6 @@ class _Analyses(Kind):
     def export(self, path: Path, output: Path, view: View) -> None:
         write_table(self.open(path).table(view.what), output)
 
-    def report(self, path: Path) -> str:
-        from tauslab.views.report import picture_report  # only who draws waits for it
-
-        result = self.open(path)
-        return picture_report(
-            path, self.told, result.lines(), lambda: self._draw(result, View(), None)
-        )
-
     def _draw(self, result: Any, view: View, picture: Path | None) -> Any:
         return result.plot(*(getattr(view, name) for name in self.of_pictures), picture)
 

@@ -46,11 +46,5 @@ class _Ensembles(Kind):
         with self.open(path) as result:
             tables.write_table(tables.table_of(result, view.what, view.species), output)
 
-    def report(self, path: Path) -> str:
-        from tauslab.views.report import ensemble_report  # only who draws waits for it
-
-        with self.open(path) as result:
-            return ensemble_report(result)
-
 
 KIND = _Ensembles()

@@ -105,7 +105,3 @@ class Kind(ABC):
     @abstractmethod
     def export(self, path: Path, output: Path, view: View) -> None:
         """Write the file in another format."""
-
-    @abstractmethod
-    def report(self, path: Path) -> str:
-        """The page of ``tauslab report``."""

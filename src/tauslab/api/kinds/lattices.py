@@ -58,11 +58,5 @@ class _Lattices(Kind):
             else:
                 export_lattice(frames, output, view.species or None)
 
-    def report(self, path: Path) -> str:
-        from tauslab.views.report import lattice_report  # only who draws waits for it
-
-        with self.open(path) as result:
-            return lattice_report(result)
-
 
 KIND = _Lattices()

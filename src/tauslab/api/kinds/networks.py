@@ -43,14 +43,5 @@ class _Networks(Kind):
         times = export.time_points(view.steps or ":")
         export.export_network(self.open(path), output, *times)
 
-    def report(self, path: Path) -> str:
-        from tauslab.analysis.dbn.plots import plot_network  # only who draws waits for it
-        from tauslab.views.report import picture_report
-
-        return picture_report(
-            path, self.told, self.lines(path), lambda: plot_network(self.open(path)),
-            "marginals over time",
-        )  # fmt: skip
-
 
 KIND = _Networks()

@@ -19,7 +19,7 @@ from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.stopping import stopping_at_checkpoints
 from tauslab.options.hybrid import HybridFlags, HybridKeywords
-from tauslab.options.keywords import CrossCheckFlag, MoleculesFlag, NetworkKeywords, TimeLimitFlag
+from tauslab.options.keywords import MoleculesFlag, NetworkKeywords, TimeLimitFlag
 from tauslab.options.methods import METHOD_CLASSES
 from tauslab.options.places import ExecutorFlags, Output
 
@@ -35,7 +35,7 @@ def run_hybrid_file(arguments: argparse.Namespace) -> None:
         An option is given that a hybrid does not have.
     """
     comm = ranks()
-    others = (MoleculesFlag, CrossCheckFlag, TimeLimitFlag, ExecutorFlags, *METHOD_CLASSES)
+    others = (MoleculesFlag, TimeLimitFlag, ExecutorFlags, *METHOD_CLASSES)
     asked = given_options(arguments, NetworkKeywords, *others)
     if wrong := [name for name in asked if name not in _TAKEN]:
         raise ConfigError(f"{opt(wrong[0])}: {arguments.model} is a hybrid: leave it out")

@@ -1,4 +1,4 @@
-"""Commands that read a result: info, digest, merge, plot, report, export."""
+"""Commands that read a result: info, digest, merge, plot, export."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from tauslab.api.kinds.kind import MOVIE, View
 from tauslab.api.kinds.registry import kind_at
 from tauslab.base.errors import ConfigError, InputFileError, TauslabError
-from tauslab.base.files.drafts import write_whole
 from tauslab.base.files.opening import reading
 from tauslab.cli.pipes import STANDARD, printed_table
 from tauslab.cli.tools import making_new
@@ -56,8 +55,7 @@ def _digests(path: Path, species: str | None) -> list[tuple[str, str]]:
 
 def process_merge(arguments: argparse.Namespace) -> None:
     """``tauslab merge``: one file in place of a view of parts, or of the files of an array."""
-    from tauslab.cli.merge import merge
-    from tauslab.cli.merge_points import merge_points
+    from tauslab.cli.merge import merge, merge_points
 
     files, output = arguments.files, arguments.output
     if output is None and len(files) > 1:
@@ -86,16 +84,6 @@ def _picture_suffix(kind: str | None) -> str:
     if kind == MOVIE:
         return ".gif"
     return ".png" if kind in (None, "auto") else f".{kind}.png"
-
-
-def process_report(arguments: argparse.Namespace) -> None:
-    """``tauslab report``: a page of HTML about a result file."""
-    path = arguments.output or arguments.file.with_suffix(".html")
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"{path}: a report is written as .html")
-    with making_new(path, overwrite=arguments.overwrite):
-        write_whole(path, kind_at(arguments.file).report(arguments.file))
-    print(path)
 
 
 def process_export(arguments: argparse.Namespace) -> None:

@@ -35,7 +35,6 @@ from tauslab.options.ensemble import Options
 from tauslab.options.hybrid import HybridFlags
 from tauslab.options.keywords import (
     AnswerFlags,
-    CrossCheckFlag,
     MoleculesFlag,
     NetworkKeywords,
     TimeLimitFlag,
@@ -50,7 +49,7 @@ from tauslab.store.results.validity import warning_of
 # Of whose options the arguments are made.
 OPTIONS = (
     NetworkKeywords, HybridFlags, MoleculesFlag, SSA, TauLeaping, ODE, Partitioned, Langevin, CPU,
-    ExecutorFlags, Dask, Output, AnswerFlags, CrossCheckFlag, TimeLimitFlag,
+    ExecutorFlags, Dask, Output, AnswerFlags, TimeLimitFlag,
 )  # fmt: skip
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
@@ -87,12 +86,6 @@ def process_run(arguments: argparse.Namespace) -> None:
     with result:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
-        if arguments.cross_check:
-            from tauslab.analysis.cme.compare import cross_check
-
-            told = on_root(comm, lambda: cross_check(network, options, result))
-            if comm.rank == 0:
-                print(told, file=sys.stderr)
 
 
 def _answer(arguments: argparse.Namespace, result: Result) -> None:

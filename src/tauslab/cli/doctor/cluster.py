@@ -1,11 +1,10 @@
-"""Doctor's report on a cluster: MPI, ways between GPUs and ranks, clocks, the results' folder."""
+"""Doctor's report on a cluster: MPI, ways between GPUs and ranks, the results' folder."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import re
-import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -20,7 +19,6 @@ from tauslab.store.writers.mpio import why_not
 
 Facts = dict[str, Any]
 
-_ROUNDS = 9  # of meetings that compare clocks
 _WRITTEN_BYTES = 16 << 20  # by each rank
 _MIB = 1 << 20
 _SHOWN = 16  # pairs of ranks
@@ -28,7 +26,7 @@ _WORDS = 16  # of a message that is never sent
 
 
 def cluster_facts(comm: Communicator, folder: Path) -> Facts:
-    """Sections ``peers``, ``clocks`` and ``storage``. Collective; rank 0's hold what is compared.
+    """Sections ``peers`` and ``storage``. Collective; rank 0's hold what is compared.
 
     Parameters
     ----------
@@ -37,7 +35,6 @@ def cluster_facts(comm: Communicator, folder: Path) -> Facts:
     """
     return {
         "peers": _peers(comm),
-        "clocks": _clocks(comm),
         "storage": _storage(comm, folder),
     }
 
@@ -66,24 +63,6 @@ def _peers(comm: Communicator) -> Facts:
             facts["error"] = f"not usable: {type(error).__name__}: {error}"
     comm.barrier()
     return facts
-
-
-def _clocks(comm: Communicator) -> Facts:
-    """Seconds by which the clock of each rank is before that of rank 0.
-
-    All look at their clocks right after a barrier, some times; the median counts.
-    """
-    seen = []
-    for _ in range(_ROUNDS):
-        comm.barrier()
-        seen.append(time.time())
-    everyone = comm.allgather(seen)
-    offsets = [
-        statistics.median(b - a for a, b in zip(everyone[0], times, strict=True))
-        for times in everyone
-    ]
-    largest = max(offsets) - min(offsets)
-    return {"offsets_s": [round(x, 6) for x in offsets], "largest_skew_s": round(largest, 6)}
 
 
 def _storage(comm: Communicator, folder: Path) -> Facts:
@@ -175,13 +154,6 @@ def peer_lines(facts: Facts) -> list[str]:
     head = "GB/s from each GPU (row) to each (column); - where there is no direct way"
     cells = (["     -" if x is None else f"{x:6.0f}" for x in row] for row in matrix)
     return [head, *(" ".join(row) for row in cells)]
-
-
-def clock_lines(facts: Facts) -> list[str]:
-    """Skew for people."""
-    if len(facts["offsets_s"]) == 1:
-        return ["one rank: nothing to compare"]
-    return [f"at most {facts['largest_skew_s'] * 1e3:.2f} ms apart over the ranks"]
 
 
 def storage_lines(facts: Facts) -> list[str]:

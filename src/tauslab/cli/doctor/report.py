@@ -15,7 +15,6 @@ from tauslab.base.errors import OutputError, first_line_of
 from tauslab.base.files.extras import installing
 from tauslab.base.host import allowed_cores, cores_of_rank
 from tauslab.cli.doctor.cluster import (
-    clock_lines,
     cluster_facts,
     cuda_aware,
     halo_facts,
@@ -45,7 +44,7 @@ def doctor_json(comm: Communicator, folder: Path | None = None) -> Facts:
     Returns
     -------
     Sections ``tauslab``, ``python``, ``packages``, ``cpu``, ``compilers``, ``cuda``, ``mpi``,
-    ``hdf5``, ``cache``, ``peers``, ``clocks``, ``storage``, ``ranks`` (host, threads and GPU of
+    ``hdf5``, ``cache``, ``peers``, ``storage``, ``ranks`` (host, threads and GPU of
     each) and ``halo`` (how planes of a lattice get from each rank to the next); a section that
     cannot be had holds ``error``.
     """
@@ -304,6 +303,5 @@ _LINES: dict[str, tuple[str, Callable[[Facts], list[str]]]] = {
         ],
     ),
     "peers": ("peers", peer_lines),
-    "clocks": ("clocks", clock_lines),
     "storage": ("storage", storage_lines),
 }

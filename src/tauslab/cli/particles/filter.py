@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tauslab.analysis.filters.keywords import FilterKeywords
-from tauslab.analysis.filters.table import read_table
+from tauslab.analysis.filters.keywords import FilterKeywords, read_table
 from tauslab.api.inference.particles import particle_filter
 from tauslab.base.errors import ConfigError
 from tauslab.cli.options import given_options

@@ -10,8 +10,6 @@ from tauslab.analysis.sensitivity.keywords import parse_times
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.recurring import output_option, set_option
 
-RARE_METHODS = ("weighted", "splitting")
-
 
 @declared
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +31,6 @@ class AnswerFlags(JsonFlag):
     output: Path | None = output_option(python=False)
     quiet: bool = option(
         False, "no summary", flag="--quiet", group="output", action="store_true", python=False,
-    )  # fmt: skip
-
-
-@declared
-@dataclass(frozen=True, kw_only=True)
-class RareFlags(JsonFlag):
-    """Flags beside the keywords of both methods."""
-
-    method: str = option(
-        "weighted", "weighted ensemble (default), or adaptive multilevel splitting",
-        flag="--method", group="method", choices=RARE_METHODS, python=False,
     )  # fmt: skip
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.decomposition.halo.peer import DeviceMemory, Memory
-from tauslab.decomposition.halo.shared import HostMemory
+from tauslab.decomposition.halo.peer import DeviceMemory, HostMemory, Memory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 

@@ -4,41 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from tauslab.base.arrays import DeviceArray, FloatArray, Int32Array, UintArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.coupled.codegen import coupled_header
-from tauslab.kernels.coupled.common import CommonPaths, require_unrolled
+from tauslab.kernels.coupled.common import require_unrolled
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 PAIR_COLUMNS = 4  # of each output: csrc/coupled/paths.h
-
-
-class Pairs(Protocol):
-    """An engine that runs pairs of points.
-
-    Points are pairs of inputs: counts int32 ``[point, 2, species]``, constants f64 ``[point, 2,
-    constants]`` and, in the address of draws, numbers ``[point]``.
-    """
-
-    def run(
-        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
-        stream: Stream, *,
-        seed: int, max_steps: int = MAX_STEPS,
-    ) -> None:  # fmt: skip
-        """Run pairs ``first .. first + each - 1`` of every point, in stream order.
-
-        `outputs` f64 ``[points * each, time, 4 * output]`` takes differences, first and second
-        sides, squared differences; `buffers` has status u8 ``[rows]`` and counters.
-        """
-
-    def rows(self, each: int) -> int:
-        """Number of rows that `buffers` needs for so many pairs of each point."""
 
 
 class CoupledPairs(NetworkEngine):
@@ -77,7 +55,11 @@ class CoupledPairs(NetworkEngine):
         stream: Stream, *,
         seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
-        """Run pairs of every point: see `Pairs.run`."""
+        """Run pairs ``first .. first + each - 1`` of every point, in stream order.
+
+        `outputs` f64 ``[points * each, time, 4 * output]`` takes differences, first and second
+        sides, squared differences; `buffers` has status u8 ``[rows]`` and counters.
+        """
         rows = self.rows(each)
         launch = Launch(
             0, rows, self._initial, self._constants, each, first, seed=seed, max_steps=max_steps
@@ -85,51 +67,6 @@ class CoupledPairs(NetworkEngine):
         self._launch(launch, replace(buffers, reals=outputs), stream, points=self._numbers)
 
 
-class CommonPairs:
-    """Common reaction paths (Rathinam and others 2010), whose sides run one by one."""
-
-    def __init__(
-        self,
-        backend: Backend,
-        network: LoweredNetwork,
-        times: Sequence[float],
-        initial: Int32Array,
-        constants: FloatArray,
-    ) -> None:
-        self.backend = backend
-        self._points, self._times = len(constants), len(times)
-        self._outputs = len(network.observables)
-        self._sides: Any = None  # outputs of the last launch
-        self._paths = CommonPaths(backend, network, times)
-        self._initial = backend.upload(_apart(initial))
-        self._constants = backend.upload(_apart(constants))
-
-    def rows(self, each: int) -> int:
-        """Two rows for a pair."""
-        return 2 * self._points * each
-
-    def run(
-        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
-        stream: Stream, *,
-        seed: int, max_steps: int = MAX_STEPS,
-    ) -> None:  # fmt: skip
-        """Run pairs of every point: see `Pairs.run`."""
-        rows = self.rows(each)
-        if self._sides is None or len(self._sides) != rows:
-            self._sides = self.backend.empty((rows, self._times, self._outputs), np.float64)
-        sides = self._sides
-        launch = Launch(
-            0, rows, self._initial, self._constants, each, first, seed=seed, max_steps=max_steps
-        )
-        self._paths.start(launch, replace(buffers, reals=sides), stream)
-        self._paths.subtract(sides, self._points, each, outputs, stream)
-
-
 def _joined(inputs: Any) -> Any:
     """Both sides of a point in one row."""
     return np.ascontiguousarray(inputs.reshape(len(inputs), -1))
-
-
-def _apart(inputs: Any) -> Any:
-    """Each side in a row of its own."""
-    return np.ascontiguousarray(inputs.reshape(-1, inputs.shape[-1]))

@@ -17,13 +17,12 @@ from tauslab.kernels.ode.codegen import (
     LONGEST,
     LONGEST_OF_ADAPTIVE,
     CodeWriter,
-    count_constants,
     ode_header,
 )
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
 from tauslab.kernels.ode.codegen_past import history_words
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layouts import LANES, Counting, Layout, layout_of
+from tauslab.kernels.ode.layouts import LANES, Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
@@ -33,7 +32,6 @@ FILES = {
     "ode_rk4": "ode/rk4.cc",
     "ode_dopri5": "ode/dopri5.cc",
     "ode_rosenbrock": "ode/rosenbrock.cc",
-    "ode_global": "ode/global.cc",
     "ode_threads": "ode/blocks/threads.cc",
     "ode_warps": "ode/blocks/warps.cc",
 }
@@ -81,8 +79,8 @@ class Ode(Engine):
         A layout in place of that of the rule, on a device with warps.
     trajectories
         How many there will be about; 0 for very many.
-    counting
-        What may be counted in launches, on a device with warps: `counts` says whether it is.
+    planes
+        Of bins, that a block needs to count samples; `counts` says whether launches do.
     """
 
     def __init__(  # noqa: PLR0913
@@ -96,7 +94,7 @@ class Ode(Engine):
         wide: bool = True,
         choice: Layout | None = None,
         trajectories: int = 0,
-        counting: Counting | None = None,
+        planes: int = 0,
     ) -> None:
         assert settings.solver != "auto", "a solver must be chosen first"
         if system.looks_back and (settings.solver == "rk4" or settings.precision == "single"):
@@ -124,11 +122,9 @@ class Ode(Engine):
         if settings.solver == "rosenbrock":
             more = self._with_jacobian(backend)
         elif settings.solver == "rk4" and backend.style.warp == LANES and system.variables:
-            self.choice = choice or layout_of(system, settings, counting)
+            self.choice = choice or layout_of(system, settings.precision, planes)
             entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
-            if self.choice.in_global:
-                self._words = 3 * len(system.variables) + count_constants(system)
         self._words += history_words(system, settings.delay_history)
         longest = LONGEST if settings.solver == "rk4" else LONGEST_OF_ADAPTIVE
         lanes = on_lanes(backend, system, settings, trajectories)
@@ -327,8 +323,7 @@ class Ode(Engine):
         """Kernel arguments that only this method has."""
         given = self.settings
         if given.solver == "rk4":
-            steps = {"substeps": given.substeps}
-            return steps if scratch is None else {**steps, "memory": scratch}
+            return {"substeps": given.substeps}
         own = {"relative": given.rtol, "absolute": given.atol, "most": max_steps}
         if given.solver == "dopri5":
             return {**own, "scratch": scratch}

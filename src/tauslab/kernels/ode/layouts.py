@@ -10,12 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt
 from tauslab.kernels.ode.codegen import count_constants
 from tauslab.kernels.ode.graph import RUNNING
 from tauslab.kernels.ode.lowering import OdeSystem
-from tauslab.kernels.ode.settings import OdeSettings
 
 LANES = 32
 SCHEDULERS = 4
@@ -39,17 +36,6 @@ _LESS_SPILLED = 0.75  # constants go to shared memory if then so much of what is
 
 
 @dataclass(frozen=True)
-class Counting:
-    """Samples that are counted, and where: one of `settings.COUNTINGS`.
-
-    `planes` of bins are what a block needs to count them.
-    """
-
-    where: str
-    planes: int
-
-
-@dataclass(frozen=True)
 class Layout:
     """Shares of trajectories in a multiprocessor.
 
@@ -65,7 +51,6 @@ class Layout:
     blocks: int = 1
     bytes_of_a_block: int = 0
     shared_constants: bool = False
-    in_global: bool = False
     planes: int = 0
 
     @property
@@ -76,13 +61,14 @@ class Layout:
     @property
     def name(self) -> str:
         """The layout's name."""
-        return "global" if self.in_global else "warps" if self.groups else "thread"
+        return "warps" if self.groups else "thread"
 
     @property
     def entry(self) -> str:
         """The kernel, which is alone in a file."""
-        thread = "ode_threads" if self.shared_constants or self.planes else "ode_rk4"
-        return {"global": "ode_global", "thread": thread, "warps": "ode_warps"}[self.name]
+        if self.groups:
+            return "ode_warps"
+        return "ode_threads" if self.shared_constants or self.planes else "ode_rk4"
 
     @property
     def in_blocks(self) -> bool:
@@ -101,48 +87,16 @@ class Layout:
         return what + (", which counts its samples" if self.planes else "")
 
 
-def layout_of(system: OdeSystem, settings: OdeSettings, counting: Counting | None = None) -> Layout:
-    """The layout that the settings ask for, or that the rule gives.
-
-    Raises
-    ------
-    ConfigError
-        More warps than equations; memory that a multiprocessor does not have; or blocks cannot
-        count with the layout that was asked for.
-    """
-    words = 1 if settings.precision == "single" else 2
-    if settings.warps > len(system.variables):
-        raise ConfigError(
-            f"{opt('warps', settings.warps)} is not allowed: there are {len(system.variables)} "
-            "equations to spread"
-        )
-    if counting is not None and counting.where == "inside":
-        if settings.layout not in ("auto", "thread") or settings.warps:
-            raise ConfigError(f"{opt('counting', 'inside')} needs {opt('layout', 'thread')}")
-        return _required(_thread(system, words, counting.planes), system, "counting", "inside")
-    if settings.layout == "global":
-        return Layout(in_global=True)
-    if settings.warps or settings.layout == "warps":
-        warps = settings.warps or min(WARPS, len(system.variables))
-        return _required(_spread(system, words, warps), system, "layout", "warps")
-    if settings.layout == "auto" and wanted_registers(system, words) > MOST_OF_A_THREAD:
-        spread = _spread(system, words, min(WARPS, len(system.variables)))
-        if spread.blocks:
-            return spread
-    if counting is not None and counting.where == "auto":
-        counts = _thread(system, words, counting.planes)
-        if counts.blocks:
-            return counts
-    return _thread(system, words)
-
-
-def _required(found: Layout, system: OdeSystem, option: str, value: str) -> Layout:
-    if not found.blocks:
-        raise ConfigError(
-            f"{opt(option, value)} needs more shared memory than a multiprocessor has for "
-            f"{len(system.variables)} variables; take {opt(option, 'auto')}"
-        )
-    return found
+def layout_of(system: OdeSystem, precision: str, planes: int = 0) -> Layout:
+    """The layout that the rule gives; one that counts samples in `planes` of bins if it can."""
+    words = 1 if precision == "single" else 2
+    if wanted_registers(system, words) > MOST_OF_A_THREAD:
+        over = spread(system, words, min(WARPS, len(system.variables)))
+        if over.blocks:
+            return over
+    if planes and (counts := alone(system, words, planes)).blocks:
+        return counts
+    return alone(system, words)
 
 
 def wanted_registers(system: OdeSystem, words: int, *, shared: bool = False) -> int:
@@ -166,7 +120,7 @@ def _resident(wanted: int) -> int:
     return min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
 
 
-def _thread(system: OdeSystem, words: int, planes: int = 0) -> Layout:
+def alone(system: OdeSystem, words: int, planes: int = 0) -> Layout:
     """A trajectory a thread.
 
     Constants go to shared memory where that leaves registers for much of what is spilled, and where
@@ -200,7 +154,7 @@ def _widest(warps: int, bytes_of_a_thread: int, planes: int, *, shared: bool) ->
     return best
 
 
-def _spread(system: OdeSystem, words: int, warps: int) -> Layout:
+def spread(system: OdeSystem, words: int, warps: int) -> Layout:
     """A trajectory spread over `warps` warps, each with as many equations as the others."""
     n = len(system.variables)
     bounds = [n * warp // warps for warp in range(warps + 1)]

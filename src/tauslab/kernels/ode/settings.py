@@ -9,9 +9,6 @@ from tauslab.base.option_names import assigned, opt
 
 SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
 PRECISIONS = {"double": "double", "single": "float"}  # and the C++ type of each
-LAYOUTS = ("auto", "thread", "warps", "global")
-COUNTINGS = ("auto", "inside", "after")
-MOST_SPLIT = 30  # warps of a trajectory that may be asked for
 DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
 DELAY_HISTORY = 4096  # steps that are kept of a trajectory whose equations look back
@@ -34,13 +31,6 @@ class OdeSettings:
         unit of amounts).
     precision
         ``double`` or ``single``.
-    layout
-        Of ``rk4`` on a device with warps: ``thread``, a trajectory per thread; ``warps``, its
-        equations spread over several warps; ``auto`` spreads those for which a thread has too few
-        registers; ``global``, a trajectory per thread with its variables in global memory, is
-        there to be measured against. Changes no result.
-    warps
-        Over how many warps equations are spread; 0 takes two. Changes no result.
     delay_history
         Steps of a trajectory that are kept for equations that look back.
 
@@ -55,19 +45,15 @@ class OdeSettings:
     rtol: float = 1e-6
     atol: float = 1e-9
     precision: str = "double"
-    layout: str = "auto"
-    warps: int = 0
     delay_history: int = DELAY_HISTORY
 
     def __post_init__(self) -> None:
         """Check the choices."""
         for option, value, allowed in (
             ("solver", self.solver, SOLVERS),
-            ("layout", self.layout, LAYOUTS),
             ("precision", self.precision, tuple(PRECISIONS)),
         ):
             one_of(option, value, allowed)
-        self._check_warps()
         if not 2 <= self.delay_history <= MOST_HISTORY:
             raise ConfigError(
                 f"{opt('delay_history', self.delay_history)} is not allowed: a whole number from 2 "
@@ -84,11 +70,3 @@ class OdeSettings:
                 raise ConfigError(
                     f"{assigned(option)}{shown} is not allowed: a finite number above 0"
                 )
-
-    def _check_warps(self) -> None:
-        if not 0 <= self.warps <= MOST_SPLIT:
-            raise ConfigError(
-                f"{opt('warps', self.warps)} is not allowed: a whole number from 1 to {MOST_SPLIT}"
-            )
-        if self.warps and self.layout not in ("auto", "warps"):
-            raise ConfigError(f"{opt('warps')} needs {opt('layout', 'warps')}, not {self.layout}")

@@ -233,6 +233,26 @@ def declared(made: type[T]) -> type[T]:
     return made
 
 
+_SECTIONS = """
+
+Parameters
+----------
+{options}
+
+Raises
+------
+ConfigError
+    A value outside what is allowed, or choices that do not go together.
+"""
+
+
+def settings(made: type[T]) -> type[T]:
+    """As `declared`, of a class that users make: its docstring gets its options and errors."""
+    text, examples, code = inspect.cleandoc(made.__doc__ or "").partition("\n\nExamples\n")
+    made.__doc__ = text + _SECTIONS + (examples and f"\nExamples\n{code}")
+    return declared(made)
+
+
 # ---------------------------------------------------------------- in a result file
 
 

@@ -13,11 +13,10 @@ from tauslab.base.errors import StoppedEarly
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import listening, warn
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
-from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_task, devices
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.decomposition.ranks.progress import Progress
+from tauslab.decomposition.ranks.progress import Progress, telling_of_compilers
 from tauslab.decomposition.ranks.stopping import in_order, stopped_early
 from tauslab.decomposition.ranks.together import agree, end_all_ranks, in_turn
 from tauslab.kernels.backends import Backend

@@ -13,10 +13,10 @@ from typing import Any
 from tauslab.base.errors import ConfigError, StoppedEarly
 from tauslab.base.host import cores_of_rank, in_bytes, require_memory
 from tauslab.base.option_names import assigned, opt, replacing
-from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, host_name
 from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.progress import telling_of_compilers
 from tauslab.decomposition.ranks.stopping import in_order, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid

@@ -10,20 +10,16 @@ import numpy as np
 
 from tauslab.base.errors import OutputError
 from tauslab.base.files.direct_chunks import write_chunk
-from tauslab.base.files.drafts import draft_of
 from tauslab.base.files.text import put_attributes
 from tauslab.base.option_names import opt
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.options.lattice import LatticeTask
 from tauslab.store.checking.lattice import chunk_grid, chunk_sum, chunk_sums
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
-from tauslab.store.hdf5.disk import Disk
 from tauslab.store.lattice.layout import lead_of, place_of
 from tauslab.store.lattice.parts import (
-    CHECKPOINT,
     LEVEL,
     PartName,
-    Piece,
     covering,
     open_part,
     packed,
@@ -32,38 +28,14 @@ from tauslab.store.lattice.parts import (
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-FrameSums = dict[tuple[int, ...], list[int]]  # of each chunk, by the frame's place
 Cover = Sequence[tuple[Path, int, int]]  # parts, and which of their planes
 _GZIP: dict[str, Any] = {"compression": "gzip", "compression_opts": LEVEL}
 
 
-def make_frames(file: h5py.File, task: LatticeTask, chunk: int) -> None:
-    """Create the datasets of frames, empty."""
-    lattice, lead = task.lattice, lead_of(task)
-    times, shape = task.frame_times, (*lattice.shape, lattice.slots)
-    time = file.create_dataset("lattice/time", data=times)
-    time.make_scale("time")
-    put_attributes(time, {"units": "s"})
-    ones = (1,) * (len(lead) + 1)
-    file.create_dataset(
-        "lattice/particles", (*lead, len(times), *shape), lattice.particle_type,
-        chunks=(*ones, chunk, *shape[1:]), **_GZIP,
-    )  # fmt: skip
-
-
 def join_frames(
-    opened: Hdf5OnDisk,
-    task: LatticeTask,
-    parts: Sequence[PartName],
-    chunk: int,
-    early: tuple[FrameSums, bool] = ({}, False),
+    opened: Hdf5OnDisk, task: LatticeTask, parts: Sequence[PartName], chunk: int
 ) -> None:
     """Write ``/lattice`` of a file; chunks of `chunk` planes are copied as they are.
-
-    Parameters
-    ----------
-    early
-        Checksums of frames that are in the file, and whether hooks changed site types in one.
 
     Raises
     ------
@@ -72,19 +44,22 @@ def join_frames(
     OSError
         A write failed.
     """
-    file = opened.file
-    lattice, lead, (sums, changed) = task.lattice, lead_of(task), (dict(early[0]), early[1])
-    times, shape = task.frame_times, lattice.shape
+    file, lattice, lead = opened.file, task.lattice, lead_of(task)
+    times, shape, changed = task.frame_times, lattice.shape, False
     covers = _covers(task, parts)
-    if "lattice/particles" not in file:
-        make_frames(file, task, chunk)
-    particles, time = file["lattice/particles"], file["lattice/time"]
+    time = file.create_dataset("lattice/time", data=times)
+    time.make_scale("time")
+    put_attributes(time, {"units": "s"})
     ones = (1,) * (len(lead) + 1)
+    particles = file.create_dataset(
+        "lattice/particles", (*lead, len(times), *shape, lattice.slots), lattice.particle_type,
+        chunks=(*ones, chunk, *shape[1:], lattice.slots), **_GZIP,
+    )  # fmt: skip
+    sums: dict[tuple[int, ...], list[int]] = {}  # of each chunk, by the frame's place
     for where, cover in covers.items():
-        if where not in sums:
-            sums[where] = [0] * -(-shape[0] // chunk)
-            changed |= _join_frame(particles, where, cover, chunk, sums[where])
-            opened.check()
+        sums[where] = [0] * -(-shape[0] // chunk)
+        changed |= _join_frame(particles, where, cover, chunk, sums[where])
+        opened.check()
     layouts = len(times) if changed else 1
     sites = file.create_dataset(
         "lattice/sites", (*lead, layouts, *lattice.shape), "u1",
@@ -192,62 +167,3 @@ def _attach_axes(file: h5py.File, particles: Any, sites: Any, changes: Any) -> N
     for dataset, axes in ((particles, [*lead, time, *scales]), (sites, axes_of_sites)):
         for index, scale in enumerate(axes):
             dataset.dims[index].attach_scale(scale)
-
-
-class EarlyFrames:
-    """Frames that are put into a finished file while the run goes on, by one thread at a time.
-
-    To join all frames at the end would take some per cent of a run on a GPU. So what one rank wrote
-    whole is written a second time, into a file that becomes the finished one. Nothing depends on
-    it: the parts stay until the end, and a run that is resumed joins them all.
-
-    Attributes
-    ----------
-    done
-        Places of the frames that are in it, with the checksums of their chunks.
-    changed
-        Whether hooks changed site types in one of them.
-    """
-
-    def __init__(self, path: Path, task: LatticeTask, chunk: int, disk: Disk) -> None:
-        self._path = draft_of(path)
-        self._task, self._chunk, self._disk = task, chunk, disk
-        self._open: Hdf5OnDisk | None = None
-        self.done: FrameSums = {}
-        self.changed = False
-
-    def add(self, piece: Piece, chunks: Sequence[bytes]) -> None:
-        """Write a frame whose chunks are compressed; nothing if it is part of one."""
-        planes = self._task.lattice.shape[0]
-        if piece.number == CHECKPOINT or (piece.begin, piece.end) != (0, planes):
-            return
-        where = (*place_of(self._task, piece.replica), piece.number)
-        opened = self._opened()
-        particles = opened.file["lattice/particles"]
-        for index, data in enumerate(chunks):
-            write_chunk(particles, (*where, index * self._chunk, 0, 0, 0), data)
-        opened.sync()  # now and not all at the end
-        self.done[where] = [chunk_sum(data) for data in chunks]
-        self.changed |= piece.hooks.sites is not None
-
-    def _opened(self) -> Hdf5OnDisk:
-        if self._open is None:
-            self._disk.create(self._path)
-            self._open = Hdf5OnDisk(self._path, self._disk, libver=("v110", "v110"))
-            make_frames(self._open.file, self._task, self._chunk)
-        return self._open
-
-    def become(self, path: Path) -> None:
-        """Close, and take the place of another file; not if there is nothing in it."""
-        if self._open is not None:
-            self._open.close()
-            self._open.check()
-            self._open = None
-            self._disk.replace(self._path, path)
-
-    def drop(self) -> None:
-        """Close, and remove what did not become anything."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-        self._disk.remove(self._path)

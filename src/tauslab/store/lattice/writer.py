@@ -8,9 +8,11 @@ both. Every frame holds what a run goes on from, and so does a checkpoint.
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from tauslab.base.errors import InputFileError, OutputError
 from tauslab.base.files.drafts import make_own_folder
 from tauslab.base.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.base.files.text import put_attributes, put_text
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import opt, warn
 from tauslab.kernels.lattice.state import RECORDED, LatticeState, Samples
 from tauslab.model.lattice.file import write_model_group
 from tauslab.options.lattice import LatticeTask
@@ -39,8 +41,7 @@ from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk, publish, write_error
 from tauslab.store.hdf5.in_place import RawFile, note_writer
 from tauslab.store.hdf5.skeleton import attach_scales, build_file, create_dataset
-from tauslab.store.lattice.beginnings import IN_FLIGHT, beginnings
-from tauslab.store.lattice.frames import EarlyFrames, FrameSums, join_frames
+from tauslab.store.lattice.frames import join_frames
 from tauslab.store.lattice.layout import (
     HOOK_INTERVALS,
     MAY_DIFFER,
@@ -62,12 +63,89 @@ from tauslab.store.lattice.parts import (
     packed,
     part_path,
     read_planes,
+    whole_states,
     write_part,
 )
 from tauslab.store.targets import parts_folder
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+
+IN_FLIGHT = 2  # frames that are copied, compressed and written at a time
+_MOST_NAMED = 4  # replicas in a warning
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """The first thing that a run lacks, and the last step of the engine before it."""
+
+    what: str
+    last: float
+    expected: bool  # in a run that was only interrupted
+
+
+def beginnings(
+    task: LatticeTask,
+    path: Path,
+    samples: Sequence[int],
+    parts: Sequence[PartName],
+    damaged: Sequence[PartName],
+) -> dict[int, Begun]:
+    """For each run its last state before which no frame and no sample is missing.
+
+    A run without one begins at t = 0. A warning says which runs go back, and why.
+
+    Parameters
+    ----------
+    path
+        The file of the run.
+    samples
+        For each run, how many samples from the first on are whole.
+    parts, damaged
+        Parts that are whole, and parts that are not.
+    """
+    states = whole_states(parts, task.lattice.shape[0])
+    begun: dict[int, Begun] = {}
+    reasons = {part.replica: f"{part.path.name} is damaged" for part in damaged}
+    for run in range(task.runs):
+        own = states.get(run, [])
+        gap = _first_gap(task, run, own, samples[run])
+        usable = [state for state in own if state.step <= gap.last]
+        if usable:
+            begun[run] = usable[-1]
+        if len(usable) < len(own) or not gap.expected:
+            reasons.setdefault(run, f"{gap.what} is missing")
+    _warn_of_gaps(task, path, reasons, begun)
+    return begun
+
+
+def _first_gap(task: LatticeTask, run: int, states: Sequence[Begun], samples: int) -> _Gap:
+    every_sample = task.count_every * task.passes_of(run)
+    sampled = samples * every_sample if samples < task.samples else math.inf
+    every_frame = task.options.frame_every * task.passes_of(run)
+    kept = {state.step for state in states if not state.hooked}
+    frame = next((n for n in range(task.frames) if n * every_frame not in kept), task.frames)
+    if frame == task.frames or sampled <= frame * every_frame:
+        return _Gap(f"sample {samples}", sampled - 1, expected=True)
+    # A run waits for a frame before it begins with the one after the next.
+    written = (samples - 1) * every_sample > (frame + IN_FLIGHT) * every_frame
+    return _Gap(f"frame {frame}", frame * every_frame - 1, expected=not written)
+
+
+def _warn_of_gaps(
+    task: LatticeTask, path: Path, reasons: Mapping[int, str], begun: Mapping[int, Begun]
+) -> None:
+    said = []
+    for run, reason in list(reasons.items())[:_MOST_NAMED]:
+        point, replica = task.place(run)
+        called = f"replica {replica}" + (f" of point {point}" if task.sweep else "")
+        step = begun[run].step // task.passes_of(run) if run in begun else 0
+        said.append(f"{called} goes back to step {step} of {task.steps}, since {reason}")
+    if len(reasons) > _MOST_NAMED:
+        said.append(f"{len(reasons) - _MOST_NAMED} more replicas go back")
+    if said:
+        warn(f"{path}: {'; '.join(said)}")
 
 
 class LatticeWriter:
@@ -85,7 +163,6 @@ class LatticeWriter:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="tauslab-write")
         self._pending: list[Future[None]] = []
         self._file: RawFile | None = None
-        self._early: EarlyFrames | None = None
         self._places = 0
         self._sampled: list[str] = []
         self._failed = False
@@ -107,7 +184,6 @@ class LatticeWriter:
         publish(
             self.path, self._disk, lambda p: build_file(p, specs, attributes, self._disk, extend)
         )
-        self._early = EarlyFrames(self.path, self._task, self._chunk, self._disk)
 
     def open_again(self) -> tuple[bool, dict[int, Begun]]:
         """Look at a file to complete: whether it is complete, and where each replica can go on.
@@ -247,8 +323,6 @@ class LatticeWriter:
                 self._disk,
                 lambda p: write_part(p, self._disk, piece, planes, chunks, self._identity),
             )
-            if self._early is not None:
-                self._early.add(piece, chunks)
         except OutputError:
             raise
         except OSError as error:
@@ -309,26 +383,18 @@ class LatticeWriter:
             contents = {name: old[name][...] for name in kept if name in old}
             version = old.attrs["format_version"]  # that of one that an earlier version began
         specs = lattice_specs(self._task, contents, sampled)
-        early: tuple[FrameSums, bool] = ({}, False)
-        if self._early is not None and self._early.done:
-            early = (self._early.done, self._early.changed)
-            self._early.become(path)
-        mode = "r+" if early[0] else "w"
-        with Hdf5OnDisk(path, self._disk, mode, libver=("v110", "v110")) as opened:
+        with Hdf5OnDisk(path, self._disk, libver=("v110", "v110")) as opened:
             file = opened.file
             attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
             own = lattice_attributes(self._task, self._seed)
             put_attributes(file, own | {"format_version": version})
             write_model_group(file.create_group("model"), self._task.model)
-            join_frames(opened, self._task, self._parts(), self._chunk, early)
+            join_frames(opened, self._task, self._parts(), self._chunk)
 
     def close(self) -> None:
         """Close; what is complete stays."""
         self._writer.shutdown()
         self._pool.shutdown()
-        if self._early is not None:
-            self._early.drop()
-            self._early = None
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -19,7 +19,7 @@ from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import opt
 from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.options.record import quantity_of
-from tauslab.store.format.flat import FlatRows
+from tauslab.store.format.layout import FlatRows
 from tauslab.store.results import columns
 from tauslab.store.results.columns import texts
 from tauslab.store.results.recorded import Recorded

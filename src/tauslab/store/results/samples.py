@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import assigned, opt
 from tauslab.options.values.texts import some
-from tauslab.store.format.flat import FlatRows
+from tauslab.store.format.layout import FlatRows
 from tauslab.store.results import columns, of_run
 from tauslab.store.results.columns import Column
 from tauslab.store.results.recorded import Recorded

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import InputFileError, of_damage
 from tauslab.base.files.opening import reading
-from tauslab.store.format.flat import FlatRows
+from tauslab.store.format.layout import FlatRows
 from tauslab.store.writers.rows import checksum
 
 _READ_BYTES = 32 << 20

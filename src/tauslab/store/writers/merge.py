@@ -70,7 +70,15 @@ def publish_rows(
             yield array, start, values
 
     def build_compressed(temporary: Path) -> None:
-        create_compressed(temporary, layout, contents, attributes, disk, compress)
+        names = row_names(layout)
+        specs = [
+            replace(spec, compress=compress) if spec.name in names and spec.chunks else spec
+            for spec in finished_specs(layout, contents)
+        ]
+        with Hdf5OnDisk(temporary, disk, libver=("v110", "v110")) as opened:
+            attach_scales({spec.name: create_dataset(opened.file, spec) for spec in specs}, specs)
+            put_attributes(opened.file, attributes)
+            seal_specs(opened.file, specs)
         with Hdf5OnDisk(temporary, disk, "r+") as opened:
             for array, start, values in counted():
                 for place, own in layout.selections(start, start + len(values)):
@@ -99,26 +107,6 @@ def publish_rows(
             target.close()
 
     publish(path, disk, build_compressed if compress else build)
-
-
-def create_compressed(
-    path: Path,
-    layout: Layout,
-    contents: Contents,
-    attributes: dict[str, Any],
-    disk: Disk,
-    level: int,
-) -> None:
-    """Make an empty file one that lacks nothing but the rows."""
-    names = row_names(layout)
-    specs = [
-        replace(spec, compress=level) if spec.name in names and spec.chunks is not None else spec
-        for spec in finished_specs(layout, contents)
-    ]
-    with Hdf5OnDisk(path, disk, libver=("v110", "v110")) as opened:
-        attach_scales({spec.name: create_dataset(opened.file, spec) for spec in specs}, specs)
-        put_attributes(opened.file, attributes)
-        seal_specs(opened.file, specs)
 
 
 def publish_view(

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from tauslab.base.errors import OutputError
 from tauslab.base.files.drafts import make_own_folder
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.store.format.flat import Selection
-from tauslab.store.format.layout import Accumulators, Chunk, Layout, chunk_blocks
+from tauslab.store.format.layout import Accumulators, Chunk, Layout, Selection, chunk_blocks
 from tauslab.store.format.schema import file_specs, root_attributes
 from tauslab.store.hdf5.disk import Disk, publish, write_error
 from tauslab.store.hdf5.in_place import RawFile, note_writer

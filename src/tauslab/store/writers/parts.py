@@ -275,16 +275,10 @@ class PartsWriter:
         self._close_segment()
         self.abort()
         self._comm.barrier()
-        self._join(totals, profile)
+        on_root(self._comm, lambda: self._assemble(totals, profile))
 
-    def _join(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
+    def _assemble(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
         """Rank 0 makes the final file."""
-        on_root(self._comm, lambda: self._assemble(*self._whole(totals, profile)))
-
-    def _whole(
-        self, totals: Accumulators, profile: list[dict[str, float | str]]
-    ) -> tuple[list[Source], dict[str, npt.NDArray[Any]]]:
-        """On rank 0: all parts, and what the final file holds besides their rows."""
         layout = self._layout
         sources = self._sources(self._run)
         require_all(self._path, marked_blocks(layout, sources))
@@ -293,10 +287,6 @@ class PartsWriter:
         contents[CHECKSUMS] = block_sums(layout, sources)
         contents[COMPLETE] = np.ones((), np.uint8)
         contents[WRITERS] = with_this_program(stored_writers(self._path))
-        return sources, contents
-
-    def _assemble(self, sources: list[Source], contents: dict[str, npt.NDArray[Any]]) -> None:
-        layout = self._layout
         limit = min(self._options.merge_bytes, self._disk.free_bytes(self._folder))
         compress = self._options.compress
         merged = compress > 0 or layout.payload_bytes < limit

@@ -14,8 +14,7 @@ from tauslab.base.errors import OutputError
 from tauslab.base.files.opening import open_h5
 from tauslab.base.files.seals import SealedFile, safe_attributes
 from tauslab.store.checking.opening import reading_back
-from tauslab.store.format.flat import FlatRows
-from tauslab.store.format.layout import Accumulators, BoolArray, Layout
+from tauslab.store.format.layout import Accumulators, BoolArray, FlatRows, Layout
 from tauslab.store.format.schema import CHECKPOINT_SLOTS
 from tauslab.store.format.statistics import accumulate, add_accumulators, zero_accumulators
 from tauslab.store.hdf5.disk import Disk

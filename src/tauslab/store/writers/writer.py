@@ -168,10 +168,6 @@ def open_writer(
     from tauslab.store.writers.parts import PartsOptions, PartsWriter
 
     parts = replace(parts or PartsOptions(), compress=how.compress)
-    if together and how.compress:
-        from tauslab.store.writers.compressed import CompressedWriter
-
-        return CompressedWriter(path, layout, comm, disk, existing, run, parts)
     return PartsWriter(path, layout, comm, disk, existing, run, parts)
 
 

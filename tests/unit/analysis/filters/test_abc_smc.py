@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from generated_networks import cyclic_chain
 
 import tauslab as ts
 from tauslab.analysis.filters.abc import sampler
@@ -252,7 +253,7 @@ def test_a_method_is_chosen_once_for_all_launches(monkeypatch):
         _, *launches = asked  # the first tries values
         assert isinstance(launches[0], kind)
         assert launches == [launches[0]] * len(launches)
-    net = ts.cyclic_chain(300)
+    net = cyclic_chain(300)
     asked.clear()
     with pytest.warns(UserWarning, match="rounded: S1|of S1 that are not whole"):
         ts.abc_smc(net, {"time": [1.0], "S1": [9]}, {"S1": "uniform(0,50)"}, n=20, **HOW)

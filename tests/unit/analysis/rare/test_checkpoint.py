@@ -16,7 +16,7 @@ from reference_ensembles import case, network
 import tauslab as ts
 from tauslab.analysis.particles.store import StateCheckpoint
 from tauslab.analysis.rare.walkers import weighted
-from tauslab.analysis.rare.walkers.steady import steadiness
+from tauslab.analysis.rare.walkers.weighted import steadiness
 from tauslab.cli.main import main
 
 MODEL = """
@@ -34,7 +34,6 @@ CASES = {
     "weighted": (ts.weighted_ensemble, {"walkers": 5}),
     "adaptive": (ts.weighted_ensemble, {"walkers": 5, "bins": "adaptive:4"}),
     "steady": (ts.weighted_ensemble, {"walkers": 5, "steady": True, "t_end": 0.5, "extend": 2}),
-    "splitting": (ts.multilevel_splitting, {"walkers": 20}),
 }
 
 
@@ -81,12 +80,11 @@ def told(found):
 @pytest.mark.filterwarnings("ignore:the rate is not steady")
 @pytest.mark.parametrize(
     "name",
-    ["weighted", "steady", "splitting", pytest.param("adaptive", marks=pytest.mark.validate)],
+    ["weighted", "steady", pytest.param("adaptive", marks=pytest.mark.validate)],
 )
 def test_a_call_that_is_ended_goes_on_with_the_same_bits(name, tmp_path, monkeypatch):
     """Also where runs are moved in several parts, and the end comes within one or between two."""
     monkeypatch.setattr(weighted, "_MOST_WALKERS", 300)
-    monkeypatch.setattr("tauslab.analysis.rare.splitting._MOST_BYTES", 4000)
     method, own = CASES[name]
     given = {**GIVEN, **own}
     whole = told(method(model(), **given))

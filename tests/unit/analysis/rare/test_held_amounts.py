@@ -32,9 +32,8 @@ def tail(mean, least):
 )
 def test_rare_events_beside_an_amount_that_is_not_whole(target, first):
     exact = tail(7.0, 12)
-    for run in (ts.weighted_ensemble, ts.multilevel_splitting):
-        found = run(made(first=first), target=target, **AT)
-        assert abs(found.estimate - exact) < 4 * found.standard_error < exact
+    found = ts.weighted_ensemble(made(first=first), target=target, **AT)
+    assert abs(found.estimate - exact) < 4 * found.standard_error < exact
 
 
 def test_a_given_amount_is_that_of_the_target():

@@ -13,9 +13,9 @@ from reference_ensembles import case, network
 
 import tauslab as ts
 from tauslab.analysis.rare.estimate import RareResult
-from tauslab.analysis.rare.search import tell_uneven
+from tauslab.analysis.rare.run import tell_uneven
 from tauslab.analysis.rare.target import Target
-from tauslab.analysis.rare.walkers.steady import steadiness
+from tauslab.analysis.rare.walkers.weighted import steadiness
 
 # P(X >= 30 by t = 4): finite state projection of the network in which the target absorbs, bound
 # 1e-8; `test_exact_values` finds them again.
@@ -37,36 +37,26 @@ def weighted(**given):
     return ts.weighted_ensemble(given.pop("model", None) or immigration(), **given)
 
 
-def splitting(**given):
-    given = {"target": TARGET, "t_end": T_END, "seed": 1, "device": "cpu"} | given
-    return ts.multilevel_splitting(given.pop("model", None) or immigration(), **given)
-
-
 def z(found, exact):
     return (found.estimate - exact) / found.standard_error
 
 
 # Few walkers, so that each run is far off and only the mean of many can be right.
 CASES = [
-    (weighted, {"walkers": 2, "bins": 6, "rounds": 10, "runs": 1000}),
-    (weighted, {"walkers": 3, "bins": "adaptive:4", "rounds": 5, "runs": 800}),
-    (splitting, {"walkers": 10, "kill": 0.0, "rounds": 10, "runs": 1000}),
-    (splitting, {"walkers": 2, "kill": 0.9, "rounds": 10, "runs": 3000}),
+    {"walkers": 2, "bins": 6, "rounds": 10, "runs": 1000},
+    {"walkers": 3, "bins": "adaptive:4", "rounds": 5, "runs": 800},
 ]
 LONGER = [
-    (weighted, {"walkers": 2, "bins": 6, "rounds": 20, "runs": 20000}),
-    (weighted, {"walkers": 1, "bins": [22, 26], "rounds": 8, "runs": 40000}),
-    (weighted, {"walkers": 3, "bins": "adaptive:4", "rounds": 10, "runs": 10000}),
-    (weighted, {"walkers": 5, "bins": 1, "rounds": 3, "runs": 20000}),
-    (splitting, {"walkers": 10, "kill": 0.0, "rounds": 20, "runs": 20000}),
-    (splitting, {"walkers": 5, "kill": 0.4, "rounds": 5, "runs": 20000}),
-    (splitting, {"walkers": 2, "kill": 0.9, "rounds": 30, "runs": 20000}),
+    {"walkers": 2, "bins": 6, "rounds": 20, "runs": 20000},
+    {"walkers": 1, "bins": [22, 26], "rounds": 8, "runs": 40000},
+    {"walkers": 3, "bins": "adaptive:4", "rounds": 10, "runs": 10000},
+    {"walkers": 5, "bins": 1, "rounds": 3, "runs": 20000},
 ]
 
 
-@pytest.mark.parametrize(("method", "given"), CASES)
-def test_the_mean_of_many_small_runs_is_the_exact_value(method, given):
-    found = method(**given)
+@pytest.mark.parametrize("given", CASES)
+def test_the_mean_of_many_small_runs_is_the_exact_value(given):
+    found = weighted(**given)
     assert abs(z(found, EXACT)) < FALSE_ALARM
     assert found.standard_error < 0.05 * EXACT
     assert found.rounding < 1e-13
@@ -74,9 +64,9 @@ def test_the_mean_of_many_small_runs_is_the_exact_value(method, given):
 
 
 @pytest.mark.validate
-@pytest.mark.parametrize(("method", "given"), LONGER)
-def test_the_mean_of_very_many_small_runs(method, given):
-    found = method(**given)
+@pytest.mark.parametrize("given", LONGER)
+def test_the_mean_of_very_many_small_runs(given):
+    found = weighted(**given)
     assert abs(z(found, EXACT)) < FALSE_ALARM
     assert found.standard_error < 0.02 * EXACT
 
@@ -101,10 +91,9 @@ def test_by_every_time():
 
 
 def test_the_start_is_in_the_target():
-    for method in (weighted, splitting):
-        found = method(model=immigration(30))
-        assert (found.estimate, found.standard_error, found.bounds) == (1.0, 0.0, (1.0, 1.0))
-        assert found.events == 0
+    found = weighted(model=immigration(30))
+    assert (found.estimate, found.standard_error, found.bounds) == (1.0, 0.0, (1.0, 1.0))
+    assert found.events == 0
     with pytest.raises(ts.ConfigError, match="no way to it"):
         weighted(model=immigration(30), steady=True)
 
@@ -116,8 +105,6 @@ def test_what_is_never_reached_has_a_bound_and_no_error_of_0():
     assert math.isnan(found.standard_error)
     assert found.bounds == (0.0, pytest.approx(1 - 0.05 ** (1 / 20)))
     assert "at most 0.139" in repr(found)
-    found = splitting(t_end=1e-6, runs=3, walkers=100)
-    assert found.bounds == (0.0, pytest.approx(1 - 0.05 ** (1 / 300)))
     with pytest.warns(UserWarning, match="no walker"):
         found = weighted(t_end=1e-6, steady=True, runs=4, extend=1)
     assert found.bounds == (0.0, pytest.approx(math.log(20) / (4 * 0.5e-6)))
@@ -127,12 +114,9 @@ def test_what_is_always_reached():
     found = weighted(t_end=4000.0, rounds=4, walkers=2, runs=6)
     assert found.estimate == 1
     assert found.bounds == (pytest.approx(0.05 ** (1 / 6)), 1.0)
-    found = splitting(t_end=4000.0, rounds=4, walkers=3, runs=6)
-    assert found.runs.tolist() == [1.0] * 6
 
 
-@pytest.mark.parametrize("method", [weighted, pytest.param(splitting, marks=pytest.mark.validate)])
-def test_an_error_that_is_not_to_be_trusted_is_told(method):
+def test_an_error_that_is_not_to_be_trusted_is_told():
     """A pure birth process: those that come far were early, and few paths are (negative binomial).
 
     P(X >= 110 at t = 2) is 2.6319e-11. With the walkers that are there by default, bounds of 95 %
@@ -142,12 +126,12 @@ def test_an_error_that_is_not_to_be_trusted_is_told(method):
     net.add_species("X", 3)
     net.add_reaction("X -> 2 X", rate=0.7)
     with pytest.warns(UserWarning, match="runs make the estimate.*take more walkers="):
-        found = method(model=net, target="X >= 110", t_end=2.0)
+        found = weighted(model=net, target="X >= 110", t_end=2.0)
     assert found.uneven
     assert found.effective_runs < 8
     assert any("do not trust its error" in line for line in found.lines())
     assert found.facts()["effective_runs"] == found.effective_runs
-    trusted = method()  # and of a usual one nothing is told
+    trusted = weighted()  # and of a usual one nothing is told
     assert 8 < trusted.effective_runs <= len(trusted.runs) == 20
     assert not any("trust" in line for line in trusted.lines())
 
@@ -155,7 +139,7 @@ def test_an_error_that_is_not_to_be_trusted_is_told(method):
 def result_of(runs):
     none = np.zeros((len(runs), 0))
     return RareResult(
-        "multilevel_splitting", "probability", runs, np.zeros(1), none, np.zeros(len(runs)), 0.0,
+        "weighted_ensemble", "probability", runs, np.zeros(1), none, np.zeros(len(runs)), 0.0,
         len(runs), certain=False, events=1, seed=1,
     )  # fmt: skip
 
@@ -163,7 +147,7 @@ def result_of(runs):
 @pytest.mark.parametrize("runs", [5, 10, 20])
 @pytest.mark.parametrize(("sigma", "zeros"), [(0.2, 0.0), (0.8, 0.0), (1.2, 0.0), (1.8, 0.4)])
 def test_bounds_of_few_unequal_runs_hold_what_they_say(sigma, zeros, runs):
-    """Runs as weighted ensembles and splitting give them: lognormal, some of them 0.
+    """Runs as weighted ensembles give them: lognormal, some of them 0.
 
     Of 1,000 seeds, which are fixed, 92 % of 95 % at least, or 90 where almost all have a warning.
     Student's t holds 84 % of the third.
@@ -190,20 +174,17 @@ def test_equal_runs_have_no_error_of_0():
 
 @pytest.mark.filterwarnings("ignore:no walker reached")
 def test_few_of_everything():
-    for found in (
-        weighted(walkers=1, bins=1, rounds=1, runs=1),
-        splitting(walkers=2, kill=0.0, rounds=1, runs=1),
-    ):
-        assert found.runs.shape == (1,)
-        assert math.isnan(found.standard_error)
+    found = weighted(walkers=1, bins=1, rounds=1, runs=1)
+    assert found.runs.shape == (1,)
+    assert math.isnan(found.standard_error)
     assert 0.0 <= found.estimate <= 1.0
 
 
-def test_a_number_of_paths_may_be_one_of_numpy():
-    found = splitting(walkers=np.int64(20), runs=2)
+def test_a_number_of_walkers_may_be_one_of_numpy():
+    found = weighted(walkers=np.int64(20), runs=2)
     assert type(found.independent) is int
     with pytest.raises(ts.ConfigError, match="walkers="):
-        splitting(walkers=np.array([20, 30]))
+        weighted(walkers=np.array([20, 30]))
 
 
 def test_a_coordinate_that_falls_or_is_a_function():
@@ -240,14 +221,12 @@ def test_what_overflows_is_lost_and_told():
     net.add_species("X", 7)
     net.add_reaction("-> 1000000000 X", rate=1.0)
     net.add_reaction("-> X", rate=0.1)
-    for method in (weighted, splitting):
-        given = {"bins": [-5.0]} if method is weighted else {}
-        given |= {"target": "X == 8", "coordinate": "-abs(X - 8)", "t_end": 9.0}
-        with pytest.warns(UserWarning, match="ended early .* by overflow"):
-            found = method(model=net, runs=10, walkers=30, rounds=6, **given)
-        assert abs(found.estimate - 1 / 11) < 0.06
-        assert found.bounds[1] > found.estimate + found.lost.mean() > 0.9
-        assert found.rounding < 1e-12
+    given = {"bins": [-5.0], "target": "X == 8", "coordinate": "-abs(X - 8)", "t_end": 9.0}
+    with pytest.warns(UserWarning, match="ended early .* by overflow"):
+        found = weighted(model=net, runs=10, walkers=30, rounds=6, **given)
+    assert abs(found.estimate - 1 / 11) < 0.06
+    assert found.bounds[1] > found.estimate + found.lost.mean() > 0.9
+    assert found.rounding < 1e-12
     assert "lost" in found.lines()[-1]
 
 
@@ -290,10 +269,9 @@ def test_refused(given, message):
         weighted(**given)
 
 
-@pytest.mark.parametrize("method", [weighted, splitting])
-def test_a_negative_rate_is_refused_as_in_a_run(method):
+def test_a_negative_rate_is_refused_as_in_a_run():
     with pytest.raises(ts.ModelError, match="reaction R1: its rate constant is -3"):
-        method(set={"k": -3})
+        weighted(set={"k": -3})
 
 
 def test_models_that_cannot_be_split():
@@ -301,8 +279,6 @@ def test_models_that_cannot_be_split():
     net.add_event("more", 1.0, {"X": 50})
     with pytest.raises(ts.ModelError, match="more"):
         weighted(model=net)
-    with pytest.raises(ts.ConfigError, match="two paths or more"):
-        splitting(walkers=1)
     with pytest.raises(ts.ConfigError, match="a lattice or a file"):
         ts.weighted_ensemble(3, target="A > 1")
 
@@ -331,13 +307,12 @@ def test_files(tmp_path):
 
 
 def digest(device):
-    """Of both methods, also with more walkers than are moved together."""
+    """Of fixed and adaptive bins and of a rate."""
     found = hashlib.sha256()
     for one in (
         weighted(device=device, runs=7, walkers=20, rounds=10),
         weighted(device=device, runs=3, walkers=30, rounds=10, bins="adaptive:6"),
         weighted(device=device, runs=3, walkers=10, rounds=20, steady=True),
-        splitting(device=device, runs=5, walkers=60, rounds=10),
     ):
         found.update(one.runs.astype("<f8").tobytes() + one.reached.astype("<f8").tobytes())
         found.update(str(one.events).encode())
@@ -345,7 +320,7 @@ def digest(device):
 
 
 def test_bits_stay_what_they_are():
-    assert digest("cpu") == "564dd08e7bf40c7fbd8debbc35bd7dc3e9956e936a0b88fa86a8c8db66b096b0"
+    assert digest("cpu") == "7ff645cc689ca3e4886b84c466ec94bd8a3ae425a3c841272833231d873e7974"
 
 
 @pytest.mark.gpu
@@ -356,10 +331,7 @@ def test_the_same_bits_on_a_gpu():
 def test_runs_in_several_batches(monkeypatch):
     """Each batch has random numbers of its own."""
     monkeypatch.setattr("tauslab.analysis.rare.walkers.weighted._MOST_WALKERS", 100)
-    monkeypatch.setattr("tauslab.analysis.rare.splitting._MOST_BYTES", 20_000)
     found = weighted(runs=60, walkers=4, rounds=5, bins=6)
-    assert len(set(found.runs.tolist())) > 30
-    found = splitting(runs=60, walkers=20, rounds=10)
     assert len(set(found.runs.tolist())) > 30
 
 
@@ -381,14 +353,12 @@ def exact_case(name):
 @pytest.mark.validate
 @pytest.mark.parametrize("name", ["futile_cycle", "immigration_death_tail", "schlogl_switch"])
 def test_published_cases(name):
-    """Within three standard errors, by both methods, with fixed seeds: false alarms 0.3 % each."""
+    """Within three standard errors, with fixed seeds: false alarms 0.3 % each."""
     net, found = exact_case(name)
     given = {"target": found["target"], "t_end": found["t_end"], "seed": 1, "device": "cpu"}
-    one = ts.weighted_ensemble(net, **given)
-    other = ts.multilevel_splitting(net, **given)
-    for result in (one, other):
-        assert abs(z(result, found["exact"])) < 3
-        assert result.standard_error < 0.2 * found["exact"]
+    result = ts.weighted_ensemble(net, **given)
+    assert abs(z(result, found["exact"])) < 3
+    assert result.standard_error < 0.2 * found["exact"]
 
 
 @pytest.mark.validate

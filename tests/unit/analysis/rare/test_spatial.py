@@ -81,15 +81,12 @@ def test_everything_else_of_lattices(tmp_path, capsys):
         walk(steady=True, extend=3)
     with pytest.raises(ts.ConfigError, match="at most 65536 lattices"):
         walk(walkers=40_000, bins=2)
-    with pytest.raises(ts.ConfigError, match="a network or its file"):
-        ts.multilevel_splitting(births(), target="A > 3")
     path = tmp_path / "births.h5"
     births().write(path)
     words = ["rare", str(path), "--target", "A >= 2", "--runs", "2", "--walkers", "2", "--bins",
              "1", "--rounds", "2", "--seed", "1", "--device", "cpu"]  # fmt: skip
     assert main(words) == 0
     assert "probability of A >= 2" in capsys.readouterr().out
-    assert main([*words[:-2], "--method", "splitting"]) == 2
 
 
 def digest(device):

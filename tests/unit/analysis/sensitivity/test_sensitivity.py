@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from generated_networks import cyclic_chain
 from reference_ensembles import case, network
 
 import tauslab as ts
@@ -21,8 +22,7 @@ from tauslab.kernels.backends.cpu import CpuBackend
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*give the same of the derivative", "ignore:.*determine the derivative"
 )
-DIFFERENCES = ("coupled", "common")
-METHODS = (*DIFFERENCES, "likelihood-ratio")
+METHODS = ("coupled", "likelihood-ratio")
 
 
 def turnover(k=2.0, x=0, decay=1.0):
@@ -55,24 +55,19 @@ def near(found, exact, parameter, output="X", errors=4.0):
 
 
 @pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("dimerisation_sens", "coupled"),
-        pytest.param("gene_expression_sens", "common", marks=pytest.mark.validate),
-        pytest.param("dimerisation_sens", "common", marks=pytest.mark.validate),
-        pytest.param("gene_expression_sens", "coupled", marks=pytest.mark.validate),
-    ],
+    "name",
+    ["dimerisation_sens", pytest.param("gene_expression_sens", marks=pytest.mark.validate)],
 )
-def test_exact_derivatives(name, method):
-    """Six derivatives by two methods within four standard errors: false alarms 8e-4 together."""
+def test_exact_derivatives(name):
+    """Six derivatives within four standard errors: false alarms 8e-4 together."""
     exact = case(name)
     output = next(iter(exact["exact"].values()))["output"]
-    found = found_by(network(exact), None, [output], t=exact["t"], n=2000, method=method)
+    found = found_by(network(exact), None, [output], t=exact["t"], n=2000)
     for one in exact["exact"].values():
         near(found, one["central_difference_2_percent"], one["parameter"], output)
         independent = one["variance_of_one_independent_difference_2_percent"]
         row = found.parameters.index(one["parameter"])
-        assert found.variance_reduction[row, 0, 0] > (20 if method == "coupled" else 3)
+        assert found.variance_reduction[row, 0, 0] > 20
         widened = 1 + found.informative[row, 0, 0] ** -0.5
         own = (found.error(one["parameter"], output)[0] / widened) ** 2 * found.n
         assert independent / own == pytest.approx(found.variance_reduction[row, 0, 0], rel=0.2)
@@ -98,11 +93,10 @@ def test_what_nothing_depends_on_has_derivative_zero(method):
         assert found.variance_reduction[0] == np.inf
 
 
-@pytest.mark.parametrize("method", DIFFERENCES)
-def test_a_rate_of_zero_needs_a_step_and_is_a_forward_difference(method):
+def test_a_rate_of_zero_needs_a_step_and_is_a_forward_difference():
     with pytest.raises(ts.ConfigError, match=r"k is 0.*step\[.k.\]=0.01"):
-        found_by(turnover(k=0.0), BOTH, method=method)
-    found = found_by(turnover(k=0.0), BOTH, step={"k": 0.5}, method=method)
+        found_by(turnover(k=0.0), BOTH)
+    found = found_by(turnover(k=0.0), BOTH, step={"k": 0.5})
     assert (found.low[0], found.high[0]) == (0.0, 0.5)
     near(found, 1 - math.exp(-2), "k")
 
@@ -120,10 +114,9 @@ def test_products_probabilities_and_several_times(method):
     assert found.elasticity[0, 2, 2] == pytest.approx(2, abs=0.5)
 
 
-@pytest.mark.parametrize("method", DIFFERENCES)
-def test_initial_amounts_begin_apart(method):
+def test_initial_amounts_begin_apart():
     for x, sides in ((0, (0, 1)), (100, (98, 102))):
-        found = found_by(turnover(x=x), ["X", *BOTH], method=method)
+        found = found_by(turnover(x=x), ["X", *BOTH])
         assert (found.low[0], found.high[0]) == sides
         near(found, math.exp(-2), "X")
 
@@ -201,7 +194,7 @@ def test_one_pair():
     assert np.isnan(found.variance_reduction).all()
 
 
-@pytest.mark.parametrize("method", [*DIFFERENCES, "likelihood-ratio"])
+@pytest.mark.parametrize("method", METHODS)
 def test_outputs_that_are_not_finite_are_told(method):
     """In silence derivatives would be those of the others, which are not like all."""
     few = turnover(k=0.0, x=2)
@@ -210,14 +203,13 @@ def test_outputs_that_are_not_finite_are_told(method):
     assert 0 < found.valid[0, 0] < 200
 
 
-@pytest.mark.parametrize("method", DIFFERENCES)
-def test_pairs_that_end_early_are_told(method):
+def test_pairs_that_end_early_are_told():
     growing = turnover(k=3.0, x=2**31 - 5, decay=1e-12)
     with pytest.warns(UserWarning, match=r"ended early.*by overflow"):
-        found = found_by(growing, BOTH, t=[0.1, 1.0], n=100, method=method)
+        found = found_by(growing, BOTH, t=[0.1, 1.0], n=100)
     assert found.valid[0, 1] < found.valid[0, 0] <= 100
     with pytest.raises(ts.ModelError, match=r"turnover: all trajectories ended early: \d+ by step"):
-        found_by(turnover(k=1e4), BOTH, n=3, max_steps=3, method=method)
+        found_by(turnover(k=1e4), BOTH, n=3, max_steps=3)
 
 
 def test_a_negative_propensity_is_told():
@@ -243,7 +235,7 @@ def test_a_negative_propensity_is_told():
         (["k"], {"step": {"k": math.nan}}, "step of k: nan is not allowed"),
         (["X"], {"step": {"X": 0.5}}, "a whole number of molecules"),
         (["k"], {"difference": "both"}, "centred, forward, backward"),
-        (["k"], {"method": "pathwise"}, "coupled, common"),
+        (["k"], {"method": "pathwise"}, "coupled, likelihood-ratio"),
         (["k"], {"n": 0}, "n=0 is not allowed"),
     ],
 )
@@ -273,7 +265,7 @@ def test_models_that_are_refused():
     net.add_event("dose", 1.0, {"X": 0})
     with pytest.raises(ts.ModelError, match=r"event.*a sensitivity does not support"):
         found_by(net, ["k"])
-    chain = ts.cyclic_chain(200)
+    chain = cyclic_chain(200)
     with pytest.raises(ts.ConfigError, match="1 to 128 reactions, not 200"):
         found_by(chain, [next(iter(chain.species))])
 
@@ -293,7 +285,7 @@ def digest(method="coupled", device="cpu"):
 
 
 @pytest.mark.parametrize(
-    "method", [*DIFFERENCES, pytest.param("likelihood-ratio", marks=pytest.mark.validate)]
+    "method", ["coupled", pytest.param("likelihood-ratio", marks=pytest.mark.validate)]
 )
 def test_neither_launches_nor_code_change_bits(method, monkeypatch):
     before = digest(method)
@@ -312,7 +304,6 @@ def test_a_parameter_has_the_same_bits_among_others():
 
 def test_bits_stay_what_they_are():
     assert digest() == "9eb57c9a454c45a9c10527c0c311f22143b74482856b230affc9b44f772a291f"
-    assert digest("common") == "5928d8e5daa379da704f942875998c64611d59aa6b60e730aba1de837094c715"
 
     assert digest("likelihood-ratio") == (
         "b91699654cb680dc2c34b494b3db89aeea543f506cd7ebb339348d45ba24812c"

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tauslab.decomposition.ranks.compiling import telling_of_compilers
+from tauslab.decomposition.ranks.progress import telling_of_compilers
 from tauslab.kernels.backends import cache
 
 

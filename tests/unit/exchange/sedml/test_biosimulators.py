@@ -12,7 +12,7 @@ import pytest
 
 from tauslab.cli.biosimulators import main
 from tauslab.cli.main import main as run_command
-from tauslab.exchange.sedml.kisao import EQUATIONS, EXACT, LEAPS
+from tauslab.exchange.sedml.execute import EQUATIONS, EXACT, LEAPS
 
 ROOT = Path(__file__).resolve().parents[4]
 pytestmark = pytest.mark.skipif(

@@ -16,8 +16,15 @@ import pytest
 from tauslab.base.errors import ConfigError, ModelError, OutputError
 from tauslab.cli.main import main
 from tauslab.exchange.sedml.archive import places_of_archive
-from tauslab.exchange.sedml.execute import evaluated, expression_of_mathml, with_aggregates
-from tauslab.exchange.sedml.kisao import EQUATIONS, EXACT, LEAPS, method_of
+from tauslab.exchange.sedml.execute import (
+    EQUATIONS,
+    EXACT,
+    LEAPS,
+    evaluated,
+    expression_of_mathml,
+    method_of,
+    with_aggregates,
+)
 from tauslab.exchange.sedml.reports import run_archive
 from tauslab.exchange.sedml.targets import target_of
 from tauslab.options.methods import ODE, SSA, TauLeaping

@@ -8,7 +8,7 @@ from sbml_factory import mathml, model, parameter, read_text, species
 
 import tauslab as ts
 from tauslab.base.errors import ModelError
-from tauslab.formats.sbml.triggers import switch_times
+from tauslab.formats.sbml.event_order import switch_times
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.infix import parse
 from tauslab.model.network.diagnosis.check import require_support

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from generated_networks import cyclic_chain
 from sampling import ordinary
 
 import tauslab as ts
@@ -66,7 +67,7 @@ def with_delay() -> ts.Network:
 
 
 def large() -> ts.Network:
-    return ts.cyclic_chain(60)
+    return cyclic_chain(60)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
-from tauslab.cli.bench import chain, michaelis_menten, schlogl
+from tauslab.cli.commands.machine import chain, michaelis_menten, schlogl
 from tauslab.cli.main import main
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower

@@ -216,9 +216,6 @@ def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
         ({"ode": {"substeps": 9, "rtol": 1e-3}}, "rtol= and atol= need steps that adapt"),
         ({"ode": {"precision": "half"}}, "precision='half' is not known"),
         ({"ode": {"solver": "euler"}}, "solver='euler' is not known"),
-        ({"ode": {"layout": "blocks"}}, "layout='blocks' is not known"),
-        ({"ode": {"warps": 31}}, "warps=31 is not allowed: a whole number from 1 to 30"),
-        ({"ode": {"warps": 2, "layout": "thread"}}, 'needs layout="warps", not thread'),
         ({"record": "histogram:X:0:8:4"}, "histograms are of counts"),
         ({"record": "sampled"}, "needs sample="),
         ({"species": ["Q"]}, 'species="Q": not a species'),
@@ -243,8 +240,8 @@ def test_the_command_line(tmp_path, capsys):
         assert result.amounts("X").shape == (4, 3)
     assert main([*base, "--method", "tau", "-o", str(tmp_path / "no.h5")]) == 2
     assert "supported by tau" in capsys.readouterr().err
-    assert main([*base, "--method", "ssa", "--ode-layout", "warps"]) == 2
-    assert "--ode-layout needs --method ode" in capsys.readouterr().err
+    assert main([*base, "--method", "ssa", "--rtol", "1e-3"]) == 2
+    assert "--rtol needs --method ode" in capsys.readouterr().err
 
 
 def test_a_cpu_has_no_layout():
@@ -289,10 +286,8 @@ def test_labelled_arrays_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"substeps": 20, "layout": "thread"},
-        {"substeps": 20, "layout": "warps", "precision": "single"},
-        {"substeps": 20, "warps": 2},
-        {"substeps": 20, "layout": "global", "precision": "single"},
+        {"substeps": 20},
+        {"substeps": 20, "precision": "single"},
         {"solver": "dopri5"},
         {"solver": "rosenbrock"},
     ],

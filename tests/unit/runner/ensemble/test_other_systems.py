@@ -10,7 +10,7 @@ from places import ROOT
 import tauslab as ts
 from tauslab.base import host
 from tauslab.base.errors import DeviceError
-from tauslab.decomposition.halo.shared import HostMemory
+from tauslab.decomposition.halo.peer import HostMemory
 
 LINUX_ALONE = ("sched_getaffinity", "memfd_create", "posix_fallocate", "fdatasync")
 

@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 import pytest
+from generated_networks import cyclic_chain
 from places import TESTS
 from sampling import ordinary
 
@@ -140,7 +141,7 @@ def test_it_is_refused_with_exact_events(tmp_path, capsys):
 
 
 def test_it_is_refused_where_leaps_come_from_tables():
-    large = ts.cyclic_chain(161)
+    large = cyclic_chain(161)
     with pytest.raises(ts.ConfigError, match="networks of up to 160 reactions, and this one has"):
         ts.run(large, times=[1.0], method=ts.TauLeaping(post_leap_check=True))
 

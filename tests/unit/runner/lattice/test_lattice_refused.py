@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tauslab as ts
-from tauslab.analysis.filters.asking import Asking
+from tauslab.analysis.filters.filtering import Asking
 from tauslab.base.errors import StoppedEarly
 from tauslab.model.lattice.parts import as_shape
 from tauslab.runner.lattice import loop

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import h5py
-import numpy as np
 import pytest
 from lattice_factory import STEP, empty_lattice
 from lattice_run_factory import T_END, digest, meddling, model, run
@@ -181,26 +180,6 @@ def test_what_was_lost_is_computed_again(whole, unfinished, tmp_path, harm, step
         run(path, resume=True, seed=None).close()
     assert digest(path) == digest(whole)
     assert [p.name for p in tmp_path.iterdir()] == ["out.h5"]
-
-
-@pytest.mark.parametrize("meddles", ordinary([False, True], True))
-def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, meddles):
-    """At the end nothing is left to join, and all is as if it had been."""
-    from tauslab.store.lattice import frames as lattice_frames
-
-    hooks = ((10, meddling),) if meddles else ()
-    path, late = tmp_path / "run.h5", tmp_path / "late.h5"
-    with monkeypatch.context() as patch:
-        patch.setattr(lattice_frames, "_join_frame", lambda *_: pytest.fail("was joined"))
-        run(path, hooks=hooks, replicas=2).close()
-    monkeypatch.setattr(lattice_frames.EarlyFrames, "add", lambda *_: None)
-    run(late, hooks=hooks, replicas=2).close()
-    assert digest(path) == digest(late)
-    with h5py.File(path) as one, h5py.File(late) as other:
-        for name in ("particles", "sites"):
-            assert one[f"lattice/{name}"].chunks == other[f"lattice/{name}"].chunks
-            assert np.array_equal(one[f"lattice/{name}"], other[f"lattice/{name}"])
-    assert {p.name for p in tmp_path.iterdir()} == {"run.h5", "late.h5"}
 
 
 def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path):

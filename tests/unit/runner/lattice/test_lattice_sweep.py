@@ -189,8 +189,6 @@ def test_the_command_line_sweeps(tmp_path, capsys, monkeypatch, whole):
     assert main(["plot", "out.h5", "--kind", "kymograph", "--point", "3", "-o", "k.png"]) == 0
     assert main(["export", "out.h5", "-o", "all.csv"]) == 0
     assert Path("all.csv").read_text().startswith("D,A_swept,replica,time,A,B,C\n")
-    assert main(["report", "out.h5"]) == 0
-    assert "4 points, 2 replicas" in Path("out.html").read_text()
 
 
 @pytest.mark.parametrize(

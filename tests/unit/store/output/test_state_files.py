@@ -174,10 +174,6 @@ def weighted(path):
     return ts.weighted_ensemble(model(), **RARE, walkers=3, bins=3, checkpoint=path).runs.tolist()
 
 
-def split(path):
-    return ts.multilevel_splitting(model(), **RARE, walkers=4, checkpoint=path).runs.tolist()
-
-
 def come_near(path):
     return ts.abc_smc(
         model(), DATA, {"k": "uniform(1,20)"}, n=8, generations=2, seed=1, device="cpu",
@@ -193,8 +189,8 @@ def drawn(path):
 
 
 STORES = {
-    "particles": filtered, "chains": walked, "weighted": weighted, "splitting": split,
-    "abc": come_near, "smc2": drawn,
+    "particles": filtered, "chains": walked, "weighted": weighted, "abc": come_near,
+    "smc2": drawn,
 }  # fmt: skip
 
 

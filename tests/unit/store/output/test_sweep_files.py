@@ -11,7 +11,7 @@ from sample_job import Job, digest, sweep_job
 from sampling import ordinary
 
 from tauslab import ConfigError, InputFileError
-from tauslab.store.format.flat import FlatRows
+from tauslab.store.format.layout import FlatRows
 from tauslab.store.format.schema import chunk_shape
 from tauslab.store.results.open import open_result
 from tauslab.store.writers.parts import PartsOptions

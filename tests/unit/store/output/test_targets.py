@@ -181,12 +181,6 @@ def test_a_second_analysis_is_told_who_writes(folder, capsys, words, option):
     assert sorted(p.name for p in folder.iterdir()) == ["m.toml", "t.csv"]
 
 
-def test_a_second_report_is_told_who_writes(folder, capsys):
-    with written_by_us(folder / "a.html", Communicator()):
-        assert main(["report", "m.toml", "-o", "a.html"]) == 2
-        assert "a.html is being written by process" in capsys.readouterr().err
-
-
 def test_what_appears_during_an_analysis_is_kept(folder):
     path = folder / "a.h5"
     with writing_result(path, Communicator()) as write:

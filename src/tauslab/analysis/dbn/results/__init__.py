@@ -1,4 +1,4 @@
-"""Dynamic Bayesian networks that were built: reading, inference, estimation, model checking.
+"""Dynamic Bayesian networks that were built: reading, inference, estimation.
 
 `network` and `file` are the entries.
 """

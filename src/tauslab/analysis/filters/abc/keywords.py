@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tauslab.analysis.filters.abc.distances import NORMS, DistanceFunction
-from tauslab.analysis.filters.table import data_of
+from tauslab.analysis.filters.keywords import data_of
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned
 from tauslab.options.keywords import device_option

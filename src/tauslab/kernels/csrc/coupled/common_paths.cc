@@ -110,22 +110,3 @@ KERNEL(common_paths, const CommonArguments arguments) {
     CommonPath path = {arguments, recorder_of(launch), x, c, a, left, ahead, firings};
     run_paths(launch, launch.max_steps < MOST_FIRINGS ? launch.max_steps : MOST_FIRINGS, path);
 }
-
-struct DifferenceArguments {
-    const double *sides;  // [points, 2, per_point, columns]: outputs at all times
-    i64 points, per_point, n_times, n_outputs;
-    double *pairs;  // [points, per_point, n_times, PAIR_COLUMNS, n_outputs]: record_difference
-};
-
-// Columns of pairs, of trajectories that ran one by one.
-KERNEL(side_differences, const DifferenceArguments a) {
-    const i64 columns = a.n_times * a.n_outputs, block = a.per_point * columns;
-    for (i64 item = GLOBAL_ID; item < a.points * block; item += GLOBAL_SIZE) {
-        const i64 point = item / block, within = item % block;
-        const double first = a.sides[2 * point * block + within];
-        const double second = a.sides[(2 * point + 1) * block + within];
-        double *const cell =
-            a.pairs + item / a.n_outputs * PAIR_COLUMNS * a.n_outputs + item % a.n_outputs;
-        record_difference(cell, a.n_outputs, first, second);
-    }
-}

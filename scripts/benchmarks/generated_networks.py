@@ -69,7 +69,7 @@ def random_network(
     Examples
     --------
     >>> import tauslab as ts
-    >>> net = ts.random_network(species=33, reactions=35, rates=(1e-6, 10.0), seed=1)
+    >>> net = random_network(species=33, reactions=35, rates=(1e-6, 10.0), seed=1)
     >>> len(net.species), len(net.reactions)
     (33, 35)
     """
@@ -97,7 +97,7 @@ def cyclic_chain(n: int, *, rate: float = 1.0, initial: int = 1) -> Network:
     Defaults as in Komarov & D'Souza (2012), figure 7: rate constant and molecules of all species.
 
     >>> import tauslab as ts
-    >>> [r.net_change() for r in ts.cyclic_chain(2).reactions]
+    >>> [r.net_change() for r in cyclic_chain(2).reactions]
     [{'S1': -1, 'S2': 1}, {'S2': -1, 'S1': 1}]
     """
     _within("n", n, 2, MOST)
@@ -113,7 +113,7 @@ def colloidal_aggregation(n: int, *, rate: float = 1.0, initial: int = 1) -> Net
     Ramaswamy & Sbalzarini, J. Chem. Phys. 132:044102, 2010).
 
     >>> import tauslab as ts
-    >>> len(ts.colloidal_aggregation(16).reactions)
+    >>> len(colloidal_aggregation(16).reactions)
     128
     """
     _within("n", n, 2, 2**16)
