@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from measure_equations import equations
-from ode_probe import CLOCK, system_of
+from ode_probe import clock, system_of
 
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.ode.layouts import Counting, layout_of
@@ -36,7 +36,7 @@ def decays(n: int) -> Network:
     ],
 )
 def test_what_is_asked_for_is_taken(given, expected):
-    layout = layout_of(system_of(CLOCK), settings(**given))
+    layout = layout_of(system_of(clock()), settings(**given))
     assert (layout.name, layout.warps) == expected
     assert layout.name in str(layout)
     assert sum(layout.groups, ()) == tuple(range(16)) * bool(layout.groups)
@@ -85,7 +85,7 @@ def test_constants_without_room_in_shared_memory_stay_in_registers():
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(ConfigError, match="there are 16 equations to spread"):
-        layout_of(system_of(CLOCK), settings(warps=17))
+        layout_of(system_of(clock()), settings(warps=17))
     wide = system_of(decays(700))
     with pytest.raises(ConfigError, match="needs more shared memory"):
         layout_of(wide, settings(layout="warps", warps=4, precision="double"))
@@ -93,7 +93,7 @@ def test_what_cannot_be_is_refused():
 
 
 def test_threads_that_have_their_trajectories_alone_count():
-    system = system_of(CLOCK)
+    system = system_of(clock())
     for where, planes in (("auto", 20), ("inside", 20), ("after", 0)):
         layout = layout_of(system, settings(), Counting(where, 20))
         assert (layout.name, layout.planes) == ("thread", planes)
