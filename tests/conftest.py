@@ -181,8 +181,8 @@ def _own_cache(
     """Compile into a cache of this session, so that what a user compiled before cannot help.
 
     Most of a session's time is the compiler's. No level of optimisation changes a bit of any
-    result, so kernels are compiled with less of it, the statistical tests with some more
-    (tests/statistics/conftest.py); `-m validate` compiles as users do.
+    result, so kernels are compiled with less of it; `-m validate` and some of the digests
+    (kernels/device/test_engine_digests.py) compile as users do.
 
     Test processes beside each other (pytest -n) share it: their folders have one parent.
 

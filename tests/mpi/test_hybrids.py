@@ -145,6 +145,7 @@ def test_slabs_of_a_hybrid_have_the_bits_of_a_whole_lattice(mpirun, engine, more
     assert len(digests.pop().split()) == 2
 
 
+_CELLS = (("slots", 1), ("planes", 1), ("slots", 4))
 _DIVIDING = (
     _SPACE
     + """
@@ -186,11 +187,18 @@ tell("digest", result.digest().encode())
 )
 
 
-@pytest.mark.parametrize(("engine", "n"), [("slots", 1), ("planes", 1), ("slots", 4)])
-def test_cells_divide_alike_on_ranks_and_after_a_stop(mpirun, engine, n):
+@pytest.mark.parametrize(
+    ("engine", "n", "more"),
+    ordinary(
+        [(*cells, more) for cells in _CELLS for more in ((2, 4), (3, 7))],
+        ("planes", 1, (3, 7)),
+        ("slots", 4, (3, 7)),
+    ),
+)
+def test_cells_divide_alike_on_ranks_and_after_a_stop(mpirun, engine, n, more):
     digests = {
         line
-        for ranks, stops in ((1, 0), (2, 4), (3, 7))
+        for ranks, stops in ((1, 0), more)
         for line in mpirun(ranks, ["-c", _DIVIDING, engine, str(n), str(stops)]).stdout.splitlines()
         if line.startswith("digest")
     }

@@ -62,8 +62,8 @@ def one_rank(tmp_path_factory) -> OneRank:
             2, ("whole", "cuts", "hooked", "hooked in planes", "tight"), marks=pytest.mark.validate
         ),
         pytest.param(2, ("objects",), marks=pytest.mark.validate),
-        (3, ("whole", "cuts", "hooked in planes", "filling", "objects cut anew")),
-        pytest.param(3, ("whole", "cuts", "deep", "alone"), marks=pytest.mark.validate),
+        (3, ("whole", "cuts", "hooked in planes", "objects cut anew")),
+        pytest.param(3, ("whole", "cuts", "deep", "alone", "filling"), marks=pytest.mark.validate),
         pytest.param(3, ("whole", "cuts", "chosen", "replicas"), marks=pytest.mark.validate),
         pytest.param(
             4,

@@ -43,7 +43,7 @@ def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path, metho
     """The pilot of rank 0 orders the network for all."""
     net = SBML.parent / "net" / "multisite2.net"
     run = ["-m", "tauslab", "run", net, "--t-end", "0.2", "--points", "3", "--seed", "5",
-           "--device", "cpu", "--threads", "1", "-n", "70"]  # fmt: skip
+           "--device", "cpu", "--threads", "1", "-n", "24"]  # fmt: skip
     run += ["--method", *method.split()]
     for ranks in (1, 3):
         mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])

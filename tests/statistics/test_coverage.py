@@ -10,10 +10,7 @@ import pytest
 import validate_coverage
 
 CASES = [str(one) for one in validate_coverage.cases()]
-QUICK = (
-    ("share: n 20, p 0.3", 100), ("sequential test: p 0.88", 100),
-    ("fit: small_prey, birth, noise 2", 20),
-)  # fmt: skip
+QUICK = (("share: n 20, p 0.3", 100), ("sequential test: p 0.88", 100))
 
 
 @pytest.mark.parametrize(

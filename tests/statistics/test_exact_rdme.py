@@ -73,6 +73,7 @@ def test_the_exact_program_does_what_ssa_does_on_the_network_of_the_lattice():
             check_same_law(found[:, k, number], expected[:, k])
 
 
+@pytest.mark.validate
 def test_events_are_counted_and_faces_checked():
     from exact_rdme import run_exact
 

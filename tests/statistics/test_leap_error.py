@@ -38,6 +38,7 @@ def check(case, samples=1, method="tau"):
     assert work["exact_events"] < 0.1 * work["events"]
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("name", "samples"),
     ordinary(

@@ -96,7 +96,7 @@ def test_the_start_of_michaelis_menten_at_a_large_epsilon(checked):
     assert abs(leaped.mean("E")[0] - exact) < 0.008 * exact
 
 
-@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("checked", ordinary([False, True], True))
 def test_a_fast_exchange_does_not_spread(checked):
     """A <-> B in equilibrium, of 10,000 molecules: A has a standard deviation of 50.
 
@@ -125,6 +125,7 @@ def dimers() -> ts.Network:
     return net
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("model", ordinary([michaelis_menten, dimers], michaelis_menten))
 def test_means_and_variances_are_those_of_exact_ssa(model):
     """At 5 times, 2,000 trajectories of each kind.

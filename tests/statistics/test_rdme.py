@@ -47,7 +47,7 @@ def run(engine, steps):
     return engine.run_sampled([steps])
 
 
-@pytest.mark.parametrize("hop", [1 / 60, 1 / 6, 1 / 4])
+@pytest.mark.parametrize("hop", ordinary([1 / 60, 1 / 6, 1 / 4], 1 / 6))
 def test_t1_mean_squared_displacement(backend, hop):
     """Particles of 255 kinds, each at a known site: <r^2> = 6 q n and the kurtosis; 4 z-tests."""
     kinds, size, n = 250, 64, 40
@@ -129,7 +129,9 @@ def test_the_formula_of_t3_gives_known_values():
     assert meeting_steps(16, (1 / 6, 0), 1) == pytest.approx(7207.82, abs=0.01)
 
 
-@pytest.mark.parametrize(("p", "hops"), [(0.1, (1 / 6, 1 / 6)), (1.0, (1 / 6, 0.0))])
+@pytest.mark.parametrize(
+    ("p", "hops"), ordinary([(0.1, (1 / 6, 1 / 6)), (1.0, (1 / 6, 0.0))], (1.0, (1 / 6, 0.0)))
+)
 def test_t3_pairs_meet_and_react(backend, p, hops):
     """60 kinds of pairs in a box of 6^3, and 12 such runs: one z-test on about 560 meetings.
 
@@ -162,6 +164,7 @@ def test_t3_pairs_meet_and_react(backend, p, hops):
     assert abs(found / expected - 1) < Z_LIMIT / np.sqrt(events) + 3 / size**3
 
 
+@pytest.mark.validate
 def test_t4_reversible_binding(backend):
     """50 A, 40 B at fast diffusion: mean and variance of C of the exact law; two z-tests."""
     size = 4
@@ -309,6 +312,7 @@ def test_t12_like_the_network_of_sites_without_space(backend):
         assert abs(found[:, column].mean() - mean) < error
 
 
+@pytest.mark.validate
 def test_t13_a_chain_follows_the_powers_of_its_hop_matrix(backend):
     """Chi-square over 12 sites after 15 steps, 12,000 particles: one test at 1e-5."""
     n, hop, steps = 12, 1 / 6, 15

@@ -21,6 +21,7 @@ def scripts(monkeypatch):
     return importlib.import_module("validate_tau")
 
 
+@pytest.mark.validate
 def test_schlogl_at_t_10_against_the_master_equation():
     """P(X < 300) = 0.51347 and the mean 316.592 at t = 10 (exact), 2,000 trajectories.
 
@@ -35,7 +36,9 @@ def test_schlogl_at_t_10_against_the_master_equation():
     assert abs(x.mean() - 316.592) < 5 * 238.07 / np.sqrt(n) + 0.005 * 316.592
 
 
-@pytest.mark.parametrize("values", [{"E": 1000, "S": 4000}, {"E": 750, "S": 1000}])
+@pytest.mark.parametrize(
+    "values", ordinary([{"E": 1000, "S": 4000}, {"E": 750, "S": 1000}], {"E": 750, "S": 1000})
+)
 def test_michaelis_menten_against_exact_ssa(values):
     """Means and variances at 10 times, 2,000 trajectories of each kind.
 

@@ -6,6 +6,9 @@ import errno
 import os
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -29,6 +32,29 @@ def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(tmp_path, monkeyp
     with pytest.raises(OutputError, match="TAUSLAB_CACHE_DIR") as caught:
         compiled("0" * 64, ".so", lambda out: out.touch())
     assert "\n" not in str(caught.value)
+
+
+def test_ranks_that_need_the_same_kernel_compile_it_once(tmp_path, monkeypatch):
+    """Here threads: a lock belongs to the file that is open, not to the process."""
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "cache"))
+    cache_directory()
+    built, together = [], threading.Barrier(3)
+
+    def build(out):
+        time.sleep(0.2)
+        out.touch()
+        built.append(out)
+
+    def need(_):
+        together.wait()
+        return compiled("0" * 64, ".so", build)
+
+    with ThreadPoolExecutor(3) as ranks:
+        found = list(ranks.map(need, range(3)))
+    assert len(built) == 1
+    assert len({path for path, _ in found}) == 1
+    assert sorted(there for _, there in found) == [False, True, True]
+    assert not list((tmp_path / "cache").glob("*.lock"))
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ EXPECTED = dict(
     for line in (TESTS / "support" / "engine_digests.txt").read_text().splitlines()
 )
 LONG = "tau functions"  # to compile, and its engine is that of "tau"
+AS_USERS = ("ssa small", "tau", "ode dopri5", "rdme planes")  # compiled with the flags of all users
 
 
 def test_every_case_has_a_digest():
@@ -36,6 +37,8 @@ def test_every_case_has_a_digest():
 )
 def test_an_engine_has_the_bits_that_it_had(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
+    if name in AS_USERS:
+        monkeypatch.delenv("TAUSLAB_CXXFLAGS", raising=False)
     assert list(machine_bits.digests([name], tmp_path)) == [(name, EXPECTED[name])]
 
 

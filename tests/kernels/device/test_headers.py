@@ -44,6 +44,7 @@ def _models() -> dict[str, str]:
     return models
 
 
+@pytest.mark.validate
 def test_every_header_compiles_alone(tmp_path):
     compiler = next(iter(find_compilers()), None)
     if compiler is None:

@@ -13,7 +13,7 @@ from cuda_usage import (
     compile_usage,
     require_nvrtc,
 )
-from ode_probe import CLOCK, DATA, system_of
+from ode_probe import DATA, clock, system_of
 from sampling import ordinary
 
 import tauslab as ts
@@ -51,14 +51,14 @@ def test_steps_of_rk4_stay_in_registers(precision):
 
 
 def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
-    system = system_of(CLOCK, varying=sorted(CLOCK.parameters)[:5])
+    system = system_of(clock(), varying=sorted(clock().parameters)[:5])
     stack, stores, _, _ = usage_of("ode/rk4.cc", ode_header(system, precision="single"), "sm_75")
     assert stack <= 8 * (len(system.inputs) + 1) + 16
     assert stores == 0
 
 
 def test_equations_spread_over_warps():
-    system = system_of(CLOCK)
+    system = system_of(clock())
     header = ode_header(system, more=with_layout(spread(system, 2, 4)))
     stack, stores, loads, registers = usage_of("ode/blocks/warps.cc", header)
     assert max(stack, stores, loads) <= A_FEW
@@ -71,7 +71,7 @@ def test_equations_spread_over_warps():
     ids=["warps", "counting"],
 )
 def test_what_integrates_in_blocks_spills_nothing(choose):
-    system = system_of(CLOCK, recorded=CLOCK.species)
+    system = system_of(clock(), recorded=clock().species)
     choice = choose(system)
     header = ode_header(system, precision="single", more=with_layout(choice), wide=False)
     stack, stores, loads, registers = usage_of(FILES[choice.entry], header)

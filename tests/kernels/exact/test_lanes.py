@@ -157,9 +157,10 @@ def all_functions() -> Network:
     return net
 
 
-@pytest.mark.parametrize(
-    "per_point", [10, *(pytest.param(n, marks=pytest.mark.validate) for n in (0, None))]
-)
+# g++ takes seconds for each. An ordinary run has the digest of a model with functions on lanes, and
+# tests/kernels/device/test_lane_functions.py.
+@pytest.mark.validate
+@pytest.mark.parametrize("per_point", [10, 0, None])
 def test_laws_rules_and_constants_of_each_trajectory(monkeypatch, per_point):
     """In a sweep, with a row for each trajectory, and with none."""
     work = Work(all_functions(), np.linspace(0, 1, 7).tolist(), per_point=per_point or 0,

@@ -85,6 +85,7 @@ def test_threads_draw_the_same_trajectories():
     assert np.array_equal(tree, tree3)
 
 
+@pytest.mark.validate
 def test_schlogl_against_the_master_equation():
     """P(X < 300) = 0.51347 at t = 10; 4,000 trajectories, 4 standard errors: 6e-5 false alarms."""
     net = schlogl()

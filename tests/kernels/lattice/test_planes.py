@@ -1,6 +1,7 @@
 """Counts in bit planes: the law of hops and reactions, conservation, the same bits on every way.
 
-Chi-square tests: each passes unless its p-value is below 1e-5, with seeds that are fixed.
+Chi-square tests: each passes unless its p-value is below 1e-5, with seeds that are fixed. Most run
+with `-m validate`; an ordinary run holds the bits.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def chi_square(found, expected) -> float:
 # -------------------------------------------------------------------- the law
 
 
+@pytest.mark.validate
 def test_one_step_of_sources_far_apart(cpu):
     """27 places, and the number that stays, of many particles in a site."""
     shape, hops, start = (16, 16, 72), {"A": 0.15, "B": 0.31, "C": 0.02}, (9, 4, 3)
@@ -126,6 +128,7 @@ def test_a_hop_that_is_rounded_up_to_a_half_happens(cpu):
     assert counts_of(engine.save(), 0)[odd].sum() == 4 * (~odd).sum()
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("boundary", ordinary(["reflecting", "absorbing", "periodic"], "absorbing"))
 def test_a_step_between_site_types_is_that_of_slots(cpu, boundary):
     """Means of each site after a step, over many seeds: equal to those of the slots engine."""
@@ -153,6 +156,7 @@ def test_a_step_between_site_types_is_that_of_slots(cpu, boundary):
     assert np.array_equal(sums[0] == 0, sums[1] == 0) or boundary == "absorbing"
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("frequent", [1.0, 30.0])
 def test_reactions_are_those_of_slots(cpu, frequent):
     """Firings and counts after some steps, over many seeds; few and many reactions of a site."""
@@ -172,6 +176,7 @@ def test_reactions_are_those_of_slots(cpu, frequent):
         assert stats.ks_2samp(planes, slots).pvalue > LEAST
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("face", ordinary(["z-", "z+"], "z-"))
 def test_what_comes_through_a_held_face_is_poisson(cpu, face):
     """Along the last axis of a step, by two site types: 0.4 to 2 of A in a site, 0.01 of B."""
@@ -203,6 +208,7 @@ def test_what_comes_through_a_held_face_is_poisson(cpu, face):
         assert chi_square(found, found.sum() * law / law.sum()) > LEAST
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("slots", "hops"),
     ordinary([(32, {"A": 0.2, "B": 0.1}), (8, {"A": 0.4})], (8, {"A": 0.4})),
@@ -224,6 +230,7 @@ def test_held_faces_are_those_of_slots(cpu, slots, hops):
         assert stats.ks_2samp(planes, slots_).pvalue > LEAST
 
 
+@pytest.mark.validate
 def test_reactions_of_all_orders_in_sites_that_stand_alone(cpu):
     """0 -> A, A -> 2 A, 2 A -> A: the numbers of a site after a pass, as of slots."""
     model = empty_lattice((8, 8, 70), {"A": 0.0, "B": 0.0})
@@ -249,6 +256,7 @@ def test_reactions_of_all_orders_in_sites_that_stand_alone(cpu):
     assert stats.chi2_contingency(rows[:, rows.sum(axis=0) > 0]).pvalue > LEAST
 
 
+@pytest.mark.validate
 def test_a_rare_reaction_is_no_less_rare(cpu):
     """A reaction of 1e-6 a site and step: candidates of 2^-19."""
     model = empty_lattice((32, 32, 32), {"A": 0.1})
@@ -262,7 +270,7 @@ def test_a_rare_reaction_is_no_less_rare(cpu):
 # -------------------------------------------------------------------- nothing is lost
 
 
-@pytest.mark.parametrize("slots", ordinary([8, 16, 32], 8, 32))
+@pytest.mark.parametrize("slots", ordinary([8, 16, 32], 8))
 def test_no_particle_is_lost_in_a_crowded_lattice(cpu, slots):
     lattice = binding((6, 7, 45), (0.6 if slots == 8 else 0.8) * slots, slots=slots)
     engine = started(cpu, lattice)
@@ -277,6 +285,7 @@ def test_no_particle_is_lost_in_a_crowded_lattice(cpu, slots):
     assert (np.diff((state.particles == 0).astype(int), axis=-1) >= 0).all()
 
 
+@pytest.mark.validate
 def test_particles_wait_as_often_as_in_slots(cpu):
     """One species, so that it does not matter who waits: the same law."""
     model = empty_lattice((6, 6, 40), {"A": 0.2}, slots=8)
@@ -358,7 +367,7 @@ def test_batches_threads_and_resuming_change_no_bit(cpu, three_threads, name):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    ordinary(itertools.product(("odd", "typed"), (2, 4, 8, 16)), ("typed", 2), ("odd", 16)),
+    ordinary(itertools.product(("odd", "typed"), (2, 4, 8, 16)), ("odd", 2), ("odd", 16)),
 )
 def test_vectors_of_any_width_have_the_same_bits(cpu, monkeypatch, name, words):
     lattice = cases()[name]()
@@ -369,6 +378,16 @@ def test_vectors_of_any_width_have_the_same_bits(cpu, monkeypatch, name, words):
     found = started(cpu, lattice)
     found.run_sampled([25])
     assert digest(found) == digest(expected)
+
+
+# Digests of states. Tests above compare the laws with those of slots, with `-m validate`.
+BITS = {
+    "crowded": "ab19a057fd938ca2",
+    "held": "c6554e860b428ebf",
+    "typed": "4199e55a5afdf418",
+    "absorbing": "dbdb82ae5108cdf4",
+    "typed periodic": "4ab95a3519fa1f14",
+}
 
 
 @pytest.mark.parametrize(
@@ -387,6 +406,7 @@ def test_slabs_have_the_bits_of_the_whole(cpu, name, size, transport):
     lattice = MODELS[name]()
     whole = started(cpu, lattice)
     expected = whole.run_sampled([3, 30])
+    assert digest(whole) == BITS[name]
 
     def advanced(comm):
         backend = SharedBackend(BackendOptions(threads=1))
@@ -452,8 +472,7 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
         itertools.product(
             ("frequent", "crowded", "typed periodic", "held and crowded"), (1, -1, 7)
         ),
-        ("frequent", 7),
-        ("typed periodic", 1),
+        ("typed periodic", 7),
     ),
 )
 def test_warps_of_a_team_have_the_bits_of_a_cpu(cpu, tmp_path, name, order):

@@ -72,6 +72,7 @@ def test_a_rare_event_over_many_trials(happens):
     assert abs(fired / n - expected) < 4.9 * math.sqrt(expected * (1 - expected) / n)
 
 
+@pytest.mark.validate
 def test_rare_hops_between_the_sixteen_bits(backend):
     """Q = 1.1e-5 lies below 16 bits, 1.5e-5 across a step of theirs; z-tests at 1e-5."""
     for q in (1.1e-5, 1.55e-5):

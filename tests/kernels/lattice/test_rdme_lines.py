@@ -113,6 +113,7 @@ def test_lines_give_the_bits_of_single_steps(cpu, tmp_path, name, order, blocks)
     found.backend.close()
 
 
+@pytest.mark.validate
 def test_particles_that_are_made_where_none_can_hop(cpu, tmp_path):
     """All sites of the last plane's first line are rock: the first particle is made in step 75."""
     lattice = typed((4, 17, 45))

@@ -129,7 +129,13 @@ def filling_up(shape):
     return lowered(model)
 
 
-@pytest.mark.parametrize("device", ["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    "device",
+    [
+        pytest.param("emulated", marks=pytest.mark.validate),
+        pytest.param("cuda", marks=pytest.mark.gpu),
+    ],
+)
 def test_a_lattice_that_fills_up_is_done_as_one_that_began_full(cpu, tmp_path, device):
     """Lanes keep two words of a site, then four, and in the end sites are done through memory."""
     lattice = filling_up((3, 18, 33) if device == "emulated" else (6, 34, 70))

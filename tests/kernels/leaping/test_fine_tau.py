@@ -38,7 +38,7 @@ def busy(seed=1) -> Network:
     return net
 
 
-TIMES = [0.0, 0.2, 0.5]
+TIMES = [0.0, 0.1, 0.2]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ode_probe import CLOCK, DATA, integrate, system_of
+from ode_probe import DATA, clock, integrate, system_of
 from scipy.integrate import solve_ivp
 from synthetic_equations import synthetic_equations
 
@@ -42,7 +42,7 @@ def python(tree: Expression) -> str:
 @cache
 def clock_by_scipy() -> np.ndarray:
     """The segmentation clock at `CLOCK_TIMES`."""
-    return by_scipy(CLOCK, CLOCK_TIMES, 1e-9)
+    return by_scipy(clock(), CLOCK_TIMES, 1e-9)
 
 
 def by_scipy(network: Network, times: list[float], tolerance: float = 1e-10) -> np.ndarray:
@@ -135,7 +135,7 @@ def test_other_systems_against_scipy(backend, network, times, settings):
 @pytest.mark.parametrize("solver", ["rk4", "dopri5", "rosenbrock"])
 def test_segmentation_clock_against_scipy(backend, solver):
     settings = OdeSettings(solver, substeps=2000, rtol=1e-8, atol=1e-10)
-    system = system_of(CLOCK)
+    system = system_of(clock())
     found = integrate(backend, system, CLOCK_TIMES, settings)
     assert worst(found.samples[0][:, : system.species], clock_by_scipy()) < 2e-6
 
@@ -260,7 +260,7 @@ def test_too_many_steps_are_a_status(backend):
 
 
 def test_single_precision(backend):
-    system = system_of(CLOCK)
+    system = system_of(clock())
     settings = OdeSettings("rk4", substeps=500, precision="single")
     found = integrate(backend, system, CLOCK_TIMES, settings, wide=False)
     assert found.samples.dtype == np.float32
@@ -268,7 +268,7 @@ def test_single_precision(backend):
 
 
 def test_columns_hold_the_same_numbers(backend):
-    system = system_of(CLOCK, varying=["vsF"] if "vsF" in CLOCK.parameters else ())
+    system = system_of(clock(), varying=["vsF"] if "vsF" in clock().parameters else ())
     priors = Priors(tuple(Prior(name, "uniform", 0.5, 1.0) for name in system.inputs))
     settings = OdeSettings("rk4", substeps=20)
     times = [0.0, 2.0, 5.0]
@@ -326,7 +326,7 @@ def test_devices_and_layouts_give_the_same_bits(name, warps, precision):
 def test_devices_give_the_same_bits_with_steps_that_adapt(solver):
     from tauslab.kernels.backends import BackendOptions, get_backend
 
-    system = system_of(CLOCK)
+    system = system_of(clock())
     found = []
     for device in ("cpu", "cuda"):
         backend = get_backend(device, BackendOptions(threads=2))

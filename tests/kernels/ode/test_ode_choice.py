@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from measure_equations import equations
-from ode_probe import CLOCK, system_of
+from ode_probe import clock, system_of
 
 from tauslab.kernels.ode.layouts import alone, layout_of, spread
 from tauslab.model.network.network import Network
@@ -21,7 +21,7 @@ def decays(n: int) -> Network:
 
 @pytest.mark.parametrize("warps", [1, 2, 5])
 def test_equations_are_spread_evenly(warps):
-    layout = spread(system_of(CLOCK), 1, warps)
+    layout = spread(system_of(clock()), 1, warps)
     assert (layout.name, layout.warps) == ("warps", warps)
     assert layout.name in str(layout)
     assert sum(layout.groups, ()) == tuple(range(16))
@@ -73,5 +73,5 @@ def test_what_shared_memory_cannot_hold_is_not_spread():
 
 def test_threads_that_have_their_trajectories_alone_count():
     for planes in (0, 20):
-        layout = layout_of(system_of(CLOCK), "single", planes)
+        layout = layout_of(system_of(clock()), "single", planes)
         assert (layout.name, layout.planes) == ("thread", planes)

@@ -15,7 +15,6 @@ import ctypes
 import hashlib
 import math
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.backends.cache import CSRC
+from tauslab.kernels.backends.cache import CSRC, compiled, content_key, csrc_digest
 from tauslab.kernels.backends.compilers import Compiler, find_compilers, host_compiler
 from tauslab.kernels.backends.nvrtc import nvrtc_flags
 
@@ -54,8 +53,7 @@ class CpuProbe:
 
     def __init__(self, compiler: Compiler | None = None) -> None:
         self.compiler = compiler or host_compiler()
-        with tempfile.TemporaryDirectory(prefix="tauslab-math-") as folder:
-            self.library = compile_for_cpu(self.compiler, Path(folder) / "probe.so")
+        self.library = compile_for_cpu(self.compiler)
 
     def values(self, name: str, x: FloatArray, y: FloatArray | None = None) -> FloatArray:
         """See `Probe`."""
@@ -115,13 +113,21 @@ class CudaProbe:
         self.module.get_function(kernel)((1024,), (128,), arguments)
 
 
-def compile_for_cpu(compiler: Compiler, path: Path) -> ctypes.CDLL:
-    """Compile the probe to the shared library `path` with the flags of all CPU kernels."""
-    command = [*compiler.command, *compiler.flags(), f"-I{CSRC}", str(PROBE), "-o", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{compiler.name} cannot compile {PROBE.name}: {done.stderr[:500]}")
-    return ctypes.CDLL(str(path))
+def compile_for_cpu(compiler: Compiler) -> ctypes.CDLL:
+    """Compile the probe with the flags of all CPU kernels, or load it from the cache of kernels."""
+    command = [*compiler.command, *compiler.flags(), f"-I{CSRC}", str(PROBE)]
+
+    def build(path: Path) -> None:
+        done = subprocess.run(
+            [*command, "-o", str(path)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{compiler.name} cannot compile {PROBE.name}: {done.stderr[:500]}")
+
+    key = content_key(
+        [compiler.version, *command, PROBE.read_text(encoding="utf-8"), csrc_digest()]
+    )
+    return ctypes.CDLL(str(compiled(key, ".so", build)[0]))
 
 
 def digest(probe: Probe, name: str, n: int, batch: int = 1_000_000) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,14 @@ from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
 
 DATA = TESTS / "data"
-CLOCK = read_sbml(DATA / "sbml" / "BIOMD0000000201.xml")
 
 Array = npt.NDArray[Any]
+
+
+@cache
+def clock() -> Network:
+    """The segmentation clock."""
+    return read_sbml(DATA / "sbml" / "BIOMD0000000201.xml")
 
 
 @dataclass

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tauslab.base.errors import DeviceError
 from tauslab.kernels.backends.compilers import host_compiler
 
-LIGHT = "-Og -ftree-sra"  # compiles in half the time of -O1; half as fast without the second
+# Compiles in less than half the time of -O1. Kernels are half as fast without the second. The
+# others allocate registers by a simpler algorithm, which saves a tenth to a quarter.
+LIGHT = "-Og -ftree-sra -fira-algorithm=priority -fira-region=one"
 PLAIN = "-O1"  # which every compiler knows; g++ alone takes the others
 
 

@@ -98,6 +98,7 @@ def test_models(reader, count):
     every(count, hostile.models(), one)
 
 
+@pytest.mark.validate
 @counts
 @needs("libsedml")
 def test_archives(reader, count):
@@ -120,6 +121,7 @@ def test_antimony(reader, count):
     every(count, hostile.antimony(), one)
 
 
+@pytest.mark.validate
 @counts
 @needs("petab")
 def test_petab(reader, count):

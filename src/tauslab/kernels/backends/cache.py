@@ -2,12 +2,14 @@
 
 Entries are written under a random name and renamed, so ranks may race and a killed process leaves
 nothing half-written under a real name.  Each entry ends with a digest of its bytes, so a file that
-a power failure cut short is compiled again.
+a power failure cut short is compiled again.  Ranks that need the same kernel at the same time wait
+for the first, which compiles it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -251,7 +253,12 @@ def _compiled_in(
     folder, check = path.parent, path.with_suffix(".sha256")
     try:
         # A build that fails leaves nothing: the entry's folder is made when there is one.
-        with tempfile.TemporaryDirectory(dir=root, prefix="build-") as scratch:
+        with (
+            _one_at_a_time(root / f"{key}.lock"),
+            tempfile.TemporaryDirectory(dir=root, prefix="build-") as scratch,
+        ):
+            if _entry(root, key, suffix, {os.getuid()})[1]:
+                return path, True
             fresh = Path(scratch) / path.name
             with _heard():
                 build(fresh)
@@ -266,6 +273,20 @@ def _compiled_in(
     except OSError as error:
         raise _unusable(folder, error.strerror or str(error)) from None
     return path, False
+
+
+@contextlib.contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    """Hold the lock `path`, which ends with the process; where there are no locks, hold none."""
+    with path.open("ab") as lock:
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a fork may still have the file open
 
 
 @contextlib.contextmanager

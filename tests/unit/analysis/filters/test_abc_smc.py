@@ -132,6 +132,7 @@ def test_an_exact_posterior_at_distance_zero():
     assert (found.acceptance > 0.04).all()
 
 
+@pytest.mark.validate
 def test_a_noise_is_a_part_of_the_posterior():
     """Of the mean of a Poisson count seen by a Poisson, as the exact filter has it on a grid."""
     grid = np.linspace(0.25, 29.75, 60)

@@ -227,6 +227,7 @@ def test_bad_calls(given, message):
         ts.fit(decay(), DATA, observe={"X": "poisson"}, device=CPU, **given)
 
 
+@pytest.mark.validate
 def test_a_long_course_of_exact_counts_is_fitted_as_exactly():
     """Beside the exact maximum, by powers of the transition matrix, and its curvature."""
     counts = [6, 5, 7, 9, 10, 19, 22, 21, 23, 19, 19, 20, 16, 13, 11, 9, 14, 16, 14, 17, 17, 17, 16,

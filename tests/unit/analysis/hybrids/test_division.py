@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from sampling import ordinary
 from scipy.stats import binom, chi2, poisson
 
 import tauslab as ts
@@ -135,9 +136,11 @@ def box(n_z=4, count=60, **more):
     return hybrid
 
 
-@pytest.mark.parametrize(("at", "share"), [(None, 0.5), (1e-7, 0.25), (1.5e-7, 0.375)])
+@pytest.mark.parametrize(
+    ("at", "share"), ordinary([(None, 0.5), (1e-7, 0.25), (1.5e-7, 0.375)], (1.5e-7, 0.375))
+)
 def test_mixed_particles_are_divided_binomially_by_their_sites(at, share):
-    n, count = 600, 20
+    n, count = 200, 20
     result = run(box(count=count, at=at), t_end=2.5, n=n, seed=8)
     divided = result.divisions
     assert divided.fraction == pytest.approx(np.full(n, share), rel=1e-15)
@@ -276,6 +279,7 @@ def test_devices_divide_alike():
     assert len(found) == 1
 
 
+@pytest.mark.validate
 def test_a_hybrid_that_divides_goes_on_from_its_checkpoint(tmp_path):
     how = {"n": 2, "seed": 4, "t_end": 6.0, "splitting": "strang", "device": "cpu"}
 
@@ -364,6 +368,7 @@ def test_dilution_by_growth_and_division_leaves_poisson_numbers():
     assert abs(both) < 4.5 / math.sqrt(1500)
 
 
+@pytest.mark.validate
 def test_a_population_that_divides_at_a_rate_has_the_mean_of_its_equation():
     """With production k and division at a rate r, m' = k - r m in the whole population."""
     cell = ts.Network("cell")
@@ -469,7 +474,7 @@ def pool_of_amounts(start, word):
     return hybrid
 
 
-@pytest.mark.parametrize("start", [0.8, 2.5, 7.9])
+@pytest.mark.parametrize("start", ordinary([0.8, 2.5, 7.9], 2.5))
 def test_a_pool_that_nobody_counts_is_divided_like_an_amount(start):
     result = run(pool_of_amounts(start, "share"), t_end=2.0, n=8)
     divided = result.divisions
@@ -481,7 +486,7 @@ def test_a_pool_that_nobody_counts_is_divided_like_an_amount(start):
 
 
 @pytest.mark.parametrize("word", ["binomial", "even", "share", "first"])
-@pytest.mark.parametrize("power", [49, 51, 60])
+@pytest.mark.parametrize("power", ordinary([49, 51, 60], 60))
 def test_large_pools_are_divided(word, power):
     divided = run(pool_of_amounts(2.0**power, word), t_end=1.0, n=4).divisions
     mother, first, second = divided.of("one.X")
@@ -526,7 +531,9 @@ def exchanging():
     return hybrid
 
 
-@pytest.mark.parametrize(("model", "t_end"), [(exchanging, 5.0), (growing, 6.0)])
+@pytest.mark.parametrize(
+    ("model", "t_end"), ordinary([(exchanging, 5.0), (growing, 6.0)], (exchanging, 5.0))
+)
 def test_a_cell_is_the_same_among_any_number(model, t_end):
     made = model(counts=True) if model is growing else model()
     every = run(made, t_end=t_end, n=3)

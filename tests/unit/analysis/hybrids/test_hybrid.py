@@ -529,6 +529,7 @@ if ranks().rank == 0:
 """
 
 
+@pytest.mark.validate
 def test_ranks_have_the_same_bits(mpirun, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(_RANKS.format(folder=str(Path(__file__).parent)))

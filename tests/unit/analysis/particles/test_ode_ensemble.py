@@ -54,7 +54,7 @@ def particles(model, n, method="ode", device="cpu", **given):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("n", ordinary([1, 30], 30))  # alone, and on SIMD lanes
+@pytest.mark.parametrize("n", ordinary([1, 30], 30))  # alone, and enough for SIMD lanes
 def test_an_ensemble_has_the_bits_of_a_run(name, n):
     rates = np.linspace(0.5, 1.5, n)
     given = {"device": "cpu", "method": METHODS[name], "seed": 1}

@@ -15,7 +15,7 @@ from tauslab.options.record import Record
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.store.results.digest import digest_lines
 
-N = 200
+N = 80
 RUN = {"times": [0.0, 1.0, 2.0, 3.0], "seed": 5, "device": "cpu", "quiet": True,
        "record": "trajectories,statistics,final,histogram:X:0:4000:20"}  # fmt: skip
 

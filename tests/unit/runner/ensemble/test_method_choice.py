@@ -72,6 +72,7 @@ def test_exact_where_leaps_do_not_pay(run, model, t_end, points):
     assert digest_lines(result) == digest_lines(run(model(), method="ssa", **options))
 
 
+@pytest.mark.validate
 @pytest.mark.usefixtures("trusting")
 def test_a_chain_that_leaps_run_thirty_times_as_fast_is_leaped(run):
     options = {"times": None, "t_end": 10.0, "points": 100, "record": "final"}
