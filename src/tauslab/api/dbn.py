@@ -21,8 +21,6 @@ from tauslab.options.methods import ODE
 from tauslab.options.places import device_settings, file_settings
 from tauslab.options.values.sample_times import sample_times
 
-BATCH = 256  # trajectories that are made at a time for a sequential test
-
 
 @takes(DbnKeywords)
 def build(model: Network | str | os.PathLike[str], **options: Any) -> DynamicNetwork | None:

@@ -450,15 +450,6 @@ def _without(command: Sequence[str], names: Sequence[str]) -> list[str]:
     return kept
 
 
-# The scripts in slurm/, but for those that are written by hand.
-WRITTEN = {
-    "single_node.sbatch": BatchJob(gpus_per_node=4, time="01:00:00"),
-    "multi_node.sbatch": BatchJob(nodes=2, gpus_per_node=4),
-    "requeue.sbatch": BatchJob(nodes=2, gpus_per_node=4, requeue=True),
-    "array.sbatch": BatchJob(gpus_per_node=1, array=16, time="01:00:00"),
-}
-
-
 def process_slurm(arguments: argparse.Namespace) -> None:
     """``tauslab slurm``: a batch script."""
     job = BatchJob(**given_options(arguments, BatchJob))

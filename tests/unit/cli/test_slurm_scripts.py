@@ -15,9 +15,16 @@ from places import ROOT
 from tauslab.base.errors import ConfigError
 from tauslab.cli import slurm
 from tauslab.cli.main import main
-from tauslab.cli.slurm import WRITTEN, BatchJob, batch_script, this_environment
+from tauslab.cli.slurm import BatchJob, batch_script, this_environment
 
 FOLDER = ROOT / "slurm"
+# The scripts in slurm/, but for those that are written by hand.
+WRITTEN = {
+    "single_node.sbatch": BatchJob(gpus_per_node=4, time="01:00:00"),
+    "multi_node.sbatch": BatchJob(nodes=2, gpus_per_node=4),
+    "requeue.sbatch": BatchJob(nodes=2, gpus_per_node=4, requeue=True),
+    "array.sbatch": BatchJob(gpus_per_node=1, array=16, time="01:00:00"),
+}
 OF_FIVE = batch_script(replace(WRITTEN["array.sbatch"], array=5), name="array.sbatch")
 SCHLOGL = str(FOLDER.parent / "examples" / "schlogl.toml")
 BAD_TIMES = ("", "0", "00:00:00", "1:2:3:4", "1:60", "1:00:61", "-5", "1-", "1h", "٣", "5\n", "1e3")
