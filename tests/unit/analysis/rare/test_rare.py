@@ -131,7 +131,8 @@ def test_what_is_always_reached():
     assert found.runs.tolist() == [1.0] * 6
 
 
-@pytest.mark.parametrize("method", [weighted, pytest.param(splitting, marks=pytest.mark.validate)])
+@pytest.mark.validate
+@pytest.mark.parametrize("method", [weighted, splitting])
 def test_an_error_that_is_not_to_be_trusted_is_told(method):
     """A pure birth process: those that come far were early, and few paths are (negative binomial).
 
