@@ -102,7 +102,7 @@ def shorter_python(code: str) -> str:
     rare = r"ts\.weighted_ensemble\(\s*(net|cube), "
     code = re.sub(rare, r"ts.weighted_ensemble(\1, walkers=4, runs=2, rounds=5, ", code)
     code = re.sub(r"\bsamples=[\d_]+", "samples=1000", code)
-    code = re.sub(r"\bdelta=0\.01\b", "delta=0.1", code)  # of a sequential test
+    code = re.sub(r"\bdelta=0\.01\b", "delta=0.05", code)  # of a sequential test
     code = re.sub(r"\((\"sobol\"), \d+\)", r"(\1, 4)", code)
     code = re.sub(r"hooks=\[\(\d+, ", "hooks=[(10, ", code)
     return re.sub(r"(frame|count)_every=[\d_]+", r"\1_every=5", code)

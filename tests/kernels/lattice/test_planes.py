@@ -472,7 +472,7 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
         itertools.product(
             ("frequent", "crowded", "typed periodic", "held and crowded"), (1, -1, 7)
         ),
-        ("typed periodic", 7),
+        ("frequent", 7),
     ),
 )
 def test_warps_of_a_team_have_the_bits_of_a_cpu(cpu, tmp_path, name, order):

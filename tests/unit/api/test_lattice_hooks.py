@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from lattice_factory import empty_lattice
 from lattice_run_factory import GIVEN, digest, meddling, run
+from sampling import ordinary
 
 from tauslab.base.errors import ConfigError, OutputError
 
 
-@pytest.fixture(autouse=True, params=["slots", "planes"])
+@pytest.fixture(autouse=True, params=ordinary(["slots", "planes"], "slots"))
 def _engine(request, monkeypatch):
-    """All of them with either storage."""
+    """All of them with either storage; an ordinary run has planes in `test_hook_verbs.py`."""
     monkeypatch.setitem(GIVEN, "engine", request.param)
 
 

@@ -198,6 +198,7 @@ def test_what_is_refused():
 DATA = {"time": [0.1, 0.25, 0.5, 0.8], "A": [50, 37, 21, float("nan")]}
 
 
+@pytest.mark.validate
 def test_a_filter_has_the_exact_likelihood(tmp_path, capsys):
     """Of eight filters the mean likelihood over the exact one: four standard errors, 0.6 %."""
     net = ts.Network("decay")

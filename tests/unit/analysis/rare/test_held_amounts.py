@@ -32,13 +32,13 @@ def tail(mean, least):
 )
 def test_rare_events_beside_an_amount_that_is_not_whole(target, first):
     exact = tail(7.0, 12)
-    found = ts.weighted_ensemble(made(first=first), target=target, **AT)
+    found = ts.weighted_ensemble(made(first=first), target=target, runs=8, **AT)
     assert abs(found.estimate - exact) < 4 * found.standard_error < exact
 
 
 def test_a_given_amount_is_that_of_the_target():
     net = made(first=True, amount=3)
-    found = ts.weighted_ensemble(net, target="X >= 3 * E + 1.5", set={"E": 3.5}, **AT)
+    found = ts.weighted_ensemble(net, target="X >= 3 * E + 1.5", set={"E": 3.5}, runs=8, **AT)
     assert abs(found.estimate - tail(7.0, 12)) < 4 * found.standard_error
 
 

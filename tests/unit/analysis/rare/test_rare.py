@@ -116,6 +116,7 @@ def test_what_is_always_reached():
     assert found.bounds == (pytest.approx(0.05 ** (1 / 6)), 1.0)
 
 
+@pytest.mark.validate
 def test_an_error_that_is_not_to_be_trusted_is_told():
     """A pure birth process: those that come far were early, and few paths are (negative binomial).
 

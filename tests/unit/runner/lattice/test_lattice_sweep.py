@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from lattice_factory import coefficient
 from lattice_run_factory import T_END, digest, model, run
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, InputFileError, ModelError, StoppedEarly
@@ -88,7 +89,7 @@ def test_a_step_that_the_model_does_not_give_is_the_shortest_of_all_points():
         prepare_lattice(lattice, still)
 
 
-@pytest.mark.parametrize(("frame_every", "after"), [(20, 150), (0, 230)])
+@pytest.mark.parametrize(("frame_every", "after"), ordinary([(20, 150), (0, 230)], (20, 150)))
 def test_a_stop_in_a_sweep_changes_nothing(tmp_path, monkeypatch, whole, frame_every, after):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     path, asked = tmp_path / "broken.h5", iter(range(10_000))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from lattice_run_factory import digest
 from object_factory import STEP, breathing, ribosomes
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.api.api import ranks
@@ -31,7 +32,7 @@ def whole(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("after", [1, 12, 25])
+@pytest.mark.parametrize("after", ordinary([1, 12, 25], 12))
 def test_stopping_and_going_on_changes_nothing(whole, tmp_path, monkeypatch, after):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     path, asked = tmp_path / "broken.h5", iter(range(1000))
