@@ -223,7 +223,7 @@ def closed_types(lattice: LoweredLattice) -> npt.NDArray[np.bool_]:
     None is, where some reaction makes particles of nothing: its rates may change.
     """
     made = any(not reaction.reactants for reaction in lattice.reactions)
-    return np.asarray(~(lattice.hop > 0).any(axis=(0, 2))) & (not made)
+    return np.asarray(lattice.closed & (not made))
 
 
 def list_lines(

@@ -56,7 +56,7 @@ class LatticeMemory(SlabMemory):
         self._moved = backend.empty(shape, lattice.particle_type)
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         self.tables = LatticeTables(
-            backend, lattice, slab, plan.tile, reactions, closed=plan.together
+            backend, lattice, slab, plan.tile, reactions, host=self.host, closed=plan.together
         )
         self._make_tiles()
 

@@ -68,13 +68,17 @@ class Ground:
         sites, particles = (np.concatenate([part[i] for part in parts]) for i in range(2))
         return sites, particles
 
-    def types(self) -> Array:
-        """Types of the slab's own sites on the host."""
+    def _stored(self) -> Array:
+        """Types of all sites in memory, on the host."""
         if self._types is None:
             self.memory.wait_for_arrays()
-            self._types = self.memory.host(self.memory.types)
-        own: Array = self._types[self.memory.own].reshape(-1)
-        return own
+            self._types = self.memory.host(self.memory.types).reshape(-1)
+        return self._types
+
+    def types(self) -> Array:
+        """Types of the slab's own sites on the host."""
+        below = self.memory.slab.below * self._plane
+        return self._stored()[below : below + self._end - self._first]
 
     def all_types(self) -> Array:
         """Types of all sites of the lattice."""
@@ -111,17 +115,13 @@ class Ground:
         if cells is not None and end > begin:
             at = memory.backend.upload(sites[begin:end] - self._first)
             self._cells()[at] = memory.backend.upload(np.ascontiguousarray(cells[begin:end]))
-        self.types()
-        assert self._types is not None
-        held, slab = self._types.reshape(-1, self._plane), memory.slab
-        held[memory.own].reshape(-1)[sites[begin:end] - self._first] = types[begin:end]
-        of_site = sites // self._plane
-        planes = np.arange(slab.begin - slab.below, slab.end + slab.above)
-        for place in np.flatnonzero((planes < slab.begin) | (planes >= slab.end)).tolist():
-            plane = planes[place] % lattice.shape[0]
-            of_halo = slice(*np.searchsorted(of_site, [plane, plane + 1]))
-            held[place, sites[of_halo] % self._plane] = types[of_halo]
-        memory.set_types(self._types.copy())
+        stored, whole = self._stored(), lattice.shape[0] * self._plane
+        first = (sites - self._first + memory.slab.below * self._plane) % whole
+        for place in range(0, len(stored), whole):  # neighbours' planes may be own ones too
+            here = first + place < len(stored)
+            stored[first[here] + place] = types[here]
+            where = memory.backend.upload(first[here] + place)
+            memory.types.reshape(-1)[where] = memory.backend.upload(types[here])
         memory.places.clear()
         memory.mark_all()
 
@@ -136,24 +136,35 @@ class Ground:
         self._types = None
 
 
-class _Side(NamedTuple):
-    """A move by one site, by columns: of the sites of an object, then of those that it enters."""
-
-    step: IntArray  # [3]
-    enters: IntArray  # [n]: sites that enter a new one
-    leaves: IntArray  # [n]: sites that are left, each on the line of one that is entered
-    centre: int  # column of the particle's new site
-
-
 class _Form:
-    """The sites of objects of one kind in a lattice."""
+    """The sites of objects of one kind in a lattice.
+
+    Columns are of the sites of an object, then of those that it enters when it moves by one site.
+
+    Attributes
+    ----------
+    enters, leaves
+        ``[side, site]``: sites of an object that enter a new one, -1 behind them; and the columns
+        of those that it leaves, each on the line of one that it enters.
+    centre
+        ``[side]``: column of the particle's new site.
+    nowhere
+        Site of columns that a side lacks.
+    """
 
     def __init__(self, lattice: LoweredLattice, offsets: IntArray) -> None:
         self.shape, self.offsets = np.array(lattice.shape), offsets
+        self.nowhere = int(self.shape.prod())
         self._periodic = [lattice.boundary[face] == "periodic" for face in (0, 2, 4)]
-        self.sides = [self._side(step) for step in _SIDES]
+        sides = [self._side(step) for step in _SIDES]
+        n, most = len(offsets), max(len(enters) for enters, _, _ in sides)
+        self.enters = np.full((len(sides), most), -1)
+        self.leaves = np.tile(n + np.arange(most), (len(sides), 1))
+        for at, (enters, leaves, _) in enumerate(sides):
+            self.enters[at, : len(enters)], self.leaves[at, : len(leaves)] = enters, leaves
+        self.centre = np.array([centre for _, _, centre in sides])
 
-    def _side(self, step: IntArray) -> _Side:
+    def _side(self, step: IntArray) -> tuple[list[int], list[int], int]:
         place = {tuple(one): at for at, one in enumerate(self.offsets.tolist())}
         enters, leaves = [], []
         for at, one in enumerate(self.offsets):
@@ -165,8 +176,7 @@ class _Form:
             enters.append(at)
             leaves.append(place[tuple(last.tolist())])
         inside = place.get(tuple(step.tolist()))
-        centre = len(self.offsets) + enters.index(0) if inside is None else inside
-        return _Side(step, np.array(enters), np.array(leaves), centre)
+        return enters, leaves, len(self.offsets) + enters.index(0) if inside is None else inside
 
     def sites(self, centres: IntArray, step: Any = 0) -> IntArray:
         """Sites ``[object, site]`` of objects a step away; -1 beyond a face of the lattice."""
@@ -174,10 +184,11 @@ class _Form:
         outside = np.zeros(found.shape, bool)
         along = zip(
             np.unravel_index(centres, tuple(self.shape)),
-            (self.offsets + step).T, self.shape, self._periodic, strict=True,
+            np.broadcast_to(step, (len(centres), 3)).T, self.offsets.T, self.shape, self._periodic,
+            strict=True,
         )  # fmt: skip
-        for own, offset, size, periodic in along:
-            at = own[:, None] + offset
+        for own, steps, offset, size, periodic in along:
+            at = (own + steps)[:, None] + offset
             if periodic:
                 at %= size
             else:
@@ -186,6 +197,13 @@ class _Form:
             found += at
         found[outside] = -1
         return found
+
+    def touched(self, centres: IntArray, sides: IntArray) -> IntArray:
+        """Sites ``[object, column]`` of objects that move to a side; -1 beyond a face."""
+        enters = self.enters[sides]
+        new = np.take_along_axis(self.sites(centres, _SIDES[sides]), enters, axis=1)
+        new[enters < 0] = self.nowhere
+        return np.concatenate([self.sites(centres), new], axis=1)
 
 
 @dataclass
@@ -256,13 +274,19 @@ class Objects:
         for kind in self._kinds:
             kind.settle(ground, time)
 
-    def move(self, ground: Ground, step: int) -> None:
-        """Let those move whose time it is after so many steps of the model."""
-        for kind in self._kinds:
-            if step and step % kind.one.every == 0:
-                kind.meet(ground)
-                for number in range(kind.one.moves):
-                    kind.move(ground, number)
+    def stops(self, done: int, due: int) -> list[int]:
+        """Steps of the model behind `done` after which some move; and `due`, the last one."""
+        moves = {at for n in self.intervals for at in range(done // n * n + n, due, n)}
+        return sorted({*moves, due})
+
+    def move(self, ground: Ground, step: int) -> bool:
+        """Let those move whose time it is after so many steps of the model: whether there are."""
+        kinds = [kind for kind in self._kinds if step and step % kind.one.every == 0]
+        for kind in kinds:
+            kind.meet(ground)
+            for number in range(kind.one.moves):
+                kind.move(ground, number)
+        return bool(kinds)
 
     def over(self, types: Array) -> Array:
         """Site types of the whole lattice, with those of objects where these cover others.
@@ -455,18 +479,16 @@ class _Kind:
         self.awaited = where[self.goes[kinds] | self.stays[kinds]]
         sites, first = np.unique(sites, return_index=True)
         particles = particles[first]
-        there = np.isin(roster.sites, sites)
-        gone = ~(there | np.isin(roster.sites, waits))
+        gone = ~(_among(sites, roster.sites)[1] | np.isin(roster.sites, waits))
         if gone.any():
             self._leave(ground, np.unique(self.form.sites(roster.sites[gone])))
             roster.keep(~gone)
-        fresh = sites[~np.isin(sites, roster.sites)]
+        fresh = sites[~_among(np.sort(roster.sites), sites)[1]]
         if len(fresh):
             self._come(ground, fresh)
-        at = np.searchsorted(sites, roster.sites)
-        at[at == len(sites)] = 0
-        found = np.isin(roster.sites, sites)
-        self.particles = np.where(found, particles[at] if len(sites) else 0, 0)
+        at, found = _among(sites, roster.sites)
+        self.particles = np.zeros(len(at), np.int64)
+        self.particles[found] = particles[at[found]]
 
     def _leave(self, ground: Ground, sites: IntArray) -> None:
         types, _ = ground.read(sites)
@@ -512,125 +534,121 @@ class _Kind:
     def move(self, ground: Ground, number: int) -> None:
         """Let each object move by one site, or stay."""
         wishes = self._wishes(ground.memory, number)
-        if wishes:
-            _Moves(self, ground, wishes).go()
+        if len(wishes.who):
+            _Moves(self, ground, wishes).go(wishes)
 
-    def _wishes(self, memory: SlabMemory, number: int) -> list[_Wish]:
-        """Objects that may move, by their sides."""
+    def _wishes(self, memory: SlabMemory, number: int) -> _Wishes:
+        """Objects that may move; those whose turn is last come first."""
         roster = self.roster
-        n = len(roster.sites)
         words = random_words(
             memory.seed, _MOVE, memory.replica, self._at << 32 | number, memory.step
-        ).random_raw(2 * n)
+        ).random_raw(2 * len(roster.sites))
         chances = self._chances[self.particles]
         drawn = (words[::2] >> np.uint64(11)).astype(np.float64) * _ONE
-        sides = np.full(n, len(_SIDES))
-        moves = drawn < len(_SIDES) * chances
-        sides[moves] = (drawn[moves] / chances[moves]).astype(np.int64)
-        turns = np.empty(n, np.int64)
-        turns[np.lexsort((roster.numbers, words[1::2]))] = np.arange(n)
-        found = []
-        for at, side in enumerate(self.form.sides):
-            who = np.flatnonzero(sides == at)
-            if not who.size:
-                continue
-            own = self.form.sites(roster.sites[who])
-            new = self.form.sites(roster.sites[who], side.step)[:, side.enters]
-            inside = (new >= 0).all(axis=1)
-            if inside.any():
-                touched = np.concatenate([own, new], axis=1)[inside]
-                found.append(_Wish(side, who[inside], turns[who[inside]], touched))
-        return found
+        who = np.lexsort((roster.numbers, words[1::2]))[::-1]
+        who = who[drawn[who] < len(_SIDES) * chances[who]]
+        sides = (drawn[who] / chances[who]).astype(np.int64)
+        who, sides = who[sides < len(_SIDES)], sides[sides < len(_SIDES)]
+        touched = self.form.touched(roster.sites[who], sides)
+        return _Wishes(who, sides, touched).some((touched >= 0).all(axis=1))
 
 
-class _Wish(NamedTuple):
-    """Objects that want to move to one side, their turns, and sites ``[object, column]``."""
+class _Wishes(NamedTuple):
+    """Objects, to which side each wants to move, and the sites ``[object, column]`` it touches."""
 
-    side: _Side
     who: IntArray
-    turns: IntArray
+    sides: IntArray
     touched: IntArray
+
+    def some(self, which: Any) -> _Wishes:
+        """Some of them, in their order."""
+        return _Wishes(*(one[which] for one in self))
 
 
 class _Moves:
     """The moves of the objects of one kind, at one time."""
 
-    def __init__(self, kind: _Kind, ground: Ground, wishes: list[_Wish]) -> None:
+    def __init__(self, kind: _Kind, ground: Ground, wishes: _Wishes) -> None:
         self._kind, self._ground = kind, ground
-        self._sites = np.unique(np.concatenate([wish.touched.reshape(-1) for wish in wishes]))
-        self._wishes = [
-            wish._replace(touched=np.searchsorted(self._sites, wish.touched)) for wish in wishes
-        ]
-        self._types, self._cells = ground.read(self._sites)
+        sites = np.sort(np.append(wishes.touched, kind.form.nowhere))
+        self._sites = sites[np.diff(sites, prepend=-1) > 0]
+        types, cells = ground.read(self._sites[:-1])
+        self._types = np.append(types, types.dtype.type(kind.one.within))
+        self._cells = np.concatenate([cells, np.zeros_like(cells[:1])])
+        taken = np.append(kind.form.sites(kind.roster.sites), kind.awaited)
+        at, found = _among(self._sites, taken)
         self._taken = np.zeros(len(self._sites), bool)
-        own = kind.form.sites(kind.roster.sites).reshape(-1)
-        self._taken[np.isin(self._sites, own)] = True
-        self._taken |= np.isin(self._sites, kind.awaited)
+        self._taken[at[found]] = True
 
-    def go(self) -> None:
+    def go(self, wishes: _Wishes) -> None:
         """Decide all, in their turns."""
         types, cells = self._types.copy(), self._cells.copy()
-        left = self._wishes
-        never = len(self._kind.roster.sites)
-        while left:
-            first = np.full(len(self._sites), never)
-            for wish in left:
-                np.minimum.at(first, wish.touched, wish.turns[:, None])
-            later = []
-            for wish in left:
-                now = (first[wish.touched] == wish.turns[:, None]).all(axis=1)
-                if now.any():
-                    self._decide(wish.side, wish.who[now], wish.touched[now])
-                if not now.all():
-                    rest = (wish.who[~now], wish.turns[~now], wish.touched[~now])
-                    later.append(_Wish(wish.side, *rest))
-            left = later
+        left = wishes._replace(touched=np.searchsorted(self._sites, wishes.touched))
+        first = np.zeros(len(self._sites), np.int64)
+        while len(left.who):
+            turns = np.arange(len(left.who))[:, None]
+            first[left.touched] = turns  # the last one stays, whose turn is first
+            first[-1] = 0
+            now = (first[left.touched] <= turns).all(axis=1)
+            self._decide(left.some(now))
+            left = left.some(~now)
         changed = (types != self._types) | (cells != self._cells).any(axis=1)
         if changed.any():
             self._ground.write(self._sites[changed], self._types[changed], self._cells[changed])
 
-    def _decide(self, side: _Side, who: IntArray, at: IntArray) -> None:
+    def _decide(self, wishes: _Wishes) -> None:
         """Move objects that share no site, where they can."""
-        kind, one = self._kind, self._kind.one
-        n, slots = len(one.offsets), self._cells.shape[1]
-        types = self._types[at]
-        moves = (types[:, n:] == one.within).all(axis=1) & ~self._taken[at[:, n:]].any(axis=1)
-        cells, stays, left = self._changed(side, at, kind.particles[who])
-        walls = left & (types[:, side.leaves] != one.site_type).any(axis=1)
-        filled = (cells > 0).sum(axis=-1)
-        moves &= ~stays & ~walls & (filled <= slots).all(axis=1)
-        at, cells, who = at[moves], _packed(cells[moves])[..., :slots], who[moves]
-        self._cells[at] = cells
-        behind = at[:, side.leaves]
-        self._types[behind] = np.where(
-            self._types[behind] == one.site_type, one.within, self._types[behind]
-        )
-        self._types[at[:, n:]] = one.site_type
-        self._taken[behind] = False
-        self._taken[at[:, n:]] = True
-        kind.roster.sites[who] = self._sites[at[:, side.centre]]
-        kind.roster.moved[who] += side.step
+        kind, one, form = self._kind, self._kind.one, self._kind.form
+        entered = wishes.touched[:, len(one.offsets) :]
+        free = (self._types[entered] == one.within) & ~self._taken[entered]
+        wishes = wishes.some(free.all(axis=1))
+        cells, may = self._changed(wishes)
+        who, sides, at = wishes = wishes.some(may)
+        self._cells[at] = _packed(cells[may])[..., : cells.shape[-1] // 2]
+        entered, behind = at[:, len(one.offsets) :], self._behind(wishes)
+        types = self._types[behind]
+        self._types[behind] = np.where(types == one.site_type, one.within, types)
+        self._types[entered] = one.site_type
+        self._taken[behind], self._taken[entered] = False, True
+        self._types[-1], self._taken[-1] = one.within, False
+        kind.roster.sites[who] = self._sites[at[np.arange(len(at)), form.centre[sides]]]
+        kind.roster.moved[who] += _SIDES[sides]
 
-    def _changed(
-        self, side: _Side, at: IntArray, particles: IntArray
-    ) -> tuple[Array, BoolArray, BoolArray]:
-        """Particles ``[object, column, place]`` after moves, unpacked.
+    def _behind(self, wishes: _Wishes) -> IntArray:
+        """The sites ``[object, site]`` that objects leave."""
+        return np.take_along_axis(wishes.touched, self._kind.form.leaves[wishes.sides], axis=1)
 
-        Also which objects a pinned particle stops, and which have particles to change places with.
+    def _changed(self, wishes: _Wishes) -> tuple[Array, BoolArray]:
+        """Particles ``[object, column, place]`` after moves, unpacked, and which moves may be.
+
+        Pinned particles stop an object; so do walls behind it, if particles would come there, and
+        sites that would hold too many.
         """
         kind, n = self._kind, len(self._kind.one.offsets)
-        held = self._cells[at]
+        who, sides, at = wishes
+        held, rows, particles = self._cells[at], np.arange(len(at)), kind.particles[who]
+        slots = held.shape[-1]
         own = held[:, 0] == particles[:, None].astype(held.dtype)
-        held[np.arange(len(at)), 0, own.argmax(axis=1)] = 0
+        held[rows, 0, own.argmax(axis=1)] = 0
         met = held[:, n:]
-        stays = kind.stays[met].any(axis=(1, 2))
+        may = ~kind.stays[met].any(axis=(1, 2))
         goes = np.where(kind.goes[met], met, 0)
         held[:, n:] -= goes
         cells = np.concatenate([held, np.zeros_like(held)], axis=-1)
-        slots = held.shape[-1]
-        cells[:, side.leaves, slots:] = goes
-        cells[:, side.centre, slots] = particles
-        return cells, np.asarray(stays), np.asarray(goes.any(axis=(1, 2)))
+        cells[rows[:, None], kind.form.leaves[sides], slots:] = goes
+        cells[rows, kind.form.centre[sides], slots] = particles
+        walls = self._types[self._behind(wishes)] != kind.one.site_type
+        walls &= kind.form.enters[sides] >= 0
+        may &= ~(goes.any(axis=(1, 2)) & walls.any(axis=1))
+        return cells, np.asarray(may & ((cells > 0).sum(axis=-1) <= slots).all(axis=1))
+
+
+def _among(sorted_: IntArray, sites: IntArray) -> tuple[IntArray, BoolArray]:
+    """Places of sites among others, which ascend, and whether they are there."""
+    at = np.searchsorted(sorted_, sites)
+    there = at < len(sorted_)
+    there[there] = sorted_[at[there]] == sites[there]
+    return at, there
 
 
 def _packed(cells: Array) -> Array:

@@ -276,7 +276,7 @@ class LatticeMotion(Motion):
         self._done, self._sizes = 0, None
         self._seed, self._first = seed, first
         self._lattices.begin(starts, seed)
-        self._lattices.move_objects([number for _, number in starts], seed=seed, step=0)
+        self._lattices.place_objects([number for _, number in starts], seed=seed)
         self._by_type = self._lattices.count()
         self._looked = self._lattices.rest.fired.copy()
 
@@ -503,26 +503,13 @@ class LatticeMotion(Motion):
             )
         own = self.shares.own
         numbers = range(first + own.start, first + own.stop)
-        moved = False
-        for step in self._stops(due):
-            passes = (step - self._done) * lattices.lattice.diffusion_substeps
-            self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
-            self._done, moves = step, passes > 0
-            moved = moves and lattices.move_objects(numbers, seed=seed, step=step)
-            self._sizes = None if moved else self._sizes
-        if moved:
-            self._by_type = lattices.count()
+        self._by_type = lattices.advance(self._done, due, numbers, seed=seed)
+        self._done, self._sizes = due, None if lattices.lattice.objects else self._sizes
         if not self._cut or self._comm.rank == 0:
             self._judge.truncated[0] = int(lattices.rest.truncated.sum())
             self._judge.add(lattices.waiting, int(self._by_type.sum()))
         self._judge.speak(self._comm)
         return np.zeros(self.n, np.uint8)
-
-    def _stops(self, due: int) -> list[int]:
-        """Steps of the model after which objects move, and the last one."""
-        every = {one.every for one in self.lattice.objects}
-        stops = {at for each in every for at in range(self._done // each * each + each, due, each)}
-        return sorted({*stops, due})
 
     def take(self, ancestors: IntArray) -> None:
         """Make lattice i a copy of lattice ``ancestors[i]``; their number may change."""
