@@ -28,7 +28,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.rates import RateBounds
 from tauslab.kernels.lattice.reshaping import Gather as Gathers
-from tauslab.kernels.lattice.reshaping import Reshaped, types_of_slab
+from tauslab.kernels.lattice.reshaping import Reshaped
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import (
     FULL,
@@ -468,7 +468,7 @@ class Replicas(ABC):
         types = rest.types[row]
         if types is not self._types:
             model = self.lattice.sites(0, self.lattice.shape[0])
-            engine.set_types(types_of_slab(model if types is None else types, engine))
+            engine.set_lattice_types(self.backend.upload(model if types is None else types))
             self._types = types
         wanted = self._own_rates if self._rates is None else self._rates[row]
         others = np.flatnonzero((wanted != engine.rates).any(axis=1))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.base.arrays import Array, BoolArray, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.codegen import (
     ReactionTables,
@@ -58,7 +58,7 @@ class LatticeTables:
         self._ghost_rows = backend.upload(ghosts.rows)
         self._ghosts = backend.upload(ghosts.words) if ghosts.words.size else None
         one_type = len(lattice.site_types) == 1
-        self.types = None if one_type else backend.upload(self._stored(lattice.sites))
+        self.types: Any = None if one_type else backend.upload(self._stored(lattice.sites))
         self.of_model = True
         self.rates = np.array([r.rates for r in lattice.reactions], np.float64).reshape(
             len(lattice.reactions), len(lattice.site_types)
@@ -109,10 +109,9 @@ class LatticeTables:
         totals = self._limits.sums[groups] / pass_length(self._lattice)
         return self._judge.sentence(self.rates, reactions, groups, totals)
 
-    def set_types(self, types: Array) -> None:
+    def set_types(self, types: DeviceArray) -> None:
         """Give all stored planes other site types ``[plane, y, x]``; not where there is one."""
-        self.types = self._backend.upload(np.ascontiguousarray(types, np.uint8))
-        self.of_model = False
+        self.types, self.of_model = types, False
         self._use_tiles()
 
     def _stored(self, planes: Callable[[int, int], Array]) -> Array:
