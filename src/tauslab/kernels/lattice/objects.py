@@ -8,20 +8,21 @@ an axis, and stay where another object, a wall or a pinned particle is. So the e
 uniform one of all states without an overlap. Particles that may not be in the object change places
 with it along each line of its sites, which a move back undoes.
 
-Objects that share no site with an undecided one of an earlier turn are decided together: the
-outcome is that of one after another.
+The moves are decided on the device: csrc/lattice/objects.cc.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tauslab.base.arrays import Array, BoolArray, IntArray
 from tauslab.base.errors import ConfigError
+from tauslab.kernels.backends.base import KernelSource, LaunchGrid
 from tauslab.kernels.lattice.lowering import LatticeObject, LoweredLattice
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import GONE, TRACKED
@@ -33,6 +34,7 @@ _MOVE, _PLACE = 6, 7  # streams of draws, as those of csrc/lattice/place.cc
 _CALL = 1 << 20  # of the draws of a new shape
 _TRIES = 1000  # places that are drawn for an object at the start
 _ONE = 2.0**-53
+_ENTRY, _THREADS, _MOVES = "rdme_move_objects", 512, 2  # as csrc/lattice/objects.cc has them
 _SIDES = np.array([[-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]])
 
 
@@ -44,7 +46,6 @@ class Ground:
         lattice, slab = memory.lattice, memory.slab
         self._plane = lattice.shape[1] * lattice.shape[2]
         self._first, self._end = slab.begin * self._plane, slab.end * self._plane
-        self._types: Array | None = None
 
     def followers(self, wanted: BoolArray) -> tuple[IntArray, IntArray]:
         """Sites of particles, which ascend, and what these are."""
@@ -68,21 +69,12 @@ class Ground:
         sites, particles = (np.concatenate([part[i] for part in parts]) for i in range(2))
         return sites, particles
 
-    def _stored(self) -> Array:
-        """Types of all sites in memory, on the host."""
-        if self._types is None:
-            self.memory.wait_for_arrays()
-            self._types = self.memory.host(self.memory.types).reshape(-1)
-        return self._types
-
-    def types(self) -> Array:
-        """Types of the slab's own sites on the host."""
-        below = self.memory.slab.below * self._plane
-        return self._stored()[below : below + self._end - self._first]
-
     def all_types(self) -> Array:
         """Types of all sites of the lattice."""
-        return np.concatenate([part[0] for part in self.gather(self.types())])
+        memory = self.memory
+        memory.wait_for_arrays()
+        own = memory.host(memory.types)[memory.own].reshape(-1)
+        return np.concatenate([part[0] for part in self.gather(own)])
 
     def _cells(self) -> Any:
         return self.memory.in_slots().reshape(-1, self.memory.lattice.slots)
@@ -91,39 +83,65 @@ class Ground:
         begin, end = np.searchsorted(sites, [self._first, self._end]).tolist()
         return begin, end
 
+    def _found(self, at: IntArray) -> tuple[Any, Any]:
+        """Types and particles of own sites, on the device."""
+        memory, where = self.memory, self.memory.backend.upload(at)
+        memory.synchronize()
+        return memory.types[memory.own].reshape(-1)[where], self._cells()[where]
+
     def read(self, sites: IntArray) -> tuple[Array, Array]:
         """Types ``[site]`` and particles ``[site, slot]`` of sites, which ascend and differ."""
         memory = self.memory
         begin, end = self._own(sites)
-        at = sites[begin:end] - self._first
+        types = np.zeros(0, np.uint8)
         cells = np.zeros((0, memory.lattice.slots), memory.lattice.particle_type)
-        if len(at):
-            memory.synchronize()
-            some = self._cells()[memory.backend.upload(at)]
+        if end > begin:
+            found = self._found(sites[begin:end] - self._first)
             memory.wait_for_arrays()
-            cells = memory.host(some)
-        parts = self.gather(self.types()[at], cells)
+            types, cells = map(memory.host, found)
+        parts = self.gather(types, cells)
         return (
             np.concatenate([part[0] for part in parts]),
             np.concatenate([part[1] for part in parts]),
         )
 
-    def write(self, sites: IntArray, types: Array, cells: Array | None) -> None:
+    def write(self, sites: IntArray, types: Any, cells: Any | None) -> None:
         """Give sites, which ascend, types and particles."""
-        memory, lattice = self.memory, self.memory.lattice
+        memory, upload = self.memory, self.memory.backend.upload
         begin, end = self._own(sites)
         if cells is not None and end > begin:
-            at = memory.backend.upload(sites[begin:end] - self._first)
-            self._cells()[at] = memory.backend.upload(np.ascontiguousarray(cells[begin:end]))
-        stored, whole = self._stored(), lattice.shape[0] * self._plane
+            at = upload(sites[begin:end] - self._first)
+            self._cells()[at] = upload(np.ascontiguousarray(cells[begin:end]))
+        every = memory.types.reshape(-1)
+        whole = memory.lattice.shape[0] * self._plane
         first = (sites - self._first + memory.slab.below * self._plane) % whole
-        for place in range(0, len(stored), whole):  # neighbours' planes may be own ones too
-            here = first + place < len(stored)
-            stored[first[here] + place] = types[here]
-            where = memory.backend.upload(first[here] + place)
-            memory.types.reshape(-1)[where] = memory.backend.upload(types[here])
-        memory.places.clear()
-        memory.mark_all()
+        for place in range(0, every.size, whole):  # neighbours' planes may be own ones too
+            here = first + place < every.size
+            every[upload(first[here] + place)] = upload(types[here])
+        self._changed()
+
+    def _changed(self) -> None:
+        self.memory.places.clear()
+        self.memory.mark_all()
+
+    def move(self, sites: IntArray, decide: Callable[[Any, Any], BoolArray]) -> BoolArray:
+        """Let `decide` change types and particles of sites, which ascend, on the device.
+
+        Returns
+        -------
+        What that returns: which objects moved.
+        """
+        memory, upload = self.memory, self.memory.backend.upload
+        if self._end - self._first < memory.lattice.shape[0] * self._plane:
+            types, cells = map(upload, self.read(sites))
+            moved = decide(types, cells)
+            self.write(sites, memory.host(types), memory.host(cells))
+            return moved
+        types, cells = self._found(sites)
+        moved, where = decide(types, cells), upload(sites)
+        memory.types.reshape(-1)[where], self._cells()[where] = types, cells
+        self._changed()
+        return moved
 
     def reshape(self, types: Array, call: int) -> None:
         """Give all sites types; particles that may not stay go to the nearest free sites."""
@@ -133,33 +151,27 @@ class Ground:
             gather=self.gather,
         )  # fmt: skip
         memory.places.clear()
-        self._types = None
 
 
 class _Form:
     """The sites of objects of one kind in a lattice.
 
-    Columns are of the sites of an object, then of those that it enters when it moves by one site.
-
     Attributes
     ----------
     enters, leaves
-        ``[side, site]``: sites of an object that enter a new one, -1 behind them; and the columns
-        of those that it leaves, each on the line of one that it enters.
+        Numbers ``[side, site]`` of the sites of an object that enter a new one when it moves by
+        one, -1 behind them; and of those that it leaves, each on the line of one that it enters.
     centre
-        ``[side]``: column of the particle's new site.
-    nowhere
-        Site of columns that a side lacks.
+        ``[side]``: the particle's new site, among those of the object and, behind these, those
+        that it enters.
     """
 
     def __init__(self, lattice: LoweredLattice, offsets: IntArray) -> None:
         self.shape, self.offsets = np.array(lattice.shape), offsets
-        self.nowhere = int(self.shape.prod())
         self._periodic = [lattice.boundary[face] == "periodic" for face in (0, 2, 4)]
         sides = [self._side(step) for step in _SIDES]
-        n, most = len(offsets), max(len(enters) for enters, _, _ in sides)
-        self.enters = np.full((len(sides), most), -1)
-        self.leaves = np.tile(n + np.arange(most), (len(sides), 1))
+        self.enters = np.full((len(sides), max(len(enters) for enters, _, _ in sides)), -1)
+        self.leaves = np.zeros_like(self.enters)
         for at, (enters, leaves, _) in enumerate(sides):
             self.enters[at, : len(enters)], self.leaves[at, : len(leaves)] = enters, leaves
         self.centre = np.array([centre for _, _, centre in sides])
@@ -198,12 +210,15 @@ class _Form:
         found[outside] = -1
         return found
 
-    def touched(self, centres: IntArray, sides: IntArray) -> IntArray:
-        """Sites ``[object, column]`` of objects that move to a side; -1 beyond a face."""
+    def entered(self, centres: IntArray, sides: IntArray) -> tuple[IntArray, BoolArray]:
+        """Sites ``[object, site]`` that objects enter when they move to a side, -1 behind them.
+
+        Also which objects stay within the lattice.
+        """
         enters = self.enters[sides]
         new = np.take_along_axis(self.sites(centres, _SIDES[sides]), enters, axis=1)
-        new[enters < 0] = self.nowhere
-        return np.concatenate([self.sites(centres), new], axis=1)
+        inside = np.asarray(((new >= 0) | (enters < 0)).all(axis=1))
+        return np.where(enters < 0, -1, new), inside
 
 
 @dataclass
@@ -364,6 +379,8 @@ class _Kind:
         self._tracked = sum(p.count for p in lattice.start.placed if p.species in one.species)
         self.awaited = np.zeros(0, np.int64)  # sites where particles wait that may not be in it
         self.particles = np.zeros(0, np.int64)  # of the roster; 0 where one waits for a slot
+        self._tables: Any = None  # on the device
+        self._program: Any = None
 
     # ---------------------------------------------------------------- who there is
 
@@ -533,114 +550,68 @@ class _Kind:
 
     def move(self, ground: Ground, number: int) -> None:
         """Let each object move by one site, or stay."""
-        wishes = self._wishes(ground.memory, number)
-        if len(wishes.who):
-            _Moves(self, ground, wishes).go(wishes)
+        roster = self.roster
+        own = self.form.sites(roster.sites)
+        who, sides = self._wishes(ground.memory, number)
+        entered, inside = self.form.entered(roster.sites[who], sides)
+        who, sides, entered = who[inside], sides[inside], entered[inside]
+        if not len(who):
+            return
+        touched = np.concatenate([own[who], entered], axis=1)
+        sites = np.sort(touched, axis=None)
+        sites = sites[np.diff(sites, prepend=-1) > 0]
+        places = np.where(touched < 0, -1, np.searchsorted(sites, touched))
+        columns = [sides[:, None], self.particles[who][:, None], places]
+        objects = np.concatenate(columns, axis=1).astype(np.int32)
+        at, found = _among(sites, np.append(own, self.awaited))
+        taken = np.zeros(len(sites), np.uint8)
+        taken[at[found]] = 1
+        moved = ground.move(sites, partial(self._decide, ground.memory, objects, taken))
+        who, sides = who[moved], sides[moved]
+        roster.sites[who] = touched[moved, self.form.centre[sides]]
+        roster.moved[who] += _SIDES[sides]
 
-    def _wishes(self, memory: SlabMemory, number: int) -> _Wishes:
-        """Objects that may move; those whose turn is last come first."""
+    def _wishes(self, memory: SlabMemory, number: int) -> tuple[IntArray, IntArray]:
+        """Objects that may move, in their turns, and to which sides."""
         roster = self.roster
         words = random_words(
             memory.seed, _MOVE, memory.replica, self._at << 32 | number, memory.step
         ).random_raw(2 * len(roster.sites))
         chances = self._chances[self.particles]
         drawn = (words[::2] >> np.uint64(11)).astype(np.float64) * _ONE
-        who = np.lexsort((roster.numbers, words[1::2]))[::-1]
+        who = np.lexsort((roster.numbers, words[1::2]))
         who = who[drawn[who] < len(_SIDES) * chances[who]]
         sides = (drawn[who] / chances[who]).astype(np.int64)
-        who, sides = who[sides < len(_SIDES)], sides[sides < len(_SIDES)]
-        touched = self.form.touched(roster.sites[who], sides)
-        return _Wishes(who, sides, touched).some((touched >= 0).all(axis=1))
+        return who[sides < len(_SIDES)], sides[sides < len(_SIDES)]
 
-
-class _Wishes(NamedTuple):
-    """Objects, to which side each wants to move, and the sites ``[object, column]`` it touches."""
-
-    who: IntArray
-    sides: IntArray
-    touched: IntArray
-
-    def some(self, which: Any) -> _Wishes:
-        """Some of them, in their order."""
-        return _Wishes(*(one[which] for one in self))
-
-
-class _Moves:
-    """The moves of the objects of one kind, at one time."""
-
-    def __init__(self, kind: _Kind, ground: Ground, wishes: _Wishes) -> None:
-        self._kind, self._ground = kind, ground
-        sites = np.sort(np.append(wishes.touched, kind.form.nowhere))
-        self._sites = sites[np.diff(sites, prepend=-1) > 0]
-        types, cells = ground.read(self._sites[:-1])
-        self._types = np.append(types, types.dtype.type(kind.one.within))
-        self._cells = np.concatenate([cells, np.zeros_like(cells[:1])])
-        taken = np.append(kind.form.sites(kind.roster.sites), kind.awaited)
-        at, found = _among(self._sites, taken)
-        self._taken = np.zeros(len(self._sites), bool)
-        self._taken[at[found]] = True
-
-    def go(self, wishes: _Wishes) -> None:
-        """Decide all, in their turns."""
-        types, cells = self._types.copy(), self._cells.copy()
-        left = wishes._replace(touched=np.searchsorted(self._sites, wishes.touched))
-        first = np.zeros(len(self._sites), np.int64)
-        while len(left.who):
-            turns = np.arange(len(left.who))[:, None]
-            first[left.touched] = turns  # the last one stays, whose turn is first
-            first[-1] = 0
-            now = (first[left.touched] <= turns).all(axis=1)
-            self._decide(left.some(now))
-            left = left.some(~now)
-        changed = (types != self._types) | (cells != self._cells).any(axis=1)
-        if changed.any():
-            self._ground.write(self._sites[changed], self._types[changed], self._cells[changed])
-
-    def _decide(self, wishes: _Wishes) -> None:
-        """Move objects that share no site, where they can."""
-        kind, one, form = self._kind, self._kind.one, self._kind.form
-        entered = wishes.touched[:, len(one.offsets) :]
-        free = (self._types[entered] == one.within) & ~self._taken[entered]
-        wishes = wishes.some(free.all(axis=1))
-        cells, may = self._changed(wishes)
-        who, sides, at = wishes = wishes.some(may)
-        self._cells[at] = _packed(cells[may])[..., : cells.shape[-1] // 2]
-        entered, behind = at[:, len(one.offsets) :], self._behind(wishes)
-        types = self._types[behind]
-        self._types[behind] = np.where(types == one.site_type, one.within, types)
-        self._types[entered] = one.site_type
-        self._taken[behind], self._taken[entered] = False, True
-        self._types[-1], self._taken[-1] = one.within, False
-        kind.roster.sites[who] = self._sites[at[np.arange(len(at)), form.centre[sides]]]
-        kind.roster.moved[who] += _SIDES[sides]
-
-    def _behind(self, wishes: _Wishes) -> IntArray:
-        """The sites ``[object, site]`` that objects leave."""
-        return np.take_along_axis(wishes.touched, self._kind.form.leaves[wishes.sides], axis=1)
-
-    def _changed(self, wishes: _Wishes) -> tuple[Array, BoolArray]:
-        """Particles ``[object, column, place]`` after moves, unpacked, and which moves may be.
-
-        Pinned particles stop an object; so do walls behind it, if particles would come there, and
-        sites that would hold too many.
-        """
-        kind, n = self._kind, len(self._kind.one.offsets)
-        who, sides, at = wishes
-        held, rows, particles = self._cells[at], np.arange(len(at)), kind.particles[who]
-        slots = held.shape[-1]
-        own = held[:, 0] == particles[:, None].astype(held.dtype)
-        held[rows, 0, own.argmax(axis=1)] = 0
-        met = held[:, n:]
-        may = ~kind.stays[met].any(axis=(1, 2))
-        goes = np.where(kind.goes[met], met, 0)
-        held[:, n:] -= goes
-        cells = np.concatenate([held, np.zeros_like(held)], axis=-1)
-        cells[rows[:, None], kind.form.leaves[sides], slots:] = goes
-        cells[rows, kind.form.centre[sides], slots] = particles
-        walls = self._types[self._behind(wishes)] != kind.one.site_type
-        walls &= kind.form.enters[sides] >= 0
-        may &= ~(goes.any(axis=(1, 2)) & walls.any(axis=1))
-        return cells, np.asarray(may & ((cells > 0).sum(axis=-1) <= slots).all(axis=1))
+    def _decide(
+        self, memory: SlabMemory, objects: Array, taken: Array, types: Any, cells: Any
+    ) -> BoolArray:
+        """Which objects move, on the device: csrc/lattice/objects.cc."""
+        backend, one = memory.backend, self.one
+        upload = backend.upload
+        if self._tables is None:
+            form, both = self.form, np.stack([self.goes, self.stays]).astype(np.uint8)
+            tables = form.leaves.astype(np.int32), form.centre.astype(np.int32), both
+            self._tables = [upload(table) for table in tables]
+            self._program = backend.compile(KernelSource("lattice/objects.cc", (_ENTRY,)))
+        leaves, centre, (goes, stays) = self._tables
+        claims = backend.empty((len(taken),), np.uint64)
+        moved = backend.empty((len(objects),), np.uint8)
+        for buffer in (claims, moved):
+            backend.clear(buffer, memory.stream)
+        wide = cells.astype(np.uint16)
+        arguments = self._program.arguments(
+            _ENTRY, cells=wide, types=types, taken=upload(taken), claims=claims,
+            objects=upload(objects), moved=moved, leaves=leaves, centre=centre, goes=goes,
+            stays=stays, count=len(objects), own=len(one.offsets),
+            entered=int(self.form.enters.shape[1]), slots=int(cells.shape[1]), within=one.within,
+            site_type=one.site_type,
+        )  # fmt: skip
+        self._program.launch_blocks(_ENTRY, LaunchGrid(1, _THREADS), arguments, memory.stream)
+        found = memory.host(moved) == _MOVES
+        cells[...] = wide
+        return np.asarray(found)
 
 
 def _among(sorted_: IntArray, sites: IntArray) -> tuple[IntArray, BoolArray]:
@@ -649,11 +620,3 @@ def _among(sorted_: IntArray, sites: IntArray) -> tuple[IntArray, BoolArray]:
     there = at < len(sorted_)
     there[there] = sorted_[at[there]] == sites[there]
     return at, there
-
-
-def _packed(cells: Array) -> Array:
-    """The same with empty places behind the others."""
-    filled = cells > 0
-    made = np.zeros_like(cells)
-    made[np.arange(cells.shape[-1]) < filled.sum(axis=-1)[..., None]] = cells[filled]
-    return made
