@@ -294,14 +294,13 @@ class Objects:
         moves = {at for n in self.intervals for at in range(done // n * n + n, due, n)}
         return sorted({*moves, due})
 
-    def move(self, ground: Ground, step: int) -> bool:
-        """Let those move whose time it is after so many steps of the model: whether there are."""
-        kinds = [kind for kind in self._kinds if step and step % kind.one.every == 0]
-        for kind in kinds:
-            kind.meet(ground)
-            for number in range(kind.one.moves):
-                kind.move(ground, number)
-        return bool(kinds)
+    def move(self, ground: Ground, step: int) -> None:
+        """Let those move whose time it is after so many steps of the model."""
+        for kind in self._kinds:
+            if step and step % kind.one.every == 0:
+                kind.meet(ground)
+                for number in range(kind.one.moves):
+                    kind.move(ground, number)
 
     def over(self, types: Array) -> Array:
         """Site types of the whole lattice, with those of objects where these cover others.

@@ -429,9 +429,9 @@ class Replicas(ABC):
         for row, number in enumerate(numbers):
             with self._on_ground(row, rest, seed, number) as ground:
                 for before, step in pairwise([done, *self._objects.stops(done, due)]):
-                    found[row] = self._sampled([(step - before) * substeps])[0]
-                    if self._objects.move(ground, step) and step == due:
-                        found[row] = self._engine.count().by_type[0]
+                    self._engine.run_through((step - before) * substeps)
+                    self._objects.move(ground, step)
+                found[row] = self._engine.count().by_type[0]
         rest.steps[:] += (due - done) * substeps
         self.rest = rest
         return found

@@ -357,6 +357,15 @@ class SlabMemory(ABC):
                 return self._samples(values)
             self.restore(before)
 
+    def run_through(self, steps: int) -> None:
+        """Run some steps; all again with more room where the list of waiting particles was full."""
+        self.follow()
+        before = self.snapshot()
+        self.run(steps)
+        while self.must_repeat():
+            self.restore(before)
+            self.run(steps)
+
     def _rows(self, number: int) -> Any:
         """Memory for counts ``[number, column]``, of 0."""
         rows = self.backend.empty((number, counted_columns(self.lattice.sizes)), np.uint64)

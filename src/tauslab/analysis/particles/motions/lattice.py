@@ -95,8 +95,9 @@ class LatticeMotion(Motion):
         self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
         self._told_of_splitting = False
         self._seed, self._first = 0, 0  # of draws of `put` and `reshape`
-        # Hops, for which they hold; sites where a species may be, and those of some types.
-        self._places: tuple[Any, dict[int, IntArray], dict[bytes, IntArray]] = (None, {}, {})
+        # Site types where species may be, of hops; and sites of some types, in a lattice of types.
+        self._homes: tuple[Any, dict[int, BoolArray]] = (None, {})
+        self._places: tuple[Array | None, dict[bytes, IntArray]] = (None, {})
         self.prepare(rows, n)
         self._judge = Judge(self.lattice)
 
@@ -360,22 +361,19 @@ class LatticeMotion(Motion):
 
     def _places_of(self, kind: int, row: int) -> IntArray:
         """Sites where a species may be: where it hops, or is at the start, or reacts; or all."""
-        if self._lattices.rest.types[row] is not None:
-            found = np.flatnonzero(self._types_of(kind)[self._types_in(row)])
-            return found if len(found) else np.arange(len(self._site_types))
-        hop, of_kinds, of_types = self._places
-        if hop is not self.lattice.hop:
-            of_kinds, of_types = {}, {}
-            self._places = self.lattice.hop, of_kinds, of_types
-        if kind not in of_kinds:
-            types = self._types_of(kind)
-            if types.tobytes() not in of_types:
-                found = np.flatnonzero(types[self._site_types])
-                of_types[types.tobytes()] = (
-                    found if len(found) else np.arange(len(self._site_types))
-                )
-            of_kinds[kind] = of_types[types.tobytes()]
-        return of_kinds[kind]
+        types = self._lattices.rest.types[row]
+        if self._homes[0] is not self.lattice.hop:
+            self._homes = self.lattice.hop, {}
+        if self._places[0] is not types:
+            self._places = types, {}
+        homes, places = self._homes[1], self._places[1]
+        if kind not in homes:
+            homes[kind] = self._types_of(kind)
+        those = homes[kind].tobytes()
+        if those not in places:
+            found = np.flatnonzero(homes[kind][self._types_in(row)])
+            places[those] = found if len(found) else np.arange(len(self._site_types))
+        return places[those]
 
     def _types_of(self, kind: int) -> BoolArray:
         """Site types where a species may be, whatever the rates are."""
