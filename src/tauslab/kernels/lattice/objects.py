@@ -609,7 +609,7 @@ class _Kind:
         )  # fmt: skip
         self._program.launch_blocks(_ENTRY, LaunchGrid(1, _THREADS), arguments, memory.stream)
         found = memory.host(moved) == _MOVES
-        cells[...] = wide
+        cells[...] = wide.astype(cells.dtype)
         return np.asarray(found)
 
 
