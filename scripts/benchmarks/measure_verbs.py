@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from machine import Answer, Machine, seconds_of
 
 import tauslab as ts
@@ -52,14 +53,19 @@ def of_ensembles(machine: Machine, *, size: int, n: int) -> Answer:
         })  # fmt: skip
 
 
+def ball(shift: int = 0) -> npt.NDArray[np.uint8]:
+    """Numbers of site types ``[z, y, x]``: a ball of type 1, and a shell around it of type 2."""
+    z, y, x = np.indices(SHAPE)
+    distance = (x - 32) ** 2 + (y - 32) ** 2 + (z - 64 - shift) ** 2
+    return np.select([distance <= 400, distance <= 484], [1, 2], 0).astype(np.uint8)
+
+
 def cell(species: int) -> ts.Lattice:
     """A ball of cytoplasm and a shell, about 80,000 particles, half of the species react."""
     made = ts.Lattice("cell", shape=SHAPE, spacing=10e-9, step=50e-6)
-    z, y, x = np.indices(SHAPE)
-    distance = (x - 32) ** 2 + (y - 32) ** 2 + (z - 64) ** 2
     made.add_site_type("outside")
-    made.add_site_type("cytoplasm", distance <= 400)
-    made.add_site_type("shell", (distance > 400) & (distance <= 484))
+    made.add_site_type("cytoplasm", ball() == 1)
+    made.add_site_type("shell", ball() == 2)
     names = [f"S{i}" for i in range(species)]
     made.add_species(*names)
     made.add_diffusion("*", 1e-13, within="cytoplasm")
@@ -77,6 +83,7 @@ def of_hooks(machine: Machine, *, species: int) -> Answer:
     swapped = {f"S{i}": f"S{i + 1}" for i in some} | {f"S{i + 1}": f"S{i}" for i in some}
     where = np.argwhere(np.indices(SHAPE)[2] == 32)
     rng = np.random.default_rng(0)
+    shapes = ball(2), ball()
     found: dict[str, float] = {}
 
     def hook(view: Any) -> None:
@@ -101,6 +108,7 @@ def of_hooks(machine: Machine, *, species: int) -> Answer:
             "set_rates": lambda: view.set_rates(rates),
             "add": lambda: view.add(spread),
             "place": lambda: view.place({f"S{i}": 1 for i in some}, "cytoplasm"),
+            "reshape": lambda: view.reshape(shapes[view.step // 10 % 2]),
         }  # fmt: skip
         for name, act in verbs.items():
             began = time.perf_counter()

@@ -506,6 +506,7 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/count.cc": texts["site alone"],
         "lattice/halo.cc": lattice,
         "lattice/lines/steps.cc": lattice,
+        "lattice/objects.cc": "",
         "lattice/place.cc": "",
         "lattice/planes/change.cc": planes_texts(16)["model.h"],
         "lattice/planes/messages.cc": planes_texts(16)["model.h"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -211,6 +212,16 @@ def test_pinned_particles_stop_objects_and_factors_let_others_in(cpu):
     hop = lattice.hop[:, :, 2]
     assert hop[within, inside] == hop[inside, within] == hop[inside, inside]
     assert hop[inside, inside] == 0.25 * hop[within, within]
+
+
+def test_moves_change_no_list_of_sites():
+    """Sites that an object covers are closed where those that it leaves are, and nowhere else."""
+    lattice = lower_lattice(cell())
+    (one,), hop = lattice.objects, lattice.hop.copy()
+    hop[:, one.site_type] = 0
+    assert not replace(lattice, hop=hop).closed.any()
+    hop[:, one.within] = 0
+    assert replace(lattice, hop=hop).closed.all()
 
 
 @pytest.mark.parametrize(

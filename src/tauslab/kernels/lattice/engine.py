@@ -115,6 +115,7 @@ class LatticeEngine(LatticeMemory):
         """Share out tiles, where blocks have no room for lines: the tiles are the same."""
         wishes = replace(self._wishes, lines=False)
         self.plan = plan_of(self.backend, self.lattice, self._share, wishes, self.filling)
+        self.tables.cut(self.plan.tile, closed=self.plan.lists_tiles)
         self.steps = steps_of(self, self.plan)
 
     @cached_property

@@ -223,7 +223,7 @@ def closed_types(lattice: LoweredLattice) -> npt.NDArray[np.bool_]:
     None is, where some reaction makes particles of nothing: its rates may change.
     """
     made = any(not reaction.reactants for reaction in lattice.reactions)
-    return np.asarray(~(lattice.hop > 0).any(axis=(0, 2))) & (not made)
+    return np.asarray(lattice.closed & (not made))
 
 
 def list_lines(
@@ -238,10 +238,12 @@ def list_lines(
     opened = np.ones(lattice.shape, bool)
     if types is not None and closed is not None:
         opened = ~closed[types]
+    before = np.zeros((opened.shape[2] + 1, *opened.shape[:2]), np.int32)  # of these along x
+    np.cumsum(opened.transpose(2, 0, 1), axis=0, out=before[1:])
     shift = 0
     if not opened.all():
-        shift = min(range(LANES), key=lambda by: int(_lines_with(opened, by).sum()))
-    order = _lines_with(opened, shift).transpose(0, 2, 1)  # along y first
+        shift = min(range(LANES), key=lambda by: np.count_nonzero(_lines_with(before, by)))
+    order = _lines_with(before, shift).transpose(1, 0, 2)  # along y first
     number = np.full(order.shape, NONE, np.int32)
     z, strip, y = np.nonzero(order)
     number[z, strip, y] = np.arange(len(z))
@@ -295,10 +297,14 @@ def sites_outside(lattice: LoweredLattice, listed: Int32Array) -> npt.NDArray[np
     return np.flatnonzero(~covered)
 
 
-def _lines_with(opened: npt.NDArray[np.bool_], shift: int) -> npt.NDArray[np.bool_]:
-    """Return whether ``[z, y, strip]`` has such a site; the first strip begins at -`shift`."""
-    starts = np.maximum(np.arange(-shift, opened.shape[2], LANES), 0)
-    return np.asarray(np.logical_or.reduceat(opened, starts, axis=2))
+def _lines_with(before: Int32Array, shift: int) -> npt.NDArray[np.bool_]:
+    """Return whether ``[strip, z, y]`` has such a site; the first strip begins at -`shift`.
+
+    ``before[x, z, y]`` counts those below x.
+    """
+    nx = len(before) - 1
+    edges = np.append(np.maximum(np.arange(-shift, nx, LANES), 0), nx)
+    return np.asarray(np.diff(before[edges], axis=0) > 0)
 
 
 def _beside(number: Int32Array, axis: int, step: int, face: str) -> Int32Array:

@@ -167,6 +167,20 @@ class LoweredLattice:
         """Numbers of reactions by name."""
         return {reaction.name: number for number, reaction in enumerate(self.reactions)}
 
+    def with_objects(self, types: BoolArray) -> BoolArray:
+        """Site types ``[site type]`` that are chosen, and those that objects change for them."""
+        found = types.copy()
+        for one in self.objects:
+            found[one.within] |= types[one.site_type]
+        for one in self.objects:
+            found[one.site_type] |= found[one.within]
+        return found
+
+    @cached_property
+    def closed(self) -> BoolArray:
+        """Site types ``[site type]`` that no particle can hop into, wherever objects are."""
+        return ~self.with_objects(np.asarray((self.hop > 0).any(axis=(0, 2))))
+
     @property
     def crowding(self) -> float:
         """Particles a site where they stand closest, by which kernels are chosen."""

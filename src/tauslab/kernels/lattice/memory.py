@@ -56,7 +56,7 @@ class LatticeMemory(SlabMemory):
         self._moved = backend.empty(shape, lattice.particle_type)
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         self.tables = LatticeTables(
-            backend, lattice, slab, plan.tile, reactions, closed=plan.together
+            backend, lattice, slab, plan.tile, reactions, host=self.host, closed=plan.lists_tiles
         )
         self._make_tiles()
 
@@ -71,7 +71,7 @@ class LatticeMemory(SlabMemory):
         waiting, counted = self.waiting(), self._since_start()
         self.plan, self.lattice = plan, lattice
         self._make_tiles()
-        self.tables.cut(plan.tile, closed=plan.together)
+        self.tables.cut(plan.tile, closed=plan.lists_tiles)
         self._load_waiting(waiting, counted)
 
     def set_rates(self, reactions: IntArray, rates: FloatArray) -> str | None:
@@ -89,7 +89,7 @@ class LatticeMemory(SlabMemory):
         """Site types ``[plane, y, x]`` on the device; None where there is one."""
         return self.tables.types
 
-    def set_types(self, types: Array) -> None:
+    def set_types(self, types: DeviceArray) -> None:
         """As of `SlabMemory`."""
         self.synchronize()
         self.tables.set_types(types)

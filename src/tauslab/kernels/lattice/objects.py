@@ -8,20 +8,21 @@ an axis, and stay where another object, a wall or a pinned particle is. So the e
 uniform one of all states without an overlap. Particles that may not be in the object change places
 with it along each line of its sites, which a move back undoes.
 
-Objects that share no site with an undecided one of an earlier turn are decided together: the
-outcome is that of one after another.
+The moves are decided on the device: csrc/lattice/objects.cc.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tauslab.base.arrays import Array, BoolArray, IntArray
 from tauslab.base.errors import ConfigError
+from tauslab.kernels.backends.base import KernelSource, LaunchGrid
 from tauslab.kernels.lattice.lowering import LatticeObject, LoweredLattice
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import GONE, TRACKED
@@ -33,6 +34,7 @@ _MOVE, _PLACE = 6, 7  # streams of draws, as those of csrc/lattice/place.cc
 _CALL = 1 << 20  # of the draws of a new shape
 _TRIES = 1000  # places that are drawn for an object at the start
 _ONE = 2.0**-53
+_ENTRY, _THREADS, _MOVES = "rdme_move_objects", 512, 2  # as csrc/lattice/objects.cc has them
 _SIDES = np.array([[-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]])
 
 
@@ -44,7 +46,6 @@ class Ground:
         lattice, slab = memory.lattice, memory.slab
         self._plane = lattice.shape[1] * lattice.shape[2]
         self._first, self._end = slab.begin * self._plane, slab.end * self._plane
-        self._types: Array | None = None
 
     def followers(self, wanted: BoolArray) -> tuple[IntArray, IntArray]:
         """Sites of particles, which ascend, and what these are."""
@@ -68,17 +69,12 @@ class Ground:
         sites, particles = (np.concatenate([part[i] for part in parts]) for i in range(2))
         return sites, particles
 
-    def types(self) -> Array:
-        """Types of the slab's own sites on the host."""
-        if self._types is None:
-            self.memory.wait_for_arrays()
-            self._types = self.memory.host(self.memory.types)
-        own: Array = self._types[self.memory.own].reshape(-1)
-        return own
-
     def all_types(self) -> Array:
         """Types of all sites of the lattice."""
-        return np.concatenate([part[0] for part in self.gather(self.types())])
+        memory = self.memory
+        memory.wait_for_arrays()
+        own = memory.host(memory.types)[memory.own].reshape(-1)
+        return np.concatenate([part[0] for part in self.gather(own)])
 
     def _cells(self) -> Any:
         return self.memory.in_slots().reshape(-1, self.memory.lattice.slots)
@@ -87,43 +83,65 @@ class Ground:
         begin, end = np.searchsorted(sites, [self._first, self._end]).tolist()
         return begin, end
 
+    def _found(self, at: IntArray) -> tuple[Any, Any]:
+        """Types and particles of own sites, on the device."""
+        memory, where = self.memory, self.memory.backend.upload(at)
+        memory.synchronize()
+        return memory.types[memory.own].reshape(-1)[where], self._cells()[where]
+
     def read(self, sites: IntArray) -> tuple[Array, Array]:
         """Types ``[site]`` and particles ``[site, slot]`` of sites, which ascend and differ."""
         memory = self.memory
         begin, end = self._own(sites)
-        at = sites[begin:end] - self._first
+        types = np.zeros(0, np.uint8)
         cells = np.zeros((0, memory.lattice.slots), memory.lattice.particle_type)
-        if len(at):
-            memory.synchronize()
-            some = self._cells()[memory.backend.upload(at)]
+        if end > begin:
+            found = self._found(sites[begin:end] - self._first)
             memory.wait_for_arrays()
-            cells = memory.host(some)
-        parts = self.gather(self.types()[at], cells)
+            types, cells = map(memory.host, found)
+        parts = self.gather(types, cells)
         return (
             np.concatenate([part[0] for part in parts]),
             np.concatenate([part[1] for part in parts]),
         )
 
-    def write(self, sites: IntArray, types: Array, cells: Array | None) -> None:
+    def write(self, sites: IntArray, types: Any, cells: Any | None) -> None:
         """Give sites, which ascend, types and particles."""
-        memory, lattice = self.memory, self.memory.lattice
+        memory, upload = self.memory, self.memory.backend.upload
         begin, end = self._own(sites)
         if cells is not None and end > begin:
-            at = memory.backend.upload(sites[begin:end] - self._first)
-            self._cells()[at] = memory.backend.upload(np.ascontiguousarray(cells[begin:end]))
-        self.types()
-        assert self._types is not None
-        held, slab = self._types.reshape(-1, self._plane), memory.slab
-        held[memory.own].reshape(-1)[sites[begin:end] - self._first] = types[begin:end]
-        of_site = sites // self._plane
-        planes = np.arange(slab.begin - slab.below, slab.end + slab.above)
-        for place in np.flatnonzero((planes < slab.begin) | (planes >= slab.end)).tolist():
-            plane = planes[place] % lattice.shape[0]
-            of_halo = slice(*np.searchsorted(of_site, [plane, plane + 1]))
-            held[place, sites[of_halo] % self._plane] = types[of_halo]
-        memory.set_types(self._types.copy())
-        memory.places.clear()
-        memory.mark_all()
+            at = upload(sites[begin:end] - self._first)
+            self._cells()[at] = upload(np.ascontiguousarray(cells[begin:end]))
+        every = memory.types.reshape(-1)
+        whole = memory.lattice.shape[0] * self._plane
+        first = (sites - self._first + memory.slab.below * self._plane) % whole
+        for place in range(0, every.size, whole):  # neighbours' planes may be own ones too
+            here = first + place < every.size
+            every[upload(first[here] + place)] = upload(types[here])
+        self._changed()
+
+    def _changed(self) -> None:
+        self.memory.places.clear()
+        self.memory.mark_all()
+
+    def move(self, sites: IntArray, decide: Callable[[Any, Any], BoolArray]) -> BoolArray:
+        """Let `decide` change types and particles of sites, which ascend, on the device.
+
+        Returns
+        -------
+        What that returns: which objects moved.
+        """
+        memory, upload = self.memory, self.memory.backend.upload
+        if self._end - self._first < memory.lattice.shape[0] * self._plane:
+            types, cells = map(upload, self.read(sites))
+            moved = decide(types, cells)
+            self.write(sites, memory.host(types), memory.host(cells))
+            return moved
+        types, cells = self._found(sites)
+        moved, where = decide(types, cells), upload(sites)
+        memory.types.reshape(-1)[where], self._cells()[where] = types, cells
+        self._changed()
+        return moved
 
     def reshape(self, types: Array, call: int) -> None:
         """Give all sites types; particles that may not stay go to the nearest free sites."""
@@ -133,27 +151,32 @@ class Ground:
             gather=self.gather,
         )  # fmt: skip
         memory.places.clear()
-        self._types = None
-
-
-class _Side(NamedTuple):
-    """A move by one site, by columns: of the sites of an object, then of those that it enters."""
-
-    step: IntArray  # [3]
-    enters: IntArray  # [n]: sites that enter a new one
-    leaves: IntArray  # [n]: sites that are left, each on the line of one that is entered
-    centre: int  # column of the particle's new site
 
 
 class _Form:
-    """The sites of objects of one kind in a lattice."""
+    """The sites of objects of one kind in a lattice.
+
+    Attributes
+    ----------
+    enters, leaves
+        Numbers ``[side, site]`` of the sites of an object that enter a new one when it moves by
+        one, -1 behind them; and of those that it leaves, each on the line of one that it enters.
+    centre
+        ``[side]``: the particle's new site, among those of the object and, behind these, those
+        that it enters.
+    """
 
     def __init__(self, lattice: LoweredLattice, offsets: IntArray) -> None:
         self.shape, self.offsets = np.array(lattice.shape), offsets
         self._periodic = [lattice.boundary[face] == "periodic" for face in (0, 2, 4)]
-        self.sides = [self._side(step) for step in _SIDES]
+        sides = [self._side(step) for step in _SIDES]
+        self.enters = np.full((len(sides), max(len(enters) for enters, _, _ in sides)), -1)
+        self.leaves = np.zeros_like(self.enters)
+        for at, (enters, leaves, _) in enumerate(sides):
+            self.enters[at, : len(enters)], self.leaves[at, : len(leaves)] = enters, leaves
+        self.centre = np.array([centre for _, _, centre in sides])
 
-    def _side(self, step: IntArray) -> _Side:
+    def _side(self, step: IntArray) -> tuple[list[int], list[int], int]:
         place = {tuple(one): at for at, one in enumerate(self.offsets.tolist())}
         enters, leaves = [], []
         for at, one in enumerate(self.offsets):
@@ -165,8 +188,7 @@ class _Form:
             enters.append(at)
             leaves.append(place[tuple(last.tolist())])
         inside = place.get(tuple(step.tolist()))
-        centre = len(self.offsets) + enters.index(0) if inside is None else inside
-        return _Side(step, np.array(enters), np.array(leaves), centre)
+        return enters, leaves, len(self.offsets) + enters.index(0) if inside is None else inside
 
     def sites(self, centres: IntArray, step: Any = 0) -> IntArray:
         """Sites ``[object, site]`` of objects a step away; -1 beyond a face of the lattice."""
@@ -174,10 +196,11 @@ class _Form:
         outside = np.zeros(found.shape, bool)
         along = zip(
             np.unravel_index(centres, tuple(self.shape)),
-            (self.offsets + step).T, self.shape, self._periodic, strict=True,
+            np.broadcast_to(step, (len(centres), 3)).T, self.offsets.T, self.shape, self._periodic,
+            strict=True,
         )  # fmt: skip
-        for own, offset, size, periodic in along:
-            at = own[:, None] + offset
+        for own, steps, offset, size, periodic in along:
+            at = (own + steps)[:, None] + offset
             if periodic:
                 at %= size
             else:
@@ -186,6 +209,16 @@ class _Form:
             found += at
         found[outside] = -1
         return found
+
+    def entered(self, centres: IntArray, sides: IntArray) -> tuple[IntArray, BoolArray]:
+        """Sites ``[object, site]`` that objects enter when they move to a side, -1 behind them.
+
+        Also which objects stay within the lattice.
+        """
+        enters = self.enters[sides]
+        new = np.take_along_axis(self.sites(centres, _SIDES[sides]), enters, axis=1)
+        inside = np.asarray(((new >= 0) | (enters < 0)).all(axis=1))
+        return np.where(enters < 0, -1, new), inside
 
 
 @dataclass
@@ -255,6 +288,11 @@ class Objects:
         """
         for kind in self._kinds:
             kind.settle(ground, time)
+
+    def stops(self, done: int, due: int) -> list[int]:
+        """Steps of the model behind `done` after which some move; and `due`, the last one."""
+        moves = {at for n in self.intervals for at in range(done // n * n + n, due, n)}
+        return sorted({*moves, due})
 
     def move(self, ground: Ground, step: int) -> None:
         """Let those move whose time it is after so many steps of the model."""
@@ -340,6 +378,8 @@ class _Kind:
         self._tracked = sum(p.count for p in lattice.start.placed if p.species in one.species)
         self.awaited = np.zeros(0, np.int64)  # sites where particles wait that may not be in it
         self.particles = np.zeros(0, np.int64)  # of the roster; 0 where one waits for a slot
+        self._tables: Any = None  # on the device
+        self._program: Any = None
 
     # ---------------------------------------------------------------- who there is
 
@@ -455,18 +495,16 @@ class _Kind:
         self.awaited = where[self.goes[kinds] | self.stays[kinds]]
         sites, first = np.unique(sites, return_index=True)
         particles = particles[first]
-        there = np.isin(roster.sites, sites)
-        gone = ~(there | np.isin(roster.sites, waits))
+        gone = ~(_among(sites, roster.sites)[1] | np.isin(roster.sites, waits))
         if gone.any():
             self._leave(ground, np.unique(self.form.sites(roster.sites[gone])))
             roster.keep(~gone)
-        fresh = sites[~np.isin(sites, roster.sites)]
+        fresh = sites[~_among(np.sort(roster.sites), sites)[1]]
         if len(fresh):
             self._come(ground, fresh)
-        at = np.searchsorted(sites, roster.sites)
-        at[at == len(sites)] = 0
-        found = np.isin(roster.sites, sites)
-        self.particles = np.where(found, particles[at] if len(sites) else 0, 0)
+        at, found = _among(sites, roster.sites)
+        self.particles = np.zeros(len(at), np.int64)
+        self.particles[found] = particles[at[found]]
 
     def _leave(self, ground: Ground, sites: IntArray) -> None:
         types, _ = ground.read(sites)
@@ -511,131 +549,73 @@ class _Kind:
 
     def move(self, ground: Ground, number: int) -> None:
         """Let each object move by one site, or stay."""
-        wishes = self._wishes(ground.memory, number)
-        if wishes:
-            _Moves(self, ground, wishes).go()
-
-    def _wishes(self, memory: SlabMemory, number: int) -> list[_Wish]:
-        """Objects that may move, by their sides."""
         roster = self.roster
-        n = len(roster.sites)
+        own = self.form.sites(roster.sites)
+        who, sides = self._wishes(ground.memory, number)
+        entered, inside = self.form.entered(roster.sites[who], sides)
+        who, sides, entered = who[inside], sides[inside], entered[inside]
+        if not len(who):
+            return
+        touched = np.concatenate([own[who], entered], axis=1)
+        sites = np.sort(touched, axis=None)
+        sites = sites[np.diff(sites, prepend=-1) > 0]
+        places = np.where(touched < 0, -1, np.searchsorted(sites, touched))
+        columns = [sides[:, None], self.particles[who][:, None], places]
+        objects = np.concatenate(columns, axis=1).astype(np.int32)
+        at, found = _among(sites, np.append(own, self.awaited))
+        taken = np.zeros(len(sites), np.uint8)
+        taken[at[found]] = 1
+        moved = ground.move(sites, partial(self._decide, ground.memory, objects, taken))
+        who, sides = who[moved], sides[moved]
+        roster.sites[who] = touched[moved, self.form.centre[sides]]
+        roster.moved[who] += _SIDES[sides]
+
+    def _wishes(self, memory: SlabMemory, number: int) -> tuple[IntArray, IntArray]:
+        """Objects that may move, in their turns, and to which sides."""
+        roster = self.roster
         words = random_words(
             memory.seed, _MOVE, memory.replica, self._at << 32 | number, memory.step
-        ).random_raw(2 * n)
+        ).random_raw(2 * len(roster.sites))
         chances = self._chances[self.particles]
         drawn = (words[::2] >> np.uint64(11)).astype(np.float64) * _ONE
-        sides = np.full(n, len(_SIDES))
-        moves = drawn < len(_SIDES) * chances
-        sides[moves] = (drawn[moves] / chances[moves]).astype(np.int64)
-        turns = np.empty(n, np.int64)
-        turns[np.lexsort((roster.numbers, words[1::2]))] = np.arange(n)
-        found = []
-        for at, side in enumerate(self.form.sides):
-            who = np.flatnonzero(sides == at)
-            if not who.size:
-                continue
-            own = self.form.sites(roster.sites[who])
-            new = self.form.sites(roster.sites[who], side.step)[:, side.enters]
-            inside = (new >= 0).all(axis=1)
-            if inside.any():
-                touched = np.concatenate([own, new], axis=1)[inside]
-                found.append(_Wish(side, who[inside], turns[who[inside]], touched))
-        return found
+        who = np.lexsort((roster.numbers, words[1::2]))
+        who = who[drawn[who] < len(_SIDES) * chances[who]]
+        sides = (drawn[who] / chances[who]).astype(np.int64)
+        return who[sides < len(_SIDES)], sides[sides < len(_SIDES)]
+
+    def _decide(
+        self, memory: SlabMemory, objects: Array, taken: Array, types: Any, cells: Any
+    ) -> BoolArray:
+        """Which objects move, on the device: csrc/lattice/objects.cc."""
+        backend, one = memory.backend, self.one
+        upload = backend.upload
+        if self._tables is None:
+            form, both = self.form, np.stack([self.goes, self.stays]).astype(np.uint8)
+            tables = form.leaves.astype(np.int32), form.centre.astype(np.int32), both
+            self._tables = [upload(table) for table in tables]
+            self._program = backend.compile(KernelSource("lattice/objects.cc", (_ENTRY,)))
+        leaves, centre, (goes, stays) = self._tables
+        claims = backend.empty((len(taken),), np.uint64)
+        moved = backend.empty((len(objects),), np.uint8)
+        for buffer in (claims, moved):
+            backend.clear(buffer, memory.stream)
+        wide = cells.astype(np.uint16)
+        arguments = self._program.arguments(
+            _ENTRY, cells=wide, types=types, taken=upload(taken), claims=claims,
+            objects=upload(objects), moved=moved, leaves=leaves, centre=centre, goes=goes,
+            stays=stays, count=len(objects), own=len(one.offsets),
+            entered=int(self.form.enters.shape[1]), slots=int(cells.shape[1]), within=one.within,
+            site_type=one.site_type,
+        )  # fmt: skip
+        self._program.launch_blocks(_ENTRY, LaunchGrid(1, _THREADS), arguments, memory.stream)
+        found = memory.host(moved) == _MOVES
+        cells[...] = wide.astype(cells.dtype)
+        return np.asarray(found)
 
 
-class _Wish(NamedTuple):
-    """Objects that want to move to one side, their turns, and sites ``[object, column]``."""
-
-    side: _Side
-    who: IntArray
-    turns: IntArray
-    touched: IntArray
-
-
-class _Moves:
-    """The moves of the objects of one kind, at one time."""
-
-    def __init__(self, kind: _Kind, ground: Ground, wishes: list[_Wish]) -> None:
-        self._kind, self._ground = kind, ground
-        self._sites = np.unique(np.concatenate([wish.touched.reshape(-1) for wish in wishes]))
-        self._wishes = [
-            wish._replace(touched=np.searchsorted(self._sites, wish.touched)) for wish in wishes
-        ]
-        self._types, self._cells = ground.read(self._sites)
-        self._taken = np.zeros(len(self._sites), bool)
-        own = kind.form.sites(kind.roster.sites).reshape(-1)
-        self._taken[np.isin(self._sites, own)] = True
-        self._taken |= np.isin(self._sites, kind.awaited)
-
-    def go(self) -> None:
-        """Decide all, in their turns."""
-        types, cells = self._types.copy(), self._cells.copy()
-        left = self._wishes
-        never = len(self._kind.roster.sites)
-        while left:
-            first = np.full(len(self._sites), never)
-            for wish in left:
-                np.minimum.at(first, wish.touched, wish.turns[:, None])
-            later = []
-            for wish in left:
-                now = (first[wish.touched] == wish.turns[:, None]).all(axis=1)
-                if now.any():
-                    self._decide(wish.side, wish.who[now], wish.touched[now])
-                if not now.all():
-                    rest = (wish.who[~now], wish.turns[~now], wish.touched[~now])
-                    later.append(_Wish(wish.side, *rest))
-            left = later
-        changed = (types != self._types) | (cells != self._cells).any(axis=1)
-        if changed.any():
-            self._ground.write(self._sites[changed], self._types[changed], self._cells[changed])
-
-    def _decide(self, side: _Side, who: IntArray, at: IntArray) -> None:
-        """Move objects that share no site, where they can."""
-        kind, one = self._kind, self._kind.one
-        n, slots = len(one.offsets), self._cells.shape[1]
-        types = self._types[at]
-        moves = (types[:, n:] == one.within).all(axis=1) & ~self._taken[at[:, n:]].any(axis=1)
-        cells, stays, left = self._changed(side, at, kind.particles[who])
-        walls = left & (types[:, side.leaves] != one.site_type).any(axis=1)
-        filled = (cells > 0).sum(axis=-1)
-        moves &= ~stays & ~walls & (filled <= slots).all(axis=1)
-        at, cells, who = at[moves], _packed(cells[moves])[..., :slots], who[moves]
-        self._cells[at] = cells
-        behind = at[:, side.leaves]
-        self._types[behind] = np.where(
-            self._types[behind] == one.site_type, one.within, self._types[behind]
-        )
-        self._types[at[:, n:]] = one.site_type
-        self._taken[behind] = False
-        self._taken[at[:, n:]] = True
-        kind.roster.sites[who] = self._sites[at[:, side.centre]]
-        kind.roster.moved[who] += side.step
-
-    def _changed(
-        self, side: _Side, at: IntArray, particles: IntArray
-    ) -> tuple[Array, BoolArray, BoolArray]:
-        """Particles ``[object, column, place]`` after moves, unpacked.
-
-        Also which objects a pinned particle stops, and which have particles to change places with.
-        """
-        kind, n = self._kind, len(self._kind.one.offsets)
-        held = self._cells[at]
-        own = held[:, 0] == particles[:, None].astype(held.dtype)
-        held[np.arange(len(at)), 0, own.argmax(axis=1)] = 0
-        met = held[:, n:]
-        stays = kind.stays[met].any(axis=(1, 2))
-        goes = np.where(kind.goes[met], met, 0)
-        held[:, n:] -= goes
-        cells = np.concatenate([held, np.zeros_like(held)], axis=-1)
-        slots = held.shape[-1]
-        cells[:, side.leaves, slots:] = goes
-        cells[:, side.centre, slots] = particles
-        return cells, np.asarray(stays), np.asarray(goes.any(axis=(1, 2)))
-
-
-def _packed(cells: Array) -> Array:
-    """The same with empty places behind the others."""
-    filled = cells > 0
-    made = np.zeros_like(cells)
-    made[np.arange(cells.shape[-1]) < filled.sum(axis=-1)[..., None]] = cells[filled]
-    return made
+def _among(sorted_: IntArray, sites: IntArray) -> tuple[IntArray, BoolArray]:
+    """Places of sites among others, which ascend, and whether they are there."""
+    at = np.searchsorted(sorted_, sites)
+    there = at < len(sorted_)
+    there[there] = sorted_[at[there]] == sites[there]
+    return at, there

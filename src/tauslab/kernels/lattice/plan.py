@@ -158,6 +158,11 @@ class StepPlan:
         return self.way is not Way.PLANES
 
     @property
+    def lists_tiles(self) -> bool:
+        """Return whether a launch lists the tiles that may hold particles."""
+        return self.together and self.way is not Way.LINES
+
+    @property
     def sparse(self) -> bool:
         """Return whether a launch looks for the sites that hold particles."""
         return self.way in (Way.SPARSE, Way.SECTIONS)

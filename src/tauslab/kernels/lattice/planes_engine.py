@@ -136,10 +136,10 @@ class PlanesMemory(SlabMemory):
             self._types = self.backend.upload(self._stored_types())
         return self._types
 
-    def set_types(self, types: Array) -> None:
+    def set_types(self, types: DeviceArray) -> None:
         """As of `SlabMemory`."""
         self.synchronize()
-        self._types = self.backend.upload(np.ascontiguousarray(types, np.uint8))
+        self._types = types
         self._make_masks(self._types)
 
     def _stored_types(self) -> Array:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.rates import RateBounds
 from tauslab.kernels.lattice.reshaping import Gather as Gathers
-from tauslab.kernels.lattice.reshaping import Reshaped, types_of_slab
+from tauslab.kernels.lattice.reshaping import Reshaped
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import (
     FULL,
@@ -134,6 +136,11 @@ class Replicas(ABC):
     @abstractmethod
     def in_slots(self, rows: slice) -> Any:
         """Species + 1, 0 for an empty slot, of some lattices ``[lattice, z, y, x, slot]``."""
+
+    @property
+    def _counted(self) -> tuple[int, int, int]:
+        """Lattices, site types and species, of counts."""
+        return len(self), len(self.lattice.site_types), len(self.lattice.species)
 
     @property
     def cells(self) -> DeviceArray:
@@ -345,38 +352,27 @@ class Replicas(ABC):
         self.rest.objects[row] = self._objects.stored()
         return made
 
-    def move_objects(self, numbers: Sequence[int], *, seed: int, step: int) -> bool:
-        """Let objects move whose time it is after so many steps of the model; place all after 0.
-
-        Returns
-        -------
-        Whether it was the time of any.
-        """
-        every = self._objects.intervals
-        if not any(step % each == 0 for each in every):
-            return False
-        for row, number in enumerate(numbers):
-            self._load_alone(row, self.rest, seed, number)
-            ground = Ground(self._engine, lambda *own: [own])
-            self._objects.take_up(self.rest.objects[row])
-            if step:
-                self._objects.move(ground, step)
-            else:
+    def place_objects(self, numbers: Sequence[int], *, seed: int) -> None:
+        """Place the objects of lattices that begin."""
+        for row, number in enumerate(numbers if self._objects else ()):
+            with self._on_ground(row, self.rest, seed, number) as ground:
                 self._objects.begin(ground)
-            self._store_alone(row, self.rest)
-            self.rest.objects[row] = self._objects.stored()
-            self._types = self.rest.types[row] = self.host(self._engine.types)
-        return True
 
     def settle_objects(self, row: int, number: int, *, seed: int, time: int) -> None:
         """Place objects of a lattice that lost their sites: see `Objects.settle`."""
-        self._load_alone(row, self.rest, seed, number)
-        ground = Ground(self._engine, lambda *own: [own])
-        self._objects.take_up(self.rest.objects[row])
-        self._objects.settle(ground, time)
-        self._store_alone(row, self.rest)
-        self.rest.objects[row] = self._objects.stored()
-        self._types = self.rest.types[row] = self.host(self._engine.types)
+        with self._on_ground(row, self.rest, seed, number) as ground:
+            self._objects.settle(ground, time)
+
+    @contextmanager
+    def _on_ground(self, row: int, rest: Rest, seed: int, number: int) -> Iterator[Ground]:
+        """Give the objects of a lattice, which the engine has, and keep what becomes of it."""
+        self._load_alone(row, rest, seed, number)
+        self._objects.take_up(rest.objects[row])
+        self._types = np.zeros(0, np.uint8)  # nobody's: objects change those of the engine
+        yield Ground(self._engine, lambda *own: [own])
+        self._store_alone(row, rest)
+        rest.objects[row] = self._objects.stored()
+        self._types = rest.types[row] = self.host(self._engine.types)
 
     def close(self) -> None:  # noqa: B027 - an engine of its own holds nothing outside
         """Give back what other ranks reach. Collective."""
@@ -410,11 +406,33 @@ class Replicas(ABC):
         -------
         Particles int64 ``[mark, lattice, site type, species]``, with those that wait.
         """
-        n, lattice = len(self), self.lattice
-        found = np.zeros((len(marks), n, len(lattice.site_types), len(lattice.species)), np.int64)
+        n = len(self)
+        found = np.zeros((len(marks), *self._counted), np.int64)
         rest = self.rest.take(np.arange(n))
         self._move(marks, rest, seed, numbers, found)
         rest.steps[:] += marks[-1] if len(marks) else 0
+        self.rest = rest
+        return found
+
+    def advance(self, done: int, due: int, numbers: Sequence[int], *, seed: int) -> IntArray:
+        """Make the steps of the model behind `done` up to `due`, and the moves of objects there.
+
+        Returns
+        -------
+        Particles int64 ``[lattice, site type, species]``, with those that wait.
+        """
+        substeps = self.lattice.diffusion_substeps
+        if not self._objects or due == done:
+            return np.asarray(self.run_sampled([(due - done) * substeps], numbers, seed=seed)[0])
+        rest = self.rest.take(np.arange(len(self)))
+        found = np.zeros(self._counted, np.int64)
+        for row, number in enumerate(numbers):
+            with self._on_ground(row, rest, seed, number) as ground:
+                for before, step in pairwise([done, *self._objects.stops(done, due)]):
+                    self._engine.run_through((step - before) * substeps)
+                    self._objects.move(ground, step)
+                found[row] = self._engine.count().by_type[0]
+        rest.steps[:] += (due - done) * substeps
         self.rest = rest
         return found
 
@@ -450,7 +468,7 @@ class Replicas(ABC):
         types = rest.types[row]
         if types is not self._types:
             model = self.lattice.sites(0, self.lattice.shape[0])
-            engine.set_types(types_of_slab(model if types is None else types, engine))
+            engine.set_lattice_types(self.backend.upload(model if types is None else types))
             self._types = types
         wanted = self._own_rates if self._rates is None else self._rates[row]
         others = np.flatnonzero((wanted != engine.rates).any(axis=1))

@@ -59,7 +59,7 @@ class Memory(Protocol):
     def own(self) -> slice: ...  # noqa: D102
     def in_slots(self) -> DeviceArray: ...  # noqa: D102
     def from_slots(self, cells: DeviceArray) -> None: ...  # noqa: D102
-    def set_types(self, types: Array) -> None: ...  # noqa: D102
+    def set_lattice_types(self, types: DeviceArray) -> None: ...  # noqa: D102
     def waiting(self) -> Array: ...  # noqa: D102
     def replace_waiting(self, waiting: Array, added: int) -> None: ...  # noqa: D102
     def mark_all(self) -> None: ...  # noqa: D102
@@ -249,18 +249,20 @@ class _Run:
             "seed": memory.seed, "step": memory.step, "call": call, "replica": memory.replica,
         }  # fmt: skip
         self._after = how.upload(self._types)
+        self._has = how.upload(self._present.astype(np.uint8))
 
     def go(self) -> Reshaped:
         """Do all of it."""
         waiting = self._memory.waiting()
         displaced = self._displaced(waiting)
         chunks = -(-self._n // _CHUNK)
-        counts, changed = self._how.zeros(chunks, dtype=np.uint32), self._how.zeros(1)
-        asking = self._how.zeros(len(self._following.follows), dtype=np.uint8)
-        self._leave(counts=counts, changed=changed, asking=asking)
-        each = self._how.host(counts).astype(np.int64)
-        here = np.array([self._how.host(changed)[0], each.sum(), displaced.sum()], np.int64)
-        asked = self._how.host(asking) > 0
+        sizes = 8, 4 * chunks, len(self._following.follows)
+        told = self._how.zeros(sum(sizes), dtype=np.uint8)
+        changed, counts, asking = _parts(told, sizes)
+        self._leave(changed=changed.view(np.uint64), counts=counts.view(np.uint32), asking=asking)
+        changed, counts, asking = _parts(self._how.host(told), sizes)
+        each, asked = counts.view(np.uint32).astype(np.int64), asking > 0
+        here = np.array([changed.view(np.uint64)[0], each.sum(), displaced.sum()], np.int64)
         asked[waiting["particle"][displaced]] = True
         parts = self._gather(here, np.array([self._first]), asked)
         totals = np.sum([part[0] for part in parts], axis=0)
@@ -269,7 +271,7 @@ class _Run:
         leavers = self._leavers(each, before, waiting, displaced, totals, alone=len(parts) == 1)
         left = self._share_out(leavers, int(totals[1:].sum()), alone=len(parts) == 1)
         self._memory.from_slots(self._cells)
-        self._memory.set_types(types_of_slab(self._types, self._memory))
+        self._memory.set_lattice_types(self._after)
         self._let_wait(waiting, displaced, leavers, left)
         return Reshaped(int(totals[0]), int(totals[1:].sum()), len(left))
 
@@ -304,8 +306,7 @@ class _Run:
             "rdme_leave", -(-self._n // _CHUNK), sites=self._sites, before=self._before,
             after=self._after[self._first : self._first + self._n], n_sites=self._n, chunk=_CHUNK,
             first_site=self._first, stays=stays, follows=follows,
-            present=self._how.upload(self._present.astype(np.uint8)), **self._draws,
-            **{**given, **values},
+            present=self._has, **self._draws, **{**given, **values},
         )  # fmt: skip
 
     def _leavers(
@@ -354,8 +355,9 @@ class _Run:
             return np.zeros(0, np.int64)
         how, slots = self._how, self._memory.lattice.slots
         buckets = 1 << (2 * count - 1).bit_length()
-        keys, kept = how.zeros(buckets), how.zeros(buckets, slots)
-        asked, left, counted = how.zeros(count), how.zeros(count, dtype=np.uint32), how.zeros(2)
+        sizes = 2, buckets, buckets * slots, count, count
+        counted, keys, kept, asked, left = _parts(how.zeros(sum(sizes)), sizes)
+        left = left.view(np.uint32)
         others: Any = None
         if not alone:
             others = how.zeros(count, 2)
@@ -411,11 +413,10 @@ class _Run:
         self._memory.mark_all()
 
 
-def types_of_slab(types: Array, memory: Memory) -> Array:
-    """Types ``[plane, y, x]`` of the planes in memory, of those of the whole lattice."""
-    slab, shape = memory.slab, memory.lattice.shape
-    planes = np.arange(slab.begin - slab.below, slab.end + slab.above) % shape[0]
-    return np.ascontiguousarray(types.reshape(shape)[planes])
+def _parts(buffer: Any, sizes: Sequence[int]) -> list[Any]:
+    """Parts of a buffer, one behind the other."""
+    ends = np.cumsum(sizes).tolist()
+    return [buffer[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def reshape_header(lattice: LoweredLattice) -> str:

@@ -137,8 +137,19 @@ class SlabMemory(ABC):
         """Site types ``[plane, y, x]`` on the device; None where there is one."""
 
     @abstractmethod
-    def set_types(self, types: Array) -> None:
-        """Give all planes in memory other site types ``[plane, y, x]``; not where there is one."""
+    def set_types(self, types: DeviceArray) -> None:
+        """Give all planes in memory other site types ``[plane, y, x]``; not where there is one.
+
+        They are the engine's from then on.
+        """
+
+    def set_lattice_types(self, types: DeviceArray) -> None:
+        """Do so with copies of those ``[z, y, x]`` of the whole lattice."""
+        slab, shape = self.slab, self.lattice.shape
+        planes = np.arange(slab.begin - slab.below, slab.end + slab.above) % shape[0]
+        copied = types.reshape(shape)[self.backend.upload(planes)]
+        self.wait_for_arrays()
+        self.set_types(copied)
 
     @property
     def own(self) -> slice:
@@ -345,6 +356,15 @@ class SlabMemory(ABC):
             if not steps.must_repeat():
                 return self._samples(values)
             self.restore(before)
+
+    def run_through(self, steps: int) -> None:
+        """Run some steps; all again with more room where the list of waiting particles was full."""
+        self.follow()
+        before = self.snapshot()
+        self.run(steps)
+        while self.must_repeat():
+            self.restore(before)
+            self.run(steps)
 
     def _rows(self, number: int) -> Any:
         """Memory for counts ``[number, column]``, of 0."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.base.arrays import Array, BoolArray, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.codegen import (
     ReactionTables,
@@ -29,7 +29,10 @@ class LatticeTables:
     Attributes
     ----------
     types
-        Site types ``[plane, y, x]`` of the slab on the device; None where there is one.
+        Site types ``[plane, y, x]`` of the slab on the device; None where there is one. Objects
+        that move change them there; other changes are told by `set_types`.
+    of_model
+        Whether they are those of the model, but for objects.
     rates
         Stochastic constants ``[reaction, site type]`` per site, on the host.
     """
@@ -42,10 +45,11 @@ class LatticeTables:
         tile: Tile,
         reactions: ReactionTables,
         *,
+        host: Callable[[Any], Array],
         closed: bool = False,
     ) -> None:
         self._backend, self._lattice, self._slab, self._tile = backend, lattice, slab, tile
-        self._closed = self._closed_types(among=closed)
+        self._host, self._closed = host, np.logical_and(closed, lattice.closed)
         thresholds = hop_thresholds(lattice)
         self._hop = backend.upload(thresholds)
         self._hop_high = backend.upload((thresholds >> np.uint64(48)).astype(np.uint16))
@@ -53,9 +57,9 @@ class LatticeTables:
         ghosts = ghost_tables(lattice)
         self._ghost_rows = backend.upload(ghosts.rows)
         self._ghosts = backend.upload(ghosts.words) if ghosts.words.size else None
-        self._sites: Array | None = None  # on the host, where they are not those of the model
         one_type = len(lattice.site_types) == 1
-        self.types = None if one_type else backend.upload(self._stored(lattice.sites))
+        self.types: Any = None if one_type else backend.upload(self._stored(lattice.sites))
+        self.of_model = True
         self.rates = np.array([r.rates for r in lattice.reactions], np.float64).reshape(
             len(lattice.reactions), len(lattice.site_types)
         )
@@ -68,13 +72,8 @@ class LatticeTables:
 
     def cut(self, tile: Tile, *, closed: bool) -> None:
         """Tell what is true of tiles for others."""
-        self._tile, self._closed = tile, self._closed_types(among=closed)
+        self._tile, self._closed = tile, np.logical_and(closed, self._lattice.closed)
         self._use_tiles()
-
-    def _closed_types(self, *, among: bool) -> Array:
-        """Types that no particle can hop into, where steps go through lists of tiles."""
-        entered = np.asarray((self._lattice.hop > 0).any(axis=(0, 2)))
-        return np.logical_and(among, ~entered)
 
     def arguments(self) -> dict[str, Any]:
         """The tables in `LatticeArguments` of csrc/lattice/site/lattice.h, by name."""
@@ -110,16 +109,10 @@ class LatticeTables:
         totals = self._limits.sums[groups] / pass_length(self._lattice)
         return self._judge.sentence(self.rates, reactions, groups, totals)
 
-    def set_types(self, types: Array) -> None:
+    def set_types(self, types: DeviceArray) -> None:
         """Give all stored planes other site types ``[plane, y, x]``; not where there is one."""
-        self._sites = np.ascontiguousarray(types, np.uint8)
-        self.types = self._backend.upload(self._sites)
+        self.types, self.of_model = types, False
         self._use_tiles()
-
-    @property
-    def of_model(self) -> bool:
-        """Return whether site types are those of the model."""
-        return self._sites is None
 
     def _stored(self, planes: Callable[[int, int], Array]) -> Array:
         """Planes that a function of ``(z0, z1)`` gives, as they are stored, neighbours included."""
@@ -137,8 +130,8 @@ class LatticeTables:
         return groups
 
     def _born(self) -> BoolArray:
-        """Site types in which particles come from nowhere."""
-        return np.asarray((self.rates[self._births] > 0).any(axis=0))
+        """Site types in which particles come from nowhere, wherever objects are."""
+        return self._lattice.with_objects(np.asarray((self.rates[self._births] > 0).any(axis=0)))
 
     def _use_tiles(self) -> None:
         always = self._always()
@@ -171,8 +164,8 @@ class LatticeTables:
 
     def _any_in_tile(self, chosen: Array) -> Array:
         """Tiles ``[plane, y, x]`` with a site of a chosen type."""
-        changed = self._sites
-        types = self._stored(self._lattice.sites) if changed is None else changed
+        one_type = self.types is None
+        types = self._stored(self._lattice.sites) if one_type else self._host(self.types)
         kinds = np.flatnonzero(chosen).tolist()
         if len(kinds) <= 8:  # comparing takes a fifth of the time of a look-up
             sites: Array = np.zeros(types.shape, bool)

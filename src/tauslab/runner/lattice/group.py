@@ -245,7 +245,7 @@ class Group:
         if below is not None:
             parcels.append(Parcel(below, sites[:depth], sent=False))
         self.comm.exchange(parcels)
-        engine.set_types(sites)
+        engine.set_types(self.backend.upload(sites))
 
     def _host_sites(self, *, whole: bool = False) -> Array:
         """Site types of the slab's own planes, or of all in memory, on the host."""

@@ -95,8 +95,9 @@ class LatticeMotion(Motion):
         self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
         self._told_of_splitting = False
         self._seed, self._first = 0, 0  # of draws of `put` and `reshape`
-        # Hops, for which they hold; sites where a species may be, and those of some types.
-        self._places: tuple[Any, dict[int, IntArray], dict[bytes, IntArray]] = (None, {}, {})
+        # Site types where species may be, of hops; and sites of some types, in a lattice of types.
+        self._homes: tuple[Any, dict[int, BoolArray]] = (None, {})
+        self._places: tuple[Array | None, dict[bytes, IntArray]] = (None, {})
         self.prepare(rows, n)
         self._judge = Judge(self.lattice)
 
@@ -276,7 +277,7 @@ class LatticeMotion(Motion):
         self._done, self._sizes = 0, None
         self._seed, self._first = seed, first
         self._lattices.begin(starts, seed)
-        self._lattices.move_objects([number for _, number in starts], seed=seed, step=0)
+        self._lattices.place_objects([number for _, number in starts], seed=seed)
         self._by_type = self._lattices.count()
         self._looked = self._lattices.rest.fired.copy()
 
@@ -360,22 +361,19 @@ class LatticeMotion(Motion):
 
     def _places_of(self, kind: int, row: int) -> IntArray:
         """Sites where a species may be: where it hops, or is at the start, or reacts; or all."""
-        if self._lattices.rest.types[row] is not None:
-            found = np.flatnonzero(self._types_of(kind)[self._types_in(row)])
-            return found if len(found) else np.arange(len(self._site_types))
-        hop, of_kinds, of_types = self._places
-        if hop is not self.lattice.hop:
-            of_kinds, of_types = {}, {}
-            self._places = self.lattice.hop, of_kinds, of_types
-        if kind not in of_kinds:
-            types = self._types_of(kind)
-            if types.tobytes() not in of_types:
-                found = np.flatnonzero(types[self._site_types])
-                of_types[types.tobytes()] = (
-                    found if len(found) else np.arange(len(self._site_types))
-                )
-            of_kinds[kind] = of_types[types.tobytes()]
-        return of_kinds[kind]
+        types = self._lattices.rest.types[row]
+        if self._homes[0] is not self.lattice.hop:
+            self._homes = self.lattice.hop, {}
+        if self._places[0] is not types:
+            self._places = types, {}
+        homes, places = self._homes[1], self._places[1]
+        if kind not in homes:
+            homes[kind] = self._types_of(kind)
+        those = homes[kind].tobytes()
+        if those not in places:
+            found = np.flatnonzero(homes[kind][self._types_in(row)])
+            places[those] = found if len(found) else np.arange(len(self._site_types))
+        return places[those]
 
     def _types_of(self, kind: int) -> BoolArray:
         """Site types where a species may be, whatever the rates are."""
@@ -503,26 +501,13 @@ class LatticeMotion(Motion):
             )
         own = self.shares.own
         numbers = range(first + own.start, first + own.stop)
-        moved = False
-        for step in self._stops(due):
-            passes = (step - self._done) * lattices.lattice.diffusion_substeps
-            self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
-            self._done, moves = step, passes > 0
-            moved = moves and lattices.move_objects(numbers, seed=seed, step=step)
-            self._sizes = None if moved else self._sizes
-        if moved:
-            self._by_type = lattices.count()
+        self._by_type = lattices.advance(self._done, due, numbers, seed=seed)
+        self._done, self._sizes = due, None if lattices.lattice.objects else self._sizes
         if not self._cut or self._comm.rank == 0:
             self._judge.truncated[0] = int(lattices.rest.truncated.sum())
             self._judge.add(lattices.waiting, int(self._by_type.sum()))
         self._judge.speak(self._comm)
         return np.zeros(self.n, np.uint8)
-
-    def _stops(self, due: int) -> list[int]:
-        """Steps of the model after which objects move, and the last one."""
-        every = {one.every for one in self.lattice.objects}
-        stops = {at for each in every for at in range(self._done // each * each + each, due, each)}
-        return sorted({*stops, due})
 
     def take(self, ancestors: IntArray) -> None:
         """Make lattice i a copy of lattice ``ancestors[i]``; their number may change."""
