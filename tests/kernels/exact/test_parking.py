@@ -9,6 +9,7 @@ from engine_runs import compiler, simulate
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.exact import ssa
 from tauslab.kernels.exact.ssa import UnrolledSsa
 from tauslab.model.network.network import Network
 
@@ -54,3 +55,31 @@ def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, orde
         assert np.array_equal(found, expected)
     ((_, ready),) = queues
     assert np.count_nonzero(ready) >= FEWEST
+
+
+def fast_at_the_end() -> Network:
+    """Reactions that fire seldom, then two pairs that go back and forth: firings of three kinds."""
+    net = Network("fast at the end")
+    for name, count in (*((f"S{i}", 5) for i in range(12)), ("A", 40), ("B", 2), ("C", 60)):
+        net.add_species(name, count)
+    for i in range(12):
+        net.add_reaction(f"S{i} ->", rate=0.1 * (i + 1))
+    net.add_reaction("A -> B", rate=2.0)
+    net.add_reaction("B -> A", rate=3.0)
+    net.add_reaction("B -> C", rate=5.0)
+    net.add_reaction("C -> B", rate=4.0)
+    return net
+
+
+@compiler
+@pytest.mark.parametrize("lanes", [8, 32])
+def test_trajectories_that_lanes_share_keep_their_bits(tmp_path, monkeypatch, lanes):
+    """More trajectories than there are groups of lanes, some of which end at once."""
+    times, n = np.linspace(0, 4, 9), 3 * LANES // lanes + 1
+    alone = simulate(
+        get_backend("cpu", BackendOptions(threads=1)), fast_at_the_end(), times, n, "linear"
+    )
+    monkeypatch.setattr(ssa, "lanes_of", lambda *_: lanes)
+    shared = simulate(EmulatedBackend(tmp_path, LANES, -1), fast_at_the_end(), times, n, "linear")
+    for found, expected in zip(shared, alone, strict=True):
+        assert np.array_equal(found, expected)

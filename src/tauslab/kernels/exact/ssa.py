@@ -26,7 +26,7 @@ FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 # over too 0.078; where half of them end at once 0.020, 0.014, 0.026; 100,000 0.112, 0.091, 0.089.
 _FEWEST_SHARED, _FEWEST_PARKING = 0.4, 0.6
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
-_LANES, _WARPS = (32, 8), 4  # that run one trajectory; of a multiprocessor, one for each scheduler
+_LANES, _WARPS = (32, 16, 8), 8  # that run one trajectory; of a multiprocessor, two for a scheduler
 
 
 class UnrolledSsa(NetworkEngine):
