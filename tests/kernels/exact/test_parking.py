@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from engine_runs import compiler, simulate
+from engine_runs import compiler, fast_at_the_end, simulate
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -55,20 +55,6 @@ def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, orde
         assert np.array_equal(found, expected)
     ((_, ready),) = queues
     assert np.count_nonzero(ready) >= FEWEST
-
-
-def fast_at_the_end() -> Network:
-    """Reactions that fire seldom, then two pairs that go back and forth: firings of three kinds."""
-    net = Network("fast at the end")
-    for name, count in (*((f"S{i}", 5) for i in range(12)), ("A", 40), ("B", 2), ("C", 60)):
-        net.add_species(name, count)
-    for i in range(12):
-        net.add_reaction(f"S{i} ->", rate=0.1 * (i + 1))
-    net.add_reaction("A -> B", rate=2.0)
-    net.add_reaction("B -> A", rate=3.0)
-    net.add_reaction("B -> C", rate=5.0)
-    net.add_reaction("C -> B", rate=4.0)
-    return net
 
 
 @compiler
