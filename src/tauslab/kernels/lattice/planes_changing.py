@@ -70,14 +70,20 @@ class PlanesChanging(Changing):
             return np.zeros(0, bool)
         rows, x = np.divmod(sites, self._nx)
         words, begins = np.unique(rows * self._row + x // WORD, return_index=True)
-        upload, done = self._backend.upload, self._backend.empty((len(sites),), np.uint8)
-        self._launch(
+        done = self._backend.empty((len(sites),), np.uint8)
+
+        def upload(numbers: Array) -> DeviceArray:
+            return self._backend.upload(numbers, self._stream)
+
+        launched = self._launch(
             "planes_edit", len(words), **self._of(content), words=upload(words.astype(np.uint32)),
             begins=upload(np.append(begins, len(sites)).astype(np.int64)),
             places=upload((x % WORD).astype(np.uint8)),
             particles=upload(particles.astype(np.uint8)), count=len(words), adds=adds, done=done,
         )  # fmt: skip
-        return self._host(done).astype(bool)
+        made = self._host(done).astype(bool)
+        del launched  # it has run
+        return made
 
     def _of(self, content: DeviceArray) -> dict[str, Any]:
         return {"lattice": self._arguments() | {"stayed": content}}
