@@ -195,8 +195,9 @@ def exact_engine(
 def lanes_of(backend: Backend, trajectories: int) -> int:
     """Lanes of a warp that run one trajectory: several where there are too few for all.
 
-    ns per firing of the slowest of 2,000 cells of the galactose switch (65 reactions) on an H200:
-    643 by one lane, 246 by eight, where most that fire are among the last reactions.
+    ns per firing of the slowest of 2,000 cells of the galactose switch (65 reactions) on an H200,
+    where most that fire are among the last reactions: 643 by one lane, 212 by eight, 205 by
+    sixteen; 186 by 32 of 500 cells.
     """
     room = backend.style.warp * _WARPS * backend.multiprocessors
     fits = [n for n in _LANES if n <= backend.style.warp and 0 < trajectories * n <= room]

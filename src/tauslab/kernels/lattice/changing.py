@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray, Uint32Array
-from tauslab.kernels.backends.arguments import Arguments
+from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
@@ -29,6 +29,7 @@ class Changing(ABC):
 
     def __init__(self, backend: Backend, program: Program, species: int, stream: Stream) -> None:
         self._backend, self._program, self._stream = backend, program, stream
+        self._arguments_of = KeptArguments(program).of
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
         self._list_room(_ROOM)
@@ -127,11 +128,9 @@ class Changing(ABC):
         Which found none, bool ``[particle]``.
         """
 
-    def _launch(self, entry: str, items: int, **values: Any) -> Arguments:
-        """Launch a kernel; what is returned keeps its buffers, until it has run."""
-        arguments = self._program.arguments(entry, **values)
-        self._program.launch(entry, items, arguments, self._stream)
-        return arguments
+    def _launch(self, entry: str, items: int, **values: Any) -> None:
+        """Launch a kernel; its buffers live until the next call."""
+        self._program.launch(entry, items, self._arguments_of(entry, **values), self._stream)
 
     def _host(self, buffer: DeviceArray, mirror: Array | None = None) -> Array:
         """A copy of a buffer, or its mirror, when all that was launched has run."""
@@ -171,7 +170,7 @@ class SlotsChanging(Changing):
 
     def _become(self, content: DeviceArray, where: DeviceArray | None, **values: Any) -> None:
         n = self._sites(content)
-        arguments = self._program.arguments(
+        arguments = self._arguments_of(
             "rdme_become", sites=content, where=where, n_sites=n, **values
         )
         grid = LaunchGrid(max(1, min(-(-n // self._threads), self._most)), self._threads)
@@ -204,7 +203,8 @@ class SlotsChanging(Changing):
         """As of `Changing`."""
         if not len(places):
             return np.zeros(0, bool)
-        ends = np.flatnonzero(np.diff(places, prepend=-1, append=-1))  # and begins
+        begins = np.flatnonzero(places[1:] != places[:-1]) + 1
+        ends = np.concatenate([[0], begins, [len(places)]])  # and begins
         count, begins = len(ends) - 1, ends[:-1]
         room = self._backend.empty((count,), np.int32)
         given = self._backend.upload(
@@ -214,8 +214,10 @@ class SlotsChanging(Changing):
             "rdme_put", count, sites=content, at=given[:count], begins=given[count : 2 * count + 1],
             particles=given[2 * count + 1 :], count=count, room=room,
         )  # fmt: skip
-        full = begins + self._host(room)  # the first that finds no slot
-        return np.asarray(np.arange(len(places)) >= np.repeat(full, np.diff(ends)))
+        full, sizes = begins + self._host(room), ends[1:] - begins  # the first that finds no slot
+        if (full == ends[1:]).all():
+            return np.zeros(len(places), bool)
+        return np.asarray(np.arange(len(places)) >= np.repeat(full, sizes))
 
     def _sites(self, content: DeviceArray) -> int:
         return int(content.size) // self._slots

@@ -75,15 +75,13 @@ class PlanesChanging(Changing):
         def upload(numbers: Array) -> DeviceArray:
             return self._backend.upload(numbers, self._stream)
 
-        launched = self._launch(
+        self._launch(
             "planes_edit", len(words), **self._of(content), words=upload(words.astype(np.uint32)),
             begins=upload(np.append(begins, len(sites)).astype(np.int64)),
             places=upload((x % WORD).astype(np.uint8)),
             particles=upload(particles.astype(np.uint8)), count=len(words), adds=adds, done=done,
         )  # fmt: skip
-        made = self._host(done).astype(bool)
-        del launched  # it has run
-        return made
+        return self._host(done).astype(bool)
 
     def _of(self, content: DeviceArray) -> dict[str, Any]:
         return {"lattice": self._arguments() | {"stayed": content}}
