@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -133,7 +133,6 @@ class LatticeView:
     def _content(self) -> DeviceArray:
         """What the engine's kernels change."""
         self._take_up()
-        self._engine.synchronize()
         return self._engine.content
 
     @property
@@ -157,11 +156,11 @@ class LatticeView:
 
     def _numbers(self, names: Iterable[str]) -> IntArray:
         """Numbers of several species, in their order."""
-        names = list(names)
-        found = list(map(self._lattice.numbers.get, names))
-        if None in found:
-            self.number(names[found.index(None)])
-        return np.array(found, np.int64)
+        try:
+            return self._lattice.numbers.of(names)
+        except KeyError as error:
+            self.number(error.args[0])
+            raise
 
     # ---------------------------------------------------------------- looking
 
@@ -284,7 +283,7 @@ class LatticeView:
                 raise ConfigError("remove: a mask goes with all particles, not with numbers")
             return self._remove_some(species)
         names = [species] if isinstance(species, str) else list(species)
-        found = self._become(dict.fromkeys(names), where)
+        found = self._become(dict.fromkeys(names), None, where)
         return found[species] if isinstance(species, str) else found
 
     @overload
@@ -308,21 +307,20 @@ class LatticeView:
         if isinstance(old, str):
             if new is None:
                 raise ConfigError(f"relabel({old!r}): what it becomes is missing")
-            return self._become({old: new}, where)[old]
+            return self._become([old], [new], where)[old]
         if new is not None:
             raise ConfigError(f"relabel: {new!r} beside a mapping, which has all new names")
         if None in old.values():
             raise ConfigError("relabel: a new name is None: `remove` takes particles out")
-        return self._become(old, where)
+        return self._become(old, old.values(), where)
 
-    def _become(self, names: Mapping[str, str | None], where: Any) -> dict[str, int]:
+    def _become(
+        self, names: Collection[str], new: Iterable[str] | None, where: Any
+    ) -> dict[str, int]:
         """Turn particles into others, or none, in one pass; how many, by old name."""
-        table = np.arange(len(self._lattice.species) + 1)
+        table = np.arange(len(self._lattice.species) + 1, dtype=np.uint32)
         before = self._numbers(names)
-        stay = np.array([new is not None for new in names.values()], bool)
-        table[before + 1] = 0
-        after = self._numbers(new for new in names.values() if new is not None)
-        table[before[stay] + 1] = after + 1
+        table[before + 1] = 0 if new is None else self._numbers(new) + 1
         mask = self._mask(where)
         changed = self._engine.changing.become(self._content, table, mask)
         self._changed()
@@ -480,11 +478,13 @@ class LatticeView:
             As for `set_rate`; then none is changed.
         """
         known, engine = self._lattice.reaction_numbers, self._engine
-        for name in rates:
-            if name not in known:
-                raise ConfigError(f"{name!r} is not a reaction; there are {', '.join(known)}")
+        try:
+            which = known.of(rates)
+        except KeyError as error:
+            raise ConfigError(
+                f"{error.args[0]!r} is not a reaction; there are {', '.join(known)}"
+            ) from None
         values = _rates(rates)
-        which = np.array([known[name] for name in rates], np.int64)
         columns = slice(None) if site_type is None else self._type(site_type)
         if not len(which):
             return
@@ -643,8 +643,10 @@ def _rates(rates: Mapping[str, Any]) -> FloatArray:
 def _counts(verb: str, numbers: Mapping[str, Any]) -> IntArray:
     """Numbers of particles, as of `_number`."""
     values = list(numbers.values())
-    if {*map(type, values)} == {int} and min(values) >= 0 and max(values) < _MOST:
-        return np.array(values, np.int64)
+    if {*map(type, values)} == {int} and max(values) < _MOST:
+        found = np.array(values, np.int64)
+        if found.min() >= 0:
+            return found
     several = [_number(f"{verb}({name!r})", count) for name, count in numbers.items()]
     return np.array(several, np.int64)
 

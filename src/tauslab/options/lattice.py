@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -459,6 +459,8 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
 
 def hook_name(hook: Hook) -> str:
     """Name of a hook in messages and files: that of the function, or of the object's class."""
+    while isinstance(hook, partial):
+        hook = hook.func
     return str(getattr(hook, "__name__", type(hook).__name__))
 
 

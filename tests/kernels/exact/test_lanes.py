@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from engine_runs import compiler
+from engine_runs import compiler, fast_at_the_end
 from quick_compiling import quick_flags
 from random_models import random_network
 from sampling import ordinary
@@ -126,6 +126,13 @@ def ring(species: int) -> Network:
 def test_reactions_that_are_searched_for(monkeypatch, species):
     work = Work(ring(species), np.linspace(0, 0.4, 5).tolist(), n=30)
     found = check(work, monkeypatch, SHAPES if species == 12 else ENOUGH)
+    assert found["events"][0] > 1000
+
+
+def test_last_reactions_compute_what_they_change_alone(monkeypatch):
+    """All lanes of a vector fire one of these now and then."""
+    work = Work(fast_at_the_end(), np.linspace(0, 0.4, 5).tolist(), n=30)
+    found = check(work, monkeypatch, (*ENOUGH, (2, 10)))
     assert found["events"][0] > 1000
 
 

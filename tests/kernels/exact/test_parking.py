@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from engine_runs import compiler, simulate
+from engine_runs import compiler, fast_at_the_end, simulate
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.exact import ssa
 from tauslab.kernels.exact.ssa import UnrolledSsa
 from tauslab.model.network.network import Network
 
@@ -54,3 +55,17 @@ def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, orde
         assert np.array_equal(found, expected)
     ((_, ready),) = queues
     assert np.count_nonzero(ready) >= FEWEST
+
+
+@compiler
+@pytest.mark.parametrize("lanes", [8, 32])
+def test_trajectories_that_lanes_share_keep_their_bits(tmp_path, monkeypatch, lanes):
+    """More trajectories than there are groups of lanes, some of which end at once."""
+    times, n = np.linspace(0, 4, 9), 3 * LANES // lanes + 1
+    alone = simulate(
+        get_backend("cpu", BackendOptions(threads=1)), fast_at_the_end(), times, n, "linear"
+    )
+    monkeypatch.setattr(ssa, "lanes_of", lambda *_: lanes)
+    shared = simulate(EmulatedBackend(tmp_path, LANES, -1), fast_at_the_end(), times, n, "linear")
+    for found, expected in zip(shared, alone, strict=True):
+        assert np.array_equal(found, expected)

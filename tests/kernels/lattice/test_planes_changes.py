@@ -56,9 +56,9 @@ def changed(engine, lattice, mask):
     def note(*answer):
         answers.append([*answer, cells(engine)])
 
-    note(engine.changing.become(engine.content, np.array([0, 2, 1, 3]), None))
-    note(engine.changing.become(engine.content, np.array([0, 1, 3, 3]), where))
-    note(engine.changing.become(engine.content, np.array([0, 0, 2, 1]), where))
+    note(engine.changing.become(engine.content, np.array([0, 2, 1, 3], np.uint32), None))
+    note(engine.changing.become(engine.content, np.array([0, 1, 3, 3], np.uint32), where))
+    note(engine.changing.become(engine.content, np.array([0, 0, 2, 1], np.uint32), where))
     engine.load(state_of(lattice, cells(engine)))  # keys are drawn for slots
     wanted = np.array([False, True, False, True])
     listed = engine.changing.candidates(engine.content, wanted, each=sites, first=0, **DRAWN)

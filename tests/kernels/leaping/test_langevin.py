@@ -198,8 +198,9 @@ def test_a_pilot_tells_of_the_error(monkeypatch, capsys):
     with pytest.warns(UserWarning, match="finds the mean of X"):
         few = run(births(0.5), times=[0.0, 5.0], n=1000, quiet=None).approximate
     assert "a pilot of 1000 trajectories and as many exact ones finds the mean of X" in few
+    assert "no X left at t = 5 in" in few
     many = run(births(1000), times=[0.0, 5.0], n=1000, quiet=None).approximate
-    assert "no difference of means and deviations beyond chance" in many
+    assert "no difference of means, deviations and extinctions beyond chance" in many
     long = run(births(1e6), ts.Partitioned(), times=[0.0, 5.0], n=100).approximate
     assert "tells nothing of the error: exact ones are too long" in long
     assert capsys.readouterr().out == ""

@@ -17,6 +17,7 @@
 #undef GLOBAL_ID
 #undef GLOBAL_SIZE
 #undef BLOCK_ID
+#undef DRAWS_AHEAD
 #undef THREAD_OFFSET
 #undef THREAD_STRIDE
 #undef BLOCKS
@@ -231,6 +232,7 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
 #define LANES_BARRIER(lanes) warp_operation(lanes)
 #define BLOCK_BARRIER() block_operation()
 #define LANES_READ(lanes, value, lane) warp_read((lanes), (value), (lane))
+#define WARP_READ(lanes, value, lane) warp_read((lanes), (value), (lane))
 #define LANES_READ_BEFORE(lanes, value) warp_read((lanes), (value), current - 1)
 #define LANES_READ_BEHIND(lanes, value) warp_read((lanes), (value), current + 1)
 #define LANES_EXCHANGE(lanes, value, distance) warp_read((lanes), (value), current ^ (distance))
@@ -255,6 +257,7 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
 #define BLOCK_THREADS FIBERS_OF_BLOCK
 #define BARRIER() block_operation()
 #define SHARED static
+#define DRAWS_AHEAD 1u
 #define DRAW_AHEAD true
 #define LANES_SIDE_BY_SIDE
 #define any_in_block(condition) block_any(condition)

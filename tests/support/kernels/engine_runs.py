@@ -73,3 +73,17 @@ def leap(backend, network, times, n, *, engine=FineTau, epsilon=0.03, max_steps=
     found = [array.get() if hasattr(array, "get") else array.copy() for array in found]
     backend.close()
     return found
+
+
+def fast_at_the_end() -> Network:
+    """Reactions that fire seldom, then two pairs that go back and forth: firings of three kinds."""
+    net = Network("fast at the end")
+    for name, count in (*((f"S{i}", 5) for i in range(12)), ("A", 40), ("B", 2), ("C", 60)):
+        net.add_species(name, count)
+    for i in range(12):
+        net.add_reaction(f"S{i} ->", rate=0.1 * (i + 1))
+    net.add_reaction("A -> B", rate=2.0)
+    net.add_reaction("B -> A", rate=3.0)
+    net.add_reaction("B -> C", rate=5.0)
+    net.add_reaction("C -> B", rate=4.0)
+    return net

@@ -185,8 +185,11 @@ class Backend(Protocol):
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> DeviceArray:
         """Device memory, not initialised."""
 
-    def upload(self, array: Array) -> DeviceArray:
-        """Copy a host array to new device memory."""
+    def upload(self, array: Array, stream: Any = None) -> DeviceArray:
+        """Copy a host array to new device memory, or put that on a stream.
+
+        Memory that a stream fills must live until work there has read it.
+        """
 
     def clear(self, buffer: DeviceArray, stream: Any) -> None:
         """Set every byte of `buffer` to zero."""

@@ -384,8 +384,9 @@ class CpuBackend:
         """Host memory."""
         return np.empty(tuple(shape), dtype)
 
-    def upload(self, array: Array) -> Array:
+    def upload(self, array: Array, stream: CpuStream | None = None) -> Array:
         """Return the array itself, contiguous."""
+        del stream
         return np.ascontiguousarray(array)
 
     def clear(self, buffer: DeviceArray, stream: CpuStream) -> None:

@@ -115,8 +115,9 @@ class CudaTarget(CudaStyle):
         """Host memory, zeroed: what a kernel would have written is read."""
         return np.zeros(tuple(shape), dtype)
 
-    def upload(self, array: Array) -> Array:
+    def upload(self, array: Array, stream: Any = None) -> Array:
         """Return the array."""
+        del stream
         return np.ascontiguousarray(array)
 
     def clear(self, buffer: DeviceArray, stream: Any) -> None:

@@ -26,7 +26,7 @@ FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 # over too 0.078; where half of them end at once 0.020, 0.014, 0.026; 100,000 0.112, 0.091, 0.089.
 _FEWEST_SHARED, _FEWEST_PARKING = 0.4, 0.6
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
-_LANES, _WARPS = (32, 8), 4  # that run one trajectory; of a multiprocessor, one for each scheduler
+_LANES, _WARPS = (32, 16, 8), 8  # that run one trajectory; of a multiprocessor, two for a scheduler
 
 
 class UnrolledSsa(NetworkEngine):
@@ -195,8 +195,9 @@ def exact_engine(
 def lanes_of(backend: Backend, trajectories: int) -> int:
     """Lanes of a warp that run one trajectory: several where there are too few for all.
 
-    ns per firing of the slowest of 2,000 cells of the galactose switch (65 reactions) on an H200:
-    643 by one lane, 246 by eight, where most that fire are among the last reactions.
+    ns per firing of the slowest of 2,000 cells of the galactose switch (65 reactions) on an H200,
+    where most that fire are among the last reactions: 643 by one lane, 212 by eight, 205 by
+    sixteen; 186 by 32 of 500 cells.
     """
     room = backend.style.warp * _WARPS * backend.multiprocessors
     fits = [n for n in _LANES if n <= backend.style.warp and 0 < trajectories * n <= room]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray
+from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray, Uint32Array
+from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
@@ -16,7 +17,8 @@ from tauslab.model.lattice.placement import random_words
 _ENTRIES = ("rdme_become", "rdme_list", "rdme_take", "rdme_put")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
-_FEW_KINDS = 24  # bits of a number of kinds, beside which 40 bits of a key rarely fail to order
+_BITS_OF_KEY = 32  # at least, which rarely fail to order the candidates of a kind
+_MARGIN = 8  # so much of the candidates of a call more are likely in the next
 PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/change.cc
 # `Candidate` of csrc/lattice/change.cc.
 CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
@@ -27,9 +29,16 @@ class Changing(ABC):
 
     def __init__(self, backend: Backend, program: Program, species: int, stream: Stream) -> None:
         self._backend, self._program, self._stream = backend, program, stream
+        self._arguments_of = KeptArguments(program).of
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
-        self._room = 0
-        self._candidates: Any = None
+        self._mirror = backend.mirror(self._changed)
+        self._list_room(_ROOM)
+
+    def _list_room(self, room: int) -> None:
+        """Make room for candidates; in the first row is how many there are."""
+        self._room, self._likely = room, 0  # of which so many are likely
+        self._listed: Any = self._backend.empty((room + 1, 3), np.uint64)
+        self._listed_mirror = self._backend.mirror(self._listed)
 
     @abstractmethod
     def _become(self, content: DeviceArray, where: DeviceArray | None, **values: Any) -> None:
@@ -39,7 +48,9 @@ class Changing(ABC):
     def _list(self, content: DeviceArray, *, each: int, first: int, **values: Any) -> None:
         """Launch the kernel of `candidates`."""
 
-    def become(self, content: DeviceArray, table: IntArray, where: DeviceArray | None) -> IntArray:
+    def become(
+        self, content: DeviceArray, table: Uint32Array, where: DeviceArray | None
+    ) -> IntArray:
         """Turn particles into others in one pass; in a site they keep their order.
 
         Parameters
@@ -53,12 +64,12 @@ class Changing(ABC):
         -------
         Particles that became others, int64 ``[species]``.
         """
-        backend = self._backend
-        backend.clear(self._changed, self._stream)
-        becomes = backend.upload(table.astype(np.uint32))
+        backend, stream = self._backend, self._stream
+        backend.clear(self._changed, stream)
+        becomes = backend.upload(table, stream)
         mask = None if where is None else where.view(np.uint8)
         self._become(content, mask, becomes=becomes, changed=self._changed)
-        return self._host(self._changed).astype(np.int64)
+        return self._host(self._changed, self._mirror).astype(np.int64)
 
     def candidates(
         self, content: DeviceArray, wanted: BoolArray, *, each: int, first: int,
@@ -77,26 +88,32 @@ class Changing(ABC):
 
         Returns
         -------
-        `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content.
+        `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content. Good
+        until the next call.
         """
-        backend, wants = self._backend, self._backend.upload(wanted.astype(np.uint8))
-        found = max(self._room, _ROOM)
-        while True:
-            if found > self._room or self._candidates is None:
-                self._room = 1 << (found - 1).bit_length()
-                self._candidates = backend.empty((self._room, 3), np.uint64)
-            count = backend.upload(np.zeros(1, np.uint64))
+        backend, stream = self._backend, self._stream
+        wants = backend.upload(wanted.astype(np.uint8), stream)
+        found = self._room + 1
+        while found > self._room:
+            head = self._listed[0]
+            backend.clear(head, stream)
             self._list(
                 content, each=each, first=first, wanted=wants, seed=seed, step=step, call=call,
-                replica=replica, candidates=self._candidates, count=count, room=self._room,
+                replica=replica, candidates=self._listed[1:], count=head, room=self._room,
             )  # fmt: skip
-            found = int(self._host(count)[0])
-            if found <= self._room:
-                break
-        if not found:
-            return np.zeros(0, CANDIDATE)
-        words = np.ascontiguousarray(self._host(self._candidates[:found]))
-        return words.view(CANDIDATE).reshape(-1)
+            found = self._told(1 + min(self._likely, self._room))
+            if found > self._room:
+                self._list_room(1 << (found - 1).bit_length())
+        if found > self._likely:
+            self._told(1 + found)
+        self._likely = found + found // _MARGIN
+        return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
+
+    def _told(self, rows: int) -> int:
+        """Copy rows of the list to the host; how many candidates there are."""
+        self._backend.download(self._listed, self._listed_mirror, rows, self._stream)
+        self._stream.record().wait()
+        return int(self._listed_mirror[0, 0])
 
     @abstractmethod
     def take(self, content: DeviceArray, chosen: Array) -> None:
@@ -112,16 +129,15 @@ class Changing(ABC):
         """
 
     def _launch(self, entry: str, items: int, **values: Any) -> None:
-        """Launch a kernel, and keep its buffers until it has run."""
-        arguments = self._program.arguments(entry, **values)
-        self._program.launch(entry, items, arguments, self._stream)
-        self._stream.record().wait()
+        """Launch a kernel; its buffers live until the next call."""
+        self._program.launch(entry, items, self._arguments_of(entry, **values), self._stream)
 
-    def _host(self, buffer: DeviceArray) -> Array:
-        mirror = self._backend.mirror(buffer)
-        self._backend.download(buffer, mirror, len(buffer), self._stream)
+    def _host(self, buffer: DeviceArray, mirror: Array | None = None) -> Array:
+        """A copy of a buffer, or its mirror, when all that was launched has run."""
+        kept = self._backend.mirror(buffer) if mirror is None else mirror
+        self._backend.download(buffer, kept, len(buffer), self._stream)
         self._stream.record().wait()
-        return mirror.copy()
+        return kept.copy() if mirror is None else kept
 
 
 class SlotsChanging(Changing):
@@ -154,7 +170,7 @@ class SlotsChanging(Changing):
 
     def _become(self, content: DeviceArray, where: DeviceArray | None, **values: Any) -> None:
         n = self._sites(content)
-        arguments = self._program.arguments(
+        arguments = self._arguments_of(
             "rdme_become", sites=content, where=where, n_sites=n, **values
         )
         grid = LaunchGrid(max(1, min(-(-n // self._threads), self._most)), self._threads)
@@ -170,30 +186,38 @@ class SlotsChanging(Changing):
         """As of `Changing`."""
         if not len(chosen):
             return
-        at, which = np.unique(chosen["site"].astype(np.int64), return_inverse=True)
-        slots = np.zeros(len(at), np.uint32)
-        np.bitwise_or.at(slots, which, np.uint32(1) << chosen["slot"])
-        upload = self._backend.upload
-        self._launch(
-            "rdme_take", len(at), sites=content, at=upload(at), slots=upload(slots), count=len(at)
-        )
+        order = np.argsort(chosen["site"])
+        sites = chosen["site"][order].astype(np.int64)
+        begins = np.flatnonzero(np.diff(sites, prepend=-1))
+        bits = np.uint32(1) << chosen["slot"][order]
+        count = len(begins)
+        given = np.empty(count + (count + 1) // 2, np.int64)
+        given[:count] = sites[begins]
+        given[count:].view(np.uint32)[:count] = np.bitwise_or.reduceat(bits, begins)
+        there = self._backend.upload(given, self._stream)
+        at, slots = there[:count], there[count:].view(np.uint32)
+        self._launch("rdme_take", count, sites=content, at=at, slots=slots, count=count)
+        self._stream.record().wait()
 
     def put(self, content: DeviceArray, places: IntArray, particles: IntArray) -> BoolArray:
         """As of `Changing`."""
         if not len(places):
             return np.zeros(0, bool)
-        at, begins, numbers = np.unique(places, return_index=True, return_counts=True)
-        count, room = len(at), self._backend.empty((len(at),), np.int32)
+        begins = np.flatnonzero(places[1:] != places[:-1]) + 1
+        ends = np.concatenate([[0], begins, [len(places)]])  # and begins
+        count, begins = len(ends) - 1, ends[:-1]
+        room = self._backend.empty((count,), np.int32)
         given = self._backend.upload(
-            np.concatenate([at, begins, [len(places)], particles], dtype=np.int64)
+            np.concatenate([places[begins], ends, particles], dtype=np.int64), self._stream
         )
         self._launch(
             "rdme_put", count, sites=content, at=given[:count], begins=given[count : 2 * count + 1],
             particles=given[2 * count + 1 :], count=count, room=room,
         )  # fmt: skip
-        found = self._host(room)
-        order = np.arange(len(places)) - np.repeat(begins, numbers)
-        return np.asarray(order >= np.repeat(found, numbers))
+        full, sizes = begins + self._host(room), ends[1:] - begins  # the first that finds no slot
+        if (full == ends[1:]).all():
+            return np.zeros(len(places), bool)
+        return np.asarray(np.arange(len(places)) >= np.repeat(full, sizes))
 
     def _sites(self, content: DeviceArray) -> int:
         return int(content.size) // self._slots
@@ -216,23 +240,27 @@ def first_of(candidates: Array, numbers: IntArray, each: int | None = None) -> A
     if each is not None:
         kind += candidates["site"].astype(np.int64) // each * numbers.shape[-1]
     flat = numbers.reshape(-1)
-    order = _by_kind_and_key(candidates, kind, flat.size)
-    kind = kind[order]
-    begins = np.searchsorted(kind, np.arange(flat.size))
-    found: Array = candidates[order[np.arange(len(kind)) - begins[kind] < flat[kind]]]
+    order, kind = _by_kind_and_key(candidates, kind, flat.size)
+    begins = np.concatenate([[0], np.flatnonzero(kind[1:] != kind[:-1]) + 1])[: len(kind)]
+    taken = np.minimum(np.diff(begins, append=len(kind)), flat[kind[begins]])
+    before = np.cumsum(taken) - taken
+    found: Array = candidates[order[np.repeat(begins - before, taken) + np.arange(taken.sum())]]
     return found
 
 
-def _by_kind_and_key(candidates: Array, kind: IntArray, kinds: int) -> IntArray:
-    """The order by kind, key and site; one sort where the first bits of the keys tell it."""
-    bits = max(1, (kinds - 1).bit_length())
-    if bits <= _FEW_KINDS:
-        first = kind.astype(np.uint64) << np.uint64(64 - bits)
-        first |= candidates["key"] >> np.uint64(bits)
-        order: IntArray = np.argsort(first)
-        if (np.diff(first[order]) != 0).all():
-            return order
-    return np.lexsort((candidates["site"], candidates["key"], kind))
+def _by_kind_and_key(candidates: Array, kind: IntArray, kinds: int) -> tuple[Array, IntArray]:
+    """The order by kind, key and site, by words of all where these have bits; and kinds in it."""
+    of_kind, of_place = (max(1, (size - 1).bit_length()) for size in (kinds, len(kind)))
+    if of_kind + of_place <= 64 - _BITS_OF_KEY:
+        shift = np.uint64(64 - of_kind)
+        words = kind.astype(np.uint64) << shift
+        words |= candidates["key"] >> np.uint64(of_kind + of_place) << np.uint64(of_place)
+        words |= np.arange(len(kind), dtype=np.uint64)
+        words.sort()
+        if np.diff(words >> np.uint64(of_place)).all():
+            return words & np.uint64((1 << of_place) - 1), (words >> shift).astype(np.int64)
+    order = np.lexsort((candidates["site"], candidates["key"], kind))
+    return order, kind[order]
 
 
 def faulty_slots(cells: Any, species: int) -> IntArray:

@@ -30,6 +30,7 @@ from tauslab.model.lattice.site_map import SiteArray, SiteMap
 from tauslab.model.lattice.values import LatticeValues, lattice_values, rates_with
 
 _MOST_STEPS = 1000  # between two moves of an object
+_MOST_LISTS = 64  # of names, whose numbers are kept
 _MOST_MOVE = 0.75  # probability that it moves; objects that always do keep the parity of places
 _ROUNDED = 1e-12
 
@@ -69,6 +70,26 @@ class LatticeObject:
     within: int
     site_type: int
     enters: BoolArray
+
+
+class Numbering(dict[str, int]):
+    """Numbers of names. Those of whole lists are kept: a hook gives the same lists again."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__((name, number) for number, name in enumerate(names))
+        self._lists: dict[tuple[str, ...], IntArray] = {}
+
+    def of(self, names: Iterable[str]) -> IntArray:
+        """Numbers of several names, in their order; KeyError has the first that is not known."""
+        key = tuple(names)
+        found = self._lists.get(key)
+        if found is None:
+            found = np.array([self[name] for name in key], np.int64)
+            found.flags.writeable = False
+            if len(self._lists) == _MOST_LISTS:
+                self._lists.clear()
+            self._lists[key] = found
+        return found
 
 
 @dataclass(frozen=True)
@@ -158,14 +179,14 @@ class LoweredLattice:
         return np.array([one.rates for one in self.reactions], np.float64).reshape(shape)
 
     @cached_property
-    def numbers(self) -> Mapping[str, int]:
+    def numbers(self) -> Numbering:
         """Numbers of species by name."""
-        return {name: number for number, name in enumerate(self.species)}
+        return Numbering(self.species)
 
     @cached_property
-    def reaction_numbers(self) -> Mapping[str, int]:
+    def reaction_numbers(self) -> Numbering:
         """Numbers of reactions by name."""
-        return {reaction.name: number for number, reaction in enumerate(self.reactions)}
+        return Numbering(reaction.name for reaction in self.reactions)
 
     def with_objects(self, types: BoolArray) -> BoolArray:
         """Site types ``[site type]`` that are chosen, and those that objects change for them."""

@@ -77,7 +77,7 @@ class LatticeMemory(SlabMemory):
     def set_rates(self, reactions: IntArray, rates: FloatArray) -> str | None:
         """Give reactions other constants ``[reaction, site type]``: see `LatticeTables`."""
         self.synchronize()
-        return self.tables.set_rates(reactions, rates)
+        return self.tables.set_rates(reactions, rates, self.stream)
 
     @property
     def rates(self) -> FloatArray:

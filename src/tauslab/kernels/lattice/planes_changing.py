@@ -70,7 +70,11 @@ class PlanesChanging(Changing):
             return np.zeros(0, bool)
         rows, x = np.divmod(sites, self._nx)
         words, begins = np.unique(rows * self._row + x // WORD, return_index=True)
-        upload, done = self._backend.upload, self._backend.empty((len(sites),), np.uint8)
+        done = self._backend.empty((len(sites),), np.uint8)
+
+        def upload(numbers: Array) -> DeviceArray:
+            return self._backend.upload(numbers, self._stream)
+
         self._launch(
             "planes_edit", len(words), **self._of(content), words=upload(words.astype(np.uint32)),
             begins=upload(np.append(begins, len(sites)).astype(np.int64)),

@@ -69,7 +69,7 @@ class PlanesReplicas(Replicas):
             listed = self._engine.changing.candidates(
                 self._content(row), numbers[row] > 0, each=self.sites, first=0,
                 replica=replica + row, **draws,
-            )  # fmt: skip
+            ).copy()  # fmt: skip
             listed["site"] += np.uint64(row * self.sites)
             parts.append(listed)
         return np.concatenate(parts)

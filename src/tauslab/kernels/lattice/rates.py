@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +14,26 @@ from tauslab.model.lattice.diagnosis.time_step import MOST_ERROR
 
 @dataclass(frozen=True)
 class _Touched:
-    """What depends on some reactions: groups, those of one particle, particles in pairs, all."""
+    """What depends on some reactions.
+
+    Attributes
+    ----------
+    groups
+        Of them; `members`: which of these have an n-th reaction, and which that is, by n.
+    alone
+        Groups of one particle, and `of_one` their places in the flat table ``[type, group]``.
+    pairs
+        Particles in pairs.
+    places
+        In the flat table, all of which the particles are touched.
+    """
 
     groups: IntArray
+    members: list[tuple[Any, IntArray]]
     alone: IntArray
+    of_one: IntArray
     pairs: IntArray
-    particles: IntArray
+    places: IntArray
 
 
 class RateBounds:
@@ -73,15 +88,15 @@ class RateBounds:
         The groups of these reactions.
         """
         touched = self._touched_by(reactions)
-        groups, alone, particles = touched.groups, touched.alone, touched.pairs
-        self._add(groups, chance)
-        self._largest[:, self._ends[alone, 0], 0] = self.sums[alone].T
-        if len(particles):
-            self._largest[:, particles, 1] = self._fastest_pairs(particles).T
-        self._largest[:, 0, 1] = self._largest[:, 1:].max(axis=(1, 2), initial=0.0)
-        largest = self._largest[:, touched.particles]
-        scaled = np.where(largest > 0, np.ceil(largest * 2.0**32) + 2, 0.0)
-        self.table[:, touched.particles] = np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
+        groups, pairs, largest = touched.groups, touched.pairs, self._largest
+        self._add(touched, chance)
+        largest.reshape(-1)[touched.of_one] = self.sums[touched.alone].T
+        if len(pairs):
+            largest[:, pairs, 1] = self._fastest_pairs(pairs).T
+        largest[:, 0, 1] = largest[:, 1:].max(axis=(1, 2), initial=0.0)
+        changed = largest.reshape(-1)[touched.places]
+        scaled = np.where(changed > 0, np.ceil(changed * 2.0**32) + 2, 0.0)
+        self.table.reshape(-1)[touched.places] = np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
         return groups
 
     def _touched_by(self, reactions: IntArray | None) -> _Touched:
@@ -93,18 +108,30 @@ class RateBounds:
                 groups = np.unique(self.group_of[reactions])
             alone, together = groups[~self._pair[groups]], groups[self._pair[groups]]
             ends = np.concatenate([[0], self._ends[groups].reshape(-1)]).astype(np.int64)
-            found = _Touched(groups, alone, np.unique(self._ends[together]), np.unique(ends))
+            places = np.arange(self._largest.size).reshape(self._largest.shape)
+            found = _Touched(
+                groups, self._members_of(groups), alone, places[:, self._ends[alone, 0], 0],
+                np.unique(self._ends[together]), places[:, np.unique(ends)],
+            )  # fmt: skip
             self._last = name, found
         return self._last[1]
 
-    def _add(self, groups: IntArray, chance: FloatArray) -> None:
-        """Sums of some groups, one member after the other: the bits of a loop over reactions."""
-        sums = np.zeros((len(groups), chance.shape[1]))
+    def _members_of(self, groups: IntArray) -> list[tuple[Any, IntArray]]:
+        """`members` of `_Touched`."""
         sizes, starts = self._sizes[groups], self._starts[groups]
+        found: list[tuple[Any, IntArray]] = []
         for place in range(int(sizes.max(initial=0))):
             has = sizes > place
-            sums[has] += chance[self._members[starts[has] + place]]
-        self.sums[groups] = sums
+            which = slice(None) if has.all() else has
+            found.append((which, self._members[starts[which] + place]))
+        return found
+
+    def _add(self, touched: _Touched, chance: FloatArray) -> None:
+        """Sums of some groups, one member after the other: the bits of a loop over reactions."""
+        sums = np.zeros((len(touched.groups), chance.shape[1]))
+        for which, members in touched.members:
+            sums[which] += chance[members]
+        self.sums[touched.groups] = sums
 
     def _fastest_pairs(self, particles: IntArray) -> FloatArray:
         """Half the fastest pair of some particles, which have one, ``[particle, site type]``."""

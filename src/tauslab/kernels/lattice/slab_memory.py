@@ -85,6 +85,7 @@ class SlabMemory(ABC):
         self.seed, self.replica, self.step = seed, replica, 0
         self.stream: Stream = backend.stream()
         self._kept: dict[str, Any] = {}
+        self._one_row: tuple[Any, Array] | None = None  # of `count`, and its mirror
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         self._fired: Any = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
         self.work: Any = backend.empty((WORK,), np.uint64)
@@ -408,6 +409,12 @@ class SlabMemory(ABC):
 
     def count(self) -> Samples:
         """Count now."""
-        rows = self._rows(1)
+        if self._one_row is None:
+            rows = self._rows(1)
+            self._one_row = rows, self.backend.mirror(rows)
+        rows, mirror = self._one_row
+        self.backend.clear(rows, self.stream)
         self._count(rows[0])
-        return self._samples(self.host(rows))
+        self.backend.download(rows, mirror, 1, self.stream)
+        self.synchronize()
+        return self._samples(mirror)

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.base.arrays import Array, BoolArray, DeviceArray, FloatArray, IntArray
-from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.backends.base import Backend, Stream
 from tauslab.kernels.lattice.codegen import (
     ReactionTables,
     Tile,
@@ -66,8 +65,15 @@ class LatticeTables:
         self._births = [j for j, r in enumerate(lattice.reactions) if not r.reactants]
         self._limits = RateBounds(lattice)
         self._judge = RateJudge(lattice, self._limits.groups)
-        self._chance = chances(lattice, self.rates)
-        self._use_rates(None)
+        chance = chances(lattice, self.rates)
+        self._limits.update(chance)
+        # What is on the device, and the memory of the host from which changes of it are copied.
+        self._chances: Any = backend.upload(chance if chance.size else np.zeros((1, 1)))
+        self._chance = backend.mirror(self._chances)
+        self._chance[...] = chance if chance.size else 0.0
+        self._bounds: Any = backend.upload(self._limits.table.copy())
+        self._limits.table, table = backend.mirror(self._bounds), self._limits.table
+        self._limits.table[...] = table
         self._use_tiles()
 
     def cut(self, tile: Tile, *, closed: bool) -> None:
@@ -89,12 +95,10 @@ class LatticeTables:
             "ghosts": self._ghosts,
         }
 
-    def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
-        """Give a reaction other stochastic constants ``[site type]`` per site."""
-        self.set_rates(np.array([reaction]), np.asarray(rates)[None])
-
-    def set_rates(self, reactions: IntArray, rates: FloatArray) -> str | None:
+    def set_rates(self, reactions: IntArray, rates: FloatArray, stream: Stream) -> str | None:
         """Give reactions other stochastic constants ``[reaction, site type]`` per site.
+
+        Nothing may be on the stream, and work that is put there afterwards reads the new ones.
 
         Returns
         -------
@@ -102,8 +106,10 @@ class LatticeTables:
         """
         born = self._born()
         self.rates[reactions] = rates
-        self._chance[reactions] = chances(self._lattice, self.rates[reactions])
-        groups = self._use_rates(reactions)
+        self._chance[reactions] = chances(self._lattice, rates)
+        groups = self._limits.update(self._chance, reactions)
+        self._backend.upload_mirror(self._chance, self._chances, stream)
+        self._backend.upload_mirror(self._limits.table, self._bounds, stream)
         if (self._born() != born).any():
             self._use_tiles()
         totals = self._limits.sums[groups] / pass_length(self._lattice)
@@ -122,15 +128,10 @@ class LatticeTables:
         parts += [planes(z % nz, z % nz + 1) for z in range(slab.end, slab.end + slab.above)]
         return np.ascontiguousarray(np.concatenate(parts))
 
-    def _use_rates(self, reactions: IntArray | None) -> IntArray:
-        """Upload rates, of which those of some reactions are new; the groups of these."""
-        groups = self._limits.update(self._chance, reactions)
-        self._chances = self._backend.upload(self._chance if self._chance.size else np.zeros(1))
-        self._bounds = self._backend.upload(self._limits.table)
-        return groups
-
     def _born(self) -> BoolArray:
         """Site types in which particles come from nowhere, wherever objects are."""
+        if not self._births:
+            return np.zeros(self.rates.shape[1], bool)
         return self._lattice.with_objects(np.asarray((self.rates[self._births] > 0).any(axis=0)))
 
     def _use_tiles(self) -> None:

@@ -75,7 +75,7 @@ def unrolled_header(
     parts.append(f"constexpr int LANES_OF_TRAJECTORY = {lanes};\n")
     tails = tails_of(network) if lanes > 1 else []
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network, tails))
-    parts.append(_before_last(network, fires_all=not style.branches))
+    parts.append(_before_first(network, fires_all=not style.branches))
     parts += [_propensities_now(network, writer), _records(network, writer)]
     return "\n".join(parts)
 
@@ -518,18 +518,19 @@ def _fire_together(network: LoweredNetwork) -> str:
     Every count starts from the change of reaction 0; where a cumulative propensity is passed and
     the next reaction changes the count otherwise, its change is chosen.  All is recomputed.
     """
+    chosen, applied = _change_counts(network, 0)
     return (
         "template <class Count>\n"
         "DEVICE void fire_together([[maybe_unused]] Quantity<Count> target, Count *x,\n"
         "    const Quantity<Count> *c, Quantity<Count> *a, Quantity<Count> *cumulative) {\n"
-        f"{_change_counts(network, 0)}    all_propensities(x, c, a, cumulative);\n}}\n"
+        f"{chosen}{applied}    all_propensities(x, c, a, cumulative);\n}}\n"
     )
 
 
-def _change_counts(network: LoweredNetwork, first: int) -> str:
-    """Change counts by the reaction that fires, which is `first` or behind it."""
+def _change_counts(network: LoweredNetwork, first: int) -> tuple[str, str]:
+    """Choose changes of counts, and apply them, if what fires is reaction `first` or behind it."""
     changes = [dict(reaction.change) for reaction in network.reactions[first:]]
-    changed = sorted(set().union(*changes))
+    changed = _changed(network, first)
     lines = [f"    Count by_{i} = whole<Count>({changes[0].get(i, 0)});\n" for i in changed]
     for j, (before, after) in enumerate(pairwise(changes), first):
         steps = [(i, after.get(i, 0)) for i in changed if after.get(i, 0) != before.get(i, 0)]
@@ -537,8 +538,8 @@ def _change_counts(network: LoweredNetwork, first: int) -> str:
             f"    by_{i} = cumulative[{j}] <= target ? whole<Count>({by}) : by_{i};\n"
             for i, by in steps
         ]
-    lines += [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
-    return "".join(lines)
+    applied = [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
+    return "".join(lines), "".join(applied)
 
 
 def tails_of(network: LoweredNetwork) -> list[tuple[int, int]]:
@@ -570,35 +571,43 @@ def _fire_selects(network: LoweredNetwork, tails: Sequence[tuple[int, int]] = ()
     for first, changed in tails:
         again = range(changed, len(network.reactions))
         lines = "".join(f"    a[{j}] = propensity_{j}(x, c);\n" for j in again)
-        own = f"{_change_counts(network, first)}{lines}{_cumulate(again)}"
-        # Sums are all 0 where a trajectory begins, whose propensities are not known yet.
+        chosen, applied = _change_counts(network, first)
+        # What is done here may not move: changes are chosen while the branch is decided.
+        pinned = "".join(f'    LOADED_HERE(by_{i}, "r");\n' for i in _changed(network, first))
         text += (
-            f"    if (cumulative[{first - 1}] > 0 && cumulative[{first - 1}] <= target) {{\n"
-            "    typedef i32 Count;\n"
-            f"{own}    return {_signs(network, first)};\n    }}\n"
+            f"    {{\n    typedef i32 Count;\n{chosen}{pinned if not text else ''}"
+            f"    if (cumulative[{first - 1}] <= target) {{\n{applied}"
+            f'    LOADED_HERE(target, "d");\n    meanwhile();\n{lines}{_cumulate(again)}'
+            f"    return {_signs(network, first)};\n    }}\n    }}\n"
         )
     return (
         "// Returns a negative number if a count passed 2147483647.\n"
+        "template <class Meanwhile = Nothing>\n"
         "DEVICE i32 fire([[maybe_unused]] double target, i32 *x, const double *c, double *a, "
-        "double *cumulative) {\n"
-        f"{text}    fire_together(target, x, c, a, cumulative);\n"
+        "double *cumulative,\n"
+        "                const Meanwhile &meanwhile = {}) {\n"
+        f"{text}    meanwhile();\n    fire_together(target, x, c, a, cumulative);\n"
         f"    return {_signs(network, 0)};\n}}\n"
     )
 
 
 def _signs(network: LoweredNetwork, first: int) -> str:
     """A number that is negative if a count is which reactions from `first` on change."""
-    changed = sorted({i for reaction in network.reactions[first:] for i, _ in reaction.change})
-    return " | ".join(f"x[{i}]" for i in changed) or "0"
+    return " | ".join(f"x[{i}]" for i in _changed(network, first)) or "0"
 
 
-def _before_last(network: LoweredNetwork, *, fires_all: bool) -> str:
+def _changed(network: LoweredNetwork, first: int) -> list[int]:
+    """Species that reactions from `first` on change."""
+    return sorted({i for reaction in network.reactions[first:] for i, _ in reaction.change})
+
+
+def _before_first(network: LoweredNetwork, *, fires_all: bool) -> str:
     """Start of a trajectory by a firing, where `fire` computes all propensities."""
-    lines = [f"    x[{i}] = plus(x[{i}], {-by});\n" for i, by in network.reactions[-1].change]
+    lines = [f"    x[{i}] = plus(x[{i}], {-by});\n" for i, by in network.reactions[0].change]
     return (
         f"constexpr bool FIRES_ALL = {str(fires_all).lower()};\n"
-        "// Counts from which the last reaction leads to these.\n"
-        f"DEVICE void before_last([[maybe_unused]] i32 *x) {{\n{''.join(lines)}}}\n"
+        "// Counts from which the first reaction leads to these.\n"
+        f"DEVICE void before_first([[maybe_unused]] i32 *x) {{\n{''.join(lines)}}}\n"
     )
 
 
@@ -634,10 +643,12 @@ def _fire_branches(network: LoweredNetwork) -> str:
         cases.append(f"    case {j}:\n{lines}{sums}        break;\n")
     return (
         "// Returns a negative number if a count passed 2147483647.\n"
+        "template <class Meanwhile = Nothing>\n"
         "DEVICE i32 fire(double target, i32 *x, [[maybe_unused]] const double *c, "
         "[[maybe_unused]] double *a,\n"
-        "                [[maybe_unused]] double *cumulative) {\n"
-        "    i32 signs = 0;\n    switch (first_above<N_REACTIONS>(cumulative, target)) {\n"
+        "                [[maybe_unused]] double *cumulative, const Meanwhile &meanwhile = {}) {\n"
+        "    meanwhile();\n    i32 signs = 0;\n"
+        "    switch (first_above<N_REACTIONS>(cumulative, target)) {\n"
         f"{''.join(cases)}    }}\n    return signs;\n}}\n"
     )
 

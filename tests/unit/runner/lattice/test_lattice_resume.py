@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -308,7 +309,7 @@ def test_resuming_needs_a_file():
 
 def test_a_file_names_the_hooks_without_which_it_is_not_completed_or_repeated(tmp_path):
     path = tmp_path / "hooked.h5"
-    with run(path, hooks=((10, meddling),)) as result:
+    with run(path, hooks=((10, partial(meddling)),)) as result:
         digests = {result.digest()}
     for hooks, have in (((), "none"), (((5, meddling),), "5")):
         with pytest.raises(InputFileError, match=rf"hook_intervals = 10, not {have}: .* and hooks"):

@@ -146,8 +146,8 @@ DEVICE void set_times(const Thread &thread, const Running *run, int d, NextEvent
     }
 }
 
-// All lanes fire once, at their next times.
-DEVICE void fire(const Thread &thread, Running *run, Lanes *lanes, int d,
+// All lanes fire once, at their next times. True if all fire one of the last reactions of simd/search.h.
+DEVICE bool fire(const Thread &thread, Running *run, Lanes *lanes, int d,
                  const NextEvents &next) {
     Real target[VECTORS];
     UNROLL for (int v = 0; v < VECTORS; ++v) {
@@ -163,12 +163,13 @@ DEVICE void fire(const Thread &thread, Running *run, Lanes *lanes, int d,
         }
     }
 #if defined(FIRES_BY_SEARCH)
-    fire_by_search(target, run);
+    return fire_by_search(target, run);
 #else
     UNROLL for (int v = 0; v < VECTORS; ++v) {
         Real a[N_REACTIONS];
         fire_together(target[v], run[v].x, lanes[v].c, a, run[v].cumulative);
     }
+    return false;
 #endif
 }
 
@@ -176,11 +177,13 @@ DEVICE void fire(const Thread &thread, Running *run, Lanes *lanes, int d,
 #if defined(FIRES_BY_SEARCH)
 constexpr int TIMES_AT = SEARCH_STEPS > 3 ? SEARCH_STEPS - 1 : 3;
 
+template <bool LAST>
 DEVICE void after_fire(int step, Running *run, const Lanes *lanes) {
-    for_parts_of(step, [&](int part) { propensities_part(part, run, lanes); });
+    for_parts_of(step, [&](int part) { propensities_part<LAST>(part, run, lanes); });
 }
 #else
 constexpr int TIMES_AT = 3;
 
+template <bool>
 DEVICE void after_fire(int, Running *, const Lanes *) {}
 #endif

@@ -1,7 +1,7 @@
 // Small pieces that generated rate laws are made of.
 #pragma once
 
-#include "device/prelude.h"
+#include "device/nothing.h"
 
 // Laws are templates over the type of a count. One trajectory has counts of 32 bits, and its laws give
 // doubles; several on the lanes of a CPU core have vectors of doubles for both: simd/lanes.h.

@@ -53,19 +53,23 @@ DEVICE i64 by_first([[maybe_unused]] u32 lane, const Work &work) {
     return work();
 }
 
+// The draws of the next firings of a warp, which fires all its trajectories together: each lane makes that of one.
+// Draw `step` is the one at `place` among them.
+DEVICE void make_draws(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step, u32 lane,
+                       u32 place, const LogEntry *entries, StepDraws &own) {
+    read_draw(philox_draw(series, keys, step + lane - place), own, LOG_SERIES, entries);
+}
+
 #if defined(WARP_READ)
-// Draw `step`: each lane makes one of the next, and all read it.
-DEVICE void share_draws(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step, u32 lane,
-                        const LogSeries &logs, const LogEntry *entries, StepDraws &own,
-                        StepDraws &draws) {
-    const u32 place = step % LANES_OF_TRAJECTORY;
-    if (place == 0) read_draw(philox_draw(series, keys, step + lane), own, logs, entries);
-    draws.waiting[0] = WARP_READ(LANES_OF_TRAJECTORY, own.waiting[0], place);
-    draws.unit[0] = WARP_READ(LANES_OF_TRAJECTORY, own.unit[0], place);
+// All lanes read the draw at `place`.
+DEVICE StepDraws draws_at(const StepDraws &own, u32 place) {
+    return {{WARP_READ(LANES_OF_TRAJECTORY, own.waiting[0], place)},
+            {WARP_READ(LANES_OF_TRAJECTORY, own.unit[0], place)}};
 }
 #else
-template <class... Any>
-DEVICE void share_draws(const Any &...) {}
+DEVICE StepDraws draws_at(const StepDraws &own, u32) {
+    return own;
+}
 #endif
 
 struct SsaArguments {
@@ -107,6 +111,10 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     i32 k = 0;
     u64 fired = 0;
     u32 era = 0, step = 0, pause = 0;  // halves of the draw's number
+    [[maybe_unused]] u32 turn = 0;     // firings of the warp
+    // Where a trajectory waits for itself alone, a product tells sooner than a quotient that no sample comes before a
+    // firing: t + waiting / a0 <= t_next, in spite of all roundings, if waiting <= room * a0.
+    [[maybe_unused]] double room = 0;
     double t = 0, t_next = 0;
     i32 signs = 0;  // negative after an overflow
     [[maybe_unused]] const double *pieces = nullptr;
@@ -204,7 +212,13 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         const u32 now = step % DRAWS_AHEAD;
         double a0 = cumulative[N_REACTIONS - 1];
         double waiting = draws.waiting[now];
-        double t_event = t + quotient(waiting, a0);
+        double t_event = SHARES_DRAWS ? 0.0 : t + quotient(waiting, a0);
+        double target = scaled_half_open(draws.unit[now], a0);
+        // Before what is rare is asked for: the choice of the reaction need not wait for the answer.
+        if constexpr (SHARES_DRAWS) LOADED_HERE(target, "d");
+        const bool no_sample = SHARES_DRAWS ? waiting <= room * a0 : t_event <= t_next;
+        const u32 place = (turn + 1) % LANES_OF_TRAJECTORY;
+        bool draws_anew = SHARES_DRAWS && place == 0;
         Philox4 bits = {};
         if constexpr (BEGINS_BY_FIRING && !SHARES_DRAWS) bits = philox_draw(series, keys, step + 1);
 
@@ -212,15 +226,20 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         // `quotient` takes, a count that passed its limit (a sign bit), a sample, a pause.
         const u32 size = high_word(a0) | ((u32)signs & 0x80000000u);
         bool usual = size - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
-        if constexpr (IS_THINNED) usual &= t_event <= c[PIECE_AT];
+        if constexpr (IS_THINNED) {
+            if constexpr (SHARES_DRAWS) t_event = t + quotient(waiting, a0);
+            usual &= t_event <= c[PIECE_AT];
+        }
         i32 fires = 1;
         bool crossed = false;
-        if (!LIKELY(usual & (t_event <= t_next) & (step != pause))) {
+        if (!LIKELY(usual & no_sample & (step != pause) & !draws_anew)) {
+            if constexpr (SHARES_DRAWS) t_event = t + quotient(waiting, a0);
             if constexpr (IS_THINNED) {
                 crossed = !usual && row >= 0 && signs >= 0;
                 if (crossed) {
                     t_event = t + waiting / a0;
                     cross_pieces(waiting, a0, t_event);
+                    target = scaled_half_open(draws.unit[now], a0);
                     const u32 high = high_word(a0);
                     usual = high - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL && t >= 0;
                 }
@@ -239,6 +258,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                     if (how == Parking::PARKED_AND_LAST) row = -1;
                 }
                 if (valid && k < n_times && row >= 0 && step == pause) {
+                    draws_anew = true;  // of another series, perhaps
                     if (!look(ended, valid, bits)) break;
                 }
                 if (!valid || k >= n_times || row < 0) {
@@ -246,11 +266,11 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                     Parked next = {};
                     if (!take(next)) break;
                     if constexpr (BEGINS_BY_FIRING) {
-                        // The last reaction leads to this state.
-                        UNROLL for (int j = 0; j < N_REACTIONS; ++j) cumulative[j] = 0;
-                        before_last(x);
-                        draws.unit[now] = 2, a0 = 0;
-                        t_event = next.t, --step;
+                        // The first reaction leads to this state: no sum is below a target that is no number.
+                        before_first(x);
+                        target = not_a_number();
+                        t_event = t = next.t, waiting = 0, a0 = 1, --step;
+                        draws_anew = true;
                         if constexpr (!SHARES_DRAWS) bits = philox_draw(series, keys, step + 1);
                     } else {
                         all_propensities(x, c, a, cumulative);
@@ -259,30 +279,35 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                     }
                 }
             }
+            if (SHARES_DRAWS && draws_anew)
+                make_draws(series, *launch.keys, step + 1, lane, place, entries, own_draws);
         }
 
         GO_ON_TOGETHER(step);
         if (BEGINS_BY_FIRING || fires) {
             // The reaction is the first whose cumulative propensity exceeds the target. The numbers of the next
             // firing are drawn meanwhile: neither waits for the other.
-            double target = scaled_half_open(draws.unit[now], a0);
-            t = t_event;
-            ++step;
+            if constexpr (!SHARES_DRAWS || IS_THINNED) t = t_event;
+            ++step, ++turn;
             if constexpr (IS_THINNED) {
-                const bool begins = a0 == 0;
-                if (begins) target = infinity();
+                const bool begins = target != target;
                 c[TIME_AT] = t;
                 propensities_now(x, c, cumulative);
                 const double now = cumulative[N_REACTIONS - 2];
                 if (!begins && !(now >= 0 && now <= a0 * BOUND_HOLDS)) t = not_a_number();
             }
+            StepDraws next = draws;
             if constexpr (SHARES_DRAWS)
-                share_draws(series, keys, step, lane, logs, entries, own_draws, draws);
+                next = draws_at(own_draws, place);
             else if constexpr (BEGINS_BY_FIRING)
                 read_draw(bits, draws, logs, entries);
             else if (step % DRAWS_AHEAD == 0)
                 draw_ahead(series, keys, step, draws);
-            signs = fire(target, x, c, a, cumulative);
+            signs = fire(target, x, c, a, cumulative, [&] {
+                if constexpr (SHARES_DRAWS && !IS_THINNED) t += quotient(waiting, a0);
+                if constexpr (SHARES_DRAWS) room = (t_next - t) * (1 - 0x1p-30);
+            });
+            if constexpr (SHARES_DRAWS) draws = next;
         }
     }
     if (lane == 0) atomic_add(launch.work, fired);

@@ -283,12 +283,19 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
                 }
             }
 
-            fire(thread, run, lanes, d, next);
+            const bool last = fire(thread, run, lanes, d, next);
             // Divided early, so that a processor that went the wrong way learns it soon.
-            refill(thread, lanes, keys, clock, d, [&](int step) {
-                after_fire(step, run, lanes);
+            const auto set_next = [&](int step) {
                 if (step == TIMES_AT) set_times(thread, run, (d + 1) % STORE, next);
-            });
+            };
+            if (last)
+                refill(thread, lanes, keys, clock, d, [&](int step) {
+                    after_fire<true>(step, run, lanes), set_next(step);
+                });
+            else
+                refill(thread, lanes, keys, clock, d, [&](int step) {
+                    after_fire<false>(step, run, lanes), set_next(step);
+                });
             d = (d + 1) % STORE, ++clock;
         }
     }

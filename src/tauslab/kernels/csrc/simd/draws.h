@@ -1,6 +1,7 @@
 // Random bits and exponential variates on SIMD lanes: the same numbers as random/philox.h and math/log.h.
 #pragma once
 
+#include "device/nothing.h"
 #include "simd/laws.h"
 #include "random/streams.h"
 
@@ -26,10 +27,7 @@ struct DrawsOnLanes {
     Real waiting, unit;
 };
 
-// What is done between the rounds of random bits.
-struct Nothing {
-    DEVICE_MEMBER void operator()(int) const {}
-};
+// Between the rounds of random bits.
 constexpr int STEPS_BETWEEN = PHILOX_ROUNDS - 2;
 
 // Draws of which number i has the series `series(i)` on each lane, and `product(i)`: its first word times PHILOX_M0.

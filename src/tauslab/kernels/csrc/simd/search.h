@@ -91,18 +91,18 @@ struct Halves<0> {
     static DEVICE_MEMBER void search(const Real (*)[VECTORS], const Real *, Words *) {}
 };
 
-// The same, of the first COUNT cumulative propensities. They lie in memory, in blocks with a number between two
-// of them; the last block may begin within the one before.
-template <int COUNT, class Running>
+// The same, of all cumulative propensities from FIRST on but the last. Those before are passed. They lie in memory, in
+// blocks with a number between two of them; the last block may begin within the one before.
+template <int FIRST, class Running>
 DEVICE void count_passed(const Running *run, const Real *target, Words *number) {
-    constexpr int BLOCK = COUNT < 7 ? COUNT : 7;
-    Real block[BLOCK][VECTORS];
+    constexpr int END = N_REACTIONS - 1, BLOCK = END - FIRST < 7 ? END - FIRST : 7;
+    Real block[BLOCK > 0 ? BLOCK : 1][VECTORS];
     UNROLL for (int v = 0; v < VECTORS; ++v) {
-        UNROLL for (int i = 0; i < BLOCK; ++i) block[i][v] = run[v].cumulative[i];
-        number[v] = Words{};
+        UNROLL for (int i = 0; i < BLOCK; ++i) block[i][v] = run[v].cumulative[FIRST + i];
+        number[v] = on_lanes((u64)FIRST << NUMBER_AT);
     }
-    UNROLL for (int between = BLOCK; between < COUNT; between += BLOCK + 1) {
-        const int first = between + 1 + BLOCK <= COUNT ? between + 1 : COUNT - BLOCK;
+    UNROLL for (int between = FIRST + BLOCK; between < END; between += BLOCK + 1) {
+        const int first = between + 1 + BLOCK <= END ? between + 1 : END - BLOCK;
         UNROLL for (int v = 0; v < VECTORS; ++v) {
             const Mask passed = run[v].cumulative[between] <= target[v];
             number[v] = passed ? on_lanes((u64)first << NUMBER_AT) : number[v];
@@ -114,21 +114,32 @@ DEVICE void count_passed(const Running *run, const Real *target, Words *number) 
 }
 #else
 // The same without a choice, which takes several instructions here: all are counted, two by two.
-template <int COUNT, class Running>
+template <int FIRST, class Running>
 DEVICE void count_passed(const Running *run, const Real *target, Words *number) {
     Words half[VECTORS][2] = {};
-    UNROLL for (int i = 0; i < COUNT; ++i)
+    UNROLL for (int i = FIRST; i < N_REACTIONS - 1; ++i)
         UNROLL for (int v = 0; v < VECTORS; ++v)
             half[v][i % 2] += one_where(run[v].cumulative[i] <= target[v]);
-    UNROLL for (int v = 0; v < VECTORS; ++v) number[v] = half[v][0] + half[v][1];
+    UNROLL for (int v = 0; v < VECTORS; ++v) number[v] = half[v][0] + half[v][1] + (u64)FIRST;
 }
 #endif
 
-// The reactions are the first whose cumulative propensity exceeds the target.
+// The reactions are the first whose cumulative propensity exceeds the target. True if all lanes fire one of the last
+// reactions, which leave many propensities as they are.
 template <class Running>
-DEVICE void fire_by_search(const Real *target, Running *run) {
+DEVICE bool fire_by_search(const Real *target, Running *run) {
+    bool last = TAIL_FIRST > 0;
+    if constexpr (TAIL_FIRST > 0)
+        UNROLL for (int v = 0; v < VECTORS; ++v) last &=
+            bits_of(run[v].cumulative[TAIL_FIRST - 1] <= target[v]) == ALL_LANES;
     Words number[VECTORS];
-    count_passed<N_REACTIONS - 1>(run, target, number);
-    UNROLL for (int v = 0; v < VECTORS; ++v) change_counts(Changes(number[v]), run[v].x);
+    if (last) {
+        count_passed<TAIL_FIRST>(run, target, number);
+        UNROLL for (int v = 0; v < VECTORS; ++v) change_last(Changes(number[v]), run[v].x);
+    } else {
+        count_passed<0>(run, target, number);
+        UNROLL for (int v = 0; v < VECTORS; ++v) change_counts(Changes(number[v]), run[v].x);
+    }
     read_again();
+    return last;
 }

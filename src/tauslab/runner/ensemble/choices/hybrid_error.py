@@ -1,7 +1,8 @@
 """Error of hybrids and the Langevin equation, by a pilot compared with exact runs.
 
 As many trajectories are simulated by the method and exactly, with a seed of their own; means and
-standard deviations of all species are compared at some sample times. Every number is computed in a
+standard deviations of all species, and shares of trajectories that have none of them left, are
+compared at some sample times. Every number is computed in a
 fixed order, so that the sentence is a function of model, options and seed. Rank 0 makes it for all.
 """
 
@@ -66,7 +67,7 @@ def judge(task: HybridTask, backend: Backend, n: int) -> tuple[str, bool]:
     names = [name for name in task.species if name in exact.species]
     mine, other = ([list(t.species).index(name) for name in names] for t in (task, exact))
     told = _worst(_columns(found, mine), _columns(known, other), names, times)
-    found_none = "no difference of means and deviations beyond chance"
+    found_none = "no difference of means, deviations and extinctions beyond chance"
     return f"{began} and as many exact ones finds {told or found_none}", bool(told)
 
 
@@ -80,7 +81,7 @@ def _moments(task: NetworkTask, backend: Backend, n: int, steps: int) -> LeapMom
 
 
 def _columns(moments: LeapMoments, columns: list[int]) -> LeapMoments:
-    names = ("mean", "variance", "mean_error", "variance_error")
+    names = ("mean", "variance", "mean_error", "variance_error", "absent")
     return replace(moments, **{name: getattr(moments, name)[:, columns] for name in names})
 
 
@@ -105,4 +106,15 @@ def _worst(found: LeapMoments, known: LeapMoments, names: list[str], times: Floa
             parts.append(
                 f"the {what} of {names[int(species)]} at t = {times[int(time)]:g} off by {size_of}"
             )
+    of_both = (found.absent * found.n + known.absent * known.n) / (found.n + known.n)
+    chance = np.sqrt(of_both * (1 - of_both) * (1 / found.n + 1 / known.n))
+    off = np.abs(found.absent - known.absent)
+    off[off <= _CHANCE * chance] = 0.0
+    if off.max(initial=0.0) > 0:
+        at = np.unravel_index(int(np.argmax(off)), off.shape)
+        mine, exact = (f"{100 * each.absent[at]:.2g} %" for each in (found, known))
+        parts.append(
+            f"no {names[int(at[1])]} left at t = {times[int(at[0])]:g} in {mine} of the "
+            f"trajectories, not in {exact}"
+        )
     return " and ".join(parts)

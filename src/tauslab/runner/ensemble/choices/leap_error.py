@@ -48,6 +48,8 @@ class LeapMoments:
     ----------
     lost
         Trajectories that ended early, and are not in the moments.
+    absent
+        Share of the trajectories in which less than half a molecule is left.
     """
 
     n: int
@@ -55,7 +57,8 @@ class LeapMoments:
     variance: FloatArray
     mean_error: FloatArray
     variance_error: FloatArray
-    lost: int = 0
+    lost: int
+    absent: FloatArray
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ def moments_of(counts: CountArray | FloatArray) -> LeapMoments:
     n = len(x)
     if n < 2:
         nothing = np.zeros(counts.shape[1:])
-        return LeapMoments(n, nothing, nothing, nothing, nothing, len(counts) - n)
+        return LeapMoments(n, nothing, nothing, nothing, nothing, len(counts) - n, nothing)
+    absent = np.count_nonzero(x < 0.5, axis=0) / n
     centre = np.rint(x[0])
     x -= centre
     # One after the other: the order in which NumPy adds in pairs depends on the processor.
@@ -84,7 +88,8 @@ def moments_of(counts: CountArray | FloatArray) -> LeapMoments:
     fourth = np.cumsum(x * x * x * x, axis=0)[-1] / n
     variance = second * n / (n - 1)
     spread = np.sqrt(np.maximum(fourth - second * second, 0.0) / n)
-    return LeapMoments(n, mean + centre, variance, np.sqrt(variance / n), spread, len(counts) - n)
+    error = np.sqrt(variance / n)
+    return LeapMoments(n, mean + centre, variance, error, spread, len(counts) - n, absent)
 
 
 def difference(
