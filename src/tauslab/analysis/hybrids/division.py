@@ -16,12 +16,13 @@ from tauslab.analysis.hybrids.board import Board, Inputs
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.links import Formula
 from tauslab.analysis.hybrids.partition import INITIAL, pools_of_daughters, words_of
-from tauslab.analysis.hybrids.parts import EnsemblePart, Part, seed_of
+from tauslab.analysis.hybrids.parts import EnsemblePart, Part
 from tauslab.analysis.hybrids.result import Divisions
 from tauslab.analysis.particles import weights as draws
 from tauslab.analysis.particles.daughters import Fraction, require_no_delay
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.job import seed_of
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.events.divide import SHARES, Divide
 from tauslab.kernels.lattice.halving import SHARES as OF_PARTICLES

@@ -23,10 +23,11 @@ from tauslab.analysis.hybrids.division import Divider
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.ledger import Account, columns_of
 from tauslab.analysis.hybrids.links import Shaping
-from tauslab.analysis.hybrids.parts import Part, Reading, Watch, seed_of, started
+from tauslab.analysis.hybrids.parts import Part, Reading, Watch, started
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
+from tauslab.decomposition.ranks.job import seed_of
 from tauslab.store.state import State
 
 _MOST_LAG = 0.05  # of the time between two exchanges, which is passed over in silence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -32,12 +31,6 @@ from tauslab.store.state import State
 Change: TypeAlias = Callable[[float, float, Mapping[str, FloatArray]], Mapping[str, Any]]
 
 _OF_CELLS = "parameters", "values"  # options whose values may differ between cells
-
-
-def seed_of(seed: int, part: str) -> int:
-    """The seed of a part, of that of the hybrid: other parts change nothing of it."""
-    digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
-    return int.from_bytes(digest[:8], "little")
 
 
 @dataclass(frozen=True)
