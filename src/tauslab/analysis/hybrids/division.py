@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tauslab.analysis.hybrids.board import Board, Inputs
+from tauslab.analysis.hybrids.chains import ChainPart
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.links import Formula
 from tauslab.analysis.hybrids.partition import INITIAL, pools_of_daughters, words_of
@@ -59,6 +60,12 @@ class _Halves(NamedTuple):
 
     particles: Received
     share: FloatArray
+
+    def with_genes(self, counts: IntArray) -> _Halves:
+        """With particles ``[mother, daughter, species]`` that chains give to daughters."""
+        first, second = counts[:, 0], counts[:, 1]
+        more = zip(self.particles, (first + second, first, second), strict=True)
+        return self._replace(particles=Received(*(one + own for one, own in more)))
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,7 @@ class Divider:
         assert hybrid.dividing is not None
         self._hybrid, self._how, self._board = hybrid, hybrid.dividing, board
         self._parts, self._seed = parts, seed
+        self._chains = {name: one for name, one in parts.items() if isinstance(one, ChainPart)}
         self._require_fit()
         self._fraction = Fraction.parse(0.5 if self._how.fraction is None else self._how.fraction)
         self._words = words_of(hybrid, board)
@@ -233,8 +241,16 @@ class Divider:
         self._halvings |= {name: self._halving(name, types) for name, types in inside.items()}
         to = self._places(cells, tick)
         mothers, n = to.mothers, self._board.n
+        for chain in self._chains.values():
+            chain.require_whole(mothers)
         self._agree(mothers)
+        genes = [
+            (str(one.home), one.lift(mothers, "zyx".index(self._how.axis)))
+            for one in self._chains.values()
+        ]
         halves = {name: self._halves(name, mothers, tick) for name in self._halvings}
+        for name, counts in genes:
+            halves[name] = halves[name].with_genes(counts)
         drawn = self._fraction.at(draws.uniform(self._seed, draws.FRACTIONS, tick, n))
         part = next((one.share for one in halves.values()), drawn[mothers])
         word = int(draws.words(self._seed, draws.DIVISIONS, tick, 1)[0])
@@ -242,7 +258,10 @@ class Divider:
         pools = self._of_pools(mothers, part, word, halves)
         self._take(to.index)
         for name, how in self._halvings.items():
-            self._parts[name].halve(to.rows, to.sides, mothers[to.which], how, tick)
+            *_, moved = self._parts[name].halve(to.rows, to.sides, mothers[to.which], how, tick)
+            for chain in self._chains.values():
+                if chain.home == name:
+                    chain.split(to.rows, to.sides, moved, how.plane)
         for name, own in self._own.items():
             self._give(name, own, to.rows, received[name].of(to.which, to.sides))
         units = {name: one.of(to.which, to.sides) for name, one in pools.items()}
@@ -266,7 +285,7 @@ class Divider:
     def _halves(self, name: str, mothers: IntArray, tick: int) -> _Halves:
         how, words = self._halvings[name], list(self._words[name].values())
         none = np.zeros_like(mothers)
-        counts, share = self._parts[name].halve(mothers, none, mothers, how, tick)
+        counts, share, _ = self._parts[name].halve(mothers, none, mothers, how, tick)
         first, second = counts[:, 0].astype(np.float64), counts[:, 1].astype(np.float64)
         copied = np.array([word == "copy" for word in words], bool)
         return _Halves(Received(np.where(copied, first, first + second), first, second), share)

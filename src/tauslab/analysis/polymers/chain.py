@@ -58,7 +58,7 @@ class Chain(Beads):
         places = self._engine.positions()
         made = type(self)(
             backend, self.name, self.numbers, places[: self.beads], ring=self.ring, key=key,
-            drawn=self.drawn and not self._engine.step and self._walls is None,
+            drawn=self.fresh,
         )  # fmt: skip
         made._forks, made.loops = self._forks, self.loops  # noqa: SLF001 - of its own kind
         made._set(places, self._links)  # noqa: SLF001
@@ -107,14 +107,24 @@ class Chain(Beads):
             step = self.numbers["step"]
             raise ConfigError(f"{self.name}: beads flew apart: take a shorter step={step:g}")
 
+    def start(self, grid: Grid, mask: Mask) -> FloatArray:
+        """Positions ``[bead, 3]`` when the chain begins inside of a mask: a walk is shrunk."""
+        places = self._engine.positions()
+        return _shrunk(places, mask, grid.spacing) if self.fresh else places
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is a random walk that nothing has changed."""
+        return self.drawn and not self._engine.step and self._walls is None
+
     def confine(self, grid: Grid, mask: Mask) -> None:
         """Keep beads inside of a mask from the next step on: see `tauslab.Polymer.confine`."""
         if mask.dtype != np.bool_ or mask.shape != tuple(grid.shape) or not mask.any():
             raise ConfigError(
                 f"{self.name}: a region is booleans {list(grid.shape)}, some of them true"
             )
-        if self.drawn and not self._engine.step and self._walls is None:
-            self._set(_shrunk(self._engine.positions(), mask, grid.spacing), self._links)
+        if self.fresh:
+            self._set(self.start(grid, mask), self._links)
         sites = self.sites(grid)
         levels = _levels(mask, sites[sites[:, 0] >= 0])
         self._walls = Walls(levels, float(grid.spacing))
