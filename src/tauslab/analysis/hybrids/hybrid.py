@@ -234,6 +234,8 @@ class Hybrid:
                 raise ConfigError(
                     f"drive: {to} is no parameter; part {to.part} has {some(dict.fromkeys(known))}"
                 )
+            for reaction in self.rates.get(to.part, ()):
+                self._require_one(made, reaction, {to.name})
             self._drive(Drive(to.part, to.name, self._formula(filled(formula, row)), over))
 
     @checks_keywords
@@ -330,12 +332,14 @@ class Hybrid:
         for row in rows_of(for_each):
             to = address(filled(pattern, row), "the reactions of a rate")
             made = self._part(to.part, "set_rate")
-            for name in self._reactions(made, to.name):
+            names = self._reactions(made, to.name)
+            constants = rates_of(made, {name: parameter_of_rate(name) for name in names})
+            driven = {one.name for one in self.drives if one.part == to.part}
+            for name in names:
                 own = {name: parameter_of_rate(name)}
-                constant = rates_of(made, own).get(own[name])
+                constant = constants.get(own[name])
                 if constant is None:
                     raise ConfigError(f"set_rate: rates of part {to.part} cannot be set")
-                driven = {one.name for one in self.drives if one.part == to.part}
                 self._require_one(made, name, driven)
                 read = self._formula(filled(formula, row), {"k": constant})
                 self._drive(Drive(to.part, own[name], read, over))
@@ -406,7 +410,7 @@ class Hybrid:
         chain
             Name of a part that is a chain.
         within
-            ``part.type_*``: a lattice and its site types, with those of objects in them.
+            ``part.type_*``: a lattice and its site types, with the sites of objects in them.
         genes
             Bead by pinned species, or by several, the states of one gene: it begins in the first.
 
@@ -615,8 +619,6 @@ class Hybrid:
             raise ConfigError(
                 f"{one}: a part that follows itself needs no link: write it into its model"
             )
-        for reaction in self.rates.get(one.part, ()):
-            self._require_one(self.parts[one.part], reaction, {one.name})
         self.drives.append(one)
 
     def _reads(self, one: Quantity, other: Quantity) -> bool:

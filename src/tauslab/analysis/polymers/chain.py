@@ -36,7 +36,7 @@ class Chain(Beads):
     key
         Of the noise: chains with different keys have independent noise.
     drawn
-        Whether the start is a random walk, which `confine` may shrink.
+        Whether the start is a random walk, which `confine` may fold.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class Chain(Beads):
             raise ConfigError(f"{self.name}: beads flew apart: take a shorter step={step:g}")
 
     def start(self, grid: Grid, mask: Mask) -> FloatArray:
-        """Positions ``[bead, 3]`` when the chain begins inside of a mask: a walk is shrunk."""
+        """Positions ``[bead, 3]`` when the chain begins inside of a mask: a walk is folded."""
         places = self._engine.positions()
-        return _shrunk(places, mask, grid.spacing) if self.fresh else places
+        return _folded(places, mask, grid.spacing) if self.fresh else places
 
     @property
     def fresh(self) -> bool:
@@ -312,16 +312,21 @@ def _with_neighbours(mask: BoolArray) -> BoolArray:
     return wider
 
 
-def _shrunk(positions: FloatArray, mask: Mask, spacing: float) -> FloatArray:
-    """Positions moved into a ball inside of a mask, and shrunk if they do not fit."""
+def _folded(positions: FloatArray, mask: Mask, spacing: float) -> FloatArray:
+    """Positions in the middle of a mask, and folded into a cube there if they do not fit.
+
+    Folds are mirrors, which make no bond longer.
+    """
     depth, inner = 0, np.pad(mask, 1)
     while inner.any():
         deepest, inner = inner, ~_with_neighbours(~inner)
         depth += 1
     site = np.argwhere(deepest)[0] - 1
-    radius = 0.4 * max(1, depth - 1) * spacing  # (depth - 1) / sqrt(3) sites are inside
     middle = (positions.max(axis=0) + positions.min(axis=0)) / 2
-    reach = np.sqrt(((positions - middle) ** 2).sum(axis=1).max())
-    scale = min(1.0, radius / max(reach, 1e-300))
-    inside: FloatArray = (positions - middle) * scale + (site + 0.5) * spacing
+    moved = positions - middle
+    radius = 0.4 * max(1, depth - 1) * spacing  # (depth - 1) / sqrt(3) sites are inside
+    if (moved**2).sum(axis=1).max() > radius * radius:
+        half = 0.3 * max(1, depth - 1) * spacing  # and all within (depth - 1) / 3 along each axis
+        moved = half - np.abs((moved + half) % (4 * half) - 2 * half)
+    inside: FloatArray = moved + (site + 0.5) * spacing
     return inside

@@ -206,7 +206,7 @@ class Polymer(Beads):
 
         A move along an axis that would leave the region, if only on its way, is not made, so the
         `sites` of beads are in it. Beads outside of a region that has changed move towards it.
-        Before the first step a random start is shrunk into the region.
+        Before the first step a random start is folded into the region.
 
         Parameters
         ----------
