@@ -399,11 +399,9 @@ class Hybrid:
     ) -> None:  # fmt: skip
         """Keep a chain of beads in sites of a lattice, and genes at its beads.
 
-        Beads stay in the sites as of `Polymer.confine`, from their first step on. Of each gene a
-        particle is at the site of its bead, or at the nearest one inside: from t = 0, and from when
-        forks copy the bead. Cells divide when all beads are copied: the daughter before the plane
-        gets the copy whose centre is more to that side, with its genes, and beads of it on the
-        other side are mirrored at the plane.
+        A particle of each gene is at the site of its bead, or the nearest one inside, from t = 0
+        and from when the bead is copied. Cells may divide when all beads are copied: the daughter
+        before the plane gets the copy whose centre is more to that side.
 
         Parameters
         ----------
