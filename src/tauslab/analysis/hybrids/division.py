@@ -161,12 +161,13 @@ class Divider:
                 require_no_delay(made.model)
         if self._how.fraction is not None and self._lattices:
             raise ConfigError("divide: fraction= follows from the plane of the lattice")
+        links = [one.formula for one in self._hybrid.drives]
         if self._how.follow == "population" and any(
-            made.of_cells for made in self._hybrid.parts.values()
+            np.size(value) > 1 for one in links for value in one.numbers.values()
         ):
             raise ConfigError(
-                "divide: follow='population' takes parts whose parameters and values are the same "
-                "for all cells"
+                "divide: follow='population' takes rates of set_rate that are the same for all "
+                "cells: give k as a parameter of the part"
             )
 
     @property
@@ -298,7 +299,8 @@ class Divider:
         first = self._kernel.first(values, drawn, mothers, part, seed_of(word, name))
         got = Received.of_first(values, first, drawn)
         anew = np.array([one == INITIAL for one in words], bool)
-        start = self._start[name][mothers]
+        own_start = self._hybrid.parts[name].of_cells
+        start = self._start[name][self._board.origin[mothers] if own_start else mothers]
         return Received(values, *(np.where(anew, start, one) for one in got[1:]))
 
     def _of_pools(
@@ -411,13 +413,15 @@ class Divider:
     def stored(self) -> dict[str, Any]:
         """All that it goes on from."""
         found = {name: getattr(self.divisions, name) for name in self._nothing()}
-        return {"born": self.born, "generation": self.generation, **found}
+        own = {"born": self.born, "generation": self.generation, "origin": self._board.origin}
+        return own | found
 
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
         n = self._board.n
         self.born = state.take("born", np.float64, n)
         self.generation = state.take("generation", np.int64, n)
+        self._board.origin = state.take("origin", np.int64, n, low=0, high=n - 1)
         size = len(state.take("time", np.float64, None))
         self._records = [{
             name: state.take(name, kind.dtype, size, *kind.shape[1:], nan=kind.ndim == 2)
