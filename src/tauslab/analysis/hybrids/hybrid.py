@@ -431,7 +431,9 @@ class Hybrid:
         given = {
             (key,) if isinstance(key, str) else tuple(key): at for key, at in (genes or {}).items()
         }
-        beads, seen = chain_of(made.model).beads, set[str]()
+        beads = chain_of(made.model).beads
+        others = [one.genes for one in self.confined.values() if one.lattice == to.part]
+        seen = {name for genes_of in others for states, _ in genes_of for name in states}
         for states, bead in given.items():
             for name in states:
                 if name not in home.model.pinned or name in seen:
