@@ -421,7 +421,8 @@ class Divider:
         n = self._board.n
         self.born = state.take("born", np.float64, n)
         self.generation = state.take("generation", np.int64, n)
-        self._board.origin = state.take("origin", np.int64, n, low=0, high=n - 1)
+        if "origin" in state:  # files of earlier versions lack it: there all cells were alike
+            self._board.origin = state.take("origin", np.int64, n, low=0, high=n - 1)
         size = len(state.take("time", np.float64, None))
         self._records = [{
             name: state.take(name, kind.dtype, size, *kind.shape[1:], nan=kind.ndim == 2)
