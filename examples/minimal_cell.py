@@ -18,8 +18,7 @@ TRNAS = [2] * 9 + [1] * 11  # kinds for each amino acid: 29 [2]
 BASES = ("ATP", "GTP", "UTP", "CTP")
 LIPIDS = {"cholesterol": 0.35, "cardiolipin": 0.4, "SM": 0.45, "DAG": 0.5, "PA": 0.5,
           "CDPDAG": 0.5, "PC": 0.55, "PG": 0.6, "GalfDAG": 0.6}  # nm^2 [2]
-OUTER = 0.513  # part of the lipids in the outer leaflet [2]
-PER_PROTEIN = 28.0  # nm^2 of a protein in the membrane [2]
+OUTER, PER_PROTEIN = 0.513, 28.0  # part of lipids outside; nm^2 of a protein in the membrane [2]
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,8 @@ class Size:
     radius: float = 200.0  # nm, at birth [1]
     cycle: float = 6300.0  # s in which the area doubles [1]
     genome: int = 543  # kb [1]
+    beads: int = 54_300  # of the chromosome, of 10 base pairs [2]
+    bead: float = 6.6e-17  # m^2/s: steps of 0.4 ms, 10,000 between shapes [2]
     fork: float = 0.19  # kb/s of both forks: 46 min in all [1]
     shape: tuple[int, int, int] = (128, 64, 64)  # sites of 10 nm [2]
     step: float = 50e-6  # s [2]
@@ -46,9 +47,10 @@ class Size:
     insert: float = 50.0  # residues/s, into the membrane [2]
 
 
-SMALL = Size(genes=12, in_membrane=3, proteins=900, ribosomes=9, degradosomes=4, polymerases=6,
-             trnas=30, radius=55.0, cycle=24.0, genome=30, fork=2.0, shape=(30, 20, 20), step=8e-3,
-             every=0.25, diffusion=(2e-15, 2e-15 / 30), bind=3e4, catch=1e3, insert=200.0)
+SMALL = Size(genes=12, in_membrane=3, proteins=900, ribosomes=9, degradosomes=4, polymerases=450,
+             trnas=30, radius=55.0, cycle=24.0, genome=30, beads=600, bead=6.6e-18, fork=2.0,
+             shape=(30, 20, 20), step=8e-3, every=0.25, diffusion=(2e-15, 2e-15 / 30), bind=3e4,
+             catch=1e3, insert=200.0)
 
 
 class Cell:
@@ -62,7 +64,7 @@ class Cell:
         self.length = np.maximum(60, rng.lognormal(log(310), 0.5, n)).astype(int)  # mean 350 [2]
         self.residues = np.array([rng.multinomial(k, np.full(20, 0.05)) for k in self.length])
         self.bases = np.array([rng.multinomial(3 * k, np.full(4, 0.25)) for k in self.length])
-        self.place = rng.integers(0, size.genome, n)  # kb from the origin
+        self.place = rng.integers(0, size.beads, n).tolist()  # beads from the origin
         share = rng.lognormal(0.0, 1.0, n)
         share[:membrane] *= 0.054 / share[:membrane].sum()  # 4,183 [2]
         share[membrane:] *= 0.946 / share[membrane:].sum()
@@ -72,17 +74,18 @@ class Cell:
         self.products = [*self.pools, *(f"d{x}" for x in BASES), *(f"for_{x}" for x in LIPIDS)]
 
     def space(self) -> ts.Lattice:
-        """Messengers M, in translation T, in degradation D; proteins P, in the membrane B."""
+        """Genes G, loaded L; mRNAs M, in translation T, degraded D; proteins P, in membranes B."""
         size, genes = self.size, self.genes
         made = ts.Lattice("space", shape=size.shape, spacing=10e-9, step=size.step)
         ball = ts.shapes.sphere(radius=size.radius * 1e-9, shells={"membrane": 1})
         for name, mask in {"outside": None, **ball(made)}.items():
             made.add_site_type(name, mask)
-        m, t, d, p, b = ([f"{kind}{gene}" for gene in genes] for kind in "MTDPB")
+        g, l_, m, t, d, p, b = ([f"{kind}{gene}" for gene in genes] for kind in "GLMTDPB")
         inserts, b = p[: size.in_membrane], b[: size.in_membrane]
-        made.add_species("ribosome", "degradosome", *m, *t, *d, *p, *b)
+        made.add_species("ribosome", "degradosome", "RNAP", *g, *l_, *m, *t, *d, *p, *b)
+        made.pin([*g, *l_])
         fast, slow = size.diffusion
-        made.add_diffusion([*m, *p], fast, within="cytoplasm")
+        made.add_diffusion([*m, *p, "RNAP"], fast, within="cytoplasm")
         made.add_diffusion([*m, *inserts], fast, between=("cytoplasm", "membrane"))
         made.add_diffusion(["degradosome", *d, *b], slow, surface="membrane")
         made.add_diffusion(["ribosome", *t], slow, within="cytoplasm")
@@ -92,9 +95,11 @@ class Cell:
 
         def add(name: str, equation: str, rate: float, where: str, unit: str | None = None) -> None:
             made.add_reaction(equation, rate=rate, name=name, site_types=where, unit=unit)
-
-        for gene, n in zip(genes, self.length.tolist(), strict=True):
+        for gene, n, proteins in zip(genes, self.length.tolist(), self.proteins, strict=True):
             m_, t_, d_, unit, per = f"M{gene}", f"T{gene}", f"D{gene}", "M^-1 s^-1", self.fast / n
+            load = 0.6022 * self.volume * proteins / (8 * size.cycle * size.polymerases)  # [1]
+            add(f"load_{gene}", f"G{gene} + RNAP -> L{gene}", load, "cytoplasm", unit)
+            add(f"transcribe_{gene}", f"L{gene} -> G{gene} + RNAP + {m_}", 50 / 3 * per, "cytoplasm")
             add(f"start_{gene}", f"{m_} + ribosome -> {t_}", size.bind, "complex", unit)
             add(f"translate_{gene}", f"{t_} -> {m_} + ribosome + P{gene}", 12 * per, "complex")  # [1]
             add(f"catch_{gene}", f"{m_} + degradosome -> {d_}", size.catch, "membrane", unit)
@@ -102,31 +107,22 @@ class Cell:
             if gene in genes[: size.in_membrane]:
                 add(f"insert_{gene}", f"P{gene} -> B{gene}", size.insert / n, "membrane")
         start = dict(zip([*b, *p[len(b):]], self.proteins.tolist(), strict=True))
-        start |= {"ribosome": size.ribosomes, "degradosome": size.degradosomes}
-        for name, by, where in (("ribosome", p[-1], "cytoplasm"), ("degradosome", b[0], "membrane")):
+        start |= {"ribosome": size.ribosomes, "RNAP": size.polymerases, "degradosome": size.degradosomes}
+        where = {name: "membrane" if name in {*b, "degradosome"} else "cytoplasm" for name in start}
+        for name, by in (("ribosome", p[-1]), ("RNAP", p[-1]), ("degradosome", b[0])):
             rate = start[name] / (size.cycle * start[by])  # all double in a cycle
-            add(f"assemble_{name}", f"{by} -> {by} + {name}", rate, where)
+            add(f"assemble_{name}", f"{by} -> {by} + {name}", rate, where[name])
         for name, count in {**start, **dict.fromkeys(m, 1)}.items():
-            inside = name not in {*b, "degradosome"}
-            made.place(name, count=count, site_type="cytoplasm" if inside else "membrane")
+            made.place(name, count=count, site_type=where.get(name, "cytoplasm"))
         return made
 
     def expression(self) -> ts.Network:
-        """Transcription, charging of tRNA, replication."""
+        """Charging of tRNA, replication."""
         net, size = ts.Network("expression"), self.size
-        for name, count in {"RNAP": size.polymerases, "to_do": size.genome, "done": 0}.items():
+        pools = {x: round((1 + (x in BASES)) * 6.022e-4 * self.volume) for x in self.pools}  # 2, 1 mM
+        for name, count in {"to_do": size.genome, "done": 0, **pools}.items():
             net.add_species(name, count)
         net.add_reaction("to_do -> done", law=f"{size.fork} * min(to_do, 1)", name="replicate")
-        for name in self.pools:  # 2 and 1 mM
-            net.add_species(name, round((1 + (name in BASES)) * 6.022e-4 * self.volume))
-        net.add_reaction("-> RNAP", rate=size.polymerases / size.cycle, name="assemble")
-        for i, gene in enumerate(self.genes):
-            net.add_species(f"B{gene}", 0)
-            rate = self.proteins[i] / (8 * size.cycle * size.polymerases)  # for 8 translations [1]
-            law = f"{rate:.6g} * RNAP * (1 + (done > {self.place[i]}))"
-            net.add_reaction(f"RNAP -> B{gene}", law=law, name=f"load_{gene}")
-            rate = 50 * self.fast / (3 * self.length[i])  # of 10 to 85 nt/s [2]
-            net.add_reaction(f"B{gene} -> RNAP", rate=rate, name=f"transcribe_{gene}")
         for i, kinds in enumerate(TRNAS):
             net.add_species(f"tRNA{i}", 0)
             net.add_species(f"charged{i}", kinds * size.trnas)
@@ -161,32 +157,36 @@ class Cell:
         made.add_part("space", self.space())
         made.add_part("expression", self.expression())
         made.add_part("metabolism", self.metabolism(), method=ts.ODE(solver="rosenbrock"))
+        dna = ts.Polymer("dna", beads=size.beads, bond=3.4e-9, diffusion=size.bead, ring=True,
+                         repulsion=2.0, seed=1)
+        made.add_part("dna", dna, every=4 * size.every)
+        made.confine("dna", "space.cytoplasm", genes={
+            (f"G{gene}", f"L{gene}"): at for gene, at in zip(genes, self.place, strict=True)})
+        made.drive("dna.copied", f"expression.done * {size.beads / size.genome}")
         made.add_part("size", lambda *_: {}, values={"area": 0.0, "volume": 0.0})
         volume = "(space.volume(cytoplasm) + space.volume(complex))"  # litres
         lipids = " + ".join(f"{each} * metabolism.{name}" for name, each in LIPIDS.items())
         area = f"({OUTER} * ({lipids}) + {PER_PROTEIN} * space.sum(B*_in_membrane))"  # nm^2
-        sizes = {"name": ["area", "volume"], "formula": [area, volume]}
-        made.drive("size.{name}", "{formula}", over="end", for_each=sizes)
-        made.share("expression.{x}", "metabolism.{x}", volume=volume, unit="mM",
-                   for_each={"x": self.pools})
+        for name, formula in (("area", area), ("volume", volume)):
+            made.drive(f"size.{name}", formula, over="end")
+        made.share("expression.{x}", "metabolism.{x}", volume=volume, unit="mM", for_each={"x": self.pools})
         steps = [f"{x}{end}" for x in self.products for end in ("_1", "_2", "_3", "")]
         who = self.rng.integers(size.in_membrane, size.genes, len(steps))
         made.drive("metabolism.enzyme_{step}", "space.P{gene} / {usual}", for_each={
             "step": steps, "gene": [genes[i] for i in who], "usual": self.proteins[who].tolist()})
         for gene, n, bases, residues in zip(genes, self.length.tolist(), self.bases.tolist(),
                                             self.residues.tolist(), strict=True):
-            made.bill(f"expression.fired(transcribe_{gene})",
-                      {f"expression.{x}": k for x, k in zip(BASES, bases, strict=True)})
-            made.credit(f"expression.fired(transcribe_{gene})", {f"space.M{gene}": 1})
-            spent = {f"expression.charged{a}": k for a, k in enumerate(residues)}  # and 2 GTP [2]
-            made.bill(f"space.fired(translate_{gene})", {"expression.GTP": 2 * n, **spent})
-            made.credit(f"space.fired(translate_{gene})",
-                        {f"expression.tRNA{a}": k for a, k in enumerate(residues)})
+            ntps = {f"expression.{x}": k for x, k in zip(BASES, bases, strict=True)}
+            made.bill(f"space.fired(transcribe_{gene})", ntps)
+            charged, free = ({f"expression.{x}{a}": k for a, k in enumerate(residues)}
+                             for x in ("charged", "tRNA"))
+            made.bill(f"space.fired(translate_{gene})", {"expression.GTP": 2 * n, **charged})  # [2]
+            made.credit(f"space.fired(translate_{gene})", free)
         made.shape("space", ts.shapes.dividing_sphere(area=f"1e-18 * {area}",
                    volume=2e-27 * self.volume, shells={"membrane": 1}), every=4 * size.every)
-        made.divide(f"{area} >= {2 * self.area:.9g} and expression.to_do == 0", partition={
+        made.divide(f"{area} >= {2 * self.area:.9g} and dna.beads == {2 * size.beads}", partition={
             "metabolism.*": "copy", **{f"metabolism.{x}": "share" for x in LIPIDS},
-            "size.*": "copy", "expression.to_do": "initial", "expression.done": "initial"})
+            "expression.to_do": "initial", "expression.done": "initial"})
         return made
 
 

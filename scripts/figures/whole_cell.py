@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 def draw(folder: Path) -> None:
     """Run the cell over two generations, and draw what grows beside its start."""
     cell = Cell(SMALL)
-    result = ts.run(cell.hybrid(), t_end=48.0, seed=1, pilot=0, device="cpu")
+    result = ts.run(cell.hybrid(), t_end=48.0, seed=1, pilot=0, device=ts.CPU(threads=1))
     assert result.divisions is not None
     time = result.time("size")[1:]
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")

@@ -1,8 +1,9 @@
 """A hybrid that is killed at random moments, and resumed, has the digest of one that is not.
 
-A process runs a network, equations, a lattice and a function with all kinds of links, and saves its
-state after each round. It is ended by SIGKILL at a drawn moment, and another goes on, `--runs`
-times; the last one is left to its end. No difference is allowed.
+A process runs a hybrid, and saves its state after each round: `parts`, a network, equations, a
+lattice and a function with all kinds of links; `cell`, the small cell of examples/minimal_cell.py
+over a whole cycle. It is ended by SIGKILL at a drawn moment, and another goes on, `--runs` times;
+the last one is left to its end. No difference is allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from outcome import FAIL, Outcome, say
 
 import tauslab as ts
 
-_PROGRAM = """
+_PARTS = """
 import sys
 import tauslab as ts
 
@@ -51,18 +52,28 @@ cell.drive("net.k", "0.1 + 0.01 * pool.E")
 cell.drive("own.Y", "pool.Y + net.sum(X, Y)")
 cell.bill("net.fired(born)", {"pool.E": 2})
 cell.set_rate("box.gone", "k * (1 + 0.01 * pool.E)")
-output, t_end = sys.argv[1], float(sys.argv[2])
+given = {"t_end": 12.0, "n": 5}
+"""
+_CELL = f"""
+import sys
+sys.path.append({str(Path(__file__).resolve().parents[2] / "examples")!r})
+import tauslab as ts
+from minimal_cell import SMALL, Cell
+
+cell, given = Cell(SMALL).hybrid(), {{"t_end": 24.0}}
+"""
+_RUN = """
 ts.run(
-    cell, t_end=t_end, n=5, seed=1, device="cpu", pilot=0, output=output, resume=True,
-    checkpoint_every=0,
+    cell, seed=1, device=ts.CPU(threads=1), pilot=0, output=sys.argv[1], resume=True,
+    checkpoint_every=0, quiet=True, **given,
 )
 """
-_T_END = 12.0
+# Programs, and the part of the time of a whole run after which they are killed.
+_CASES = {"parts": (_PARTS, 0.4, 1.0), "cell": (_CELL, 0.2, 0.6)}
 
 
 def _started(folder: Path, output: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, str(folder / "program.py"), str(output), str(_T_END)]
-    return subprocess.Popen(command)
+    return subprocess.Popen([sys.executable, str(folder / "program.py"), str(output)])
 
 
 def _digest(path: Path) -> str:
@@ -72,22 +83,39 @@ def _digest(path: Path) -> str:
 
 
 def run(given: Any) -> Outcome:
-    """Kill it again and again, and compare digests."""
-    drawn, rows = np.random.default_rng(1), list[list[str]]()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "program.py").write_text(_PROGRAM, encoding="utf-8")
+    """Kill each case again and again, and compare digests."""
+    rows, told = list[list[str]](), list[str]()
+    for name in given.cases or _CASES:
+        took, kills, resumed = _killed(name, given.runs, rows)
+        told.append(
+            f"{name}: {kills} of a run of {took:.1f} s, of which {resumed} left a checkpoint"
+        )
+    about = (
+        f"Kills at drawn moments. {'; '.join(told)}. Each run goes on until it ends, and its digest "
+        "is that of a whole run."
+    )
+    return Outcome("Hybrids that are killed", about, ("case", "run", "kills", "verdict"), rows)
+
+
+def _killed(name: str, runs: int, rows: list[list[str]]) -> tuple[float, int, int]:
+    """Seconds of a whole run of a case, kills, and those that left a checkpoint."""
+    program, least, most = _CASES[name]
+    drawn, number = np.random.default_rng(1), 0
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "program.py").write_text(program + _RUN, encoding="utf-8")
         start = time.monotonic()
         _started(folder, folder / "whole.h5").wait()
         took = time.monotonic() - start
         whole = _digest(folder / "whole.h5")
         kills = resumed = 0
-        while kills < given.runs:
-            output, here = folder / f"cut{len(rows)}.h5", 0
+        while kills < runs:
+            number += 1
+            output, here = folder / f"cut{number}.h5", 0
             while not output.exists():  # it is there as a whole, or not at all
                 process = _started(folder, output)
                 try:
-                    process.wait(timeout=drawn.uniform(0.4, 1.0) * took)
+                    process.wait(timeout=drawn.uniform(least, most) * took)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
@@ -95,10 +123,6 @@ def run(given: Any) -> Outcome:
                     resumed += Path(f"{output}.checkpoint").exists()
             kills += here
             same = _digest(output) == whole
-            rows.append([str(len(rows) + 1), str(here), "" if same else FAIL])
+            rows.append([name, str(number), str(here), "" if same else FAIL])
             say(*rows[-1])
-    about = (
-        f"{kills} kills at drawn moments of a run of {took:.1f} s, of which {resumed} left a "
-        "checkpoint; each run goes on until it ends, and its digest is that of a whole run."
-    )
-    return Outcome("Hybrids that are killed", about, ("run", "kills", "verdict"), rows)
+    return took, kills, resumed

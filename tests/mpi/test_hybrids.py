@@ -244,3 +244,33 @@ def test_a_lattice_that_is_whole_on_a_rank_leaves_others_without_one(mpirun):
     )
     assert alone == three
     assert len(alone[0].split()) == 2
+
+
+_CHAINS = """
+import sys
+from chain_factory import CPU, cell
+import tauslab as ts
+from tauslab.decomposition.ranks.all_ranks import ranks
+
+made, n = cell(), int(sys.argv[1])
+if n > 1:
+    made.dividing = type(made.dividing)(**{**vars(made.dividing), "follow": "population"})
+result = ts.run(made, t_end=4.5, seed=5, pilot=0, n=n, device=CPU, quiet=True)
+assert len(result.divisions)
+found = set(ranks().allgather(result.digest()))
+if ranks().rank == 0:
+    print("digest", *found)
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_chains_of_cells_are_the_same_on_any_ranks(mpirun, n):
+    """One lattice is cut, and each rank has its chain; of several a daughter goes to a rank."""
+    digests = {
+        line
+        for ranks in (1, 2)
+        for line in mpirun(ranks, ["-c", _CHAINS, str(n)]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2

@@ -89,6 +89,8 @@ class Board:
         f64 ``[cell, Watch.driven]`` by part, as it was last given.
     alive
         Cells that have not ended, bool ``[cell]``.
+    origin
+        Cell of t = 0 whose parameters each cell has, int64 ``[cell]``.
     overflowed
         Names of quantities that passed what a pool or a part can hold, where cells ended.
     """
@@ -96,6 +98,7 @@ class Board:
     def __init__(self, hybrid: Hybrid, watches: Mapping[str, Watch], n: int, tick: float) -> None:
         self.hybrid, self.n, self.tick, self.watches = hybrid, n, tick, watches
         self.alive: BoolArray = np.ones(n, bool)
+        self.origin: IntArray = np.arange(n)
         self.overflowed: dict[str, None] = {}
         self.now: dict[str, FloatArray] = {}
         self.volumes: Callable[[Quantity], FloatArray]  # of lattices, ``[cell]``
@@ -185,13 +188,13 @@ class Board:
             return self.held[part][:, self.watches[part].driven.index(name)]
         tree = self._computed.get((part, name))
         if tree is None:
-            return self._given[part, name]
+            return self._given[part, name][self.origin]
         return evaluate_rows(tree, self.n, lambda one: self.parameter(part, one))
 
     def follows(self, part: str, name: str) -> bool:
         """Return whether a parameter changes during the run."""
-        if name in self.watches[part].driven:
-            return True
+        if name in self.watches[part].driven or np.ptp(self._given.get((part, name), 0)):
+            return True  # of a daughter in the place of another cell
         tree = self._computed.get((part, name))
         return tree is not None and any(self.follows(part, one) for one in sorted(symbols(tree)))
 
@@ -309,6 +312,7 @@ class Board:
 
     def take(self, index: IntArray) -> None:
         """Make cell i a copy of cell ``index[i]``; the ledger has its own."""
+        self.origin = self.origin[index]
         for tables in (self.now, self.held):
             for part, table in tables.items():
                 tables[part] = table[index]

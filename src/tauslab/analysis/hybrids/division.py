@@ -13,15 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tauslab.analysis.hybrids.board import Board, Inputs
+from tauslab.analysis.hybrids.chains import ChainPart
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.links import Formula
 from tauslab.analysis.hybrids.partition import INITIAL, pools_of_daughters, words_of
-from tauslab.analysis.hybrids.parts import EnsemblePart, Part, seed_of
+from tauslab.analysis.hybrids.parts import EnsemblePart, Part
 from tauslab.analysis.hybrids.result import Divisions
 from tauslab.analysis.particles import weights as draws
 from tauslab.analysis.particles.daughters import Fraction, require_no_delay
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.job import seed_of
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.events.divide import SHARES, Divide
 from tauslab.kernels.lattice.halving import SHARES as OF_PARTICLES
@@ -58,6 +60,12 @@ class _Halves(NamedTuple):
 
     particles: Received
     share: FloatArray
+
+    def with_genes(self, counts: IntArray) -> _Halves:
+        """With particles ``[mother, daughter, species]`` that chains give to daughters."""
+        first, second = counts[:, 0], counts[:, 1]
+        more = zip(self.particles, (first + second, first, second), strict=True)
+        return self._replace(particles=Received(*(one + own for one, own in more)))
 
 
 @dataclass(frozen=True)
@@ -125,6 +133,7 @@ class Divider:
         assert hybrid.dividing is not None
         self._hybrid, self._how, self._board = hybrid, hybrid.dividing, board
         self._parts, self._seed = parts, seed
+        self._chains = {name: one for name, one in parts.items() if isinstance(one, ChainPart)}
         self._require_fit()
         self._fraction = Fraction.parse(0.5 if self._how.fraction is None else self._how.fraction)
         self._words = words_of(hybrid, board)
@@ -152,12 +161,13 @@ class Divider:
                 require_no_delay(made.model)
         if self._how.fraction is not None and self._lattices:
             raise ConfigError("divide: fraction= follows from the plane of the lattice")
+        links = [one.formula for one in self._hybrid.drives]
         if self._how.follow == "population" and any(
-            made.of_cells for made in self._hybrid.parts.values()
+            np.size(value) > 1 for one in links for value in one.numbers.values()
         ):
             raise ConfigError(
-                "divide: follow='population' takes parts whose parameters and values are the same "
-                "for all cells"
+                "divide: follow='population' takes rates of set_rate that are the same for all "
+                "cells: give k as a parameter of the part"
             )
 
     @property
@@ -232,8 +242,16 @@ class Divider:
         self._halvings |= {name: self._halving(name, types) for name, types in inside.items()}
         to = self._places(cells, tick)
         mothers, n = to.mothers, self._board.n
+        for chain in self._chains.values():
+            chain.require_whole(mothers)
         self._agree(mothers)
+        genes = [
+            (str(one.home), one.lift(mothers, "zyx".index(self._how.axis)))
+            for one in self._chains.values()
+        ]
         halves = {name: self._halves(name, mothers, tick) for name in self._halvings}
+        for name, counts in genes:
+            halves[name] = halves[name].with_genes(counts)
         drawn = self._fraction.at(draws.uniform(self._seed, draws.FRACTIONS, tick, n))
         part = next((one.share for one in halves.values()), drawn[mothers])
         word = int(draws.words(self._seed, draws.DIVISIONS, tick, 1)[0])
@@ -241,7 +259,10 @@ class Divider:
         pools = self._of_pools(mothers, part, word, halves)
         self._take(to.index)
         for name, how in self._halvings.items():
-            self._parts[name].halve(to.rows, to.sides, mothers[to.which], how, tick)
+            *_, moved = self._parts[name].halve(to.rows, to.sides, mothers[to.which], how, tick)
+            for chain in self._chains.values():
+                if chain.home == name:
+                    chain.split(to.rows, to.sides, moved, how.plane)
         for name, own in self._own.items():
             self._give(name, own, to.rows, received[name].of(to.which, to.sides))
         units = {name: one.of(to.which, to.sides) for name, one in pools.items()}
@@ -265,7 +286,7 @@ class Divider:
     def _halves(self, name: str, mothers: IntArray, tick: int) -> _Halves:
         how, words = self._halvings[name], list(self._words[name].values())
         none = np.zeros_like(mothers)
-        counts, share = self._parts[name].halve(mothers, none, mothers, how, tick)
+        counts, share, _ = self._parts[name].halve(mothers, none, mothers, how, tick)
         first, second = counts[:, 0].astype(np.float64), counts[:, 1].astype(np.float64)
         copied = np.array([word == "copy" for word in words], bool)
         return _Halves(Received(np.where(copied, first, first + second), first, second), share)
@@ -278,7 +299,8 @@ class Divider:
         first = self._kernel.first(values, drawn, mothers, part, seed_of(word, name))
         got = Received.of_first(values, first, drawn)
         anew = np.array([one == INITIAL for one in words], bool)
-        start = self._start[name][mothers]
+        own_start = self._hybrid.parts[name].of_cells
+        start = self._start[name][self._board.origin[mothers] if own_start else mothers]
         return Received(values, *(np.where(anew, start, one) for one in got[1:]))
 
     def _of_pools(
@@ -391,13 +413,16 @@ class Divider:
     def stored(self) -> dict[str, Any]:
         """All that it goes on from."""
         found = {name: getattr(self.divisions, name) for name in self._nothing()}
-        return {"born": self.born, "generation": self.generation, **found}
+        own = {"born": self.born, "generation": self.generation, "origin": self._board.origin}
+        return own | found
 
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
         n = self._board.n
         self.born = state.take("born", np.float64, n)
         self.generation = state.take("generation", np.int64, n)
+        if "origin" in state:  # files of earlier versions lack it: there all cells were alike
+            self._board.origin = state.take("origin", np.int64, n, low=0, high=n - 1)
         size = len(state.take("time", np.float64, None))
         self._records = [{
             name: state.take(name, kind.dtype, size, *kind.shape[1:], nan=kind.ndim == 2)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tauslab.analysis.hybrids.board import Board, Inputs, followed_by, pools_of
+from tauslab.analysis.hybrids.chains import ChainPart, with_genes
 from tauslab.analysis.hybrids.clock import (
     Interval,
     edges_of,
@@ -23,10 +25,13 @@ from tauslab.analysis.hybrids.division import Divider
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.ledger import Account, columns_of
 from tauslab.analysis.hybrids.links import Shaping
-from tauslab.analysis.hybrids.parts import Part, Reading, Watch, seed_of, started
+from tauslab.analysis.hybrids.parts import EnsemblePart, FunctionPart, Part, Reading, Watch
+from tauslab.analysis.polymers.polymer import Polymer
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
+from tauslab.decomposition.ranks.job import seed_of
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.store.state import State
 
 _MOST_LAG = 0.05  # of the time between two exchanges, which is passed over in silence
@@ -71,10 +76,11 @@ class HybridRun:
         watches = _watches(hybrid)
         self.parts: dict[str, Part] = {}
         try:
-            for name, made in hybrid.parts.items():
-                self.parts[name] = started(
-                    made, n, watches[name], seed=seed_of(seed, name), device=device, comm=comm
+            for name in sorted(hybrid.parts, key=lambda name: name in hybrid.confined):
+                self.parts[name] = self._started(
+                    name, watches[name], seed=seed_of(seed, name), device=device, comm=comm
                 )
+            self.parts = {name: self.parts[name] for name in hybrid.parts}
             self.board = Board(hybrid, watches, n, self.tick)
             self._drives = {name: self._drives_of(name) for name in hybrid.parts}
             self._quantities = {
@@ -87,6 +93,27 @@ class HybridRun:
         except BaseException:
             self.close()
             raise
+
+    def _started(self, name: str, watch: Watch, *, seed: int, device: Any, comm: Any) -> Part:
+        """A part at its start; a chain that is confined comes after its lattice."""
+        made, n = self.hybrid.parts[name], self.n
+        if made.is_function:
+            return FunctionPart(made, n, watch)
+        how = {"seed": seed, "device": made.device or device, "comm": comm}
+        if isinstance(made.model, Polymer):
+            link = self.hybrid.confined.get(name)
+            lattice = None if link is None else self.parts[link.lattice]
+            assert lattice is None or isinstance(lattice, EnsemblePart)
+            return ChainPart(made, n, watch, **how, link=link, lattice=lattice)
+        for link in self.hybrid.confined.values():
+            chain = self.hybrid.parts[link.chain].model
+            if (
+                link.lattice == name
+                and isinstance(made.model, Lattice)
+                and isinstance(chain, Polymer)
+            ):
+                made = replace(made, model=with_genes(made.model, link, chain))
+        return EnsemblePart(made, n, watch, **how)
 
     def _drives_of(self, name: str) -> list[tuple[str, Any, Inputs]]:
         """Which values drives of a part read, their columns, and formulas, of each kind."""
@@ -261,6 +288,9 @@ class HybridRun:
             part.put(shared, driven)
         before = board.now[name]
         part.advance(end * self.tick / 2)
+        if part.home is not None:
+            changed = self.parts[part.home].values(board.watches[part.home].read)
+            board.look_again(part.home, changed)
         reading = part.read()
         board.look(name, reading, part.alive)
         board.book(name, before)

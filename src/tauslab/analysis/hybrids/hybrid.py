@@ -9,6 +9,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.hybrids.clock import Interval, ticks_of
@@ -18,6 +19,7 @@ from tauslab.analysis.hybrids.links import (
     OF_TIME,
     OVER,
     Bill,
+    Confinement,
     Dividing,
     Drive,
     Formula,
@@ -34,6 +36,7 @@ from tauslab.analysis.hybrids.links import (
 from tauslab.analysis.hybrids.outlook import links_of
 from tauslab.analysis.hybrids.parts import Change, PartModel, parameter_of_rate, rates_of
 from tauslab.analysis.particles.daughters import Fraction
+from tauslab.analysis.polymers.polymer import Polymer, chain_of
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.unknown import checks_keywords
@@ -53,8 +56,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z")  # of a part: links write part.quantity
 class Hybrid:
     """Several models simulated together, each with its own method.
 
-    A part is a network by ``ssa``, ``tau`` or ``ode``, a lattice, or a function. Links exchange
-    quantities between parts, at whole multiples of a tick. `tauslab.run` simulates a hybrid.
+    A part is a network by ``ssa``, ``tau`` or ``ode``, a lattice, a chain of beads, or a function.
+    Links exchange quantities between parts, at whole multiples of a tick. `tauslab.run` simulates
+    a hybrid.
 
     Parameters
     ----------
@@ -109,6 +113,7 @@ class Hybrid:
         self.bills: list[Bill] = []
         self.rates: dict[str, dict[str, str]] = {}  # parameter by reaction, by part
         self.shapes: dict[str, Shaping] = {}  # by part
+        self.confined: dict[str, Confinement] = {}  # by chain
         self.dividing: Dividing | None = None
 
     # ---------------------------------------------------------------- parts
@@ -117,7 +122,7 @@ class Hybrid:
     def add_part(  # noqa: PLR0913 - keywords
         self,
         name: str,
-        model: Network | Lattice | str | os.PathLike[str] | Change,
+        model: Network | Lattice | Polymer | str | os.PathLike[str] | Change,
         *,
         method: MethodWord | Method | None = None,
         every: float | None = None,
@@ -135,10 +140,12 @@ class Hybrid:
         name
             Letters, digits and underscores. ``name.quantity`` refers to a quantity of the part.
         model
-            A network or lattice, or its file; or a function ``f(t, dt, values) -> changes`` of
-            arrays ``[cell]`` by name, which depends on its arguments only.
+            A network or lattice, or its file; a `tauslab.Polymer`, of which each cell has a copy,
+            with a quantity ``beads`` and a parameter ``copied``, the beads that forks have copied;
+            or a function ``f(t, dt, values) -> changes`` of arrays ``[cell]`` by name, which
+            depends on its arguments only.
         method
-            ``ssa``, ``tau`` or ``ode``, or its settings; not for lattices.
+            ``ssa``, ``tau`` or ``ode``, or its settings; for networks.
         every
             Time between exchanges, by default the tick. Without links it has no effect.
         sample
@@ -164,11 +171,14 @@ class Hybrid:
         if isinstance(model, str | os.PathLike):
             model = read(Path(model))
         options = {"method": method, "parameters": parameters, "max_steps": max_steps}
-        if not isinstance(model, Network | Lattice):
+        if isinstance(model, Polymer):
+            if any(one is not None for one in (*options.values(), values)):
+                raise ConfigError(f"part {name} is a chain: it takes every=, sample= and device=")
+        elif not isinstance(model, Network | Lattice):
             if not callable(model) or any(v is not None for v in (*options.values(), device)):
                 raise ConfigError(
-                    f"part {name} takes a network, a lattice, or a function without method=, "
-                    "parameters=, max_steps= and device="
+                    f"part {name} takes a network, a lattice, a chain of beads, or a function "
+                    "without method=, parameters=, max_steps= and device="
                 )
             options = {"values": dict(values or {})}
         elif values is not None:
@@ -224,6 +234,8 @@ class Hybrid:
                 raise ConfigError(
                     f"drive: {to} is no parameter; part {to.part} has {some(dict.fromkeys(known))}"
                 )
+            for reaction in self.rates.get(to.part, ()):
+                self._require_one(made, reaction, {to.name})
             self._drive(Drive(to.part, to.name, self._formula(filled(formula, row)), over))
 
     @checks_keywords
@@ -320,12 +332,14 @@ class Hybrid:
         for row in rows_of(for_each):
             to = address(filled(pattern, row), "the reactions of a rate")
             made = self._part(to.part, "set_rate")
-            for name in self._reactions(made, to.name):
+            names = self._reactions(made, to.name)
+            constants = rates_of(made, {name: parameter_of_rate(name) for name in names})
+            driven = {one.name for one in self.drives if one.part == to.part}
+            for name in names:
                 own = {name: parameter_of_rate(name)}
-                constant = rates_of(made, own).get(own[name])
+                constant = constants.get(own[name])
                 if constant is None:
                     raise ConfigError(f"set_rate: rates of part {to.part} cannot be set")
-                driven = {one.name for one in self.drives if one.part == to.part}
                 self._require_one(made, name, driven)
                 read = self._formula(filled(formula, row), {"k": constant})
                 self._drive(Drive(to.part, own[name], read, over))
@@ -377,6 +391,60 @@ class Hybrid:
         for how in own.values():
             one_of("follow", how, FOLLOWS)
         self.shapes[part] = Shaping(part, shape, formulas, every, own, as_reach(reach))
+
+    @checks_keywords
+    def confine(
+        self, chain: str, within: str, *,
+        genes: Mapping[str | tuple[str, ...], int] | None = None,
+    ) -> None:  # fmt: skip
+        """Keep a chain of beads in sites of a lattice, and genes at its beads.
+
+        A particle of each gene is at the site of its bead, or the nearest one inside, from t = 0
+        and from when the bead is copied. Cells may divide when all beads are copied: the daughter
+        before the plane gets the copy whose centre is more to that side.
+
+        Parameters
+        ----------
+        chain
+            Name of a part that is a chain.
+        within
+            ``part.type_*``: a lattice and its site types, with the sites of objects in them.
+        genes
+            Bead by pinned species, or by several, the states of one gene: it begins in the first.
+
+        Raises
+        ------
+        ConfigError
+            A part, a site type, a species or a bead is unknown.
+        """
+        to = address(within, "the sites of a chain")
+        made, home = self._part(chain, "confine"), self._part(to.part, "confine")
+        if not isinstance(made.model, Polymer) or not isinstance(home.model, Lattice):
+            raise ConfigError(f"confine: {chain} in {within}: a chain and a lattice are expected")
+        if chain in self.confined:
+            raise ConfigError(f"confine: chain {chain} is confined twice")
+        types = [home.model.type_names[number] for number in home.require_volume(to.name)]
+        types += [
+            one.name for one in home.model.objects
+            if one.within in types and one.name not in types
+        ]  # fmt: skip
+        given = {
+            (key,) if isinstance(key, str) else tuple(key): at for key, at in (genes or {}).items()
+        }
+        beads = chain_of(made.model).beads
+        others = [one.genes for one in self.confined.values() if one.lattice == to.part]
+        seen = {name for genes_of in others for states, _ in genes_of for name in states}
+        for states, bead in given.items():
+            for name in states:
+                if name not in home.model.pinned or name in seen:
+                    raise ConfigError(
+                        f"confine: genes: {name!r} is to be a species that lattice {to.part} pins, "
+                        "of one gene"
+                    )
+                seen.add(name)
+            if not (states and isinstance(bead, int | np.integer) and 0 <= bead < beads):
+                raise ConfigError(f"confine: genes: {states} at bead {bead!r} of {beads}")
+        self.confined[chain] = Confinement(chain, to.part, tuple(types), tuple(given.items()))
 
     @checks_keywords
     def divide(
@@ -484,6 +552,8 @@ class Hybrid:
             pairs += [
                 (q.part, one.part) for f in one.formulas.values() for q in f.quantities.values()
             ]
+        for own in self.confined.values():
+            pairs += [(own.lattice, own.chain), (own.chain, own.lattice)]
         return pairs + [(one.part, pool.part) for one in self.bills for pool in one.amounts]
 
     def check(self) -> list[str]:
@@ -502,7 +572,7 @@ class Hybrid:
     def __repr__(self) -> str:
         """One line."""
         links = len(self.drives) + len(self.shares) + len(self.bills) + len(self.shapes)
-        links += self.dividing is not None
+        links += len(self.confined) + (self.dividing is not None)
         return f"<Hybrid {self.name}: {', '.join(self.parts) or 'no parts'}; {links} links>"
 
     # ---------------------------------------------------------------- inside
@@ -549,8 +619,6 @@ class Hybrid:
             raise ConfigError(
                 f"{one}: a part that follows itself needs no link: write it into its model"
             )
-        for reaction in self.rates.get(one.part, ()):
-            self._require_one(self.parts[one.part], reaction, {one.name})
         self.drives.append(one)
 
     def _reads(self, one: Quantity, other: Quantity) -> bool:

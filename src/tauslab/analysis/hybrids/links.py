@@ -197,6 +197,24 @@ class Shaping:
 
 
 @dataclass(frozen=True)
+class Confinement:
+    """A chain of beads stays inside of site types of a lattice, and genes at its beads.
+
+    `genes` are species of the lattice, states of one gene, with their bead.
+    """
+
+    chain: str
+    lattice: str
+    site_types: tuple[str, ...]
+    genes: tuple[tuple[tuple[str, ...], int], ...]
+
+    def __str__(self) -> str:
+        """As `Hybrid.check` shows it."""
+        kinds = ", ".join(self.site_types)
+        return f"{self.chain}: in {self.lattice}.{kinds}, {len(self.genes)} genes"
+
+
+@dataclass(frozen=True)
 class Dividing:
     """Cells divide where a formula is true.
 

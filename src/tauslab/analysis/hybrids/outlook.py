@@ -6,10 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tauslab.analysis.hybrids.clock import Interval
-from tauslab.analysis.hybrids.links import Bill, Dividing, Drive, Quantity, Shaping, Share
+from tauslab.analysis.hybrids.links import (
+    Bill,
+    Confinement,
+    Dividing,
+    Drive,
+    Quantity,
+    Shaping,
+    Share,
+)
 from tauslab.analysis.hybrids.parts import PartModel
 from tauslab.base.errors import TauslabError
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 
 
@@ -26,6 +35,8 @@ class Links(Protocol):
     def bills(self) -> Sequence[Bill]: ...  # noqa: D102
     @property
     def shapes(self) -> Mapping[str, Shaping]: ...  # noqa: D102
+    @property
+    def confined(self) -> Mapping[str, Confinement]: ...  # noqa: D102
     @property
     def dividing(self) -> Dividing | None: ...  # noqa: D102
 
@@ -61,6 +72,7 @@ def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> li
         lines.append(
             f"shape {shaping} [{_units(links.parts, read)}]: {fastest(read, shaping.part)}"
         )
+    lines += [f"confine {one}" for one in links.confined.values()]
     if links.dividing is not None:
         read = list(links.dividing.when.quantities.values())
         lines.append(f"divide when {links.dividing} [{_units(links.parts, read)}]")
@@ -76,7 +88,7 @@ def _units(parts: Mapping[str, PartModel], quantities: Iterable[Quantity]) -> st
         if isinstance(model, Network):
             unit = model.amount_unit if parts[one.part].real else model.count_unit
         elif not parts[one.part].is_function:
-            unit = "particles"
+            unit = "particles" if isinstance(model, Lattice) else "beads"
         named[one.part] = unit
     return ", ".join(f"{part}: {unit}" for part, unit in named.items()) or "numbers"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from tauslab.analysis.hybrids.links import Shaping, matching
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.motions.lattice import region_names
 from tauslab.analysis.particles.store import StoredParticles
+from tauslab.analysis.polymers.polymer import Polymer, chain_of
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.lattice.halving import Halving
@@ -31,13 +31,8 @@ from tauslab.store.state import State
 
 Change: TypeAlias = Callable[[float, float, Mapping[str, FloatArray]], Mapping[str, Any]]
 
+BEADS, COPIED = "beads", "copied"  # of chains: a quantity, and a parameter
 _OF_CELLS = "parameters", "values"  # options whose values may differ between cells
-
-
-def seed_of(seed: int, part: str) -> int:
-    """The seed of a part, of that of the hybrid: other parts change nothing of it."""
-    digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
-    return int.from_bytes(digest[:8], "little")
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ class PartModel:
     Parameters
     ----------
     model
-        A network, a lattice, or a function ``f(t, dt, values) -> changes``.
+        A network, a lattice, a chain of beads, or a function ``f(t, dt, values) -> changes``.
     options
         Keywords of `tauslab.Ensemble`; of a function ``values``, its quantities at the start.
     device
@@ -55,7 +50,7 @@ class PartModel:
     """
 
     name: str
-    model: Network | Lattice | Change
+    model: Network | Lattice | Polymer | Change
     options: Mapping[str, Any] = field(default_factory=dict)
     device: Any = None
 
@@ -67,29 +62,29 @@ class PartModel:
     @property
     def is_function(self) -> bool:
         """Return whether it is a function of the user."""
-        return not isinstance(self.model, Network | Lattice)
+        return not isinstance(self.model, Network | Lattice | Polymer)
 
     @property
     def reactions(self) -> tuple[str, ...]:
         """Names of its reactions."""
-        if self.is_function:
+        if not isinstance(self.model, Network | Lattice):
             return ()
-        return tuple([one.name for one in self.model.reactions])  # type: ignore[union-attr]
+        return tuple([one.name for one in self.model.reactions])
 
     @property
     def parameters(self) -> dict[str, float]:
         """Values of its parameters."""
-        if isinstance(self.model, Network):
-            return self.model.parameter_values()
-        return self.model.parameter_values() if isinstance(self.model, Lattice) else {}
+        if isinstance(self.model, Polymer):
+            return {COPIED: float(chain_of(self.model).copied)}
+        return {} if self.is_function else self.model.parameter_values()  # type: ignore[union-attr]
 
     @property
     def computed(self) -> dict[str, Expression]:
         """Formulas of parameters that follow others."""
-        if self.is_function:
+        if not isinstance(self.model, Network | Lattice):
             return {}
         given = self.options.get("parameters", {})
-        trees = self.model.parameters  # type: ignore[union-attr]
+        trees = self.model.parameters
         return {name: one for name, one in trees.items() if name not in given and symbols(one)}
 
     def values_of(self, tree: Expression) -> FloatArray:
@@ -124,6 +119,8 @@ class PartModel:
             return (*self.model.species, *rules)
         if isinstance(self.model, Lattice):
             return (*self.model.species, *region_names(self.model))
+        if isinstance(self.model, Polymer):
+            return (BEADS,)
         return tuple(self.options.get("values", {}))
 
     @property
@@ -149,9 +146,9 @@ class PartModel:
     @property
     def states(self) -> tuple[str, ...]:
         """Names of what a cell has, and its daughters get."""
-        if self.is_function:
-            return self.quantities
-        return tuple(self.model.species)  # type: ignore[union-attr]
+        if isinstance(self.model, Network | Lattice):
+            return tuple(self.model.species)
+        return self.quantities if self.is_function else ()
 
     def changeable(self, name: str) -> bool:
         """Return whether a quantity is a state that others may change too."""
@@ -159,7 +156,7 @@ class PartModel:
             return name in self.model.species and not self.model.species[name].fixed
         if isinstance(self.model, Lattice):
             return name in self.model.species
-        return name in self.quantities
+        return self.is_function and name in self.quantities
 
     def has(self, name: str) -> bool:
         """Return whether a quantity has this name."""
@@ -168,7 +165,9 @@ class PartModel:
 
     def drivable(self, name: str) -> bool:
         """Return whether a name is a parameter, or a quantity of a function."""
-        return name in (self.quantities if self.is_function else self.model.parameters)  # type: ignore[union-attr]
+        if isinstance(self.model, Network | Lattice):
+            return name in self.model.parameters
+        return name in (self.quantities if self.is_function else self.parameters)
 
     def require(self, name: str, what: str) -> None:
         """Refuse what the part does not have.
@@ -302,7 +301,7 @@ class Part(ABC):
 
     def halve(
         self, rows: IntArray, kept: IntArray, mothers: IntArray, how: Halving, step: int
-    ) -> tuple[IntArray, FloatArray]:
+    ) -> tuple[IntArray, FloatArray, IntArray]:
         """Let lattices become one of their daughters: see `LatticeMotion.halve`."""
         del rows, kept, mothers, how, step
         raise ConfigError(f"divide: {self.made.name} is no lattice")
@@ -319,6 +318,11 @@ class Part(ABC):
         """Give lattices, or those of some cells, the shape of values ``[cell, quantity]``."""
         del shaping, values, which
         raise ConfigError(f"shape of {self.made.name}: {self.made.name} is no lattice")
+
+    @property
+    def home(self) -> str | None:
+        """Name of the lattice whose particles a step changes too."""
+        return None
 
     def close(self) -> None:  # noqa: B027 - a function holds nothing
         """Give the device back."""
@@ -442,6 +446,12 @@ class EnsemblePart(Part):
         self._columns = np.array(fired, np.int64)
 
     @property
+    def grid(self) -> Lattice:
+        """The lattice."""
+        assert isinstance(self.made.model, Lattice)
+        return self.made.model
+
+    @property
     def alive(self) -> BoolArray:
         """As of `Part`."""
         return self.particles.alive
@@ -478,7 +488,7 @@ class EnsemblePart(Part):
 
     def halve(
         self, rows: IntArray, kept: IntArray, mothers: IntArray, how: Halving, step: int
-    ) -> tuple[IntArray, FloatArray]:
+    ) -> tuple[IntArray, FloatArray, IntArray]:
         """As of `Part`."""
         return self.particles.halve(rows.tolist(), kept.tolist(), mothers.tolist(), how, step)
 
@@ -651,14 +661,6 @@ def _with_rates(lattice: Lattice, rates: Mapping[str, str]) -> Lattice:
         rate = Symbol(rates[one.name]) if one.name in rates else one.rate
         own.reactions.append(replace(one, rate=rate))
     return own
-
-
-def started(made: PartModel, n: int, watch: Watch, *, seed: int, device: Any, comm: Any) -> Part:
-    """A part at its start."""
-    if made.is_function:
-        return FunctionPart(made, n, watch)
-    place = device if made.device is None else made.device
-    return EnsemblePart(made, n, watch, seed=seed, device=place, comm=comm)
 
 
 def _is_column(value: Any, n: int) -> bool:

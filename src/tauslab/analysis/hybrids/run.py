@@ -17,6 +17,7 @@ from tauslab.analysis.hybrids.parts import PartModel
 from tauslab.analysis.hybrids.pilot import pilot_of
 from tauslab.analysis.hybrids.result import HybridResult, Pilot, Series
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
+from tauslab.analysis.polymers.polymer import Polymer, chain_of
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import assigned, opt, warn
 from tauslab.decomposition.ranks.job import agreed_seed
@@ -202,6 +203,7 @@ def _digest(hybrid: Hybrid, given: HybridKeywords, seed: int) -> bytes:
         BITS_VERSION, seed, given.n, given.t_end, given.splitting, given.pilot, *parts, links,
         amounts, over, sorted(hybrid.intervals().items()), hybrid.tick,
         sorted(hybrid.record.items()), *map(_shape_described, hybrid.shapes.values()),
+        *map(repr, hybrid.confined.values()),
         *([] if hybrid.dividing is None else [_division_described(hybrid.dividing)]),
     )  # fmt: skip
 
@@ -210,10 +212,14 @@ def _described(made: PartModel) -> bytes:
     """A digest of a part: its model, its method and its values."""
     options = dict(made.options)
     method = method_of(options.pop("method", None))
+    model: str | bytes
     if isinstance(made.model, Network):
         model = canonical_text(made.model)
     elif isinstance(made.model, Lattice):
         model = lattice_canonical_text(made.model)
+    elif isinstance(made.model, Polymer):
+        chain = chain_of(made.model)
+        model = digest_of(chain.numbers, chain.ring, chain.stored())
     else:
         model = _text_of(made.model)
     return digest_of(made.name, model, method.word, repr(given_in(method)), options)

@@ -704,10 +704,24 @@ class Ensemble:
     def halve(
         self, rows: Sequence[int], kept: Sequence[int], mothers: Sequence[int], how: Halving,
         step: int,
-    ) -> tuple[IntArray, FloatArray]:  # fmt: skip
+    ) -> tuple[IntArray, FloatArray, IntArray]:  # fmt: skip
         """Let lattices become one of their daughters: see `LatticeMotion.halve`. Collective."""
         self._meet("halve", rows=rows, kept=kept)
         return self._of_lattices("halve").halve(rows, kept, mothers, how, step)
+
+    def types_of(self, row: int) -> Array:
+        """Site types ``[z, y, x]`` of a lattice of this rank."""
+        return self._of_lattices("types_of").types_of(row)
+
+    def lift(self, rows: Sequence[int], names: Sequence[str]) -> IntArray:
+        """Take species out of lattices of this rank: see `LatticeMotion.lift`. Collective."""
+        self._meet("lift", names=names)
+        return self._of_lattices("lift").lift(rows, names)
+
+    def lay(self, particles: IntArray) -> None:
+        """Put particles into lattices of this rank: see `LatticeMotion.lay`. Collective."""
+        self._meet("lay")
+        self._of_lattices("lay").lay(particles)
 
     def settle_objects(self, rows: Sequence[int], time: int) -> None:
         """Place objects of lattices that lost their sites in a new shape. Collective."""

@@ -10,28 +10,26 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.analysis.polymers.beads import Beads, as_positions, require_later
-from tauslab.base.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from tauslab.analysis.polymers.beads import Beads, as_positions
+from tauslab.analysis.polymers.chain import MOST_STEPS, REACH, Chain, random_walk, spring_of
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
-from tauslab.decomposition.ranks.job import agreed_seed, open_backend
+from tauslab.decomposition.ranks.job import agreed_seed, open_backend, seed_of
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.kernels.polymer.engine import Moves, PolymerEngine, Walls, links_of, present
 from tauslab.model.geometry.changing import Shape
 from tauslab.model.geometry.shapes import Grid, Mask
 from tauslab.model.names import check_name
 from tauslab.options.places import Device, device_settings
 from tauslab.options.values.checks import number, within
-from tauslab.store.state import State, StateFile
+from tauslab.store.state import StateFile
 
 _MOST_BEADS = 1 << 27
 _USUAL, _LONGEST = 0.1, 0.5  # of the shortest relaxation time: a step
-_FARTHEST = 255  # levels of walls
 _ABOVE_0 = number(lambda value: 0 < value < math.inf, "a number above 0")
 _FROM_0 = number(lambda value: 0 <= value < math.inf, "a number from 0 on")
 _SLOWEST = 1e-200  # 1/s
-_REACH = 2.0**30  # bonds: coordinates that are allowed
 _NUMBERS = "bond", "diffusion", "stretch", "persistence", "repulsion", "diameter", "step"
 
 
@@ -73,7 +71,7 @@ class Polymer(Beads):
         Start, ``[bead, 3]`` (z, y, x) in metres; by default a random walk from (0, 0, 0), closed
         for a ring.
     seed
-        64 bits; drawn if not given.
+        64 bits; drawn if not given. Chains with different names have independent noise.
     device, comm
         As of `tauslab.run`.
 
@@ -135,41 +133,41 @@ class Polymer(Beads):
                 f"step={self.step:g} is not allowed: beads of {name} relax in {1 / rate:.3g} s; a "
                 f"step is at most {_LONGEST} of it"
             )
-        self._given = given | {"step": self.step}
-        self._beads, self._ring = int(beads), bool(ring)
         self.seed = agreed_seed(seed, lambda: None, self._comm)
-        self._drawn = positions is None
-        start = self._walk() if positions is None else as_positions(positions, name)
-        if len(start) != beads or not (np.abs(start) < _REACH * bond).all():
+        key = seed_of(self.seed, name)
+        start = (
+            random_walk(beads, bond, key, ring=ring)
+            if positions is None
+            else as_positions(positions, name)
+        )
+        if len(start) != beads or not (np.abs(start) < REACH * bond).all():
             raise ConfigError(
                 f"{name}: positions [{len(start)}, 3] for {beads} beads: as many are expected, "
-                f"all of them within {_REACH * bond:.1g} m of (0, 0, 0)"
+                f"all of them within {REACH * bond:.1g} m of (0, 0, 0)"
             )
-        self._loops = np.zeros((0, 2), np.int64)
-        self._forks: tuple[int, int, int] | None = None  # origin, beads copied left and right of it
-        self._walls: Walls | None = None
-        self._links = self._linked(None, self._loops)
         places = device_settings(device)
         self._backend = open_backend(places["device"], places["threads"], self._comm)
         try:
-            self._engine = PolymerEngine(
-                self._backend, start, self._links, self._moves(), seed=self.seed
-            )
+            self._chain = Chain(
+                self._backend, name, given | {"step": self.step}, start, ring=bool(ring), key=key,
+                drawn=positions is None,
+            )  # fmt: skip
         except BaseException:
             self._backend.close()
             raise
 
     def __repr__(self) -> str:
         """Say how many beads there are, and when."""
-        kind = "ring" if self._ring else "chain"
-        return f"<Polymer {self.name}: {kind} of {self._beads} beads at t = {self.time:g} s>"
+        chain = self._chain
+        kind = "ring" if chain.ring else "chain"
+        return f"<Polymer {self.name}: {kind} of {chain.beads} beads at t = {self.time:g} s>"
 
     # ---------------------------------------------------------------- moving
 
     @property
     def time(self) -> float:
         """Current time in seconds, a whole number of steps."""
-        return self._engine.step * self.step
+        return self._chain.time
 
     @property
     def positions(self) -> FloatArray:
@@ -178,9 +176,7 @@ class Polymer(Beads):
         After `replicate` there are twice as many rows: row ``beads + i`` is the copy of bead i, and
         NaN until it exists.
         """
-        positions = self._engine.positions()
-        positions[~present(self._links)] = np.nan
-        return positions
+        return self._chain.positions
 
     def advance(self, t: float) -> None:
         """Take the whole number of steps that comes nearest to time `t` in seconds.
@@ -191,11 +187,7 @@ class Polymer(Beads):
             `t` is more than half a step before the current time, or beads have left the range of
             numbers.
         """
-        require_later(self.name, t, 0.0)
-        steps = round(t / self.step) - self._engine.step
-        if steps < 0:
-            require_later(self.name, t, self.time)
-        self.run(steps)
+        self._chain.advance(t)
 
     def run(self, steps: int) -> None:
         """Take `steps` steps.
@@ -205,9 +197,7 @@ class Polymer(Beads):
         ConfigError
             Beads have left the range of numbers.
         """
-        within("steps", steps, 0, 1 << 47)
-        if self._engine.run(int(steps)):
-            raise ConfigError(f"{self.name}: beads flew apart: take a shorter step={self.step:g}")
+        self._chain.run(steps)
 
     # ---------------------------------------------------------------- walls
 
@@ -216,7 +206,7 @@ class Polymer(Beads):
 
         A move along an axis that would leave the region, if only on its way, is not made, so the
         `sites` of beads are in it. Beads outside of a region that has changed move towards it.
-        Before the first step a random start is shrunk into the region.
+        Before the first step a random start is folded into the region.
 
         Parameters
         ----------
@@ -237,16 +227,7 @@ class Polymer(Beads):
             raise ConfigError(f"{self.name}: {', '.join(values)}: a mask has no quantities")
         masks = where(grid, **values) if isinstance(where, Shape) else {"": where}
         mask = np.asarray(next(reversed(masks.values())))
-        if mask.dtype != np.bool_ or mask.shape != tuple(grid.shape) or not mask.any():
-            raise ConfigError(
-                f"{self.name}: a region is booleans {list(grid.shape)}, some of them true"
-            )
-        if self._drawn and not self._engine.step and self._walls is None:
-            self._engine.change(_shrunk(self._engine.positions(), mask, grid.spacing), self._links)
-        sites = self.sites(grid)
-        levels = _levels(mask, sites[sites[:, 0] >= 0])
-        self._walls = Walls(levels, float(grid.spacing))
-        self._engine.confine(self._walls)
+        self._chain.confine(grid, mask)
 
     # ---------------------------------------------------------------- copies and loops
 
@@ -266,19 +247,8 @@ class Polymer(Beads):
         """
         within("left", left, 0, _MOST_BEADS)
         within("right", right, 0, _MOST_BEADS)
-        within("origin", origin, 0, self._beads - 1)
-        start, l_before, r_before = self._forks or (origin, 0, -1)
-        n = self._beads
-        new_right = min(max(r_before, 0) + right, n - 1 - (l_before if self._ring else start))
-        new_left = min(l_before + left, n - 1 - new_right if self._ring else start)
-        forks = start, new_left, new_right
-        links = self._linked(forks, self._loops)
-        before, exists, positions = present(self._links), present(links), self._engine.positions()
-        places = np.concatenate([positions[:n], positions[:n]])
-        places[: len(positions)][before] = positions[before]
-        self._forks, self._links = forks, links
-        self._engine.change(places, links)
-        return int(exists.sum() - before.sum())
+        within("origin", origin, 0, self._chain.beads - 1)
+        return self._chain.replicate(left, right, origin)
 
     def set_loops(self, pairs: npt.ArrayLike) -> None:
         """Bind pairs of beads ``[loop, 2]`` by springs, in place of earlier loops.
@@ -293,7 +263,7 @@ class Polymer(Beads):
         except ValueError:  # rows of unlike lengths
             found = np.zeros((1, 3))
         found = found.reshape(-1, 2) if found.size in (0, 2) else found
-        exists = present(self._links)
+        exists = self._chain.exist
         whole = (
             found.ndim == 2 and found.shape[1] == 2 and (found.dtype.kind in "iu" or not found.size)
         )
@@ -302,25 +272,18 @@ class Polymer(Beads):
         found = found.astype(np.int64)
         if (found[:, 0] == found[:, 1]).any() or not exists[found].all():
             raise ConfigError(f"{self.name}: a loop binds two beads that exist")
-        self._links = self._linked(self._forks, found)
-        self._loops = found
-        self._engine.change(self._engine.positions(), self._links)
+        self._chain.bind(found)
 
     # ---------------------------------------------------------------- keeping
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the chain to an HDF5 file, from which `load` continues with the same bits."""
-        arrays: dict[str, npt.ArrayLike] = {
-            "positions": self._engine.positions(), "loops": self._loops,
-            "forks": np.array(self._forks or (), np.int64),
-            **{name: np.float64(value) for name, value in self._given.items()},
-        }  # fmt: skip
-        if self._walls is not None:
-            arrays |= {"levels": self._walls.levels, "spacing": np.float64(self._walls.spacing)}
+        chain = self._chain
+        arrays = {**chain.stored(), **chain.numbers, **chain.walls}
         attributes = {
-            "name": self.name, "seed": np.uint64(self.seed), "steps": np.uint64(self._engine.step),
-            "ring": np.uint64(self._ring), "beads": np.uint64(self._beads),
-            "drawn": np.uint64(self._drawn),
+            "name": self.name, "seed": np.uint64(self.seed), "key": np.uint64(chain.key),
+            "steps": np.uint64(chain.steps), "ring": np.uint64(chain.ring),
+            "beads": np.uint64(chain.beads), "drawn": np.uint64(chain.drawn),
         }  # fmt: skip
         on_root(self._comm, lambda: _file(path).write(arrays, attributes))
 
@@ -345,25 +308,12 @@ class Polymer(Beads):
             positions=positions[:beads], seed=state.whole("seed"), device=device, comm=comm,
             **given,
         )  # fmt: skip
-        made._take_up(state, positions)
+        chain = made._chain
+        # Files of earlier versions lack it: there the seed alone gave the noise.
+        chain.key = state.whole("key") if "key" in state.attributes else made.seed
+        chain.drawn = bool(state.whole("drawn", 0, 1))
+        chain.take_up(state, state.whole("steps", 0, MOST_STEPS))
         return made
-
-    def _take_up(self, state: State, positions: FloatArray) -> None:
-        self._drawn = bool(state.whole("drawn", 0, 1))
-        self._engine.step = state.whole("steps", 0, 1 << 47)
-        self._loops = state.take("loops", np.int64, None, 2)
-        forks = state.take("forks", np.int64, None, low=-1, high=self._beads).tolist()
-        self._forks = (forks[0], forks[1], forks[2]) if len(forks) == 3 else None
-        if len(positions) != self._beads * (1 if self._forks is None else 2):
-            raise state.damaged("its arrays do not belong together")
-        if self._loops.size and not 0 <= self._loops.min() <= self._loops.max() < len(positions):
-            raise state.damaged("its loops bind beads that it does not have")
-        self._links = self._linked(self._forks, self._loops)
-        self._engine.change(positions, self._links)
-        if "levels" in state:
-            levels = state.take("levels", np.uint8, None, None, None)
-            self._walls = Walls(levels, state.real("spacing", 1e-300))
-            self._engine.confine(self._walls)
 
     def close(self) -> None:
         """Give the device back; `with ts.Polymer(...) as chain` does so at its end."""
@@ -377,50 +327,9 @@ class Polymer(Beads):
         """Close."""
         self.close()
 
-    # ---------------------------------------------------------------- inside
-
-    def _linked(self, forks: tuple[int, int, int] | None, loops: IntArray) -> Int32Array:
-        origin, left, right = forks or (0, 0, -1)
-        try:
-            return links_of(
-                self._beads, ring=self._ring, origin=origin, left=left, right=right, loops=loops
-            )
-        except ValueError as error:
-            raise ConfigError(f"{self.name}: {error}") from None
-
-    def _moves(self) -> Moves:
-        g = self._given
-        of_step, bond, diameter = g["diffusion"] * self.step, g["bond"], g["diameter"]
-        return Moves(
-            spring=_spring(g) * of_step,
-            noise=math.sqrt(6.0 * of_step),
-            rest=bond if g["stretch"] else 0.0,
-            bend=g["persistence"] / bond * of_step,
-            reach=_REACH * bond,
-            push=4.0 * g["repulsion"] * of_step / (diameter * diameter),
-            range=diameter if g["repulsion"] else 0.0,
-        )
-
-    def _walk(self) -> FloatArray:
-        """A random walk of steps with a mean square of bond^2; closed for a ring."""
-        words = np.random.Philox(key=self.seed).random_raw(3 * self._beads).reshape(-1, 3)
-        moves = ((words >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0) * self._given["bond"]
-        walk = np.add.accumulate(moves)
-        if self._ring:
-            walk -= walk[-1] * (np.arange(1, self._beads + 1) / self._beads)[:, None]
-            return walk
-        start: FloatArray = walk - walk[0]
-        return start
-
 
 def _file(path: str | os.PathLike[str]) -> StateFile:
     return StateFile(Path(path), "polymer", "file of a chain, which ts.Polymer.save writes")
-
-
-def _spring(given: dict[str, float]) -> float:
-    """Spring constant over kT, in m^-2."""
-    sd = given["stretch"] * given["bond"]
-    return 1.0 / (sd * sd) if sd else 3.0 / (given["bond"] * given["bond"])
 
 
 def _checked(needed: dict[str, Any], optional: dict[str, Any]) -> dict[str, float]:
@@ -445,7 +354,7 @@ def _fastest(given: dict[str, float]) -> float:
     """About the fastest relaxation rate of a bead, 1/s; a `ConfigError` where it is no number."""
     bond, diameter = given["bond"], given["diameter"]
     try:
-        stiffness = 4 * _spring(given) + 16 * given["persistence"] / bond**3
+        stiffness = 4 * spring_of(given) + 16 * given["persistence"] / bond**3
         rate = given["diffusion"] * (stiffness + 16 * given["repulsion"] / diameter**2)
     except (OverflowError, ZeroDivisionError):
         rate = 0.0
@@ -457,40 +366,6 @@ def _fastest(given: dict[str, float]) -> float:
     return rate
 
 
-def _levels(mask: Mask, sites: IntArray) -> npt.NDArray[np.uint8]:
-    """0 inside of a mask, and outside how many sites away it is, as far as some bead is."""
-    levels = np.where(mask, 0, _FARTHEST).astype(np.uint8)
-    reached: BoolArray = mask.copy()
-    at = tuple(sites.T)
-    for level in range(1, _FARTHEST):
-        if reached[at].all():
-            break
-        wider = _with_neighbours(reached)
-        levels[wider & ~reached] = level
-        reached = wider
-    return levels
-
-
-def _with_neighbours(mask: BoolArray) -> BoolArray:
-    wider = mask.copy()
-    for axis in range(3):
-        low, high = [slice(None)] * 3, [slice(None)] * 3
-        low[axis], high[axis] = slice(None, -1), slice(1, None)
-        wider[tuple(low)] |= mask[tuple(high)]
-        wider[tuple(high)] |= mask[tuple(low)]
-    return wider
-
-
-def _shrunk(positions: FloatArray, mask: Mask, spacing: float) -> FloatArray:
-    """Positions moved into a ball inside of a mask, and shrunk if they do not fit."""
-    depth, inner = 0, np.pad(mask, 1)
-    while inner.any():
-        deepest, inner = inner, ~_with_neighbours(~inner)
-        depth += 1
-    site = np.argwhere(deepest)[0] - 1
-    radius = 0.4 * max(1, depth - 1) * spacing  # (depth - 1) / sqrt(3) sites are inside
-    middle = (positions.max(axis=0) + positions.min(axis=0)) / 2
-    reach = np.sqrt(((positions - middle) ** 2).sum(axis=1).max())
-    scale = min(1.0, radius / max(reach, 1e-300))
-    inside: FloatArray = (positions - middle) * scale + (site + 0.5) * spacing
-    return inside
+def chain_of(polymer: Polymer) -> Chain:
+    """What a polymer moves, of which parts of hybrids make copies."""
+    return polymer._chain  # noqa: SLF001 - of this module

@@ -7,6 +7,7 @@ stands in `runner.ensemble.run`, `runner.lattice.run` and `analysis.dbn.build`.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +53,12 @@ def agreed_seed(given: int | None, stored: Callable[[], int | None], comm: Commu
         return secrets.randbits(64) if seed is None else seed
 
     return on_root(comm, found) if given is None else given
+
+
+def seed_of(seed: int, name: str) -> int:
+    """The seed of something with a name, of that of a job: others change nothing of it."""
+    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    return int.from_bytes(digest[:8], "little")
 
 
 def agreed_task(prepare: Callable[[], T], comm: Communicator) -> T:

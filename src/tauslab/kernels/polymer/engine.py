@@ -84,7 +84,7 @@ class PolymerEngine:
     ) -> None:  # fmt: skip
         self._backend, self._stream = backend, backend.stream(waited=True)
         self._program = backend.compile(KernelSource("polymer/steps.cc", (_ENTRY,)))
-        self._moves, self._seed, self.step = moves, seed, step
+        self._moves, self.seed, self.step = moves, seed, step
         self._walls: Walls | None = None
         self._levels: Any = None
         self._heads: Any = None
@@ -140,7 +140,7 @@ class PolymerEngine:
         nz, ny, nx = (0, 0, 0) if walls is None else walls.levels.shape
         blocks = self._blocks()
         arguments = self._program.arguments(
-            _ENTRY, seed=self._seed, beads=self.beads, first_step=self.step, steps=steps,
+            _ENTRY, seed=self.seed, beads=self.beads, first_step=self.step, steps=steps,
             beads_of_even=self._buffers[0], beads_of_odd=self._buffers[1], links=self._links,
             heads=self._heads if m.push else None, side=self._side, spring=m.spring, rest=m.rest,
             bend=m.bend, push=m.push, range=m.range, noise=m.noise, per_edge=1.0 / edge,

@@ -452,13 +452,46 @@ def test_what_cannot_divide_is_refused():
         hybrid.divide("time > 2")
     with pytest.raises(ConfigError, match="follows from the plane"):
         run(box(fraction=0.4))
-    own = mixture()
-    own.divide("time > 1", partition=WORDS, follow="population")
-    own.parts["genes"] = own.parts["genes"].__class__(
-        "genes", own.parts["genes"].model, {"parameters": {"X": np.array([1.0, 2.0])}}
-    )
-    with pytest.raises(ConfigError, match="the same for all cells"):
-        run(own, n=2)
+    own = of_two_kinds()
+    own.set_rate("net.idle", "k * (1 + own.k)")
+    with pytest.raises(ConfigError, match="the same for all cells: give k as a parameter"):
+        run(own, n=8)
+
+
+def of_two_kinds(n=8):
+    """Cells of which half grow twice as fast, each with amounts of its own at the start."""
+    net = ts.Network("net")
+    for name, value in {"k": 0.0, "x": 0.0}.items():
+        net.add_parameter(name, value)
+    net.add_species("X", "x")
+    net.add_species("kept", "10 * k")
+    net.add_rate("X", "k * X")
+    net.add_reaction("kept -> kept", rate="k", name="idle")
+    hybrid = ts.Hybrid("cells", tick=0.125)
+    k, x = np.repeat([0.5, 1.0], n // 2), np.linspace(1.0, 1.9, n)
+    hybrid.add_part("net", net, method="ode", parameters={"k": k, "x": x})
+    hybrid.add_part("own", lambda *_: {}, values={"k": k})
+    hybrid.drive("own.k", "net.k", over="end")
+    hybrid.divide("net.X >= 2", partition={"net.X": "share", "net.kept": "initial"},
+                  follow="population")  # fmt: skip
+    return hybrid
+
+
+def test_daughters_have_the_values_of_their_mother():
+    """Parameters and values at the start go with a daughter to the place of another cell."""
+    result = run(of_two_kinds(), t_end=6.0, n=8)
+    assert len(result.divisions) > 20
+    assert len(set(result.divisions.second_in.tolist()) - {-1}) > 3
+    x, k, kept = (result.values(name) for name in ("net.X", "own.k", "net.kept"))
+    np.testing.assert_array_equal(kept, 10 * k)
+    grows = np.log(x[:, 1:] / x[:, :-1]) / 0.125
+    same, divided = np.ones(grows.shape, bool), result.divisions
+    at = np.rint(divided.time / 0.125).astype(int)
+    for place in (divided.first_in, divided.second_in):  # -1: a daughter that nobody follows
+        same[place[place >= 0], np.minimum(at[place >= 0], same.shape[1] - 1)] = False
+    np.testing.assert_allclose(grows[same], k[:, 1:][same], rtol=1e-4)
+    assert same.mean() > 0.7
+    assert (k[:, -1] != k[:, 0]).any()
 
 
 def pool_of_amounts(start, word):

@@ -10,7 +10,7 @@ from places import ROOT
 
 import tauslab as ts
 
-END = 23.0
+END = 25.0
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def result(model):
-    return ts.run(model.hybrid(), t_end=END, seed=1, pilot=0, device="cpu")
+    return ts.run(model.hybrid(), t_end=END, seed=1, pilot=0, device=ts.CPU(threads=1))
 
 
 def test_area_and_volume_double_by_division(model, result):
@@ -51,6 +51,16 @@ def test_daughters_have_all_of_the_mother(result):
             assert first + second == pytest.approx(mother, rel=1e-15, abs=0), name
             assert np.floor(first) + np.floor(second) == np.floor(mother), name
     assert divided.of("space.ribosome")[0] > 0
+
+
+def test_each_daughter_has_one_chromosome(model, result):
+    """Of each gene one, free or with a polymerase; beads of the whole chromosome before."""
+    divided, beads = result.divisions, result.values("dna.beads")[0]
+    assert beads.max() == 2 * model.size.beads
+    assert model.size.beads <= beads[-1] < 2 * model.size.beads
+    for gene in model.genes:
+        free, loaded = (np.array(divided.of(f"space.{kind}{gene}")) for kind in "GL")
+        assert (free + loaded).reshape(-1).tolist() == [2, 1, 1]
 
 
 def test_transfer_rna_is_charged_or_not_or_owed(model, result):

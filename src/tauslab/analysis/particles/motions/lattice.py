@@ -375,6 +375,32 @@ class LatticeMotion(Motion):
             places[those] = found if len(found) else np.arange(len(self._site_types))
         return places[those]
 
+    def types_of(self, row: int) -> Array:
+        """Site types ``[z, y, x]`` of a lattice of this rank."""
+        return self._types_in(row).reshape(self.lattice.shape)
+
+    def lift(self, rows: Sequence[int], names: Sequence[str]) -> IntArray:
+        """Take all particles of species out of lattices of this rank.
+
+        Returns
+        -------
+        Lattice, site and species + 1 of each, int64 ``[3, particle]``, in this order.
+        """
+        kinds = np.array([self.lattice.numbers[name] for name in names], np.int64)
+        numbers = np.zeros((len(self._lattices), len(self.species) + 1), np.int64)
+        at = np.ix_(np.asarray(rows, np.int64), kinds)
+        numbers[at[0], at[1] + 1] = self._by_type.sum(axis=1)[at]
+        gone = self._lattices.take_out(
+            numbers, seed=self._seed, call=1, first=self._first + self.shares.own.start
+        )
+        self._add_counts(gone[0], gone[1], gone[2], -1)
+        return gone[:, np.lexsort(gone[::-1])]
+
+    def lay(self, particles: IntArray) -> None:
+        """Put particles into lattices of this rank: lattice, site and species + 1 of each."""
+        self._lattices.put_in(*particles)
+        self._add_counts(particles[0], particles[1], particles[2], 1)
+
     def _types_of(self, kind: int) -> BoolArray:
         """Site types where a species may be, whatever the rates are."""
         lattice, name = self.lattice, self.species[kind]
@@ -432,7 +458,7 @@ class LatticeMotion(Motion):
     def halve(
         self, rows: Sequence[int], kept: Sequence[int], mothers: Sequence[int], how: Halving,
         step: int,
-    ) -> tuple[IntArray, FloatArray]:  # fmt: skip
+    ) -> tuple[IntArray, FloatArray, IntArray]:  # fmt: skip
         """Let lattices, of all ranks, become one of their daughters. Collective.
 
         Parameters
@@ -444,23 +470,26 @@ class LatticeMotion(Motion):
 
         Returns
         -------
-        Particles int64 ``[row, daughter, species]`` of both daughters, and the part f64 ``[row]``
-        of the sites that the first has.
+        Particles int64 ``[row, daughter, species]`` of both daughters, the part f64 ``[row]``
+        of the sites that the first has, and by how many sites ``[row]`` the kept one moved.
         """
         own = self.shares.own
         counts = np.zeros((own.stop - own.start, 2, len(self.species)), np.int64)
         shares = np.zeros(own.stop - own.start)
+        moved = np.zeros(own.stop - own.start, np.int64)
         for row, daughter, mother in zip(rows, kept, mothers, strict=True):
             if own.start <= row < own.stop:
                 half = self._lattices.halve(
                     row - own.start, daughter, how, seed=self._seed, number=self._first + row,
                     mother=self._first + mother, step=step, call=_HALVING,
                 )  # fmt: skip
-                counts[row - own.start], shares[row - own.start] = half.counts, half.share
+                at = row - own.start
+                counts[at], shares[at], moved[at] = half.counts, half.share, -half.shift
         if any(kept):
             self._by_type, self._sizes = self._lattices.count(), None
         joined, which = self.shares.joined, np.asarray(rows)
-        return np.asarray(joined(counts))[which], np.asarray(joined(shares))[which]
+        found = (np.asarray(joined(one))[which] for one in (counts, shares, moved))
+        return next(found), next(found), next(found)
 
     def settle_objects(self, rows: Sequence[int], time: int) -> None:
         """Place objects of lattices, of all ranks, that lost their sites in a new shape."""

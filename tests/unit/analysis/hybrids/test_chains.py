@@ -1,0 +1,139 @@
+"""Chains of beads as parts of hybrids: genes, forks, division, restarts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from chain_factory import BEADS, CPU, GENES, cell, chain
+
+import tauslab as ts
+from tauslab.analysis.hybrids.driver import HybridRun
+from tauslab.base.errors import ConfigError
+
+
+def run(hybrid, t_end=5.0, **given):
+    return ts.run(hybrid, **{"t_end": t_end, "seed": 5, "pilot": 0, "device": CPU} | given)
+
+
+def genes_at(running, row=0):
+    """Sites of gene particles, and where they should be: the sites of their beads."""
+    part, lattice = running.parts["dna"], running.parts["space"]
+    cells = lattice.particles._motion._lattices.host_cells()[row]
+    found, wanted = {}, {}
+    sites = part._chains[row].sites(lattice.grid)
+    for key, bead in GENES.items():
+        states = [key] if isinstance(key, str) else list(key)
+        numbers = [list(lattice.grid.species).index(name) + 1 for name in states]
+        at = np.argwhere(np.isin(cells, numbers))[:, :3]
+        found[key] = sorted(map(tuple, at.tolist()))
+        own = sites[bead::BEADS]
+        wanted[key] = sorted(map(tuple, own[own[:, 0] >= 0].tolist()))
+    return found, wanted
+
+
+@pytest.mark.parametrize("objects", [False, True])
+def test_genes_are_at_their_beads_of_mothers_and_daughters(objects):
+    seen = []
+
+    def look(running, _):
+        found, wanted = genes_at(running)
+        region = running.parts["dna"]._inside(0)
+        for key in GENES:
+            assert len(found[key]) == len(wanted[key])
+            inside = [site for site in wanted[key] if region[site]]
+            assert all(region[site] for site in found[key])
+            assert set(inside) <= set(found[key])
+            seen.append((len(found[key]), len(inside) == len(wanted[key])))
+
+    running = HybridRun(cell(objects), n=1, seed=5, t_end=5.0, splitting="strang", device=CPU)
+    try:
+        running.run(look)
+        divisions = running.divider.divisions
+    finally:
+        running.close()
+    assert {number for number, _ in seen} == {1, 2}
+    assert np.mean([same for _, same in seen]) > 0.9
+    assert len(divisions) == 1
+    assert 4.0 <= divisions.time[0] < 5.0
+    for name in ("A", "C"):
+        mother, first, second = divisions.of(f"space.{name}")
+        assert (mother, first, second) == (2, 1, 1)
+    states = sum(np.array(divisions.of(f"space.{name}")) for name in ("B", "BX"))
+    assert states.reshape(-1).tolist() == [2, 1, 1]
+    mother, first, second = divisions.of("space.P")
+    assert first + second == mother > 200
+
+
+def test_beads_and_genes_are_counted():
+    result = run(cell())
+    beads, done = result.values("dna.beads")[0], result.values("net.done")[0]
+    at = np.searchsorted(result.time("net"), result.time("dna"))
+    assert (beads <= BEADS + done[at]).all()
+    assert beads.max() == 2 * BEADS
+    assert beads[-1] < 2 * BEADS
+    a = result.values("space.A")[0]
+    assert set(a.tolist()) == {1.0, 2.0}
+    assert result.values("space.P")[0, -1] > 0
+    assert any("confine dna: in space.cytoplasm, 3 genes" in line for line in result.links)
+
+
+def test_cells_that_are_stopped_go_on_with_the_same_bits(tmp_path):
+    """Before and after a division, among cells of which a daughter replaces another."""
+
+    class StopError(Exception):
+        pass
+
+    def of(path, **given):
+        made = cell()
+        made.dividing = made.dividing.__class__(
+            **{**made.dividing.__dict__, "follow": "population"}
+        )
+        return run(made, n=2, output=str(path), checkpoint_every=0, **given)
+
+    whole = of(tmp_path / "whole.h5")
+    assert len(whole.divisions)
+    ran = HybridRun.run
+    for stop in (1.5, 4.5):
+        path = tmp_path / f"stopped{stop}.h5"
+
+        def until(self, kept, stop=stop):
+            def keep(now, last):
+                kept(now, last)
+                if min(now._reached) * now.tick / 2 >= stop:
+                    raise StopError
+
+            ran(self, keep)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(HybridRun, "run", until)
+            with pytest.raises(StopError):
+                of(path)
+        assert of(path, resume=True).digest() == whole.digest()
+
+
+def test_what_cannot_be_is_refused():
+    made = cell()
+    for words, act in {
+        "confined twice": lambda: made.confine("dna", "space.cytoplasm"),
+        "a chain and a lattice are expected": lambda: made.confine("net", "space.cytoplasm"),
+        "no parameter": lambda: made.drive("dna.loops", "net.done"),
+        "it takes every=": lambda: made.add_part("other", chain(), method="ssa"),
+        "no species that reactions change": lambda: made.share("net.done", "dna.beads"),
+    }.items():
+        with pytest.raises(ConfigError, match=words):
+            act()
+    other = ts.Hybrid("other", tick=1.0)
+    other.add_part("space", made.parts["space"].model)
+    other.add_part("dna", chain())
+    for genes, words in (
+        ({"P": 3}, "pins"),
+        ({"A": 60}, "at bead 60 of 60"),
+        ({("A", "A"): 1}, "one gene"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            other.confine("dna", "space.cytoplasm", genes=genes)
+    early = cell()
+    early.dividing = None
+    early.divide("time >= 1", partition={"net.area": "share"})
+    with pytest.raises(ConfigError, match="let the condition ask for dna"):
+        run(early, t_end=2.0)
