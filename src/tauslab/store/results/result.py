@@ -77,8 +77,12 @@ class Result(EnsembleData):
 
     # --- other libraries ---
 
-    def to_xarray(self, *, chunked: bool = False) -> xarray.Dataset:
+    def to_xarray(self, *, chunked: bool = False, by_name: bool = False) -> xarray.Dataset:
         """All of it as an `xarray.Dataset` with dimensions trajectory, time, species, observable.
+
+        With `by_name`, samples are a variable ``[trajectory, time]`` for each species and
+        observable, ``dataset["X"]``, in place of ``counts``, ``amounts`` and ``observables``; where the name is
+        taken, as by a swept amount, ``X_species``.
 
         A sweep over all combinations of distinct values has a dimension per swept name, so that
         ``dataset.sel(k_on=0.01, k_off=0.1)`` takes a point; another sweep has the dimension
@@ -91,7 +95,7 @@ class Result(EnsembleData):
         """
         from tauslab.store.results import export
 
-        return export.to_xarray(self, chunked=chunked)
+        return export.to_xarray(self, chunked=chunked, by_name=by_name)
 
     def sel(self, **values: float) -> xarray.Dataset:
         """The points of a sweep with these swept values, as `to_xarray` has them.
