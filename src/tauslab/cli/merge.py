@@ -8,7 +8,7 @@ from typing import Any
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.text import plain
 from tauslab.decomposition.ranks.mpi import Communicator
-from tauslab.options.record import Record
+from tauslab.options.record import STATE, Record
 from tauslab.store.format.layout import Layout
 from tauslab.store.format.statistics import stored_accumulators
 from tauslab.store.hdf5.disk import Disk
@@ -75,7 +75,11 @@ def layout_of_result(result: Result) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
-        summaries=tuple(spec.name for spec in record.summaries) + _drawn(attributes, record),
+        summaries=(
+            *(spec.name for spec in record.summaries),
+            *_drawn(attributes, record),
+            *(name for name in result.summaries if name.startswith(f"{STATE}:")),
+        ),
         amounts=result.continuous,
         amount_unit=str(attributes.get("amount_unit", "molecules")),
         time_unit=str(attributes.get("time_unit", "")),

@@ -238,8 +238,8 @@ class _Parts(dict[str, Part]):
 
     @staticmethod
     def is_part(value: Any) -> bool:
-        """Return whether it is what the mapping holds; else a number, which stands for one."""
-        raise NotImplementedError
+        """Return whether it is what the mapping holds, not a number that stands for one."""
+        return isinstance(value, Expression)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several."""
@@ -254,11 +254,6 @@ class _Parts(dict[str, Part]):
 
 class Parameters(_Parts[Expression]):
     """Parameters by name: ``parameters["k"] = 2.0`` replaces the value of one."""
-
-    @staticmethod
-    def is_part(value: Any) -> bool:
-        """Return whether it is an expression."""
-        return isinstance(value, Expression)
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set an `Expression`, or the value of a parameter that exists: a number.

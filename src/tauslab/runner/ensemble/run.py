@@ -232,7 +232,7 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     recorded_bytes = (
         task.sample_bytes if record.trajectories else task.final_type.itemsize * len(task.species)
     )
-    recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
+    recorded_bytes += 8 * (len(record.summaries) + len(task.drawn) + len(task.states))
     block = min(block or _block_size(task, recorded_bytes, comm.size), options.total)
     Blocks(options.total, block)
     require_memory(
@@ -265,7 +265,7 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
-        summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
+        summaries=(*(spec.name for spec in record.summaries), *task.drawn, *task.states),
         amounts=task.amounts,
         amount_unit=task.network.amount_unit
         if task.amounts and task.network.count_unit == "molecules"

@@ -81,8 +81,8 @@ class Result(EnsembleData):
         """All of it as an `xarray.Dataset` with dimensions trajectory, time, species, observable.
 
         With `by_name`, samples are a variable ``[trajectory, time]`` for each species and
-        observable, ``dataset["X"]``, in place of ``counts``, ``amounts`` and ``observables``; where the name is
-        taken, as by a swept amount, ``X_species``.
+        observable, ``dataset["X"]``, in place of ``counts``, ``amounts`` and ``observables``;
+        where a swept amount has the name, ``dataset["X_species"]``.
 
         A sweep over all combinations of distinct values has a dimension per swept name, so that
         ``dataset.sel(k_on=0.01, k_off=0.1)`` takes a point; another sweep has the dimension
