@@ -134,6 +134,19 @@ class LatticeChoices:
         action="store_true",
         doc="Complete an unfinished file.",
     )  # fmt: skip
+    keep_state: bool = option(
+        False, "store the last state, from which --extend continues", flag="--keep-state",
+        group="output", action="store_true", stored=Stored(),
+        doc="Store the last state of each replica in the file, so that `extend` can continue from "
+        "it; about as large as a frame.",
+    )  # fmt: skip
+    extend: Any = option(
+        None, "continue this finished result to a later --t-end", flag="--extend",
+        group="sampling", type=Path, metavar="FILE",
+        doc="A finished `LatticeResult` or its path, which continues to a later `t_end` with the "
+        "bits of one longer run; settings are taken from it, hooks are given again. With "
+        "`keep_state` it has the state to continue from, else all is simulated again.",
+    )  # fmt: skip
     quiet: bool | None = quiet_option()
 
 
