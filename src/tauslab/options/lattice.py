@@ -79,6 +79,12 @@ class LatticeChoices:
         stored=Stored(always=True), check=whole(1, MOST_REPLICAS),
         doc="Number of independent runs.",
     )  # fmt: skip
+    first_replica: int = option(
+        0, "number of the first replica (0)", flag="--first-replica", group="sampling", type=count,
+        metavar="N", stored=Stored(absent=0), check=whole(0, MOST_REPLICAS - 1),
+        doc="Number of the first replica: ``replicas=2, first_replica=8`` repeats the last two of "
+        "a run of ten. Use it to divide a run among jobs.",
+    )  # fmt: skip
     max_hop: float = option(
         MAX_HOP, "maximum hop probability (1/6)", flag="--max-hop", group="method", type=float,
         metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),
@@ -220,6 +226,11 @@ class LatticeOptions(LatticeChoices):
         object.__setattr__(self, "seed", python_values.whole(self.seed))
         check_values(self)
         check_threads("threads", self.threads)
+        if self.first_replica + self.replicas > MOST_REPLICAS:
+            raise ConfigError(
+                f"{opt('first_replica', self.first_replica)} and {opt('replicas', self.replicas)}: "
+                f"replicas have numbers below {MOST_REPLICAS}"
+            )
         if self.sweep is not None:
             self._check_sweep(self.sweep)
         for one in self.hooks:
@@ -304,6 +315,10 @@ class LatticeTask:
     def place(self, run: int) -> tuple[int, int]:
         """Point and replica of a run."""
         return divmod(run, self.options.replicas)
+
+    def number_of(self, run: int) -> int:
+        """The number of a run's replica that its draws know."""
+        return self.options.first_replica + self.place(run)[1]
 
     def of_run(self, run: int) -> LatticeTask:
         """The task with the lattice of the point to which a run belongs."""
