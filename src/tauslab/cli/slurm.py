@@ -408,7 +408,7 @@ echo "task $task of $tasks: $own replicas from $first on, seed ${TAUSLAB_SEED:-$
 
 
 def this_environment() -> tuple[Path, ...]:
-    """What activates the environment of this process: a script, and for conda what it is given.
+    """Return the script that activates this environment and, for conda, its argument.
 
     Returns
     -------

@@ -115,7 +115,7 @@ def _of_export() -> Iterable[Argument]:
     return (
         _RESULT,
         _SPECIES,
-        _takes("--what", choices=(*WHAT, *WHAT_OF_CELLS), help="which table (the "
+        _takes("--what", choices=(*WHAT, *WHAT_OF_CELLS), help="table to write (the "
                "first of these that was recorded)"),
         _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
         _POINT,
@@ -155,10 +155,11 @@ def _of_precompile() -> Iterable[Argument]:
     from tauslab.options.values.texts import count
 
     return (
-        _takes("--arch", type=count, metavar="N", help="of a GPU of another machine: H200 is 90"),
+        _takes("--arch", type=count, metavar="N",
+               help="compute capability of the GPU, if it is in another machine (H200: 90)"),
         _takes("--ranks", type=count, default=1, metavar="N", help="its ranks (1)"),
         _takes("command", nargs=argparse.REMAINDER, metavar="MODEL ...",
-               help="as for run or rdme"),
+               help="the command to compile for, as run or rdme take it"),
     )  # fmt: skip
 
 
@@ -198,7 +199,7 @@ COMMANDS: Mapping[str, Command] = {
     "filter": Command(
         "estimate the likelihood and the states of a time course",
         "particles.filter:process_filter",
-        (_takes("table", type=Path, metavar="DATA.csv", help="columns, one of them time"),),
+        (_takes("table", type=Path, metavar="DATA.csv", help="data, with a column named time"),),
         model=".xml, .ant, .net, .bngl, .toml, - for standard input",
     ),
     "petab": Command(
@@ -234,7 +235,7 @@ COMMANDS: Mapping[str, Command] = {
     "merge": Command(
         "merge the parts of a result, or the files of an array, into one file",
         "commands.results:process_merge",
-        (_RESULTS, _writes("file of all points of several files"), _OVERWRITE,
+        (_RESULTS, _writes("file that joins the points of several files"), _OVERWRITE,
          _takes("--compress", type=int, default=0, metavar="1-9",
                          help="gzip level (none)")),
     ),

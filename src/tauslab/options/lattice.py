@@ -115,7 +115,8 @@ class LatticeChoices:
         "``shared``, ``host``, ``mpi``. Changes no result.",
     )  # fmt: skip
     halo_depth: int = option(
-        0, "planes per message (by size and transport)", flag="--halo-depth", type=count,
+        0, "lattice planes per message (chosen by size and transport)",
+        flag="--halo-depth", type=count,
         metavar="K", check=whole(0, MOST_STEPS),
         doc="Planes per message; 0 chooses by size and transport. Changes no result.",
     )  # fmt: skip

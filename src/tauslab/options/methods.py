@@ -264,7 +264,8 @@ class Partitioned(_Judged):
 
     word: ClassVar[MethodWord] = "hybrid"
     jump: Patterns = option(
-        "", "reactions that are events", flag="--jump", group="method", metavar="NAMES",
+        "", "reactions simulated as discrete events",
+        flag="--jump", group="method", metavar="NAMES",
         stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
         doc="Reactions simulated as discrete events: names, in which ``*`` matches any characters; "
         "``*`` alone selects all reactions that no other pattern matches.",
@@ -351,7 +352,7 @@ class ODE:
         "result.",
     )  # fmt: skip
     warps: int | None = option(
-        None, "warps per trajectory in layout warps (2)", flag="--ode-warps",
+        None, "GPU warps per trajectory with --ode-layout warps (2)", flag="--ode-warps",
         elsewhere=_OF_EQUATIONS, type=int, metavar="C",
         doc="Layout ``warps``: warps per trajectory (2). Changes no result.",
     )  # fmt: skip

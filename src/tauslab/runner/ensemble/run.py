@@ -76,7 +76,7 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
 
 
 def _taken(network: Network, request: Request | None, comm: Communicator) -> Kept | None:
-    """What is kept for a request, where every rank has it. Collective."""
+    """Return the run that is kept for a request, if every rank has it. Collective."""
     found = None if request is None else kept_runs.take(network, request)
     same = found is not None and request is not None and found.request.values == request.values
     held = comm.allgather((found is not None, same))
@@ -134,7 +134,7 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
 
 
 def _outlook(setup: Setup, task: Task, comm: Communicator) -> Outlook:
-    """What the run may take, as far as the last run of the task does not say it. Of one rank."""
+    """Estimate the work of the run, unless the last run of the task gave it. Of one rank."""
     if task is not setup.task or not isinstance(task, NetworkTask):
         return tell_of_long_run(task, setup.engine, comm)
     if setup.outlook is None:
