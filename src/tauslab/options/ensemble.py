@@ -231,7 +231,7 @@ class Options(CommonChoices, EnsembleChoices):
     def _check_extend(self) -> None:
         if self.extend is not None and (self.grows or self.until or self.resume or self.dask):
             raise ConfigError(
-                f"{opt('extend')} goes on to a later time on the ranks of this launch: leave out "
+                f"{opt('extend')} continues a result on the ranks of this launch: leave out "
                 f"{opt('append')}, {opt('until')}, {opt('resume')} and {opt('executor')}"
             )
 

@@ -62,7 +62,7 @@ def _why_again(first: Result) -> str:
     """Why a result cannot go on from where it ends; empty if it can."""
     names = [name.partition(":")[0] for name in first.summaries]
     if STATE not in names:
-        return f"has no states to go on from ({opt('record', STATE)})"
+        return f"has no states to continue from ({opt('record', STATE)})"
     if {*names} != {STATE}:
         return "has summaries of whole trajectories"
     if first.attributes.get(BITS) != BITS_VERSION:

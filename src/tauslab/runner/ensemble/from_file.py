@@ -236,6 +236,6 @@ def longer_times(times: FloatArray, given: Any, t_end: Any, points: Any) -> Floa
     if len(longer) <= len(times) or (longer[: len(times)] != times).any():
         raise ConfigError(
             f"{opt('extend')}: {opt('times')} must begin with the {len(times)} sample times of the "
-            "result and go on"
+            "result and end later"
         )
     return longer

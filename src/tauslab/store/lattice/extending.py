@@ -37,7 +37,7 @@ def begin_longer_run(path: Path, task: LatticeTask, seed: int, finished: Path) -
         first = CheckedLattice(finished, file)
         _require_same(first, task, seed, finished)
         if first.complete and not any(name.startswith(f"{STATE}/") for name in first):
-            return f"has no state to go on from ({opt('keep_state')})"
+            return f"has no state to continue from ({opt('keep_state')})"
         if other_bits(first.attributes, "lattice"):
             return "is of another version of tauslab, with other bits"
         first.require_samples()

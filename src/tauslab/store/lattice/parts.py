@@ -287,7 +287,7 @@ def read_planes(
         memory = json.loads(file["memory"][()])
         if PICTURE in memory:
             raise InputFileError(
-                f"{path} is a frame of the result that is extended: no run goes on from it"
+                f"{path} is a frame of the result that is extended: no run can continue from it"
             )
         return state, HookState(file["rates"][...], looked, memory, sites)
 

@@ -45,7 +45,7 @@ class Result(EnsembleData):
         From samples, or a recorded histogram, by the taut string (docs/run.md). With probability
         1 - `alpha` or more the distribution has at least as many modes as are returned: at
         `alpha` = 0.01, 0.5 to 1 % of samples of a uniform distribution show a second one. A peak
-        far from others is found in 90 % of samples if it holds 2.7 / sqrt(n) of the trajectories,
+        far from others is detected in 90 % of samples if it holds 2.7 / sqrt(n) of the trajectories,
         8.5 % of 1,000. Two equal peaks four standard deviations apart need 400 trajectories.
 
         Returns

@@ -76,10 +76,10 @@ def test_files_are_extended_step_by_step(tmp_path, record):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"record": "trajectories"}, "no states to go on from"),
+        ({"record": "trajectories"}, "no states to continue from"),
         ({"record": "trajectories,state,summary:mean:X"}, "summaries of whole trajectories"),
-        ({"record": "trajectories", "method": "tau"}, "no states to go on from"),
-        ({"record": "trajectories", "method": "ode", "n": 1}, "no states to go on from"),
+        ({"record": "trajectories", "method": "tau"}, "no states to continue from"),
+        ({"record": "trajectories", "method": "ode", "n": 1}, "no states to continue from"),
     ],
 )
 def test_what_cannot_go_on_is_simulated_again(options, why):

@@ -91,7 +91,7 @@ def test_commands_extend(tmp_path, capsys):
 def test_a_result_without_its_state_is_simulated_again(tmp_path):
     first = run(tmp_path / "first.h5")
     run(tmp_path / "whole.h5", t_end=LATER).close()
-    with pytest.warns(UserWarning, match="has no state to go on from .* simulated again"):
+    with pytest.warns(UserWarning, match="has no state to continue from .* simulated again"):
         again = ts.run(
             model(), extend=first, t_end=LATER, device=ts.CPU(threads=1),
             output=tmp_path / "again.h5",

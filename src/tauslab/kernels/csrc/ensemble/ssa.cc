@@ -257,6 +257,10 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                         UNROLL for (int j = 0; j < N_REACTIONS; ++j) cumulative[j] = 0;
                         before_last(x);
                         draws.unit[now] = 2, a0 = 0;
+                        if constexpr (SHARES_DRAWS && GOES_ON) {  // in the midst of a group of draws
+                            const u32 first = step - step % LANES_OF_TRAJECTORY;
+                            read_draw(philox_draw(series, keys, first + lane), own_draws, logs, entries);
+                        }
                         t_event = next.t, --step;
                         if constexpr (!SHARES_DRAWS) bits = philox_draw(series, keys, step + 1);
                     } else {

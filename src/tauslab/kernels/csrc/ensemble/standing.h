@@ -6,6 +6,8 @@
 #include "ensemble/sampling.h"
 
 #ifdef KEEPS_STATES
+constexpr bool GOES_ON = true;
+
 template <class State>
 DEVICE void keep_standing(const EnsembleArguments &launch, i64 row, u8 ended, bool valid, double t,
                           u64 number, const State &x) {
@@ -41,6 +43,8 @@ DEVICE bool take_up(const EnsembleArguments &launch, i64 row, double &t, u64 &nu
     return true;
 }
 #else
+constexpr bool GOES_ON = false;
+
 template <class... Any>
 DEVICE void keep_standing(const Any &...) {}
 
