@@ -266,9 +266,8 @@ class NetworkKeywords(
     extend: Any = option(
         None, "continue this finished result to a later --t-end", flag="--extend",
         group="sampling", type=Path, metavar="FILE",
-        doc="A finished `Result` or its path, which continues to a later `t_end` with the bits of "
-        "one longer run; settings are taken from it. From states that it recorded (`record`) only "
-        "the new part is simulated, else all of it again (docs/run.md).",
+        doc="A finished `Result` or its path, to continue to a later `t_end` with the bits of one "
+        "longer run (docs/run.md).",
     )  # fmt: skip
     output: Name | Output | None = option(
         None, "result file (the name of MODEL with .h5)",

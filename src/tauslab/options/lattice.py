@@ -82,8 +82,7 @@ class LatticeChoices:
     first_replica: int = option(
         0, "number of the first replica (0)", flag="--first-replica", group="sampling", type=count,
         metavar="N", stored=Stored(absent=0), check=whole(0, MOST_REPLICAS - 1),
-        doc="Number of the first replica: ``replicas=2, first_replica=8`` repeats the last two of "
-        "a run of ten. Use it to divide a run among jobs.",
+        doc="Number of the first replica, to divide a run among jobs.",
     )  # fmt: skip
     max_hop: float = option(
         MAX_HOP, "maximum hop probability (1/6)", flag="--max-hop", group="method", type=float,
@@ -144,15 +143,13 @@ class LatticeChoices:
     keep_state: bool = option(
         False, "store the last state, from which --extend continues", flag="--keep-state",
         group="output", action="store_true", stored=Stored(),
-        doc="Store the last state of each replica in the file, so that `extend` can continue from "
-        "it; about as large as a frame.",
+        doc="Store the last state, from which `extend` continues; about as large as a frame.",
     )  # fmt: skip
     extend: Any = option(
         None, "continue this finished result to a later --t-end", flag="--extend",
         group="sampling", type=Path, metavar="FILE",
-        doc="A finished `LatticeResult` or its path, which continues to a later `t_end` with the "
-        "bits of one longer run; settings are taken from it, hooks are given again. With "
-        "`keep_state` it has the state to continue from, else all is simulated again.",
+        doc="A finished `LatticeResult` or its path, to continue to a later `t_end` with the bits "
+        "of one longer run (docs/rdme.md).",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
 

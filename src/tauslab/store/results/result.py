@@ -42,11 +42,10 @@ class Result(EnsembleData):
     def modes(self, name: str, t: float | None = None, alpha: float = ALPHA) -> Modes:
         """Estimate the modes of the distribution at sample time `t`, by default the last.
 
-        From samples, or a recorded histogram, by the taut string (docs/run.md). With probability
-        1 - `alpha` or more the distribution has at least as many modes as are returned: at
-        `alpha` = 0.01, 0.5 to 1 % of samples of a uniform distribution show a second one. A peak
-        far from others is detected in 90 % of samples if it holds 2.7 / sqrt(n) of the trajectories,
-        8.5 % of 1,000. Two equal peaks four standard deviations apart need 400 trajectories.
+        From samples, or a recorded histogram (docs/run.md). With probability 1 - `alpha` the
+        distribution has at least as many modes as are returned: at `alpha` = 0.01, 0.5 to 1 % of
+        samples of a uniform one show a second. A mode far from others is detected in 90 % of
+        samples if it holds 2.7 / sqrt(n) of the trajectories.
 
         Returns
         -------
