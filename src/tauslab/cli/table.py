@@ -181,7 +181,7 @@ def _of_bench() -> Iterable[Argument | Definition]:
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "simulate an ensemble of trajectories", "commands.run:process_run",
-        model=".xml, .ant, .net, .bngl, .toml, .omex, a result (.h5), - for standard input",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, .omex, a result (.h5), - for standard input",
     ),
     "rdme": Command(
         "simulate particles on a lattice", "commands.lattice:process_rdme",
@@ -189,18 +189,18 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "dbn": Command(
         "build a dynamic Bayesian network from an ODE ensemble", "commands.dbn:process_dbn",
-        model=".xml, .ant, .net, .bngl, .toml, or a result (.h5)",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, or a result (.h5)",
     ),
     "rare": Command(
         "estimate probabilities and rates of rare events",
         "particles.rare:process_rare",
-        model=".xml, .ant, .net, .bngl, .toml, .lm, - for standard input",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, .lm, - for standard input",
     ),
     "filter": Command(
         "estimate the likelihood and the states of a time course",
         "particles.filter:process_filter",
         (_takes("table", type=Path, metavar="DATA.csv", help="data, with a column named time"),),
-        model=".xml, .ant, .net, .bngl, .toml, - for standard input",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, - for standard input",
     ),
     "petab": Command(
         "compute the objective of a PEtab problem", "commands.petab:process_petab", _of_petab
@@ -208,11 +208,11 @@ COMMANDS: Mapping[str, Command] = {
     "sensitivity": Command(
         "estimate derivatives of means by parameters",
         "particles.sensitivity:process_sensitivity",
-        model=".xml, .ant, .net, .bngl, .toml, - for standard input",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, - for standard input",
     ),
     "population": Command(
         "simulate cells that grow and divide", "particles.population:process_population",
-        model=".xml, .ant, .toml, - for standard input",
+        model=".xml, .ant, .psc, .toml, - for standard input",
     ),
     "info": Command(
         "describe a result file", "commands.results:process_info", (_RESULT, _JSON)
