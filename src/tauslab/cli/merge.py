@@ -8,7 +8,7 @@ from typing import Any
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.text import plain
 from tauslab.decomposition.ranks.mpi import Communicator
-from tauslab.options.record import STATE, Record
+from tauslab.options.record import Record
 from tauslab.store.format.layout import Layout
 from tauslab.store.format.statistics import stored_accumulators
 from tauslab.store.hdf5.disk import Disk
@@ -78,7 +78,7 @@ def layout_of_result(result: Result) -> Layout:
         summaries=(
             *(spec.name for spec in record.summaries),
             *_drawn(attributes, record),
-            *(name for name in result.summaries if name.startswith(f"{STATE}:")),
+            *result.states,
         ),
         amounts=result.continuous,
         amount_unit=str(attributes.get("amount_unit", "molecules")),

@@ -60,10 +60,9 @@ def extended(
 
 def _why_again(first: Result) -> str:
     """Why a result cannot go on from where it ends; empty if it can."""
-    names = [name.partition(":")[0] for name in first.summaries]
-    if STATE not in names:
+    if not first.states:
         return f"has no states to continue from ({opt('record', STATE)})"
-    if {*names} != {STATE}:
+    if first.summaries:
         return "has summaries of whole trajectories"
     if first.attributes.get(BITS) != BITS_VERSION:
         return "is of another version of tauslab, with other bits"

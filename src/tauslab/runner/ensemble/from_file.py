@@ -134,9 +134,9 @@ def times_to_append(output: Path | None, *given: object) -> FloatArray | None:
 def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
     """Read options that are not `asked` for from a result file, and the points of its sweep.
 
-    A file of another kind says nothing.
+    A file of another kind says nothing, nor any file where a result is extended.
     """
-    if model.suffix.lower() != ".h5":
+    if model.suffix.lower() != ".h5" or asked.get("extend") is not None:
         return {}, None
     with open_result(model) as result:
         return taken_from(result, asked)

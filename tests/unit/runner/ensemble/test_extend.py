@@ -42,6 +42,8 @@ def test_an_extended_run_has_the_bits_of_a_longer_one(n, options):
     short, long = ran(SHORT, n=n, **options), ran(LONG, n=n, **options)
     extended = ts.run(network(), extend=short, t_end=5, device="cpu")
     assert extended.digest() == long.digest()
+    assert short.summaries == ()
+    assert short.states == tuple(f"state:{name}" for name in ("X", "Y", "draws", "time"))
     assert events(extended) == events(long) - events(short)  # only the new part was simulated
     if n == 300 and not options:
         assert {*np.unique(short.status)} == {*np.unique(long.status)} == {0, 1, 2, 3}
@@ -61,6 +63,10 @@ def test_files_are_extended_step_by_step(tmp_path, record):
             == 0
         )
         steps.append(name)
+    words = ["run", steps[-1], "--extend", steps[-1], "--t-end", "5.5", "-o", steps[-1]]
+    assert main([*words, "--overwrite", "--quiet"]) == 2  # the file that is read stays
+    assert main([*words[:-1], str(tmp_path / "last.h5"), "--device", "cpu", "--quiet"]) == 0
+    (tmp_path / "last.h5").unlink()
     long = ran(LONG, n=9, record=record, set={"birth": 0.9})
     with ts.open(steps[-1]) as last:
         assert last.digest() == long.digest()
