@@ -38,9 +38,9 @@ def events(result: ts.Result) -> int:
 
 @pytest.mark.parametrize("n", [5, 300])  # one trajectory at a time, and on SIMD lanes
 @pytest.mark.parametrize("options", [{}, {"sweep": {"birth": [0.8, 1.1]}}], ids=["plain", "sweep"])
-def test_an_extended_run_has_the_bits_of_a_longer_one(n, options):
-    short, long = ran(SHORT, n=n, **options), ran(LONG, n=n, **options)
-    extended = ts.run(network(), extend=short, t_end=5, device="cpu")
+def test_an_extended_run_has_the_bits_of_a_longer_one(n, options, device):
+    short, long = (ran(times, n=n, device=device, **options) for times in (SHORT, LONG))
+    extended = ts.run(network(), extend=short, t_end=5, device=device)
     assert extended.digest() == long.digest()
     assert short.summaries == ()
     assert short.states == tuple(f"state:{name}" for name in ("X", "Y", "draws", "time"))
