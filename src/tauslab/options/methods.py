@@ -352,7 +352,7 @@ class ODE:
         "result.",
     )  # fmt: skip
     warps: int | None = option(
-        None, "GPU warps per trajectory with --ode-layout warps (2)", flag="--ode-warps",
+        None, "warps per trajectory in layout warps (2)", flag="--ode-warps",
         elsewhere=_OF_EQUATIONS, type=int, metavar="C",
         doc="Layout ``warps``: warps per trajectory (2). Changes no result.",
     )  # fmt: skip
