@@ -74,7 +74,7 @@ def _require_same(first: Result, task: Task) -> None:
     if first.attributes["model_sha256"] != task.sha256:
         raise ConfigError(
             f"{opt('extend')}: {first.name} is of another model, or of other values: give the same "
-            f"model and {opt('set')}"
+            f"model, {opt('set')} and {opt('initial')}"
         )
 
 

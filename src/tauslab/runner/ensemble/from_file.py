@@ -196,7 +196,7 @@ def taken_to_extend(asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | N
                 raise ConfigError(
                     f"{opt('extend')}: {result.name} was made with {opt(name, value)}: leave it out"
                 )
-        if given := asked.keys() & {*_POINTS, "species", "record", "sample", "initial"}:
+        if given := asked.keys() & {*_POINTS, "species", "record", "sample"}:
             raise ConfigError(
                 f"{opt(min(given))} is as in {result.name}, which {opt('extend')} continues: leave "
                 "it out"

@@ -50,6 +50,20 @@ def test_an_extended_run_has_the_bits_of_a_longer_one(n, options, device):
         assert (short.status != long.status).any()
 
 
+@pytest.mark.parametrize(
+    ("options", "again"),
+    [({"n": 4, "first": 90}, ()), ({"initial": {"X": [3, 0, 9]}}, ("initial",)),
+     ({"n": 3, "set": {"birth": [0.7, 0.8, 0.9]}}, ("set",))],
+)  # fmt: skip
+def test_values_of_trajectories_are_given_again(options, again):
+    short, long = ran(SHORT, **options), ran(LONG, **options)
+    same = {name: options[name] for name in again}
+    assert ts.run(network(), extend=short, t_end=5, device="cpu", **same).digest() == long.digest()
+    if again:
+        with pytest.raises(ts.ConfigError, match="of another model, or of other values"):
+            ts.run(network(), extend=short, t_end=5, device="cpu")
+
+
 @pytest.mark.parametrize("record", [RECORD, "statistics,state"])
 def test_files_are_extended_step_by_step(tmp_path, record):
     model = network()
