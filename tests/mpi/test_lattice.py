@@ -7,6 +7,7 @@ from pathlib import Path
 
 import h5py
 import lattice_program
+import lattice_run_factory
 import numpy as np
 import pytest
 from launchers import require_one_line
@@ -108,6 +109,19 @@ def test_slabs_on_gpus_give_the_file_of_one_cpu(mpirun, tmp_path, one_rank, rank
     for case in cases:
         path = tmp_path / f"{case}-{ranks}.h5"
         assert digest(path) == digest(one_rank[LIKE.get(case, "whole")]), case
+
+
+def test_slabs_extend_a_run_to_the_bits_of_a_longer_one(mpirun, tmp_path):
+    """The last state of two slabs, which three go on from."""
+    write_lattice(lattice_run_factory.model(), tmp_path / "model.h5")
+    begin = ["-m", "tauslab", "rdme", tmp_path / "model.h5", "--device", "cpu", "--threads", "1"]
+    own, (first, later) = ["--seed", "7", "--count-every", "3"], ("0.006", "0.009")
+    mpirun(1, [*begin, *own, "--t-end", later, "-o", tmp_path / "1.h5"])
+    mpirun(2, [*begin, *own, "--t-end", first, "--keep-state", "-o", tmp_path / "first.h5"])
+    extend = ["--extend", tmp_path / "first.h5", "--t-end", later, "-o", tmp_path / "3.h5"]
+    done = mpirun(3, [*begin, *extend])
+    assert "simulated again" not in done.stderr
+    assert digest(tmp_path / "3.h5") == digest(tmp_path / "1.h5")
 
 
 def test_python_runs_without_an_output(mpirun, tmp_path, one_rank):

@@ -38,6 +38,16 @@ def test_ranks_and_blocks_do_not_change_the_bits(mpirun, tmp_path):
     assert not list(tmp_path.glob("*.parts")), "small results are merged"
 
 
+def test_ranks_extend_a_run_to_the_bits_of_a_longer_one(mpirun, tmp_path):
+    run = [*RUN[:4], *RUN[8:], "-n", "200", "--record", "trajectories,statistics,state"]
+    mpirun(1, [*run, "--t-end", "2", "--points", "5", "-o", tmp_path / "long.h5"])
+    mpirun(2, [*run, "--t-end", "1", "--points", "3", "-o", tmp_path / "short.h5"])
+    for ranks in (1, 2):
+        extend = [*RUN[:4], "--t-end", "2", "--extend", tmp_path / "short.h5", "--device", "cpu"]
+        mpirun(ranks, [*extend, "-o", tmp_path / f"{ranks}.h5"])
+        assert digests(tmp_path / f"{ranks}.h5") == digests(tmp_path / "long.h5")
+
+
 @pytest.mark.parametrize("method", ordinary(["ssa", "ssa --selector rssa", "tau"], "tau"))
 def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path, method):
     """The pilot of rank 0 orders the network for all."""

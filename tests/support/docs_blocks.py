@@ -89,7 +89,7 @@ def shorter(words: list[str]) -> list[str]:
         words += ["-n", "8"]
     if words[0] == "rdme":
         end = words.index("--t-end") if "--t-end" in words else len(words)
-        words[end : end + 2] = ["--t-end", "0.001"]
+        words[end : end + 2] = ["--t-end", "0.002" if "--extend" in words else "0.001"]
     if words[0] in _OVERWRITE and not {"--", "--resume", "--append"} & set(words):
         words.append("--overwrite")
     return words

@@ -11,8 +11,9 @@ import numpy as np
 from tauslab.analysis.cme.keywords import ProjectionChoices
 from tauslab.analysis.cme.projection import Projection
 from tauslab.analysis.cme.propensities import observables_of
-from tauslab.analysis.cme.solve import projection_of
+from tauslab.analysis.cme.solve import projecting
 from tauslab.analysis.filters.keywords import DataKeywords
+from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.result import FilterResult
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
@@ -46,8 +47,17 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
     values = one_number_each("parameters", given.parameters, "a distribution has no particles")
     data = given.observations()
     end = max(float(data.times[-1]), 1e-300)
-    projection, lowered = projection_of(network, values, given, end)
     constants = {**network.parameter_values(), **values}
+    with projecting(network, values, given, end) as (projection, lowered):
+        return _filtered(projection, lowered, data, constants)
+
+
+def _filtered(
+    projection: Projection,
+    lowered: LoweredNetwork,
+    data: Observations,
+    constants: Mapping[str, float],
+) -> FilterResult:
     rows, species = len(data), lowered.species
     terms, missing = np.zeros(rows), projection.lost
     mean, sd = np.full((rows, len(species)), np.nan), np.full((rows, len(species)), np.nan)

@@ -53,7 +53,8 @@ _OF_PARTS = {
 def read(path: str | os.PathLike[str]) -> Model:
     """Read a `Network` or `Lattice`.
 
-    From SBML, Antimony ``.ant``, BioNetGen ``.net`` and ``.bngl``, TOML, ``.lm``, or our files.
+    From SBML, Antimony ``.ant``, BioNetGen ``.net`` and ``.bngl``, StochPy ``.psc``, TOML, ``.lm``,
+    or our files.
 
     Returns
     -------

@@ -45,7 +45,7 @@ class TauslabError(Exception):
 
     @property
     def _render_traceback_(self) -> Callable[[], list[str]]:
-        """What IPython calls for the lines of a traceback; absent where it shall show all."""
+        """Return the function that IPython calls for a traceback; absent in verbose mode."""
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
         if shell is None or shell.InteractiveTB.mode == "Verbose":
             raise AttributeError("_render_traceback_")

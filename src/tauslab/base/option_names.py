@@ -119,7 +119,7 @@ def said(command: str, python: str) -> str:
 
 
 def replacing(path: object) -> str:
-    """What replaces the file of a result.
+    """Return the option that overwrites the file of a result.
 
     >>> replacing("a.h5")
     'output=ts.Output("a.h5", overwrite=True)'

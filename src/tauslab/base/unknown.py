@@ -45,13 +45,6 @@ _CALLED = {
 }  # fmt: skip
 
 
-# What takes the place of a keyword that is missing on purpose.
-_SAID = {
-    "extend": ": run the file of the result again with a later t_end=, which has the bits of a "
-    "longer run; initial= starts a new run from the last states",
-}
-
-
 def unknown_keyword(
     name: str,
     allowed: Iterable[str],
@@ -79,8 +72,6 @@ def unknown_keyword(
         if of := [one.__name__ for one in homes if word in {found.name for found in fields(one)}]:
             hint = ": it belongs to " + " and ".join(f"ts.{one}({word}=...)" for one in of)
             break
-    if name in _SAID:
-        hint = _SAID[name]
     if elsewhere is not None and name in elsewhere:
         hint = f": use {elsewhere[name]}"
     if name in settable:

@@ -87,7 +87,11 @@ def layout_of_result(result: Result) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
-        summaries=tuple(spec.name for spec in record.summaries) + _drawn(attributes, record),
+        summaries=(
+            *(spec.name for spec in record.summaries),
+            *_drawn(attributes, record),
+            *result.states,
+        ),
         amounts=result.continuous,
         amount_unit=str(attributes.get("amount_unit", "molecules")),
         time_unit=str(attributes.get("time_unit", "")),

@@ -56,7 +56,7 @@ class BatchJob:
     gpus_per_node: int = _count("gpus-per-node", 0, "GPUs and ranks per node (0)")
     tasks_per_node: int = _count("tasks-per-node", 0, "ranks per node (one per GPU)")
     cpus_per_task: int = _count("cpus-per-task", 8, "cores per rank (8)")
-    array: int = _count("array", 0, "number of jobs that share the rows of --table")
+    array: int = _count("array", 0, "number of jobs that share the rows of --table, or --replicas")
     time: str = option("04:00:00", "time limit (04:00:00)", flag="--time", metavar="LIMIT")
     requeue: bool = option(
         False, "stop before the limit, requeue the job and continue", flag="--requeue",
@@ -160,9 +160,11 @@ def batch_script(
     whole = 'run "$@"' if command is None else shlex.join(command)
     whole = whole if command and command[0] in _PYTHON else f"tauslab {whole}"
     if job.array:
+        lattice = command is not None and command[0] == "rdme"
         words = _ARGUMENTS if command is None else _words(command)
         tasks = f"${{TAUSLAB_TASKS:-{job.array}}}" if command is None else str(job.array)
-        parts += [_SHARE, words, f"tasks={tasks}\n", _TASK]
+        parts += [_SHARE_REPLICAS if lattice else _SHARE, words, f"tasks={tasks}\n", _TASK]
+        parts += [_REPLICAS if lattice else _ROWS]
     elif job.requeue:
         # A command with --append-to goes on by itself where it was.
         grows = command is not None and _option(command, "--append-to") is not None
@@ -174,8 +176,7 @@ def batch_script(
 
 
 def _check(job: BatchJob, command: Sequence[str]) -> None:
-    verbs = ("run",) if job.array else ("run", "rdme")
-    verbs = verbs if job.array or job.requeue else (*verbs, _PYTHON[0])
+    verbs = ("run", "rdme") if job.array or job.requeue else ("run", "rdme", _PYTHON[0])
     if command and command[0] in _PYTHON and _PYTHON[0] in verbs:
         return
     if not command or command[0] not in verbs:
@@ -184,15 +185,22 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
             f"tauslab slurm ... -- {given}: the command after -- is {' or '.join(verbs)}, for "
             "example `-- run model.xml -n 1000000`"
         )
-    if job.array and _option(command, "--table") is None:
+    lattice = command[0] == "rdme"
+    if job.array and not lattice and _option(command, "--table") is None:
         raise ConfigError("--array shares the rows of a table: give the command --table FILE.csv")
+    replicas = _option(command, "--replicas") or ""
+    if job.array and lattice and not re.fullmatch("[1-9][0-9]{0,5}", replicas):
+        raise ConfigError("--array shares the replicas of a lattice: give the command --replicas R")
+    if job.array and lattice and command[1].startswith("-"):
+        raise ConfigError("--array: the model comes first, as in `-- rdme cell.toml --replicas 64`")
     if _option(command, "--append") is not None and (job.requeue or job.array):
         raise ConfigError(
             "a job that goes back into the queue would append twice: give --append-to and the "
             "number of trajectories in the end, in place of --append"
         )
-    if job.array and "--first-point" in {word.partition("=")[0] for word in command}:
-        raise ConfigError("--array sets --first-point: leave it out")
+    first = "--first-replica" if lattice else "--first-point"
+    if job.array and first in {word.partition("=")[0] for word in command}:
+        raise ConfigError(f"--array sets {first}: leave it out")
     if {"--overwrite", "--resume"} & set(command) and (job.requeue or job.array):
         raise ConfigError(
             "--requeue and --array add --resume by themselves: leave --resume and --overwrite out"
@@ -211,7 +219,8 @@ def _usage(job: BatchJob, command: Sequence[str] | None, name: str) -> str:
         about += "# Longer than a job may be: it goes back into the queue.\n"
     if job.array:
         each = "one GPU each" if job.gpus_per_node else "no GPUs"
-        about = f"# {job.array} jobs that share the points of a sweep, {each}.\n"
+        what = "replicas of a lattice" if command and command[0] == "rdme" else "points of a sweep"
+        about = f"# {job.array} jobs that share the {what}, {each}.\n"
     if command is not None:
         return f"{about}#\n"
     table, example, n = ("TABLE.csv ", "points.csv ", 10**5) if job.array else ("", "", 10**8)
@@ -340,6 +349,11 @@ _SHARE = """
 # in the whole table: the files hold what one job would have given, also if some tasks run later
 # (sbatch --array=2-3 ...).
 """
+_SHARE_REPLICAS = """
+# Task i of N takes replicas R i / N to R (i + 1) / N of R, and writes a file of its own, named
+# after -o with the number of the task. All have one seed, 1 unless the command has --seed, and
+# --first-replica numbers the replicas as in one job: the files hold what that would have given.
+"""
 _ARGUMENTS = """\
 table=${1:?give TABLE.csv MODEL [options of tauslab run]}
 out="${table%.csv}.h5"
@@ -359,9 +373,11 @@ done
 _TASK = r"""
 task=$SLURM_ARRAY_TASK_ID
 if [ "$task" -ge "$tasks" ]; then
-    echo "task $task: this script shares the rows among tasks 0 to $((tasks - 1))" >&2
+    echo "task $task: this script has tasks 0 to $((tasks - 1))" >&2
     exit 2
 fi
+""".lstrip()
+_ROWS = r"""
 rows=$(awk 'END { print NR - 1 }' < "$table")
 first=$((rows * task / tasks))
 end=$((rows * (task + 1) / tasks))
@@ -377,10 +393,22 @@ awk -v a="$first" -v b="$end" 'NR == 1 || (NR - 2 >= a && NR - 2 < b)' \
 "${launch[@]}" tauslab run "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}" \
     --table "$part" --first-point "$first" -o "${out%.h5}-$task.h5" --resume
 """.lstrip()
+_REPLICAS = r"""
+first=$((replicas * task / tasks))
+own=$((replicas * (task + 1) / tasks - first))
+if [ "$own" -eq 0 ]; then
+    echo "task $task of $tasks: $replicas replicas, and none for this task"
+    exit 0
+fi
+echo "task $task of $tasks: $own replicas from $first on, seed ${TAUSLAB_SEED:-$seed}"
+# A task that ran before goes on where it was.
+"${launch[@]}" tauslab rdme "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}" \
+    --replicas "$own" --first-replica "$first" -o "${out%.h5}-$task.h5" --resume
+""".lstrip()
 
 
 def this_environment() -> tuple[Path, ...]:
-    """What activates the environment of this process: a script, and for conda what it is given.
+    """Return the script that activates this environment and, for conda, its argument.
 
     Returns
     -------
@@ -408,12 +436,17 @@ def _activation(environment: tuple[Path, ...]) -> str:
 
 def _words(command: Sequence[str]) -> str:
     """Lines that set table, name of the result, seed and the other words of a command."""
-    table = _option(command, "--table") or ""
+    shared = "--replicas" if command[0] == "rdme" else "--table"
+    what = _option(command, shared) or ""
     out = _option(command, "--output", "-o")
-    name = '"${table%.csv}.h5"' if out is None else shlex.quote(out)
+    usual = '"${table%.csv}.h5"'
+    if command[0] == "rdme":
+        usual = shlex.quote(f"{Path(command[1]).stem}.h5")
+    name = usual if out is None else shlex.quote(out)
     seed = shlex.quote(_option(command, "--seed") or "1")
-    words = shlex.join(_without(command[1:], ("--table", "--seed", "--output", "-o")))
-    return f"table={shlex.quote(table)}\nout={name}\nseed={seed}\nwords=({words})\n"
+    words = shlex.join(_without(command[1:], (shared, "--seed", "--output", "-o")))
+    first = f"{shared[2:]}={shlex.quote(what)}"
+    return f"{first}\nout={name}\nseed={seed}\nwords=({words})\n"
 
 
 def _option(command: Sequence[str], *names: str) -> str | None:

@@ -115,7 +115,7 @@ def _of_export() -> Iterable[Argument]:
     return (
         _RESULT,
         _SPECIES,
-        _takes("--what", choices=(*WHAT, *WHAT_OF_CELLS), help="which table (the "
+        _takes("--what", choices=(*WHAT, *WHAT_OF_CELLS), help="table to write (the "
                "first of these that was recorded)"),
         _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
         _POINT,
@@ -155,10 +155,11 @@ def _of_precompile() -> Iterable[Argument]:
     from tauslab.options.values.texts import count
 
     return (
-        _takes("--arch", type=count, metavar="N", help="of a GPU of another machine: H200 is 90"),
+        _takes("--arch", type=count, metavar="N",
+               help="compute capability of the GPU, if it is in another machine (H200: 90)"),
         _takes("--ranks", type=count, default=1, metavar="N", help="its ranks (1)"),
         _takes("command", nargs=argparse.REMAINDER, metavar="MODEL ...",
-               help="as for run or rdme"),
+               help="the command to compile for, as run or rdme take it"),
     )  # fmt: skip
 
 
@@ -180,7 +181,7 @@ def _of_bench() -> Iterable[Argument | Definition]:
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "simulate an ensemble of trajectories", "commands.run:process_run",
-        model=".xml, .ant, .net, .bngl, .toml, .omex, a result (.h5), - for standard input",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, .omex, a result (.h5), - for standard input",
     ),
     "rdme": Command(
         "simulate particles on a lattice", "commands.lattice:process_rdme",
@@ -188,18 +189,18 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "dbn": Command(
         "build a dynamic Bayesian network from an ODE ensemble", "commands.dbn:process_dbn",
-        model=".xml, .ant, .net, .bngl, .toml, or a result (.h5)",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, or a result (.h5)",
     ),
     "rare": Command(
         "estimate probabilities and rates of rare events",
         "particles.rare:process_rare",
-        model=".xml, .ant, .net, .bngl, .toml, .lm, - for standard input",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, .lm, - for standard input",
     ),
     "filter": Command(
         "estimate the likelihood and the states of a time course",
         "particles.filter:process_filter",
-        (_takes("table", type=Path, metavar="DATA.csv", help="columns, one of them time"),),
-        model=".xml, .ant, .net, .bngl, .toml, - for standard input",
+        (_takes("table", type=Path, metavar="DATA.csv", help="data, with a column named time"),),
+        model=".xml, .ant, .net, .bngl, .psc, .toml, - for standard input",
     ),
     "petab": Command(
         "compute the objective of a PEtab problem", "commands.petab:process_petab", _of_petab
@@ -207,11 +208,11 @@ COMMANDS: Mapping[str, Command] = {
     "sensitivity": Command(
         "estimate derivatives of means by parameters",
         "particles.sensitivity:process_sensitivity",
-        model=".xml, .ant, .net, .bngl, .toml, - for standard input",
+        model=".xml, .ant, .net, .bngl, .psc, .toml, - for standard input",
     ),
     "population": Command(
         "simulate cells that grow and divide", "particles.population:process_population",
-        model=".xml, .ant, .toml, - for standard input",
+        model=".xml, .ant, .psc, .toml, - for standard input",
     ),
     "info": Command(
         "describe a result file", "commands.results:process_info", (_RESULT, _JSON)
@@ -230,7 +231,7 @@ COMMANDS: Mapping[str, Command] = {
     "merge": Command(
         "merge the parts of a result, or the files of an array, into one file",
         "commands.results:process_merge",
-        (_RESULTS, _writes("file of all points of several files"), _OVERWRITE,
+        (_RESULTS, _writes("file that joins the points of several files"), _OVERWRITE,
          _takes("--compress", type=int, default=0, metavar="1-9",
                          help="gzip level (none)")),
     ),

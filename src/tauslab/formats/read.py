@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read(path: str | Path) -> Network | Lattice:
-    """Read a model: SBML, Antimony, BioNetGen, TOML, ``.lm``, or that in our own files.
+    """Read a model: SBML, Antimony, BioNetGen, StochPy, TOML, ``.lm``, or in our own files.
 
     `Network.source_text` holds the model as it was given, `Network.source_path` its name.
 
@@ -183,6 +183,7 @@ READERS: Mapping[str, Callable[[Path], Network | Lattice]] = {
     ".ant": _by("antimony:read_antimony"),
     ".net": _by("bionetgen.net:read_net"),
     ".bngl": _by("bionetgen.generate:read_bngl"),
+    ".psc": _by("stochpy:read_psc"),
     ".toml": _read_own_toml,
     ".lm": _by("lattice_microbes.lattice:read_lm"),
     ".h5": _read_hdf5,

@@ -74,7 +74,8 @@ class DbnChoices:
     )  # fmt: skip
     quiet: bool | None = quiet_option()
     block: int | None = option(
-        None, "trajectories per unit of work", flag="--block", type=int, metavar="N",
+        None, "trajectories per unit of work and of resuming",
+        flag="--block", type=int, metavar="N",
         check=whole(1, MOST_TRAJECTORIES),
         doc="Trajectories per unit of work.",
     )  # fmt: skip
@@ -268,7 +269,8 @@ class DbnKeywords(Times, DbnChoices):
         doc="Number of intervals of every node, or by name (5).",
     )  # fmt: skip
     edges: Mapping[str, Numbers] | None = option(
-        None, "edges of the intervals of a node", flag="--edges", group="method", action="append",
+        None, "edges of the intervals of a variable",
+        flag="--edges", group="method", action="append",
         metavar="NAME=a,b,c", read=parse_edges, doc="Increasing edges of intervals, by name.",
     )  # fmt: skip
     output: Name | Output | None = option(

@@ -112,6 +112,8 @@ class Options(CommonChoices, EnsembleChoices):
         Of ``mpio``: hints to MPI-IO by name.
     compress
         Level of gzip, 1 to 9; 0 writes plain numbers.
+    extend
+        A result or its path, of which `times` go on to later ones.
 
     Raises
     ------
@@ -139,6 +141,7 @@ class Options(CommonChoices, EnsembleChoices):
     hints: Mapping[str, str] = field(default_factory=dict)
     compress: int = 0
     portion: Portion = Portion()
+    extend: Any = None
 
     def __post_init__(self) -> None:
         """Check every value that needs no model."""
@@ -170,6 +173,7 @@ class Options(CommonChoices, EnsembleChoices):
             raise ConfigError(f"{opt('first')} needs {opt('method', 'ssa')}, tau or auto, not ode")
         if self.common:
             self._check_common()
+        self._check_extend()
         if self.grows:
             self._check_append()
         if self.first_point and (self.sweep is None or self.until is not None):
@@ -223,6 +227,13 @@ class Options(CommonChoices, EnsembleChoices):
     def grows(self) -> bool:
         """Return whether trajectories are added to a finished file."""
         return self.append is not None or self.append_to is not None
+
+    def _check_extend(self) -> None:
+        if self.extend is not None and (self.grows or self.until or self.resume or self.dask):
+            raise ConfigError(
+                f"{opt('extend')} continues a result on the ranks of this launch: leave out "
+                f"{opt('append')}, {opt('until')}, {opt('resume')} and {opt('executor')}"
+            )
 
     def _check_append(self) -> None:
         if self.append is not None and self.append_to is not None:

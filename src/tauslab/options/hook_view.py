@@ -131,7 +131,7 @@ class LatticeView:
 
     @property
     def _content(self) -> DeviceArray:
-        """What the engine's kernels change."""
+        """The device array that the engine's kernels change."""
         self._take_up()
         return self._engine.content
 

@@ -28,7 +28,8 @@ class HybridFlags:
     """Options of hybrids only."""
 
     splitting: Splitting = option(
-        "strang", "of a hybrid: strang or lie (strang)", flag="--splitting", group="sampling",
+        "strang", "operator splitting of a hybrid: strang or lie (strang)",
+        flag="--splitting", group="sampling",
         choices=SPLITTINGS,
         doc="For parts that influence each other: ``strang``, of second order in the "
         "interval, or ``lie``, of first order.",

@@ -57,7 +57,7 @@ def sample_option(doc: str, *, follows: str = "") -> Any:
 
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
-    "sampled: the parameters that were sampled"
+    "sampled: the parameters that were sampled; state: what --extend continues from"
 )
 
 
@@ -200,9 +200,10 @@ class _CommonKeywords:
         None, f"any of {_RECORD}", flag="--record", group="output", metavar="WHAT",
         stored=Stored(apart=True),
         doc="Any of ``trajectories``, ``statistics``, ``final``, "
-        "``histogram:SPECIES:LO:HI:BINS``, ``summary:KIND:SPECIES[:...]`` and, with ``ode``, "
-        "``sampled``; as a list or separated by commas. By default trajectories if they stay "
-        "below 1 GiB, else statistics and final.",
+        "``histogram:SPECIES:LO:HI:BINS``, ``summary:KIND:SPECIES[:...]``, with ``ode`` "
+        "``sampled`` and with ``ssa`` ``state``, from which `extend` continues; as a list or "
+        "separated by commas. By default trajectories if they stay below 1 GiB, else statistics "
+        "and final.",
     )  # fmt: skip
     sample: Mapping[str, str] | Sequence[str] | str = sample_option(
         "Of ``ode``: distributions drawn for every trajectory, such as "
@@ -261,6 +262,12 @@ class NetworkKeywords(
         doc="Initial amounts: a `Result` or its path, whose last states start the trajectories one "
         "by one at t = 0; or amounts by species, as numbers or arrays ``[n]`` (also a data frame). "
         "`set` overrides them.",
+    )  # fmt: skip
+    extend: Any = option(
+        None, "continue this finished result to a later --t-end", flag="--extend",
+        group="sampling", type=Path, metavar="FILE",
+        doc="A finished `Result` or its path, to continue to a later `t_end` with the bits of one "
+        "longer run (docs/run.md).",
     )  # fmt: skip
     output: Name | Output | None = option(
         None, "result file (the name of MODEL with .h5)",

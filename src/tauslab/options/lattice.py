@@ -79,6 +79,11 @@ class LatticeChoices:
         stored=Stored(always=True), check=whole(1, MOST_REPLICAS),
         doc="Number of independent runs.",
     )  # fmt: skip
+    first_replica: int = option(
+        0, "number of the first replica (0)", flag="--first-replica", group="sampling", type=count,
+        metavar="N", stored=Stored(absent=0), check=whole(0, MOST_REPLICAS - 1),
+        doc="Number of the first replica, to divide a run among jobs.",
+    )  # fmt: skip
     max_hop: float = option(
         MAX_HOP, "maximum hop probability (1/6)", flag="--max-hop", group="method", type=float,
         metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),
@@ -109,7 +114,8 @@ class LatticeChoices:
         "``shared``, ``host``, ``mpi``. Changes no result.",
     )  # fmt: skip
     halo_depth: int = option(
-        0, "planes per message (by size and transport)", flag="--halo-depth", type=count,
+        0, "lattice planes per message (chosen by size and transport)",
+        flag="--halo-depth", type=count,
         metavar="K", check=whole(0, MOST_STEPS),
         doc="Planes per message; 0 chooses by size and transport. Changes no result.",
     )  # fmt: skip
@@ -133,6 +139,17 @@ class LatticeChoices:
         False, "complete an unfinished file", flag="--resume", group="output",
         action="store_true",
         doc="Complete an unfinished file.",
+    )  # fmt: skip
+    keep_state: bool = option(
+        False, "store the last state, from which --extend continues", flag="--keep-state",
+        group="output", action="store_true", stored=Stored(),
+        doc="Store the last state, from which `extend` continues; about as large as a frame.",
+    )  # fmt: skip
+    extend: Any = option(
+        None, "continue this finished result to a later --t-end", flag="--extend",
+        group="sampling", type=Path, metavar="FILE",
+        doc="A finished `LatticeResult` or its path, to continue to a later `t_end` with the bits "
+        "of one longer run (docs/rdme.md).",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
 
@@ -207,6 +224,11 @@ class LatticeOptions(LatticeChoices):
         object.__setattr__(self, "seed", python_values.whole(self.seed))
         check_values(self)
         check_threads("threads", self.threads)
+        if self.first_replica + self.replicas > MOST_REPLICAS:
+            raise ConfigError(
+                f"{opt('first_replica', self.first_replica)} and {opt('replicas', self.replicas)}: "
+                f"replicas have numbers below {MOST_REPLICAS}"
+            )
         if self.sweep is not None:
             self._check_sweep(self.sweep)
         for one in self.hooks:
@@ -291,6 +313,10 @@ class LatticeTask:
     def place(self, run: int) -> tuple[int, int]:
         """Point and replica of a run."""
         return divmod(run, self.options.replicas)
+
+    def number_of(self, run: int) -> int:
+        """The number of a run's replica that its draws know."""
+        return self.options.first_replica + self.place(run)[1]
 
     def of_run(self, run: int) -> LatticeTask:
         """The task with the lattice of the point to which a run belongs."""

@@ -216,7 +216,8 @@ class Partitioned(_Judged):
 
     word: ClassVar[MethodWord] = "hybrid"
     jump: Patterns = option(
-        "", "reactions that are events", flag="--jump", group="method", metavar="NAMES",
+        "", "reactions simulated as discrete events",
+        flag="--jump", group="method", metavar="NAMES",
         stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
         doc="Reactions simulated as discrete events: names, in which ``*`` matches any characters; "
         "``*`` alone selects all reactions that no other pattern matches.",

@@ -137,7 +137,8 @@ class Output:
         doc="Networks: gzip level of the samples, 1 to 9; 0 for none.",
     )  # fmt: skip
     writer: Writer = option(
-        "auto", "how several ranks write (auto)", flag="--writer", group="cluster", choices=WRITERS,
+        "auto", "how several ranks write the file (auto)",
+        flag="--writer", group="cluster", choices=WRITERS,
         check=check_writer,
         doc="Networks: how several ranks write: ``mpio`` (one file together), ``parts``, or "
         "``auto`` (docs/clusters.md).",

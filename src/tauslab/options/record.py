@@ -16,7 +16,8 @@ from tauslab.kernels.ensemble.summaries import KINDS, Summary
 FloatArray = npt.NDArray[np.float64]
 
 SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampled:NAME
-_WORDS = ("trajectories", "statistics", "final", SAMPLED)
+STATE = "state"  # of where trajectories stand at the end: datasets /summary/state:NAME
+_WORDS = ("trajectories", "statistics", "final", SAMPLED, STATE)
 PREFIX = "summary:"
 LEAST_SAMPLES = 16  # in the window of an oscillation
 _DIRECTIONS = {"up": 1, "down": -1}
@@ -50,7 +51,7 @@ class HistogramSpec:
 
 @dataclass(frozen=True)
 class Record:
-    """The record of a run: samples, sums, histograms, summaries, and draws of ``--sample``."""
+    """The record of a run: samples, sums, histograms, summaries, draws of ``--sample``, states."""
 
     trajectories: bool = False
     statistics: bool = False
@@ -58,6 +59,7 @@ class Record:
     histograms: tuple[HistogramSpec, ...] = ()
     summaries: tuple[SummarySpec, ...] = ()
     sampled: bool = False
+    state: bool = False
 
     @classmethod
     def parse(cls, text: str | Sequence[str]) -> Record:

@@ -209,6 +209,15 @@ def test_lanes_that_share_a_trajectory_stay_in_registers(lanes, architecture):
     check(usage, {"ssa"}, SOME)
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_states_that_are_kept_cost_no_registers(lanes, architecture):
+    header = unrolled_header(lowered(model("schlogl")), CudaBackend.style, literals=8, lanes=lanes)
+    texts = csrc_texts() | {"model.h": f"{header}#define KEEPS_STATES\n"}
+    usage = compile_usage("ensemble/ssa.cc", texts, architecture)
+    check(usage, {"ssa"}, SOME)
+    assert usage["ssa"][-1] <= 72
+
+
 def test_a_swept_rate_costs_no_registers(architecture):
     """A register more than 72 would mean fewer threads at a time."""
     header = unrolled_header(lowered(model("schlogl"), ("c3",)), CudaBackend.style, literals=8)

@@ -47,11 +47,6 @@ def test_models_name_the_method_that_may_be_meant():
     assert copy.deepcopy(cube).shape == pickle.loads(pickle.dumps(cube)).shape == cube.shape
 
 
-def test_a_run_says_how_it_is_made_longer():
-    with pytest.raises(ts.UnknownKeyword, match="again with a later t_end="):
-        ts.run(ts.Network("demo"), t_end=1, extend="a.h5")
-
-
 class Found(Hinting):
     """A result with a property that fails by an attribute of its own."""
 

@@ -67,6 +67,7 @@ def test_a_script_goes_into_a_file_but_over_none(tmp_path, capsys):
         ({"nodes": 4, "gpus_per_node": 8, "requeue": True}, ["run", "a model.xml", "--set", "a=1"]),
         ({"tasks_per_node": 3}, ["rdme", "cell.toml"]),
         ({"array": 3, "gpus_per_node": 1}, ["run", "m.xml", "--table", "it's.csv"]),
+        ({"array": 3}, ["rdme", "it's.toml", "--replicas", "9"]),
     ],
 )
 def test_shellcheck_finds_no_fault(tmp_path, job, command):
@@ -87,7 +88,15 @@ def test_shellcheck_finds_no_fault(tmp_path, job, command):
         ({"gpus_per_node": 2, "tasks_per_node": 4}, ["run", "m"], "more than --gpus-per-node 2"),
         ({"array": 2, "nodes": 2}, ["run", "m"], "--array makes jobs of one node"),
         ({"array": 2}, ["run", "m"], "give the command --table FILE.csv"),
-        ({"array": 2}, ["rdme", "m"], "the command after -- is run,"),
+        ({"array": 2}, ["rdme", "m"], "give the command --replicas R"),
+        ({"array": 2}, ["rdme", "m", "--replicas", "$(id)"], "give the command --replicas R"),
+        ({"array": 2}, ["rdme", "--replicas", "9", "m"], "the model comes first"),
+        (
+            {"array": 2},
+            ["rdme", "m", "--replicas=9", "--first-replica=1"],
+            "--first-replica: leave",
+        ),
+        ({"array": 2}, ["digest", "m"], "the command after -- is run or rdme,"),
         ({}, [], "the command after -- is run or rdme or python"),
         ({}, ["digest", "m"], "the command after -- is run or rdme or python"),
         ({"requeue": True}, ["run", "m", "--overwrite"], "leave --resume and --overwrite out"),
@@ -214,6 +223,27 @@ def test_a_task_of_an_array_takes_its_rows_and_keeps_the_words_of_the_command(tm
         assert call[:5] == ["tauslab", "run", "m;touch harm", "--seed", "010"]
         assert call[-7:] == ["--table", part, "--first-point", "7", "-o", name, "--resume"]
     assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
+@pytest.mark.parametrize("out", [None, "x y.h5"])
+def test_tasks_of_an_array_share_the_replicas_of_a_lattice(tmp_path, out):
+    words = ["a b.toml", "--t-end", "1", "--seed", "010"]
+    given = ["rdme", *words, "--replicas", "12", *([] if out is None else ["-o", out])]
+    text = batch_script(BatchJob(array=5), given)
+    taken = []
+    for task in range(5):
+        done, (call,) = run_script(tmp_path, text, SLURM_ARRAY_TASK_ID=str(task))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert call[: len(words) + 2] == ["tauslab", "rdme", *words]
+        own, first = (int(call[call.index(f"--{o}") + 1]) for o in ("replicas", "first-replica"))
+        taken += range(first, first + own)
+        assert call[-3:] == ["-o", f"{(out or 'a b.h5')[:-3]}-{task}.h5", "--resume"]
+    assert taken == [*range(12)]
+    few = batch_script(BatchJob(array=5), ["rdme", "m.toml", "--replicas", "2"])
+    done, calls = run_script(tmp_path, few, SLURM_ARRAY_TASK_ID="0")
+    assert (done.returncode, calls) == (0, [])
+    assert "none for this task" in done.stdout
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")

@@ -84,7 +84,7 @@ def test_wrong_suffix(tmp_path: Path, name: str) -> None:
         read(path)
     assert str(caught.value).startswith(f"{path}: it")
     assert str(caught.value).endswith(
-        "a model is one of .xml, .sbml, .ant, .net, .bngl, .toml, .lm, .h5"
+        "a model is one of .xml, .sbml, .ant, .net, .bngl, .psc, .toml, .lm, .h5"
     )
 
 

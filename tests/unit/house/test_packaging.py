@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -152,3 +153,30 @@ def test_the_source_distribution_holds_what_packagers_need(tmp_path):
     }
     assert needed <= inside, needed - inside
     assert any(name.startswith("slurm/") for name in inside)
+
+
+def test_two_builds_of_the_source_distribution_have_the_same_bytes(tmp_path):
+    """Times, rights and the order of files do not count; those of the archive are given."""
+    digests = []
+    for number, folder in enumerate(("one", "other")):
+        source = tmp_path / folder
+        (source / "src" / "small").mkdir(parents=True)
+        shutil.copy(ROOT / "setup.py", source)
+        (source / "pyproject.toml").write_text('[project]\nname = "small"\nversion = "1"\n')
+        for name in ("b", "a")[:: 1 - 2 * number]:
+            (source / "src" / "small" / f"{name}.py").write_text(f"{name} = 1\n")
+            (source / "src" / "small" / f"{name}.py").chmod(0o664 - 0o020 * number)
+            os.utime(source / "src" / "small" / f"{name}.py", (10**9 * number, 10**9 * number))
+        program = (
+            "import os; os.environ['SOURCE_DATE_EPOCH'] = '1700000000';"
+            "from setuptools.build_meta import build_sdist; print(build_sdist('..'))"
+        )
+        done = run(sys.executable, "-c", program, cwd=source)
+        assert done.returncode == 0, done.stderr
+        built = tmp_path / done.stdout.split()[-1]
+        with tarfile.open(built) as archive:
+            files = [one for one in archive if one.isfile()]
+            assert {one.name.rpartition("/")[2] for one in files} >= {"a.py", "b.py", "setup.py"}
+            assert {one.mtime for one in files} == {1_700_000_000}
+        digests.append(hashlib.sha256(built.read_bytes()).hexdigest())
+    assert digests[0] == digests[1]

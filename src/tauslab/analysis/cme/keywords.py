@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.initial_counts import InitialCount
-from tauslab.options.values.recurring import set_option
+from tauslab.options.values.recurring import quiet_option, set_option
 
 
 @declared
@@ -38,6 +38,7 @@ class ProjectionChoices:
         600.0, check=number(lambda x: 0 < x <= math.inf, "a number above 0"),
         doc="Calculations estimated to take longer are rejected.",
     )  # fmt: skip
+    quiet: bool | None = quiet_option()
 
 
 @declared

@@ -10,8 +10,10 @@ probability.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -69,6 +71,11 @@ class Projection:
         States at most.
     patience
         Seconds that may be left by estimate: what counts is steps, not a clock.
+
+    Attributes
+    ----------
+    report
+        Called with the time that is reached and the number of states, many times a second.
     """
 
     def __init__(
@@ -83,6 +90,7 @@ class Projection:
         patience: float,
         name: str,
     ) -> None:
+        self.report: Callable[[float, int], None] = lambda *_: None
         self._network, self._name = network, name
         propensities = Propensities(network)
         self._room = _room(propensities.change.shape, most)
@@ -189,7 +197,9 @@ class Projection:
         while True:
             propagator = self._current()
             self._refuse_long(propagator, until - self.time)
-            probabilities = propagator.advance(self._probabilities, duration)
+            probabilities = propagator.advance(
+                self._probabilities, duration, partial(self._tell, duration)
+            )
             self._spent += propagator.work(duration)
             loss = max(0.0, 1.0 - float(probabilities.sum()))
             now = until if duration >= until - self.time else self.time + duration
@@ -209,6 +219,9 @@ class Projection:
         if not self._closed:
             self._duration = duration if grown else max(self._duration, duration * _GROWTH)
             self._prune()
+
+    def _tell(self, duration: float, part: float) -> None:
+        self.report(self.time + part * duration, self.size)
 
     def _current(self) -> Propagator:
         if self._propagator is None:

@@ -13,6 +13,7 @@ matrix for a short time.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _TERMS = 16  # of its series: the first left out is below 2^-80
 MOST_DENSE = 1500  # states of a full matrix
 # Seconds, to choose between the two: of a step, of an entry in a step, and of a multiplication.
 _STEP, _ENTRY, _MULTIPLY = 8e-6, 3e-9, 1e-10
+_REPORT = 0.1  # seconds between two reports, by the same estimate
 _SOON, _PATIENCE = 1.0, 60.0  # seconds of the series, for which nothing is squared
 
 
@@ -89,21 +91,32 @@ class Propagator:
         entries = states * (self._states.rates.shape[1] + 3)
         return self.steps(duration) * (_STEP + _ENTRY * entries)
 
-    def advance(self, probabilities: FloatArray, duration: float) -> FloatArray:
-        """The distribution after a time, without what has left the set."""
+    def advance(
+        self, probabilities: FloatArray, duration: float, report: Callable[[float], None]
+    ) -> FloatArray:
+        """The distribution after a time, without what has left the set.
+
+        `report` is called with the part of the time that is done, about ten times a second.
+        """
         if not self.fastest or not duration:
             return probabilities
         if self._squares(duration):
-            power = self._power(duration)
+            power = self._power(duration, report)
             return np.asarray(power.T @ probabilities)
-        return self._series(probabilities, self.fastest * duration)
+        return self._series(probabilities, duration, report)
 
-    def _series(self, probabilities: FloatArray, length: float) -> FloatArray:
-        first, weights = poisson_weights(length)
+    def _series(
+        self, probabilities: FloatArray, duration: float, report: Callable[[float], None]
+    ) -> FloatArray:
+        first, weights = poisson_weights(self.fastest * duration)
+        terms, seconds = first + len(weights), self._seconds(duration)[0]
+        every = max(1, int(terms * _REPORT / seconds))
         matrix = self._stepping()
         total = np.zeros_like(probabilities)
         step = probabilities
-        for k in range(first + len(weights)):
+        for k in range(terms):
+            if k % every == 0:
+                report(k / terms)
             if k:
                 step = matrix @ step
                 if k % _FLUSH_EVERY == 0:
@@ -154,7 +167,7 @@ class Propagator:
     def _squarings(self, duration: float) -> int:
         return max(0, math.ceil(math.log2(max(self.fastest * duration, _SHORT) / _SHORT)))
 
-    def _power(self, duration: float) -> FloatArray:
+    def _power(self, duration: float, report: Callable[[float], None]) -> FloatArray:
         """The matrix exp(Q t) with the outside as a last state, rows from, columns to."""
         if duration not in self._powers:
             n, squarings = self._n, self._squarings(duration)
@@ -164,10 +177,13 @@ class Propagator:
             step[n, n] = 1.0
             _, weights = poisson_weights(self.fastest * duration / 2.0**squarings, terms=_TERMS)
             power = weights[-1] * np.eye(n + 1)
-            for weight in weights[-2::-1]:
+            products = len(weights) - 1 + squarings
+            for done, weight in enumerate(weights[-2::-1]):
+                report(done / products)
                 power = power @ step
                 power[np.diag_indices(n + 1)] += weight
-            for _ in range(squarings):
+            for done in range(len(weights) - 1, products):
+                report(done / products)
                 power = power @ power
                 # Rows of the exact matrix have the sum 1: no drift over many squarings.
                 power /= power.sum(axis=1, keepdims=True)

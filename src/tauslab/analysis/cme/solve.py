@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,8 @@ from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.base.errors import ModelError
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
+from tauslab.decomposition.ranks.launcher import launched_rank
+from tauslab.decomposition.ranks.progress import Progress
 from tauslab.kernels.network.lowering import LoweredNetwork, has_dynamics, lower
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
@@ -79,22 +82,30 @@ def first_distribution(
     return np.stack(columns, axis=1), probabilities
 
 
-def projection_of(
-    network: Network,
-    values: Mapping[str, float],
-    given: ProjectionChoices,
-    end: float,
-) -> tuple[Projection, LoweredNetwork]:
-    """The projection at t = 0, and the lowered network."""
+@contextmanager
+def projecting(
+    network: Network, values: Mapping[str, float], given: ProjectionChoices, end: float
+) -> Iterator[tuple[Projection, LoweredNetwork]]:
+    """The projection at t = 0 and the lowered network, with a progress bar until `end`."""
     check_values(given)
     initial = initial_distributions(given.initial, network)
     network, lowered, counts = lowered_counts(network, values)
     states, probabilities = first_distribution(counts, initial)
-    projection = Projection(
-        lowered, states, probabilities, tolerance=given.tolerance, end=end,
-        most=given.max_states, patience=given.max_seconds, name=network.name,
-    )  # fmt: skip
-    return projection, lowered
+    with Progress(
+        100, launched_rank(), quiet=given.quiet, description=network.name, unit="% of the time"
+    ) as bar:
+
+        def report(time: float, size: int) -> None:
+            bar.tell(f"{size:,} states")
+            bar.update(int(100 * time / end), 0)
+
+        projection = Projection(
+            lowered, states, probabilities, tolerance=given.tolerance, end=end,
+            most=given.max_states, patience=given.max_seconds, name=network.name,
+        )  # fmt: skip
+        projection.report = report
+        yield projection, lowered
+        bar.update(100, 0)
 
 
 def solve(
@@ -104,11 +115,11 @@ def solve(
     given: ProjectionChoices,
 ) -> CmeResult:
     """The distribution at each of `times`, which increase."""
-    projection, lowered = projection_of(network, values, given, float(times[-1]))
     snapshots = []
-    for t in times.tolist():
-        projection.advance(t)
-        snapshots.append(projection.snapshot())
+    with projecting(network, values, given, float(times[-1])) as (projection, lowered):
+        for t in times.tolist():
+            projection.advance(t)
+            snapshots.append(projection.snapshot())
     observables = [name for name, _ in lowered.observables]
     result = CmeResult(
         network.name, times, lowered.species, snapshots, observables,

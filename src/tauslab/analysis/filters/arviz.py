@@ -1,4 +1,4 @@
-"""What ArviZ takes: groups of draws by name."""
+"""Draws in the groups that ArviZ takes, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What parts of a hybrid exchange, as tables ``[cell, quantity]``: values now, over time, in pools.
+"""Quantities that parts of a hybrid exchange: tables ``[cell, quantity]`` now, over time, in pools.
 
 Places in tables are found once, so that an exchange copies columns, whatever their number.
 """
@@ -336,7 +336,7 @@ class Board:
     # ---------------------------------------------------------------- keeping
 
     def stored(self, part: str) -> dict[str, Any]:
-        """What it has of a part, as arrays by name."""
+        """Return the values of a part, as arrays by name."""
         course = self.courses[part]
         return {
             "now": self.now[part], "given": self.held[part],

@@ -311,7 +311,7 @@ class HybridRun:
         self.board.look_again(name, self.parts[name].values(self.board.watches[name].read))
 
     def _driven_anew(self, name: str, start: int, end: int) -> FloatArray | None:
-        """What a part follows ``[cell, Watch.driven]``; None if it has that."""
+        """Return the inputs of a part ``[cell, Watch.driven]``; None if they are unchanged."""
         drives = self._drives[name]
         if not drives:
             return None

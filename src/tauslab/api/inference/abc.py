@@ -47,7 +47,7 @@ _TRIED_ALONE = 50  # draws of the prior of which one must be a set of values tha
 
 @dataclass(frozen=True)
 class _Compared:
-    """What is compared: numbers of the data, and what gives them of trajectories.
+    """Summaries of the data, and the function that computes them from trajectories.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What calls of inference make of what they are given: values, texts, initial counts."""
+"""Conversion of arguments of inference: values, texts, initial counts."""
 
 from __future__ import annotations
 

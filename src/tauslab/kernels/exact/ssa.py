@@ -26,22 +26,26 @@ FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 # over too 0.078; where half of them end at once 0.020, 0.014, 0.026; 100,000 0.112, 0.091, 0.089.
 _FEWEST_SHARED, _FEWEST_PARKING = 0.4, 0.6
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
+_KEEPS = "#define KEEPS_STATES\n"
 _LANES, _WARPS = (32, 16, 8), 8  # that run one trajectory; of a multiprocessor, two for a scheduler
 
 
 class UnrolledSsa(NetworkEngine):
     """Gillespie's direct method with a network's own code.
 
-    A thread runs a trajectory, or `lanes` of a warp where there are few. Changes no result.
+    A thread runs a trajectory, or `lanes` of a warp where there are few. Changes no result. With
+    `keeps`, launches go on from states of an earlier one: csrc/ensemble/standing.h.
     """
 
     def __init__(
-        self, backend: Backend, network: LoweredNetwork, times: Sequence[float], lanes: int = 1
-    ) -> None:
+        self, backend: Backend, network: LoweredNetwork, times: Sequence[float], lanes: int = 1,
+        *, keeps: bool = False,
+    ) -> None:  # fmt: skip
         self._lanes = lanes
         header = unrolled_header(
             network, backend.style, literals=backend.style.literals, lanes=lanes
         )
+        header += _KEEPS if keeps else ""
         # PARKED_WORDS of csrc/ensemble/parking.h.
         self._parked_words = (8 + len(network.species)) // 2 * 2
         source = KernelSource("ensemble/ssa.cc", ("ssa",), {"model.h": header})
@@ -170,6 +174,7 @@ def exact_engine(
     team: int = 0,
     firings: FloatArray | None = None,
     expected: Expected = NOTHING_KNOWN,
+    keeps: bool = False,
 ) -> UnrolledSsa | LanesSsa | TableSsa | EventSsa:
     """Exact simulation of a network: the kernel that selector, device and trajectories give.
 
@@ -179,6 +184,8 @@ def exact_engine(
         What chooses the next reaction; None follows from the network.
     team, firings, expected
         As of `TableSsa`.
+    keeps
+        Whether launches keep states and go on from them; only what `goes_on_exactly` allows.
     """
     selector = selector_of(network, selector)
     if selector != "linear":
@@ -188,8 +195,15 @@ def exact_engine(
     if network.dynamics is not None:
         return EventSsa(backend, network, times, expected.delay_queue)
     if vectors := vectors_of(backend, expected.trajectories):
-        return LanesSsa(backend, times, lanes_header(network, vectors))
-    return UnrolledSsa(backend, network, times, lanes_of(backend, expected.trajectories))
+        header = lanes_header(network, vectors)
+        return LanesSsa(backend, times, header + _KEEPS if keeps else header)
+    lanes = lanes_of(backend, expected.trajectories)
+    return UnrolledSsa(backend, network, times, lanes, keeps=keeps)
+
+
+def goes_on_exactly(network: LoweredNetwork, selector: str) -> bool:
+    """Return whether a kernel can keep where trajectories stand, and go on with the same draws."""
+    return selector == "linear" and network.dynamics is None and network.thinning is None
 
 
 def lanes_of(backend: Backend, trajectories: int) -> int:

@@ -100,7 +100,7 @@ class RateBounds:
         return groups
 
     def _touched_by(self, reactions: IntArray | None) -> _Touched:
-        """What depends on some reactions, or on all; kept for those of the last call."""
+        """Return the entries that depend on some reactions, or all; the last call is cached."""
         name = None if reactions is None else reactions.tobytes()
         if self._last is None or self._last[0] != name:
             groups = np.arange(len(self.groups))

@@ -34,7 +34,7 @@ Gather = Callable[..., Sequence[tuple[Array, ...]]]  # arrays of all slabs, in t
 
 
 class Reshaped(NamedTuple):
-    """What a new shape changed on the whole lattice."""
+    """Numbers of sites and particles that a new shape changed, over the whole lattice."""
 
     sites: int
     """Sites of another type."""

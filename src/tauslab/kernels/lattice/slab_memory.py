@@ -1,4 +1,4 @@
-"""What both lattice engines have: the state of a slab on one device, batches of steps, counts."""
+"""The base of both lattice engines: the state of a slab on one device, batches of steps, counts."""
 
 from __future__ import annotations
 

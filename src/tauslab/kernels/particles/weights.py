@@ -226,7 +226,7 @@ class DeviceWeights:
                     self._ladder[before + name] = self._kept(before + name, (rows, size), kind)
 
     def _guess(self, start: float) -> None:
-        """What pieces of rows add, where the sum before the first is about `start`."""
+        """Sums of pieces of rows, where the sum before the first is about `start`."""
         for entry in _GUESSES if self._pieces else ():
             self._climb(entry, start=start)
 

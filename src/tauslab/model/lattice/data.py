@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,12 @@ class LatticeData:
     first_order_volumes: list[tuple[str, str]] = field(default_factory=list)
     # Sites outside the mask with which the first type came, unless another mask has them.
     _outside: npt.NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field; parameters take numbers, also as a whole mapping."""
+        if name == "parameters":
+            value = Parameters.anew(name, value, vars(self).get(name, {}))
+        super().__setattr__(name, value)
 
     def sites_of_no_mask(self) -> int:
         """Sites that are of the first type although that came with a mask without them."""

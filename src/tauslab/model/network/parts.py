@@ -218,6 +218,29 @@ def draw_refused(tree: Expression) -> str:
 class _Parts(dict[str, Part]):
     """Parts by name: all that is put in goes through ``[...] =``."""
 
+    @classmethod
+    def anew(cls, what: str, values: Any, before: Self) -> Self:
+        """The parts of a whole mapping, in which a number is a new value of a part `before`.
+
+        Raises
+        ------
+        ModelError
+            `what` is given something else, or a number for a name that is not there.
+        """
+        if not isinstance(values, Mapping):
+            raise ModelError(f"{what}: give a mapping by name, not {type(values).__name__}")
+        numbers = {name: value for name, value in values.items() if not cls.is_part(value)}
+        if not numbers:
+            return cls(values)
+        changed = cls(before)
+        changed.update(numbers)
+        return cls({name: changed[name] if name in numbers else values[name] for name in values})
+
+    @staticmethod
+    def is_part(value: Any) -> bool:
+        """Return whether it is what the mapping holds, not a number that stands for one."""
+        return isinstance(value, Expression)
+
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several."""
         for name, value in dict(*args, **kwargs).items():
@@ -240,13 +263,18 @@ class Parameters(_Parts[Expression]):
         ModelError
             It is not a number, or the parameter does not exist.
         """
-        if not isinstance(value, Expression):
+        if not self.is_part(value):
             value = _replacement(name, value, self, "parameter")
         super().__setitem__(name, value)
 
 
 class SpeciesByName(_Parts[Species]):
     """Species by name: ``species["X"] = 10`` replaces the initial amount of one."""
+
+    @staticmethod
+    def is_part(value: Any) -> bool:
+        """Return whether it is a species."""
+        return hasattr(value, "initial")
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a `Species`, or the initial amount of one that exists: a number (molecules).
@@ -256,7 +284,7 @@ class SpeciesByName(_Parts[Species]):
         ModelError
             It is not a number, or the species does not exist.
         """
-        if not hasattr(value, "initial"):
+        if not self.is_part(value):
             initial = _replacement(name, value, self, "species")
             value = replace(self[name], initial=initial)
         super().__setitem__(name, value)
@@ -321,4 +349,6 @@ class NetworkData:
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; species and parameters take numbers, also where they are set anew."""
-        super().__setattr__(name, _SETTABLE[name](value) if name in _SETTABLE else value)
+        if name in _SETTABLE:
+            value = _SETTABLE[name].anew(name, value, vars(self).get(name, {}))
+        super().__setattr__(name, value)

@@ -39,5 +39,9 @@ def run_network(
 
             return grow(network, options, comm, stop)
         require_output(options, comm)
+        if options.extend is not None:
+            from tauslab.runner.ensemble.extending import extended
+
+            return extended(network, options, comm, stop)
         with opened(network, options, comm) as setup:
             return run_portion(setup, setup.task, comm, stop)

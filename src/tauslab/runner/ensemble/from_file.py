@@ -6,13 +6,17 @@ and how, their definitions say (`tauslab.options.values.definition`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -33,6 +37,7 @@ from tauslab.options.methods import (
 from tauslab.options.record import Record
 from tauslab.options.sweep import Sweep
 from tauslab.options.values.definition import definitions, taken
+from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.texts import drawn_again
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
@@ -129,21 +134,108 @@ def times_to_append(output: Path | None, *given: object) -> FloatArray | None:
 def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
     """Read options that are not `asked` for from a result file, and the points of its sweep.
 
-    A file of another kind says nothing.
+    A file of another kind says nothing, nor any file where a result is extended.
     """
-    if model.suffix.lower() != ".h5":
+    if model.suffix.lower() != ".h5" or asked.get("extend") is not None:
         return {}, None
     with open_result(model) as result:
-        stored = result.attributes
-        found = taken(stored, asked, NetworkKeywords)
-        if asked.get("method", result.method) == result.method:
-            found |= taken(stored, asked, method_class(result.method))
-        if "sample" in found:
-            found["sample"] = drawn_again(str(stored["sample"]), model)
-        if not asked.keys() & set(_SAMPLE_TIMES):
-            found["times"] = result.times
-        if not asked.keys() & {"species", "record"}:
-            found["species"] = result.species + result.observables
-        if not result.swept or asked.keys() & set(_POINTS):
-            return found, None
-        return found, sweep_of(result)
+        return taken_from(result, asked)
+
+
+def taken_from(result: Result, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
+    """Options that are not `asked` for as a result has them, and the points of its sweep."""
+    stored = result.attributes
+    found = taken(stored, asked, NetworkKeywords)
+    if asked.get("method", result.method) == result.method:
+        found |= taken(stored, asked, method_class(result.method))
+    if "sample" in found:
+        found["sample"] = drawn_again(str(stored["sample"]), Path(result.name))
+    if not asked.keys() & set(_SAMPLE_TIMES):
+        found["times"] = result.times
+    if not asked.keys() & {"species", "record"}:
+        found["species"] = result.species + result.observables
+    if not result.swept or asked.keys() & set(_POINTS):
+        return found, None
+    return found, sweep_of(result)
+
+
+@contextmanager
+def result_to_extend(given: Any) -> Iterator[Result]:
+    """The result that is given, or at a path: a finished one of a network.
+
+    Raises
+    ------
+    ConfigError
+        It is something else, or unfinished.
+    """
+    if isinstance(given, str | os.PathLike):
+        with open_result(Path(given)) as opened, result_to_extend(opened) as result:
+            yield result
+        return
+    if not isinstance(given, Result):
+        raise ConfigError(f"{opt('extend')} takes a result or its path, not {type(given).__name__}")
+    if not given.complete:
+        raise ConfigError(
+            f"{opt('extend')}: {given.name} is unfinished; {opt('resume')} completes it"
+        )
+    yield given
+
+
+def taken_to_extend(asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
+    """`asked`, with all else as in the result that it extends, and times that go on.
+
+    Raises
+    ------
+    ConfigError
+        The result has another method, seed or number of trajectories, or ends later.
+    """
+    with result_to_extend(asked["extend"]) as result:
+        held = {"n": result.n, "seed": result.seed, "method": result.method}
+        for name, value in held.items():
+            if asked.get(name, value) != value:
+                raise ConfigError(
+                    f"{opt('extend')}: {result.name} was made with {opt(name, value)}: leave it out"
+                )
+        if given := asked.keys() & {*_POINTS, "species", "record", "sample"}:
+            raise ConfigError(
+                f"{opt(min(given))} is as in {result.name}, which {opt('extend')} continues: leave "
+                "it out"
+            )
+        plain = {name: value for name, value in asked.items() if name not in _SAMPLE_TIMES}
+        found, sweep = taken_from(result, {**plain, "times": None})
+        times = longer_times(result.times, *(asked.get(name) for name in _SAMPLE_TIMES))
+        held["record"] = str(result.attributes["record"])
+        held["species"] = result.species + result.observables
+        return {**found, **held, **plain, "times": times}, sweep
+
+
+def longer_times(times: FloatArray, given: Any, t_end: Any, points: Any) -> FloatArray:
+    """Sample times that begin with `times`: as given, or up to an end at the same intervals.
+
+    >>> longer_times(np.array([0.0, 0.5, 1.0]), None, 2, None)
+    array([0. , 0.5, 1. , 1.5, 2. ])
+    """
+    last, steps = float(times[-1]), np.diff(times)
+    if given is None and (points is not None or t_end is None or not float(t_end) > last):
+        raise ConfigError(
+            f"{opt('extend')} needs {opt('t_end')} above {last:g}, where the result ends, alone: "
+            f"the intervals between samples stay; or {opt('times')}, which begin as its own"
+        )
+    if given is None:
+        step = last / (len(times) - 1) if len(times) > 1 else 0.0
+        count = round(float(t_end) / step) if step else 0
+        even = times[0] == 0 and len(steps) and np.allclose(steps, step, rtol=1e-9, atol=0)
+        if not even or abs(count * step - float(t_end)) > 1e-9 * float(t_end):
+            raise ConfigError(
+                f"{opt('extend')}: the result has samples at intervals of {step:g}, of which "
+                f"{opt('t_end', t_end)} is no multiple, or at uneven ones: give {opt('times')}"
+            )
+        longer = sample_times(None, t_end, count + 1)
+        return np.concatenate([times, longer[len(times) :]])
+    longer = sample_times(given)
+    if len(longer) <= len(times) or (longer[: len(times)] != times).any():
+        raise ConfigError(
+            f"{opt('extend')}: {opt('times')} must begin with the {len(times)} sample times of the "
+            "result and end later"
+        )
+    return longer

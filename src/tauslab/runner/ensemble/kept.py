@@ -85,7 +85,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Content:
-    """What a network consists of: its parts, which cannot change, and how many of each kind."""
+    """The parts of a network, which cannot change, and how many there are of each kind."""
 
     parts: tuple[object, ...]
     sizes: tuple[int, ...]
@@ -121,7 +121,7 @@ def _listed(value: object) -> list[object]:
 
 @dataclass(frozen=True)
 class Request:
-    """What a run asks for that decides what is prepared for it.
+    """Options of a run that decide what is prepared for it.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ are written, all at the same time.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,7 +160,7 @@ class Lane:
         sampled = record.trajectories or reductions
         summed = record.trajectories or record.statistics
         with_reals = task.reals and (summed or (summaries is not None and summaries.of_observables))
-        counts = reals = final = drawn = None
+        counts = reals = final = drawn = keep = None
         if sampled:
             counts = backend.empty((rows, times, len(task.counted)), np.int32)
         if with_reals:
@@ -168,14 +169,17 @@ class Lane:
             final = backend.empty((rows, len(task.species)), task.final_type)
         if task.drawn:
             drawn = backend.empty((rows, len(task.drawn)), np.float64)
+        if task.states:
+            keep = backend.empty((rows, len(task.states)), np.float64)
         self._buffers = SampleBuffers.of(
-            backend, rows, counts=counts, reals=reals, drawn=drawn, scratch=engine.scratch(rows),
+            backend, rows, counts=counts, reals=reals, drawn=drawn, keep=keep,
+            scratch=engine.scratch(rows),
             **{"final_amounts" if task.amounts else "final_counts": final},
         )  # fmt: skip
         points = (rows - 2) // task.per_sum + 2 if task.per_sum and rows > 1 else 1
         self._sums = statistics.accumulators(points) if statistics is not None else {}
         held = {"counts": counts, "observables": reals} if record.trajectories else {}
-        held |= {"final": final, "drawn": drawn}
+        held |= {"final": final, "drawn": drawn, "keep": keep}
         held |= {name: getattr(self._buffers, name) for name in ("status", *_OF_LAUNCH)}
         self._numbers = summaries.buffers(rows) if summaries is not None else {}
         held |= self._numbers
@@ -231,6 +235,7 @@ class Lane:
             self._rows_of(task.constants, inputs, self._shared[1]),
             per_point,
             task.options.first,
+            kept=None if task.begun is None else engine.backend.upload(task.begun[first:end]),
             seed=task.options.seed,
             max_steps=task.options.max_steps,
         )
@@ -265,6 +270,9 @@ class Lane:
         self._marks[-1].wait()
         rows = self._launch.rows
         arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k not in _OF_LAUNCH}
+        for name, columns in (("drawn", self._task.drawn), ("keep", self._task.states)):
+            if name in arrays:
+                arrays |= _columns(columns, arrays.pop(name))
         if self._task.amounts:
             arrays = _divided(self._task, arrays)
         work = self._copied["work"][1].copy()
@@ -310,13 +318,14 @@ class Lane:
         return (begun, computed), (copying, copied)
 
 
+def _columns(names: Sequence[str], rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """Numbers of each trajectory ``[row, name]`` as the arrays that are stored."""
+    return {f"summary/{name}": np.ascontiguousarray(rows[:, j]) for j, name in enumerate(names)}
+
+
 def _divided(task: Task, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Real quantities as the arrays that are stored: amounts, observables, what was drawn."""
+    """Real quantities as the arrays that are stored: amounts and observables."""
     arrays.pop("counts", None)
-    drawn = arrays.pop("drawn", None)
-    if drawn is not None:
-        numbers = enumerate(task.drawn)
-        arrays |= {f"summary/{name}": np.ascontiguousarray(drawn[:, j]) for j, name in numbers}
     reals = arrays.pop("observables", None)
     if reals is None:
         return arrays

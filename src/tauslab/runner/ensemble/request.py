@@ -15,7 +15,7 @@ from tauslab.options.record import Record
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Sweep
 from tauslab.options.values.sample_times import sample_times
-from tauslab.runner.ensemble.from_file import times_to_append
+from tauslab.runner.ensemble.from_file import taken_to_extend, times_to_append
 from tauslab.runner.ensemble.initial import initial_amounts
 
 _PLAIN = {one.name for kind in (CommonChoices, EnsembleChoices) for one in fields(kind)}
@@ -44,6 +44,9 @@ def ensemble_options(
     ConfigError
         A value outside what is allowed, or options that do not go together.
     """
+    if asked.get("extend") is not None:
+        own = {name: value for name, value in asked.items() if value is not None}
+        asked, sweep = taken_to_extend(own)
     known = {one.name for one in fields(NetworkKeywords)}
     keywords = NetworkKeywords(**{name: v for name, v in asked.items() if name in known})
     given = {name: value for name, value in asked.items() if value is not None}
@@ -82,6 +85,7 @@ def ensemble_options(
         species=names_of(keywords.species),
         record=None if keywords.record is None else Record.parse(names_of(keywords.record) or ()),
         sample=sample,
+        extend=keywords.extend,
         **place,
     )
 

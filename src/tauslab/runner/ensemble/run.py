@@ -75,7 +75,7 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
 
 
 def _taken(network: Network, request: Request | None, comm: Communicator) -> Kept | None:
-    """What is kept for a request, where every rank has it. Collective."""
+    """Return the run that is kept for a request, if every rank has it. Collective."""
     found = None if request is None else kept_runs.take(network, request)
     same = found is not None and request is not None and found.request.values == request.values
     held = comm.allgather((found is not None, same))
@@ -133,7 +133,7 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
 
 
 def _outlook(setup: Setup, task: Task, comm: Communicator) -> Outlook:
-    """What the run may take, as far as the last run of the task does not say it. Of one rank."""
+    """Estimate the work of the run, unless the last run of the task gave it. Of one rank."""
     if task is not setup.task or not isinstance(task, NetworkTask):
         return tell_of_long_run(task, setup.engine, comm)
     if setup.outlook is None:
@@ -231,7 +231,7 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     recorded_bytes = (
         task.sample_bytes if record.trajectories else task.final_type.itemsize * len(task.species)
     )
-    recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
+    recorded_bytes += 8 * (len(record.summaries) + len(task.drawn) + len(task.states))
     block = min(block or _block_size(task, recorded_bytes, comm.size), options.total)
     Blocks(options.total, block)
     require_memory(
@@ -264,7 +264,7 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
-        summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
+        summaries=(*(spec.name for spec in record.summaries), *task.drawn, *task.states),
         amounts=task.amounts,
         amount_unit=task.network.amount_unit
         if task.amounts and task.network.count_unit == "molecules"

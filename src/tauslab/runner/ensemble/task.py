@@ -19,7 +19,7 @@ from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, Pilot, pilot_events, selector_of
-from tauslab.kernels.exact.ssa import exact_engine
+from tauslab.kernels.exact.ssa import exact_engine, goes_on_exactly
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.langevin import Langevin as LangevinEngine
@@ -58,7 +58,7 @@ from tauslab.options.methods import (
     turned_into,
     with_choices,
 )
-from tauslab.options.record import SAMPLED, Record
+from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
@@ -78,7 +78,8 @@ class Task(ABC):
 
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
     one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
-    the method was chosen, if it was not given.
+    the method was chosen, if it was not given. `begun` f64 ``[trajectory, state]`` is where
+    trajectories go on, as an earlier run recorded it in `states`; None where they begin.
     """
 
     network: Network
@@ -89,6 +90,7 @@ class Task(ABC):
     stored_model: str
     sha256: str
     method_choice: str | None = None
+    begun: FloatArray | None = None
 
     amounts: ClassVar[bool] = False  # whether species are recorded as real numbers, not counts
 
@@ -146,6 +148,23 @@ class Task(ABC):
         """Names of the datasets of what every trajectory draws, where it is recorded."""
         names = self.options.sample.names if self.record.sampled else ()
         return tuple(f"{SAMPLED}:{name}" for name in names)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the datasets of where trajectories stand at the end, where it is recorded.
+
+        Raises
+        ------
+        ConfigError
+            The method cannot go on from there with the same draws.
+        """
+        if not self.record.state:
+            return ()
+        raise ConfigError(
+            f"{opt('record', STATE)} is of ssa with the selector linear, without events, delays, "
+            f"common random numbers or rates that depend on time: {opt('extend')} simulates others "
+            "again from t = 0"
+        )
 
     @property
     def sweep(self) -> Sweep | None:
@@ -217,6 +236,14 @@ class NetworkTask(Task):
             found[THINNED_RATES] = "1"
         return {**found, "unrounded": ",".join(self.unrounded)} if self.unrounded else found
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the datasets of where trajectories stand: csrc/ensemble/standing.h."""
+        exact = isinstance(self.options.method, SSA) and not self.options.common
+        if not (self.record.state and exact and goes_on_exactly(self.lowered, self.selector)):
+            return super().states
+        return tuple(f"{STATE}:{name}" for name in (*self.lowered.species, "time", "draws"))
+
     @cached_property
     def selector(self) -> str:
         """Selector of the next reaction: as given, or by the network; a pilot may replace it."""
@@ -281,6 +308,7 @@ class NetworkTask(Task):
         return exact_engine(
             backend, self.lowered, times, selector=self.selector, team=self.team,
             firings=None if pilot is None else pilot.firings, expected=expected,
+            keeps=bool(self.states),
         )  # fmt: skip
 
 

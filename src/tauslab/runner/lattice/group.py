@@ -175,12 +175,12 @@ class Group:
 
     def _make(self, run: int) -> None:
         if self._takes_over(run):
-            self.run, self.engine.replica = run, self.task.place(run)[1]
+            self.run, self.engine.replica = run, self.task.number_of(run)
             return
         self._close_engine()  # its memory goes first
         self._sites_changed = self._rates_changed = False
         self.run, self.task = run, self.task.of_run(run)
-        options, (point, replica) = self.task.options, self.task.place(run)
+        options, point = self.task.options, self.task.place(run)[0]
         made = PlanesSlab if self.task.engine is LatticeEngineName.PLANES else SlabEngine
         self._slab_engine = made(
             self.backend,
@@ -188,7 +188,7 @@ class Group:
             self.comm.native if self.comm.size > 1 else None,
             self.bounds,
             seed=self.task.seed_of(point),
-            replica=replica,
+            replica=self.task.number_of(run),
             options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
             sharing=self._sharing,
         )

@@ -172,7 +172,7 @@ class ReplicaRuns:
             self._call_hooks(done)
             made = len(runs) * (done // task.passes)
             self._progress.update(number * task.steps + made, 0)
-        if task.runs > 1 and not options.frame_every:
+        if options.keep_state or (task.runs > 1 and not options.frame_every):
             older = {*self._saved}.union(self._begun)
             self._checkpoint()  # so that a later resume need not run them again
             for run in runs:  # there are no older ones that the next would look for
@@ -326,7 +326,7 @@ class ReplicaRuns:
         Nobody can go on with a file that goes with its result: there nothing is kept.
         """
         group = self._group
-        if self._task.options.output is None:
+        if self._task.options.output is None and not self._task.options.keep_state:
             self._saved_at = time.monotonic()
             return
         if self._saved:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tauslab.base.errors import ConfigError, StoppedEarly
 from tauslab.base.host import cores_of_rank, in_bytes, require_memory
-from tauslab.base.option_names import assigned, opt, replacing
+from tauslab.base.option_names import assigned, opt, replacing, warn
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, host_name
 from tauslab.decomposition.ranks.on_root import on_root
@@ -27,6 +30,7 @@ from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask, prepare
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.store.checking.opening import saying_how_to_repeat
+from tauslab.store.lattice.extending import begin_longer_run
 from tauslab.store.lattice.parts import Begun
 from tauslab.store.lattice.writer import LatticeWriter
 from tauslab.store.locks import written_by_us
@@ -74,6 +78,7 @@ def _run_and_open(
 ) -> LatticeResult:
     if not options.resume and model.source_path is not None:
         require_no_input(options.output, [model.source_path])
+    options = agree(comm, lambda: _as_extended(options))
     agree(comm, lambda: _check_output(options, comm))
     options = replace(
         options, seed=agreed_seed(options.seed, lambda: _stored(options, "seed"), comm)
@@ -222,6 +227,8 @@ def _run(
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
         with closing(writer):
             resumes = options.resume and comm.bcast(path.exists())
+            if options.extend is not None and not resumes:
+                resumes = on_root(comm, lambda: _begin_longer(task, path))
             complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
             if complete:
                 return
@@ -238,6 +245,37 @@ def _run(
                     stopped = _replicas(groups, comm, writer, begun, stop)
             if stopped is not None:
                 raise stopped
+
+
+def _as_extended(options: LatticeOptions) -> LatticeOptions:
+    """The options with all that is left open as in the result to extend."""
+    if options.extend is None:
+        return options
+    given = getattr(options.extend, "path", options.extend)
+    if not isinstance(given, str | os.PathLike) or not is_lattice_result(Path(given)):
+        raise ConfigError(
+            f"{opt('extend')} takes the result of a lattice or its path, not {given!s:.60}"
+        )
+    if options.output is not None and options.output.resolve() == Path(given).resolve():
+        raise ConfigError(f"{opt('extend')}: {given} stays; give another {opt('output')}")
+    stored = stored_settings(given)
+    del stored["t_end"]
+    values = stored.pop("set") | dict(options.set)
+    for one in fields(options):
+        value = getattr(options, one.name)
+        if not (value is one.default or (np.isscalar(value) and value == one.default)):
+            stored.pop(one.name, None)  # it was given
+    return replace(options, **stored, set=values, extend=Path(given))
+
+
+def _begin_longer(task: LatticeTask, path: Path) -> bool:
+    """Make the file of the longer run; whether it can go on, else a warning says why not."""
+    options = task.options
+    assert options.seed is not None
+    reason = begin_longer_run(path, task, options.seed, options.extend)
+    if reason:
+        warn(f"{options.extend} {reason}: all of it is simulated again, from t = 0")
+    return not reason
 
 
 def _compressing(options: LatticeOptions, comm: Communicator) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.seals import FORMAT_VERSION
 from tauslab.kernels.ensemble.sums import POWERS, Power, accumulator_shapes, accumulators
-from tauslab.options.record import SAMPLED, HistogramSpec
+from tauslab.options.record import SAMPLED, STATE, HistogramSpec
 
 Box = tuple[slice, slice]  # of points, and of trajectories
 Selection = tuple[slice, ...]
@@ -272,9 +272,11 @@ class Layout:
         """The recorded data, as the option ``--record`` spells them."""
         wanted = [name for name in ("trajectories", "statistics", "final") if getattr(self, name)]
         wanted += [f"histogram:{h.species}:{h.low!r}:{h.high!r}:{h.bins}" for h in self.histograms]
-        drawn = [name for name in self.summaries if name.startswith(f"{SAMPLED}:")]
-        wanted += [f"summary:{name}" for name in self.summaries if name not in drawn]
-        wanted += [SAMPLED] if drawn else []
+        kinds = [name.partition(":")[0] for name in self.summaries]
+        apart = (SAMPLED, STATE)
+        named = zip(self.summaries, kinds, strict=True)
+        wanted += [f"summary:{name}" for name, kind in named if kind not in apart]
+        wanted += [kind for kind in apart if kind in kinds]
         return ",".join(wanted)
 
     @property

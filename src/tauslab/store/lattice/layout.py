@@ -146,7 +146,7 @@ def lattice_specs(
         specs += [text("object", lattice.tracked), text("axis", "zyx")]
     specs += point_specs(task)
     if replicas > 1:
-        numbers = np.arange(replicas, dtype="<u4")
+        numbers = np.arange(replicas, dtype="<u4") + np.uint32(task.options.first_replica)
         specs.append(DatasetSpec("replica", (replicas,), "<u4", ("replica",), data=numbers))
     specs += [
         DatasetSpec(

@@ -41,6 +41,8 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 LEVEL = 1  # of zlib: slots are mostly empty, more effort gains little
 CHECKPOINT = -1  # in place of a frame's number
+STATE = "state"  # group of a finished file: parts of the last state, as bytes, by their names
+PICTURE = "tauslab.picture"  # noted by a frame that no run can go on from
 _KIND = "lattice part"
 _NAME = re.compile(r"r(\d{5,})-(frame|checkpoint)-(\d+)-z(\d+)-(\d+)\.h5")
 
@@ -283,6 +285,10 @@ def read_planes(
         # Parts of earlier versions lack it: no hook could look.
         looked = file["looked"][...] if "looked" in file else np.zeros_like(state.fired)
         memory = json.loads(file["memory"][()])
+        if PICTURE in memory:
+            raise InputFileError(
+                f"{path} is a frame of the result that is extended: no run can continue from it"
+            )
         return state, HookState(file["rates"][...], looked, memory, sites)
 
     return _reading(path, identity, read)

@@ -52,6 +52,7 @@ from tauslab.store.lattice.layout import (
 )
 from tauslab.store.lattice.parts import (
     CHECKPOINT,
+    STATE,
     Begun,
     HookState,
     PartName,
@@ -276,8 +277,12 @@ class LatticeWriter:
         tracked: Mapping[str, IntArray] | None = None,
     ) -> None:
         """Put samples in their place, with positions of objects, and mark them."""
+        self.write_rows(replica, first, {**samples.recorded(), **(tracked or {})})
+
+    def write_rows(self, replica: int, first: int, recorded: Mapping[str, IntArray]) -> None:
+        """Put samples ``[sample, ...]``, by the names of `RECORDED`, in their place; mark them."""
         assert self._file is not None
-        recorded, n_all = {**samples.recorded(), **(tracked or {})}, len(self._task.times)
+        n_all = len(self._task.times)
         values = [recorded[name] for name in self._sampled]
         for name, value in zip(self._sampled, values, strict=True):
             row = value[0].size * 8
@@ -366,6 +371,8 @@ class LatticeWriter:
             with Hdf5OnDisk(path, self._disk, "r+", libver=("v110", "v110")) as whole:
                 file = whole.file
                 _write_profile(file, profile)
+                for part in self._last_states():
+                    file[f"{STATE}/{part.path.name}"] = np.fromfile(part.path, np.uint8)
                 file[COMPLETE][()] = 1
                 for name in (SEALED, SEALS):
                     if name in file:
@@ -375,6 +382,16 @@ class LatticeWriter:
 
         publish(self.path, self._disk, build)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _last_states(self) -> list[PartName]:
+        """Parts that together are the last state of each run, where it is to be kept."""
+        task = self._task
+        ends = {run: task.steps * task.passes_of(run) for run in range(task.runs)}
+        return [
+            part
+            for part in (self._parts() if task.options.keep_state else ())
+            if part.number == CHECKPOINT and part.step == ends[part.replica]
+        ]
 
     def _join(self, path: Path) -> None:
         with reading_back(self.path) as old:

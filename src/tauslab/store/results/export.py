@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _SUMMARIES = "summary/"
 _COUNTS = ("counts", "final")  # whole numbers; one below 0 stands for a sample that is not there
+_SAMPLES = {"counts": "species", "amounts": "species", "observables": "observable"}
 _MOST_CHUNKS = 4096  # by default: a graph of tasks that is planned in a moment
 _DIMENSIONS = {
     "counts": ("trajectory", "time", "species"),
@@ -142,8 +143,31 @@ def _rows_of_chunk(result: Recorded, size: int) -> tuple[int, int]:
     return max(1, size // result.n), min(size, result.n)
 
 
-def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
+def to_xarray(result: Recorded, *, chunked: bool = False, by_name: bool = False) -> xarray.Dataset:
     """All of a result with named dimensions; see `Result.to_xarray`."""
+    dataset = _with_axes(result, chunked=chunked)
+    return _named(dataset) if by_name else dataset
+
+
+def _named(dataset: xarray.Dataset) -> xarray.Dataset:
+    """With samples of each species and observable as a variable of its own."""
+    close = dataset.close
+    for samples, axis in _SAMPLES.items():
+        if samples not in dataset:
+            continue
+        table = dataset[samples]
+        dataset = dataset.drop_vars(samples)
+        labels = [str(label) for label in table[axis].values]
+        names = columns.apart(labels, {*map(str, dataset.variables), *map(str, dataset.dims)}, axis)
+        dataset = dataset.assign(
+            {name: table.isel({axis: i}, drop=True) for i, name in enumerate(names)}
+        )
+    dataset.set_close(close)
+    return dataset
+
+
+def _with_axes(result: Recorded, *, chunked: bool) -> xarray.Dataset:
+    """All of a result, with species and observables as axes."""
     import xarray
 
     require_samples(result)

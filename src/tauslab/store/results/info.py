@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tauslab.base.files.text import plain
 from tauslab.base.html import card, escape, folded, table
 from tauslab.base.option_names import opt
+from tauslab.options.record import STATE
 from tauslab.store.format.schema import PROFILE_COLUMNS
 from tauslab.store.format.versions import BITS, writers_of
 from tauslab.store.results.columns import texts
@@ -141,6 +142,7 @@ def _recorded(result: EnsembleData) -> list[str]:
     prefix = "statistics/histogram/"
     names = [key.removeprefix(prefix) for key in result.data if key.startswith(prefix)]
     listed += [f"histogram of {name}" for name in names if f"{name}_edges" in names]
+    listed += [STATE] if result.states else []
     return listed + [f"summary {name}" for name in result.summaries]
 
 

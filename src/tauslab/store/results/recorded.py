@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.text import plain
+from tauslab.options.record import STATE
 from tauslab.store.checking.ensemble import OF_AMOUNTS
 from tauslab.store.format.layout import Layout
 from tauslab.store.results import columns
@@ -132,9 +133,16 @@ class Recorded(RunResult):
     @cached_property
     def summaries(self) -> tuple[str, ...]:
         """Names of the recorded summaries, in alphabetical order."""
+        return tuple(name for name in self._numbers() if name not in self.states)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the numbers that `extend` continues from, which are stored as summaries are."""
+        return tuple(name for name in self._numbers() if name.startswith(f"{STATE}:"))
+
+    def _numbers(self) -> list[str]:
         prefix = "summary/"
-        names = [key.removeprefix(prefix) for key in self.data if key.startswith(prefix)]
-        return tuple(sorted(names))
+        return sorted(key.removeprefix(prefix) for key in self.data if key.startswith(prefix))
 
     def time_index(self, t: float) -> int:
         """Index of a sample time.

@@ -18,6 +18,7 @@ from tauslab.analysis.cme.outlook import fewest_states, times_of_many
 from tauslab.analysis.cme.propagate import poisson_weights
 from tauslab.analysis.cme.propensities import Propensities
 from tauslab.analysis.cme.solve import lowered_counts
+from tauslab.decomposition.ranks import progress
 from tauslab.model.network.network import Feature
 
 sys.path.insert(0, str(ROOT / "scripts" / "validation"))
@@ -353,3 +354,22 @@ def test_a_loss_that_is_rounding_is_no_state_without_a_law():
         law = ts.cme(net, [10], tolerance=1e-15)
     mean = 10.0  # of the law without the bound, which holds 1e-12 beyond it
     assert law.mean("X")[0] == pytest.approx(mean, rel=1e-9)
+
+
+def test_long_calculations_show_progress(capsys, monkeypatch):
+    """After two seconds, with `quiet=False` at once; also in the midst of one long time step."""
+    net, told = immigration(), []
+    monkeypatch.setattr(progress.Progress, "update", lambda _, done, events: told.append(done))
+    ts.cme(net, 50.0, quiet=True)
+    assert len(told) > 5
+    assert told[-1] == 100
+    monkeypatch.undo()
+    ts.cme(net, 1.0, quiet=True)
+    ts.cme(net, 1.0)  # ends sooner
+    assert not capsys.readouterr().err
+    ts.cme(net, 1.0, quiet=False)
+    data = {"time": [1.0], "X": [9.0]}
+    ts.exact_filter(net, data, observe={"X": "normal(2)"}, quiet=False)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("m: 100/100 % of the time") for line in lines)

@@ -320,3 +320,5 @@ def test_numbers_are_put_into_parameters() -> None:
     for name, value in (("k", "2 * k"), ("j", 3)):
         with pytest.raises(ModelError, match=r"assign a number|'j' is not a parameter"):
             lattice.parameters[name] = value
+    lattice.parameters = {"k": 3}
+    assert lattice.parameter_values() == {"k": 3}

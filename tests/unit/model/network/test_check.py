@@ -73,6 +73,20 @@ def test_numbers_are_assigned_to_parts_that_exist() -> None:
         network.parameters["k"] = "2 * X"
 
 
+def test_whole_mappings_take_numbers_too() -> None:
+    network = _network()
+    network.parameters = {**network.parameters, "k": 2}
+    network.species = network.species | {"X": 7.0}
+    network.validate()
+    assert network.parameter_values()["k"] == 2.0
+    assert network.initial_amounts()["X"] == 7.0
+    with pytest.raises(ModelError, match="'q' is not a parameter; add_parameter adds one"):
+        network.parameters = {"k": 2, "q": 1}
+    with pytest.raises(ModelError, match="parameters: give a mapping by name, not list"):
+        network.parameters = [("k", 2)]
+    assert network.parameter_values()["k"] == 2.0
+
+
 def test_reactions_and_events_can_be_removed() -> None:
     network = _network()
     network.add_event("dose", time=1, assignments={"X": 5})

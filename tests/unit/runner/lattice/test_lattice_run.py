@@ -56,6 +56,21 @@ def test_the_file_holds_what_the_engine_counts(whole):
         assert result.kymograph("A").shape == (7, 7)
 
 
+@pytest.mark.parametrize("engine", ["slots", "planes"])
+def test_replicas_have_the_same_bits_in_jobs_of_their_own(tmp_path, engine):
+    given = {"frame_every": 0, "engine": engine}
+    run(tmp_path / "3.h5", replicas=3, **given).close()
+    for name, first, count in (("last", 2, 1), ("two", 1, 2)):
+        run(tmp_path / f"{name}.h5", first_replica=first, replicas=count, **given).close()
+        with h5py.File(tmp_path / "3.h5") as whole, h5py.File(tmp_path / f"{name}.h5") as part:
+            own = part["counts"][...].reshape(count, *whole["counts"].shape[1:])
+            assert np.array_equal(own, whole["counts"][first : first + count])
+    with h5py.File(tmp_path / "two.h5") as file:
+        assert file["replica"][...].tolist() == [1, 2]
+    with pytest.raises(ConfigError, match=r"first_replica=65535 and replicas=2"):
+        run(first_replica=65535, replicas=2)
+
+
 def test_every_axis_has_a_scale(whole):
     with h5py.File(whole) as file:
         for name in ("counts", "counts_by_site_type", "reactions_fired", "overflow",

@@ -45,10 +45,7 @@ def test_the_string_is_the_shortest_path_through_the_tube():
 @pytest.mark.parametrize("n", [64, 1024])
 @pytest.mark.parametrize("draw", ["normal", "poisson", "uniform", "geometric"])
 def test_noise_makes_no_modes(draw, n):
-    """One mode in each of 50 samples: at alpha = 1 % even one with more has a chance below 40 %.
-
-    The bound is far from sharp: of 1,500 such samples none had more.
-    """
+    """Of uniform numbers 0.5 to 1 % of samples show a second: 3 of 50 have a chance of 1.4 %."""
     rng = np.random.default_rng(n)
     draws = {
         "normal": lambda: np.rint(rng.normal(300, 50, n)),
@@ -56,7 +53,20 @@ def test_noise_makes_no_modes(draw, n):
         "uniform": lambda: rng.integers(0, 400, n),
         "geometric": lambda: rng.geometric(0.02, n),
     }
-    assert [len(found(draws[draw]())) for _ in range(50)] == [1] * 50
+    assert sum(len(found(draws[draw]())) > 1 for _ in range(50)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "apart"), [(1000, 0.5, 4), (2000, 0.52, 4), (1000, 0.085, 10), (4096, 0.045, 10)]
+)
+def test_most_samples_show_the_second_mode(n, share, apart):
+    """By 0.85 or more of samples: 30 of 40 or fewer have a chance below 4 %, at one fixed seed."""
+    rng = np.random.default_rng(n)
+    shown = 0
+    for _ in range(40):
+        second = rng.random(n) < share
+        shown += len(found(np.rint(rng.normal(200, 20, n) + 20 * apart * second))) == 2
+    assert shown > 30
 
 
 @pytest.mark.parametrize(("n", "share"), [(256, 0.3), (4096, 0.1), (100_000, 0.03)])
@@ -85,7 +95,7 @@ def test_empty_bins_change_nothing():
     rng = np.random.default_rng(11)
     for _ in range(40):
         counts = rng.multinomial(90, rng.dirichlet(np.full(60, 0.08)))
-        edges, width = np.arange(61.0), math.sqrt(math.log(2 / ALPHA) / (2 * 90))
+        edges, width = np.arange(61.0), math.sqrt(math.log(2 / ALPHA) / (8 * 90))
         reached = np.concatenate([[0.0], np.cumsum(counts)]) / 90
         low, high = reached - width, reached + width
         low[[0, -1]] = high[[0, -1]] = reached[[0, -1]]

@@ -288,6 +288,25 @@ def test_xarray(result):
     dataset.close()
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_xarray_has_variables_by_name(result, chunked):
+    pytest.importorskip("xarray")
+    dataset = result.to_xarray(by_name=True, chunked=chunked)
+    assert not {"counts", "observables"} & {*dataset.variables}
+    assert dataset["X"].dims == dataset["half"].dims == ("trajectory", "time")
+    assert np.array_equal(dataset["X"].mean("trajectory"), result.mean("X"))
+    assert dataset["half"].attrs == {}
+    dataset.close()
+
+
+def test_variables_of_species_do_not_hide_others(data):
+    pytest.importorskip("xarray")
+    swept = {"X": [100, 200], "c3": [1e-3]}
+    run = ts.run(data / "sbml" / "schlogl.xml", n=3, t_end=1, points=2, seed=1, sweep=swept)
+    dataset = run.to_xarray(by_name=True)
+    assert dataset["X_species"].sel(X=200, c3=1e-3, time=0).values.tolist() == [200] * 3
+
+
 def test_xarray_shows_statistics(tmp_path):
     pytest.importorskip("xarray")
     arrays = make.samples(N)

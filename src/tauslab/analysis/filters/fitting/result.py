@@ -1,4 +1,4 @@
-"""What `tauslab.fit` gives."""
+"""The result of `tauslab.fit`."""
 
 from __future__ import annotations
 

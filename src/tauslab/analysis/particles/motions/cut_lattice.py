@@ -105,7 +105,7 @@ class CutLattice(Replicas):
         self.rest = self._none(1)
 
     def _nothing(self) -> tuple[Array, int, IntArray, int]:
-        """What else a state has at the start."""
+        """Return the other parts of an initial state: nothing waits, nothing has fired."""
         return np.zeros(0, WAITING), 0, np.zeros(len(self.lattice.reactions), np.int64), 0
 
     def _keep(self, state: LatticeState | None) -> None:

@@ -87,14 +87,15 @@ DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
             exponential_on_lanes(thread.log_table, thread.waiting[d][v]);
 }
 
-// Draws from number 0 on for one lane, in store from place `d` on: here lanes hold draws that follow each other.
-DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, int lane, int d) {
+// Draws from number `first` on for one lane, in store from place `d` on: here lanes hold draws that follow each other.
+DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, int lane, int d,
+                               u64 first) {
     constexpr int COUNT = STORE / SIMD_LANES;
     const KeysOnLanes keys(*thread.launch.keys);
     const SeriesOnLanes series = {on_lanes((u64)one.x2), on_lanes((u64)one.x0),
                                   on_lanes((u64)one.x2_next), on_lanes((u64)one.x3_next)};
     Words number = {};
-    for (int i = 0; i < SIMD_LANES; ++i) at<u64>(number, i) = (u64)i;
+    for (int i = 0; i < SIMD_LANES; ++i) at<u64>(number, i) = first + (u64)i;
     DrawsOnLanes draws[COUNT];
     const auto same = [&](int) -> const SeriesOnLanes & { return series; };
     const auto next = [&](int i) { return number + (u64)(i * SIMD_LANES); };

@@ -22,6 +22,7 @@
 #include "math/math.h"
 #include "ensemble/parking.h"
 #include "ensemble/sampling.h"
+#include "ensemble/standing.h"
 #include "ensemble/stepping.h"
 
 // Blocks on a multiprocessor for which there are registers. Nine where a network is small, six up to sixteen
@@ -179,14 +180,19 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     const auto end = [&](u8 ended, bool valid) {
         if (!valid) record_missing(out, row, k);
         record_end(out, row, ended, valid, state);
+        keep_standing(launch, row, ended, valid, t, (u64)era << 32 | step, state);
         fired += (u64)era << 32 | step;
     };
 
     // Takes the next trajectory of the launch, or one that is parked; false if there is none.
     const auto take = [&](Parked &next) {
-        next.row = by_first(lane, [&] { return take_row(launch.control, rows); });
+        do next.row = by_first(lane, [&] { return take_row(launch.control, rows); });
+        while (next.row < rows && ended_before(launch, out, next.row, state));
         const bool fresh = next.row < rows;
         if (!fresh && !parking.take(next)) return false;
+        const bool goes_on = fresh && take_up(launch, next.row, next.t, next.number,
+                                              [&](int i, double count) { next.x[i] = (i32)count; });
+        if (goes_on) fired -= next.number;
         row = next.row, k = next.k, sample = row * n_times + k;
         era = (u32)(next.number >> 32), step = (u32)next.number;
         pause = next_pause(next.number, launch.max_steps);
@@ -194,7 +200,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         const Place place = place_in(launch, row);
         series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, next.number);
         load<N_SPECIES>(x, next.x);
-        if (fresh) load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
+        if (fresh && !goes_on)
+            load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
         const double *const own = launch.constants + place.input * launch.constants_stride;
         load<N_CONSTANTS>(c, own);
         check_constants(c);

@@ -9,6 +9,7 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "ensemble/lanes.h"
+#include "ensemble/standing.h"
 
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int ssa_lanes_together = LANES_HERE;
@@ -64,7 +65,7 @@ DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
     return place;
 }
 
-// The lane's draws are those of the trajectory at `place` from `number` on, whose low half is 0.
+// The lane's draws are those of the trajectory at `place` from `number` on, up to the next whose low half is 0.
 DEVICE PhiloxSeries begin_series(const Thread &thread, Lanes &lanes, int lane, const Place &place,
                                  u64 number, u64 clock) {
     const PhiloxSeries series =
@@ -73,14 +74,17 @@ DEVICE PhiloxSeries begin_series(const Thread &thread, Lanes &lanes, int lane, c
     at<u64>(lanes.series.x0, lane) = series.x0;
     at<u64>(lanes.series.x2_next, lane) = series.x2_next;
     at<u64>(lanes.series.x3_next, lane) = series.x3_next;
-    at<u64>(lanes.begun_product, lane) = clock * PHILOX_M0;
+    at<u64>(lanes.begun_product, lane) = (clock - (u32)number) * PHILOX_M0;
     return series;
 }
 
 // The lane takes the next trajectory of the launch, or runs the first one's state for ever.
 DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lane, u64 clock,
                                     int d) {
-    const i64 row = take_row(thread.launch.control, thread.launch.rows);
+    i64 row = 0;
+    do row = take_row(thread.launch.control, thread.launch.rows);
+    while (row < thread.launch.rows &&
+           ended_before(thread.launch, thread.out, row, CountsOfLane{lanes, lane}));
     at<u64>(lanes.begun, lane) = clock;
     lanes.k[lane] = 0, lanes.told[lane] = 0, lanes.pause[lane] = NEVER;
     if (row >= thread.launch.rows) {
@@ -92,10 +96,16 @@ DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lan
     ++thread.busy;
     lanes.row[lane] = row;
     const Place place = load_lane(thread, lanes, lane, row);
+    u64 number = 0;
+    if (take_up(thread.launch, row, lanes.t[lane], number,
+                [&](int i, double count) { lanes.x[i][lane] = count; })) {
+        at<u64>(lanes.begun, lane) = clock - number;
+        lanes.told[lane] = number, thread.fired -= number;
+    }
     lanes.t_next[lane] = next_stop(thread, lanes, lane);
-    const PhiloxSeries series = begin_series(thread, lanes, lane, place, 0, clock);
+    const PhiloxSeries series = begin_series(thread, lanes, lane, place, number, clock);
     set_pause(thread, lanes, lane, clock);
-    fill_store_of_lane(thread, series, v, lane, d);
+    fill_store_of_lane(thread, series, v, lane, d, number);
 }
 
 // The lane goes on to the next piece of the run, with what is left of its waiting time.
@@ -147,7 +157,9 @@ DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock
         return crosses;
     }
     if (!valid) record_missing(thread.out, row, k);
-    record_end(thread.out, row, ended, valid, CountsOfLane{lanes, lane});
+    const CountsOfLane state = {lanes, lane};
+    record_end(thread.out, row, ended, valid, state);
+    keep_standing(thread.launch, row, ended, valid, lanes.t[lane], number, state);
     thread.fired += number;
     --thread.busy;
     begin_trajectory(thread, lanes, v, lane, clock, d);

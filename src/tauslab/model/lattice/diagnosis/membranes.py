@@ -260,7 +260,7 @@ def _sizes(labels: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What the sites of some types are like.
+    """Geometry of the sites of some types.
 
     Attributes
     ----------

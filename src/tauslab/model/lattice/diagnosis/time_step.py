@@ -249,7 +249,7 @@ def error_slopes(
     shape: Sequence[int],
     sites_of: IntArray,
 ) -> FloatArray:
-    """What the error of such reactions is at most, over their rates together, ``[site type]``.
+    """Upper bound of the error of such reactions, relative to their total rate, ``[site type]``.
 
     Parameters as of `splitting_of`; `kinds` are the reactants. In `pair_error` what is lost is
     between 0 and 1/2, and so the error below x (|walked - exact| / sites + 1/2).

@@ -1,0 +1,99 @@
+"""The unfinished file of a longer run, made of a finished result that kept its last state."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from tauslab.base.errors import ConfigError
+from tauslab.base.files.drafts import make_own_folder
+from tauslab.base.option_names import opt
+from tauslab.kernels.lattice.state import WAITING, LatticeState
+from tauslab.options.lattice import LatticeTask
+from tauslab.store.checking.lattice import CheckedLattice
+from tauslab.store.checking.opening import open_hdf5
+from tauslab.store.format.versions import other_bits
+from tauslab.store.lattice.layout import MAY_DIFFER, lattice_attributes, place_of
+from tauslab.store.lattice.parts import PICTURE, STATE, HookState, Piece
+from tauslab.store.lattice.writer import LatticeWriter
+from tauslab.store.targets import parts_folder
+
+
+def begin_longer_run(path: Path, task: LatticeTask, seed: int, finished: Path) -> str:
+    """Create the file of `task` with all that the `finished` result has, for a run to resume.
+
+    Returns
+    -------
+    Why that cannot be; then nothing was written. Else an empty text.
+
+    Raises
+    ------
+    ConfigError
+        The result is of another job, or does not end before this one.
+    """
+    with open_hdf5(finished) as file:
+        first = CheckedLattice(finished, file)
+        _require_same(first, task, seed, finished)
+        if first.complete and not any(name.startswith(f"{STATE}/") for name in first):
+            return f"has no state to continue from ({opt('keep_state')})"
+        if other_bits(first.attributes, "lattice"):
+            return "is of another version of tauslab, with other bits"
+        first.require_samples()
+        with closing(LatticeWriter(path, task, seed, threads=1)) as writer:
+            writer.create()
+            writer.open_counts()
+            for run in range(task.runs):
+                place = place_of(task, run)
+                rows = {one.name: np.asarray(first[one.name][place]) for one in first.sampled}
+                writer.write_rows(run, 0, rows)
+                if task.options.frame_every:
+                    _put_frames(first, task, run, writer)
+            writer.sync()
+        folder = parts_folder(path)
+        make_own_folder(folder)
+        for name in first:
+            if name.startswith(f"{STATE}/"):
+                np.asarray(first[name][()]).tofile(folder / Path(name).name)
+    return ""
+
+
+def _require_same(first: CheckedLattice, task: LatticeTask, seed: int, path: Path) -> None:
+    if not first.complete:
+        raise ConfigError(f"{opt('extend')}: {path} is unfinished; {opt('resume')} completes it")
+    steps = int(first.attributes["steps"])
+    if task.steps <= steps:
+        raise ConfigError(
+            f"{opt('extend')} needs {opt('t_end')} above {steps * task.lattice.step:g} s, where "
+            f"{path} ends"
+        )
+    for name, wanted in lattice_attributes(task, seed).items():
+        if (
+            name not in MAY_DIFFER | {"steps", "keep_state"}
+            and first.attributes.get(name) != wanted
+        ):
+            raise ConfigError(
+                f"{opt('extend')}: {path} has {name} = {first.attributes.get(name)}, not {wanted}: "
+                "give the same model, options and hooks"
+            )
+
+
+def _put_frames(first: CheckedLattice, task: LatticeTask, run: int, writer: LatticeWriter) -> None:
+    """Write the frames of a run as parts, which are pictures alone: what waits is not in them."""
+    place, lattice = place_of(task, run), task.lattice
+    planes, reactions = lattice.shape[0], len(lattice.reactions)
+    none = np.zeros(reactions, np.int64)
+    rates = np.zeros((reactions, len(lattice.site_types)))
+    particles, sites = first["lattice/particles"], first["lattice/sites"]
+    for number in range(particles.shape[len(place)]):
+        own = sites[(*place, number if sites.shape[len(place)] > 1 else 0)]
+        changed = bool((own != lattice.sites(0, planes)).any())
+        state = LatticeState(
+            np.asarray(particles[(*place, number)]), np.zeros(0, WAITING),
+            number * task.options.frame_every * task.passes_of(run), none, 0,
+        )  # fmt: skip
+        hooks = HookState(rates, none, {PICTURE: True}, own if changed else None)
+        piece = Piece(run, number, 0, planes, state, hooks)
+        writer.make_room()
+        writer.write_piece(lambda piece=piece: piece)  # type: ignore[misc]

@@ -1,0 +1,111 @@
+"""A finished lattice run that goes on to a later time has the bits of one longer run."""
+
+from __future__ import annotations
+
+import shutil
+
+import h5py
+import pytest
+from lattice_factory import STEP
+from lattice_run_factory import T_END, digest, meddling, model, run
+
+import tauslab as ts
+from tauslab.cli.main import main
+from tauslab.model.lattice.file import write_lattice
+from tauslab.store.lattice.writer import LatticeWriter
+
+LATER = 90 * STEP
+pytestmark = pytest.mark.filterwarnings("ignore:.*is so fast")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"engine": "slots"},
+        {"engine": "planes", "frame_every": 0},
+        {"replicas": 2, "hooks": [(7, meddling)], "engine": "slots"},
+        {"sweep": {"k": [500.0, 900.0]}, "replicas": 2, "frame_every": 0},
+        {"set": {"k": 900.0, "C": 250}, "engine": "slots", "frame_every": 0},
+    ],
+    ids=["slots", "planes", "hooks", "sweep", "crowded"],
+)
+def test_an_extended_run_has_the_bits_of_a_longer_one(tmp_path, options, monkeypatch):
+    lattice = model()
+    if "C" in options.get("set", {}):
+        lattice.place("C", count=1, site_type="gel")
+    first = run(tmp_path / "first.h5", lattice, keep_state=True, **options)
+    assert ("C" in options.get("set", {})) == bool(first.data["waiting"][..., -1].any())
+    run(tmp_path / "whole.h5", lattice, **{**options, "t_end": LATER}).close()
+    given = {k: v for k, v in options.items() if k == "hooks"}
+    cpu = ts.CPU(threads=1)
+    begun = []
+    monkeypatch.setattr(
+        LatticeWriter, "read_begun",
+        lambda self, state, *planes, read=LatticeWriter.read_begun: begun.append(state.step)
+        or read(self, state, *planes),
+    )  # fmt: skip
+    out = tmp_path / "later.h5"
+    ts.run(lattice, extend=first, t_end=LATER, device=cpu, output=out, **given).close()
+    assert digest(out) == digest(tmp_path / "whole.h5")
+    assert begun  # it went on, where it ended
+    assert not out.with_name("later.h5.parts").exists()
+    further = ts.run(lattice, extend=out, t_end=LATER + 9 * STEP, device=cpu, **given)
+    assert further.times[-1] == pytest.approx(99 * STEP)
+    further.close()
+    first.close()
+
+
+def test_an_extension_that_was_stopped_is_resumed(tmp_path):
+    run(tmp_path / "first.h5", keep_state=True).close()
+    run(tmp_path / "whole.h5", t_end=LATER).close()
+    out, options = tmp_path / "out.h5", {"t_end": LATER, "device": ts.CPU(threads=1)}
+    looks = iter([False, True])
+    with pytest.raises(ts.StoppedEarly):
+        ts.run(
+            model(), extend=tmp_path / "first.h5", output=out, stop=lambda: next(looks, True),
+            **options,
+        )  # fmt: skip
+    again = {"seed": 7, "count_every": 3, "frame_every": 10, "keep_state": True}
+    ts.run(model(), output=out, resume=True, **options, **again).close()
+    assert digest(out) == digest(tmp_path / "whole.h5")
+
+
+def test_commands_extend(tmp_path, capsys):
+    write_lattice(model(), tmp_path / "model.h5")
+    times = [str(T_END), str(LATER)]
+    command = ["rdme", str(tmp_path / "model.h5"), "--device", "cpu", "--threads", "1", "--quiet"]
+    end = [*command, "--seed", "7", "--count-every", "3", "--t-end"]
+    assert main([*end, times[0], "--keep-state", "-o", str(tmp_path / "first.h5")]) == 0
+    assert main([*end, times[1], "-o", str(tmp_path / "whole.h5")]) == 0
+    extend = [*command, "--extend", str(tmp_path / "first.h5"), "--t-end", times[1]]
+    assert main([*extend, "-o", str(tmp_path / "out.h5")]) == 0
+    assert digest(tmp_path / "out.h5") == digest(tmp_path / "whole.h5")
+    capsys.readouterr()
+    assert main([*extend[:-1], times[0], "-o", str(tmp_path / "x.h5")]) == 2
+    assert "--extend needs --t-end above" in capsys.readouterr().err
+    assert main([*extend, "-o", str(tmp_path / "first.h5"), "--overwrite"]) == 2
+    assert main([*extend, "--seed", "8", "-o", str(tmp_path / "x.h5")]) == 2
+    assert "has seed = 7, not 8" in capsys.readouterr().err
+
+
+def test_a_result_without_its_state_is_simulated_again(tmp_path):
+    first = run(tmp_path / "first.h5")
+    run(tmp_path / "whole.h5", t_end=LATER).close()
+    with pytest.warns(UserWarning, match="has no state to continue from .* simulated again"):
+        again = ts.run(
+            model(), extend=first, t_end=LATER, device=ts.CPU(threads=1),
+            output=tmp_path / "again.h5",
+        )  # fmt: skip
+    again.close()
+    assert digest(tmp_path / "again.h5") == digest(tmp_path / "whole.h5")
+    first.close()
+
+
+def test_a_damaged_state_is_refused(tmp_path):
+    run(tmp_path / "first.h5", keep_state=True).close()
+    shutil.copy(tmp_path / "first.h5", tmp_path / "bad.h5")
+    with h5py.File(tmp_path / "bad.h5", "r+") as file:
+        (name,) = file["state"]
+        file["state"][name][100] ^= 1
+    with pytest.raises(ts.InputFileError, match="damaged"):
+        ts.run(model(), extend=tmp_path / "bad.h5", t_end=LATER, device=ts.CPU(threads=1))
