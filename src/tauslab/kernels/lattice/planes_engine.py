@@ -25,6 +25,7 @@ from tauslab.kernels.lattice.planes import (
     planes_in_slots,
     reaction_masks,
     teams_of,
+    threads_of_team,
     words_of,
 )
 from tauslab.kernels.lattice.planes_changing import PlanesChanging
@@ -86,7 +87,8 @@ class PlanesMemory(SlabMemory):
         self._moved_stride = self._stride + 2 * _aligned(self.plane_words)
         self._stayed = empty((species, planes, self._stride), np.uint32)
         self.moved = empty((2, 2, species, planes, self._moved_stride), np.uint32)
-        sets = species if self.backend.style.warp > 1 else 1
+        teamed = self.backend.style.warp > 1 and threads_of_team(self.lattice) > WORD
+        sets = species if teamed else 1
         self.more = empty((2, sets, self._moved_stride), np.uint32)
         self._heads = empty((2, self._stride), np.int32)
         for buffer in (self.moved, self.more):
@@ -342,7 +344,7 @@ class PlanesEngine(PlanesMemory):
         self.threads, each = 1, max(1, backend.sites_of_a_block // WORD)
         if backend.style.warp > 1:
             teams = teams_of(lattice)
-            self.threads, each = WORD * len(lattice.species) * teams, WORD * teams
+            self.threads, each = threads_of_team(lattice) * teams, WORD * teams
         resident = self.program.resident_blocks("planes_steps", self.threads)
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
 

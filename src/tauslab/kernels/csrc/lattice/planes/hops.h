@@ -7,12 +7,7 @@
 
 #include "lattice/planes/planes.h"
 
-constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
 constexpr int BLOCKS_OF_HOP = 16;
-
-DEVICE u32 hop_address(int axis, int species, int level, int block) {
-    return plane_address(HOPS_OF_PLANES + (u32)axis, (u32)(species << 11 | level << 5 | block));
-}
 
 // Sites of a word from which a particle hops with each class of a species' probabilities.
 template <int CLASSES>
@@ -38,34 +33,52 @@ DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int speci
     }
 }
 
-// Compares random words with bits of the thresholds from number `bit` on: takes sites that are decided out of `open`,
-// and puts those whose particle hops into `hop`.
-template <int COUNT, int CLASSES>
-DEVICE void compare(const u32 *thresholds, int bit, const Bits *words, const Bits (&of_class)[CLASSES],
-                    Bits &open, Bits &hop) {
+// Compares random words, but for the first SKIPPED, with bits of the thresholds: takes sites that are decided out of
+// `open`, and puts those whose particle hops into `hop`.
+template <int SKIPPED, int COUNT, int CLASSES>
+DEVICE void compare(const u32 *thresholds, const Bits (&words)[COUNT], const Bits (&of_class)[CLASSES], Bits &open,
+                    Bits &hop) {
     Bits below = {}, upto = on_words(~0u);
-    UNROLL for (int i = COUNT - 1; i >= 0; --i) {
-        Bits threshold = on_words(thresholds[bit + i]);
-        if (CLASSES > 1) {
-            threshold &= of_class[0];
-            UNROLL for (int k = 1; k < CLASSES; ++k)
-                threshold |= of_class[k] & on_words(thresholds[63 * k + bit + i]);
+    UNROLL for (int first = COUNT - 4; first >= 0; first -= 4) {
+        IntQuad bits[CLASSES];
+        UNROLL for (int k = 0; k < CLASSES; ++k) bits[k] = load_quad((const i32 *)thresholds + 64 * k + first);
+        UNROLL for (int i = 3; i >= 0; --i) {
+            if (first + i < SKIPPED) continue;
+            Bits threshold = {};
+            UNROLL for (int k = 0; k < CLASSES; ++k) {
+                const i32 bit = i == 3 ? bits[k].d : i == 2 ? bits[k].c : i == 1 ? bits[k].b : bits[k].a;
+                threshold |= CLASSES > 1 ? of_class[k] & on_words((u32)bit) : on_words((u32)bit);
+            }
+            below = majority(~words[first + i], threshold, below);
+            upto = majority(~words[first + i], threshold, upto);
         }
-        below = majority(~words[i], threshold, below);
-        upto = majority(~words[i], threshold, upto);
     }
     hop |= open & below;
     open &= upto & ~below;
+}
+
+// Of the first two blocks of a level, the same for all words.
+template <bool KEPT>
+DEVICE IntQuad first_addresses(const Lattice &l, const StepDraws &s, int axis, int species, int level) {
+#ifdef LANES_SIDE_BY_SIDE
+    if (KEPT)
+        return load_quad(l.hop_addresses + 4 * ((axis * N_SPECIES + species) * FIRST_LEVELS + level));
+#endif
+    const AddressSeries a = address_series(s, hop_address(axis, species, level, 0));
+    const AddressSeries b = address_series(s, hop_address(axis, species, level, 1));
+    return {(i32)a.u1, (i32)a.u2, (i32)b.u1, (i32)b.u2};
 }
 
 // Decides about particle `level` of each site that has it: those that hop to either side.
 template <int BLOCKS_AT_ONCE, int CLASSES>
 DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int species,
                          int level, Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
-    const u32 *const thresholds = l.hop_bits + 63 * first_class(species);
+    const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
+    const IntQuad addresses = first_addresses<(BLOCKS_AT_ONCE > 1)>(l, s, axis, species, level);
     Bits words[4 * BLOCKS_AT_ONCE];
     UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
-        const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
+        const AddressSeries address = {(u32)(block ? addresses.c : addresses.a), (u32)(block ? addresses.d : addresses.b)};
+        const Draw drawn = draw_of_words(s, series, address);
         UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
     }
     const Bits side = words[0];
@@ -75,10 +88,10 @@ DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries 
         doored |= of_class[k];
     }
     Bits open = there & doored;
-    compare<4 * BLOCKS_AT_ONCE - 1, CLASSES>(thresholds, 0, words + 1, of_class, open, hop);
+    compare<1>(thresholds, words, of_class, open, hop);
     NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
         const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
-        compare<4, CLASSES>(thresholds, 4 * block - 1, drawn.x, of_class, open, hop);
+        compare<0>(thresholds + 4 * block, drawn.x, of_class, open, hop);
     }
     minus = hop & side;
     plus = hop & ~side;
@@ -122,57 +135,70 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
     }
 }
 
-// What leaves words along an axis of each species, in low planes.
-typedef Bits LowMoves[OWN][2][LOW_PLANES];
+DEVICE void store_counts(const Lattice &l, const WordGroup &g, int own, const Counts &n) {
+    u32 *const plane = plane_of(l, l.stayed, g.species + own) + g.first;
+    UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(plane, l.plane_bytes, i), n[own][i]);
+}
 
 // Keeps what leaves. Planes above the lowest are written where a word of the group has such a count; those that have get
 // a bit in `more`.
-DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves,
-                       LowMoves &low, Bits &more) {
-    UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-        low[species % OWN][MINUS][i] = moves.minus[i], low[species % OWN][PLUS][i] = moves.plus[i];
-    Bits high = {};
-    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
-    if (!any_site(high)) return;
+DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves, Bits &more) {
     u32 *const minus = moved_plane(l, buffer, MINUS, species) + moved_index(l, g.first);
     u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
-    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
+    Bits high = {};
+    UNROLL for (int i = 0; i < PLANES; ++i) {
+        if (i == LOW_PLANES) {
+            UNROLL for (int k = i; k < PLANES; ++k) high |= moves.minus[k] | moves.plus[k];
+            if (!any_site(high)) return;
+        }
         store_words(after(minus, l.moved_bytes, i), moves.minus[i]);
         store_words(after(plus, l.moved_bytes, i), moves.plus[i]);
     }
     more |= where_any(high) & (1u << species);
 }
 
-// Decides which particles of a species, and of those after it, leave along an axis.
-template <int SPECIES>
+// Takes in what comes along x from the words on either side, which threads have that go together.
+DEVICE void exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &moves, Bits (&n)[PLANES]) {
+    const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
+    const u32 before = lane - place + ((place - 1) & last);
+    const u32 after = lane - place + ((place + 1) & last);
+    const bool round = face_kind(4) == PERIODIC;
+    const Bits from_before = all_or_none(round || place > 0);
+    const Bits from_after = all_or_none(round || place < last);
+    const auto come_up = [&](Bits up) {
+        return ((up << 1) & g.inside) | ((word_of_lane(up, before) & from_before) >> g.before & 1u);
+    };
+    const auto come_down = [&](Bits down) {
+        return (down >> 1) | ((word_of_lane(down, after) & from_after) & 1u) << g.last;
+    };
+    Bits a[LOW_PLANES], b[LOW_PLANES], high = {};
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = come_up(moves.plus[i]), b[i] = come_down(moves.minus[i]);
+    Bits carry = join_low(n, a, b);
+    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
+    const bool some = any_site(high);
+    UNROLL for (int i = LOW_PLANES; some && i < PLANES; ++i) {
+        carry |= add_bit(n, i, come_up(moves.plus[i]));
+        carry |= add_bit(n, i, come_down(moves.minus[i]));
+    }
+    saturate(n, carry);
+}
+
+// Decides which particles of the thread's species from number OWN_SPECIES on leave along an axis. They are kept in
+// memory, or arrive along x at once, or both.
+template <int OWN_SPECIES>
 DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
-                   int buffer, Counts &n, LowMoves &low, Bits &more) {
-    if constexpr (SPECIES < N_SPECIES) {
+                   int buffer, bool exchanges, bool keeps, Counts &n, Bits &more) {
+    if constexpr (OWN_SPECIES < OWN) {
+        const int species = ALONE ? OWN_SPECIES : g.species;
         Moves moves;
-        decide<classes_of(SPECIES)>(l, s, series, g, axis, SPECIES, n[SPECIES], moves);
-        keep_moves(l, g, buffer, SPECIES, moves, low, more);
-        depart<SPECIES + 1>(l, s, series, g, axis, buffer, n, low, more);
-    }
-}
-
-// Stores the low planes of what leaves, and the flags.
-DEVICE void store_moves(const Lattice &l, const WordGroup &g, int buffer, const LowMoves &low, Bits more) {
-    const i32 at = moved_index(l, g.first);
-    u32 *const minus = moved_plane(l, buffer, MINUS, g.species) + at;
-    u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
-    UNROLL for (int s = 0; s < OWN; ++s) {
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            store_words(after(minus, l.moved_bytes, s * PLANES + i), low[s][MINUS][i]);
-            store_words(after(plus, l.moved_bytes, s * PLANES + i), low[s][PLUS][i]);
+        decide<ALONE ? classes_of(OWN_SPECIES) : MOST_CLASSES>(l, s, series, g, axis, species, n[OWN_SPECIES], moves);
+        if (keeps) keep_moves(l, g, buffer, species, moves, more);
+        if (exchanges) {
+            if (keeps) store_counts(l, g, OWN_SPECIES, n);
+            exchange_along_x(l, g, moves, n[OWN_SPECIES]);
         }
+        depart<OWN_SPECIES + 1>(l, s, series, g, axis, buffer, exchanges, keeps, n, more);
     }
-    store_words(more_of(l, buffer, g.species) + at, more);
-}
-
-DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) {
-    u32 *const own = plane_of(l, l.stayed, g.species) + g.first;
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(own, l.plane_bytes, s * PLANES + i), n[s][i]);
 }
 
 // What comes to words along an axis from either side, in a plane.
@@ -256,7 +282,7 @@ DEVICE Bits ghosts_that_pass(const StepDraws &s, const WordSeries &series, int f
     Bits passed = {}, all[1] = {on_words(~0u)};
     NO_UNROLL for (int block = 0; block < BLOCKS_OF_HOP && any_site(sites); ++block) {
         const Draw drawn = draw_of_words(s, series, ghost_address(face, species, number, block));
-        compare<4, 1>(threshold, 4 * block, drawn.x, all, sites, passed);
+        compare<0>(threshold + 4 * block, drawn.x, all, sites, passed);
     }
     return passed;
 }
@@ -403,7 +429,7 @@ DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup 
 // Where sites are crowded, those that find no room wait.
 DEVICE void settle(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
                    Bits sites, Desk &desk, Counts &n) {
-    meet(desk);
+    show(g, n, 0, desk);
     if (leads(g)) settle_crowds(l, s, g, step, axis, buffer, sites, desk);
     meet(desk);
     take_back(g, desk, n);

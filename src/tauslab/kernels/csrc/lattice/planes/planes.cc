@@ -20,6 +20,10 @@ struct Pass {
     u64 *counts;  // of the state at the end of the step, see `count_words`; may be null
 };
 
+DEVICE StepDraws draws_of_hops(const Lattice &l, const Pass &pass) {
+    return step_draws(l.seed, pass.step + (pass.arrives == 2), (u32)l.replica);
+}
+
 // Adds numbers of particles to `counts` [type, species].
 DEVICE void count_words(const Lattice &l, const WordGroup &g, const Counts &n, u64 *counts) {
     NO_UNROLL for (int t = 0; t < N_TYPES; ++t) {
@@ -37,17 +41,19 @@ DEVICE void count_words(const Lattice &l, const WordGroup &g, const Counts &n, u
 DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const WordSeries &series,
                      Desk &desk, Counts &n) {
     if (leads(g)) {
-        const Bits over = crowded(desk);
+        const Bits over = crowded(n, desk);
         if (any_site(over)) {
             settle_crowds(*l.kept, s, g, pass.step, 2, pass.buffer, over, desk);
             note_of(desk) = 1;
+            if (ALONE) take_back(g, desk, n);
         }
-        find_candidates(l, s, series, g, desk);
+        find_candidates(l, s, series, g, n, desk);
     }
     meet(desk);
     if (N_CAUSES && any_listed(desk)) {
         react(l, s, g, pass.step, desk);
         meet(desk);
+        take_back(g, desk, n);
     }
     if (note_of(desk)) {
         if (leads(g))
@@ -55,24 +61,31 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
                 if (g.first + (u32)i < (u32)l.words)
                     place_waiting(*l.kept, pass.step, g.first + (u32)i, first_own() + i, desk);
         meet(desk);
+        take_back(g, desk, n);
     }
-    take_back(g, desk, n);
+}
+
+// Sites of more than SLOTS particles; others of the team see them too.
+DEVICE Bits crowded_in_team(const WordGroup &g, Desk &desk, Counts &n) {
+    if (!ALONE) {
+        next_desk(desk);
+        show(g, n, 0, desk);
+    }
+    return crowded(n, desk);
 }
 
 // Takes in what came along an axis.
 DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, const Incoming &in,
                     u32 waits, Desk &desk, Counts &n) {
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
-    const bool ends = pass.arrives == 2;
     arrive(l, g, pass.arrives, pass.buffer, in, n);
     arrive_from_faces(l, s, g, pass.arrives, n);
-    next_desk(desk);
-    if (!ends) {
-        show(g, n, 0, desk);
-        const Bits over = crowded(desk);
+    if (pass.arrives != 2) {
+        const Bits over = crowded_in_team(g, desk, n);
         if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk, n);
         return;
     }
+    next_desk(desk);
     const WordSeries series = word_series(s, number);
     if (g.species < DRAWN_TOGETHER && 4 * g.species < l.thinned[6 * N_TYPES - 3])
         draw_for_all(g, draw_of_words(s, series, plane_address(CANDIDATES, (u32)g.species)), desk);
@@ -80,76 +93,36 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
     end_step(l, g, pass, s, series, desk, n);
 }
 
-// Takes in what comes along x from the words on either side, which threads have that go together.
-DEVICE void exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &moves, Counts &n) {
-    const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
-    const u32 before = lane - place + ((place - 1) & last);
-    const u32 after = lane - place + ((place + 1) & last);
-    const bool round = face_kind(4) == PERIODIC;
-    const Bits from_before = all_or_none(round || place > 0);
-    const Bits from_after = all_or_none(round || place < last);
-    const auto come_up = [&](Bits up) {
-        return ((up << 1) & g.inside) | ((word_of_lane(up, before) & from_before) >> g.before & 1u);
-    };
-    const auto come_down = [&](Bits down) {
-        return (down >> 1) | ((word_of_lane(down, after) & from_after) & 1u) << g.last;
-    };
-    Bits a[LOW_PLANES], b[LOW_PLANES], high = {};
-    UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = come_up(moves.plus[i]), b[i] = come_down(moves.minus[i]);
-    Bits carry = join_low(n[0], a, b);
-    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
-    const bool some = any_site(high);
-    UNROLL for (int i = LOW_PLANES; some && i < PLANES; ++i) {
-        carry |= add_bit(n[0], i, come_up(moves.plus[i]));
-        carry |= add_bit(n[0], i, come_down(moves.minus[i]));
-    }
-    saturate(n[0], carry);
-}
-
-// The same, and where sites are crowded those that find no room wait; that is done in memory.
-DEVICE void arrive_along_x(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int buffer,
-                           const Moves &moves, Desk &desk, Counts &n) {
-    Counts before;
-    UNROLL for (int i = 0; i < PLANES; ++i) before[0][i] = n[0][i];
-    exchange_along_x(l, g, moves, n);
-    arrive_from_faces(l, s, g, 0, n);
-    next_desk(desk);
-    show(g, n, 0, desk);
-    const Bits over = crowded(desk);
-    if (LIKELY(!any_site(over))) return;
-    LowMoves low;
-    Bits more = {};
-    const Lattice &far = *l.kept;
-    keep_moves(far, g, buffer, g.species, moves, low, more);
-    store_moves(far, g, buffer, low, more);
-    store_counts(far, g, before);
-    settle(far, s, g, step, 0, buffer, over, desk, n);
-}
-
 // What leaves along an axis. Along x it arrives at once where threads that go together have whole rows, and what
-// leaves along y follows: a loop, so that there is one text.
+// leaves along y follows: a loop, so that there is one text. Where sites would be crowded it is decided again, and
+// arrives from memory.
 DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk, Counts &n) {
-    const u64 step = pass.step + (pass.arrives == 2);
-    const StepDraws s = step_draws(l.seed, step, (u32)l.replica);
+    const StepDraws s = draws_of_hops(l, pass);
     const WordSeries series = word_series(s, number);
     const int buffer = 1 - pass.buffer;
-    LowMoves low;
-    Bits more = {};
-    if constexpr (OWN == N_SPECIES && PLANE_LANES == 1) {
-        depart<0>(l, s, series, g, pass.departs, buffer, n, low, more);
-    } else {
-        NO_UNROLL for (int axis = pass.departs;; ++axis) {
-            Moves moves;
-            decide<MOST_CLASSES>(l, s, series, g, axis, g.species, n[0], moves);
-            if (axis == 0 && l.rows_together) {
-                arrive_along_x(l, s, g, step, buffer, moves, desk, n);
+    const bool ahead = PLANE_LANES > 1 && l.rows_together && pass.departs == 0;
+    if (ahead && pass.arrives < 0) show(g, n, 0, desk);
+    bool keeps = !ahead;
+    Bits over = {};
+    NO_UNROLL for (int axis = pass.departs;;) {
+        Bits more = {};
+        depart<0>(l, s, series, g, axis, buffer, ahead && axis == 0, keeps, n, more);
+        if (keeps) store_words(more_of(l, buffer, g.species) + moved_index(l, g.first), more);
+        if (!ahead || axis == 1) return;
+        arrive_from_faces(l, s, g, 0, n);
+        if (keeps) {
+            settle(*l.kept, s, g, pass.step + (pass.arrives == 2), 0, buffer, over, desk, n);
+        } else {
+            over = crowded_in_team(g, desk, n);
+            keeps = true;
+            if (any_site(over)) {
+                next_desk(desk);
+                take_back(g, desk, n);
                 continue;
             }
-            keep_moves(l, g, buffer, g.species, moves, low, more);
-            break;
         }
+        axis = 1;
     }
-    store_moves(l, g, buffer, low, more);
 }
 
 DEVICE_SHARED void do_words(const Lattice &l, u32 first, int species, const Pass &pass, const Way &way, Desk &desk) {
@@ -172,7 +145,7 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, int species, const Pass
     if (pass.arrives >= 0) take_in(l, g, pass, number, in, waits != 0, desk, n);
     if (pass.counts) count_words(l, g, n, pass.counts);
     if (pass.departs >= 0) leave(l, g, pass, number, desk, n);
-    store_counts(l, g, n);
+    UNROLL for (int s = 0; s < OWN; ++s) store_counts(l, g, s, n);
 }
 
 // Which of a launch's blocks this one is.
@@ -185,6 +158,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     const Way way = way_along(l, pass.arrives);
 #ifdef LANES_SIDE_BY_SIDE
     SHARED TeamMemory memory[TEAMS];
+    keep_addresses(l, draws_of_hops(l, pass));
     const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
     Desk desk = {memory + team, memory[team].shown, (int)team};

@@ -5,8 +5,8 @@
 //                                              two buffers by turns
 //     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
 //
-// A thread of a CPU has all species of its words. On a GPU a warp has one species of 32 words, and the warps of a team
-// have all: they show each other their counts where sites are crowded or react.
+// A thread has all species of its words, but on a GPU that has few words a warp has one species of 32 words, and the
+// warps of a team have all (TEAMED): they show each other their counts where sites are crowded or react.
 // Words are numbered [z, y, x / 32]; the last of a row may have fewer sites. A pass takes in what came along an axis,
 // and decides what leaves along the next one; a step is three passes.
 #pragma once
@@ -17,8 +17,9 @@
 // Bits of a count of up to SLOTS particles.
 constexpr int PLANES = SLOTS > 16 ? 6 : SLOTS > 8 ? 5 : 4;
 static_assert(SLOTS == 1 << (PLANES - 1));
-constexpr int OWN = PLANE_LANES > 1 ? 1 : N_SPECIES;             // species that a thread has
-constexpr int TEAM_SIZE = PLANE_LANES > 1 ? 32 * N_SPECIES : 1;  // threads of a team
+constexpr int OWN = PLANE_LANES > 1 && TEAMED ? 1 : N_SPECIES;  // species that a thread has
+constexpr bool ALONE = OWN == N_SPECIES;                        // whether these are all
+constexpr int TEAM_SIZE = PLANE_LANES * (N_SPECIES / OWN);      // threads of a team
 constexpr int MORE_SETS = N_SPECIES / OWN;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
 
@@ -43,7 +44,7 @@ struct PlaneArguments {
     // sites are alike.
     const u32 *doors;
     const u32 *type_sites;  // of each site type, [type, word]; null where there is one
-    const u32 *hop_bits;  // [class, 63]: bits of the threshold, the highest first, each as 0 or ~0
+    const u32 *hop_bits;  // [class, 64]: bits of the threshold, the highest first, each as 0 or ~0
     // Of particles that come in through held faces: see `ghosts_at` in hops.h. Null where there are none.
     const i32 *
         ghost_rows;  // [face, type, species]: where the first of their thresholds is; -1: none come
@@ -93,6 +94,7 @@ struct Lattice : PlaneArguments {
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
     const Lattice *kept;
+    i32 *hop_addresses;  // in the block's memory, see `first_addresses`
 };
 
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
@@ -105,7 +107,14 @@ DEVICE Lattice lattice_of(const PlaneArguments &given) {
             (u32)given.moved_stride * 4,
             divisor_of((u32)row),
             divisor_of((u32)given.ny),
+            nullptr,
             nullptr};
+}
+
+constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
+
+DEVICE u32 hop_address(int axis, int species, int level, int block) {
+    return plane_address(HOPS_OF_PLANES + (u32)axis, (u32)(species << 11 | level << 5 | block));
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -119,16 +128,28 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
 }
 #define ROOM_FOR(entries) ((entries) > MOST_KEPT || (entries) == 0 ? 1 : (entries))
 #define KEEP_TABLES(l) \
-    SHARED u32 kept_bits[ROOM_FOR(63 * HOP_CLASSES)], kept_causes[ROOM_FOR(N_CAUSES)]; \
+    alignas(16) SHARED u32 kept_bits[ROOM_FOR(64 * HOP_CLASSES)], kept_causes[ROOM_FOR(N_CAUSES)]; \
     SHARED i32 kept_tables[ROOM_FOR(TABLE_ENTRIES)]; \
     SHARED i32 kept_thinned[6 * N_TYPES], kept_thinning[2 * N_TYPES]; \
     SHARED double kept_chances[ROOM_FOR(N_REACTIONS * N_TYPES)]; \
-    l.hop_bits = keep_in_block(kept_bits, 63 * HOP_CLASSES, l.hop_bits); \
+    alignas(16) SHARED i32 kept_addresses[12 * N_SPECIES * FIRST_LEVELS]; \
+    l.hop_addresses = kept_addresses; \
+    l.hop_bits = keep_in_block(kept_bits, 64 * HOP_CLASSES, l.hop_bits); \
     l.tables = keep_in_block(kept_tables, TABLE_ENTRIES, l.tables); \
     l.thinned = keep_in_block(kept_thinned, 6 * N_TYPES, l.thinned); \
     l.thinning = keep_in_block(kept_thinning, 2 * N_TYPES, l.thinning); \
     l.chances = keep_in_block(kept_chances, N_REACTIONS * N_TYPES, l.chances); \
     l.cause_types = keep_in_block(kept_causes, N_CAUSES, l.cause_types)
+// What the first addresses of hops make of rounds 0 and 1 in a step, [axis, species, level, block].
+DEVICE void keep_addresses(const Lattice &l, const StepDraws &s) {
+    for (int i = THREAD_ID; i < 6 * N_SPECIES * FIRST_LEVELS; i += BLOCK_THREADS) {
+        const int level = i / 2 % FIRST_LEVELS, species = i / 2 / FIRST_LEVELS % N_SPECIES;
+        const int axis = i / 2 / FIRST_LEVELS / N_SPECIES;
+        const AddressSeries found = address_series(s, hop_address(axis, species, level, i % 2));
+        l.hop_addresses[2 * i] = (i32)found.u1, l.hop_addresses[2 * i + 1] = (i32)found.u2;
+    }
+    BARRIER();
+}
 #else
 #define KEEP_TABLES(l)
 #endif
@@ -377,13 +398,13 @@ typedef Bits Counts[OWN][PLANES];
 
 #ifdef LANES_SIDE_BY_SIDE
 // What the warps of a team show each other, in the block's memory.
-constexpr int DRAWN_TOGETHER = N_CAUSES ? N_SPECIES : 0;  // blocks of random bits, one by each warp
+constexpr int DRAWN_TOGETHER = N_CAUSES && !ALONE ? N_SPECIES : 0;  // blocks of random bits, one by each warp
 struct Shown {
     u32 counts[N_SPECIES][PLANES][32];
     u32 note;
 };
 struct TeamMemory {
-    Shown shown[2];  // by turns, so that what some still read is not written by those ahead
+    Shown shown[ALONE ? 1 : 2];  // by turns, so that what some still read is not written by those ahead
     u32 drawn[DRAWN_TOGETHER + 1][4][32];
     u32 n_listed;
     u16 listed[N_CAUSES ? 1024 : 1];  // sites, 32 * word + place
@@ -417,10 +438,7 @@ DEVICE void meet_in(int team) {
 }
 // Waits for the others of the team.
 DEVICE void meet(const Desk &desk) {
-    if (N_SPECIES == 1)
-        LANES_BARRIER(32);
-    else
-        meet_in<0>(desk.number);
+    meet_in<0>(desk.number);
 }
 // Lists sites, for all threads of the team; those of a warp call it.
 DEVICE void list_sites(Bits sites, Desk &desk) {
@@ -443,18 +461,20 @@ DEVICE void each_listed(const Desk &desk, const Work &work) {
 DEVICE bool any_listed(const Desk &desk) {
     return desk.team->n_listed != 0;
 }
-// Before the next is shown.
+// Before the next is shown; and back to what was shown before.
 DEVICE void next_desk(Desk &desk) {
-    desk.shown = desk.team->shown + (desk.shown == desk.team->shown);
+    if (!ALONE) desk.shown = desk.team->shown + (desk.shown == desk.team->shown);
 }
 // Shows the thread's counts; `note` is the first warp's.
 DEVICE void show(const WordGroup &g, Counts &n, u32 note, Desk &desk) {
-    UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species, i, first_own()) = n[0][i];
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species + s, i, first_own()) = n[s][i];
     if (g.species == 0 && THREAD_ID % 32 == 0) desk.shown->note = note;
     meet(desk);
 }
 DEVICE void take_back(const WordGroup &g, const Desk &desk, Counts &n) {
-    UNROLL for (int i = 0; i < PLANES; ++i) n[0][i] = shown_bits(desk, g.species, i);
+    UNROLL for (int s = 0; s < OWN; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) n[s][i] = shown_bits(desk, g.species + s, i);
 }
 // Random bits for `drawn_before`, to be shown.
 DEVICE void draw_for_all(const WordGroup &g, const Draw &drawn, Desk &desk) {
@@ -508,12 +528,17 @@ DEVICE void take_back(const WordGroup &, const Desk &, Counts &) {}
 
 // Whether a thread does what one of its team has to.
 DEVICE bool leads(const WordGroup &g) {
-    return OWN == N_SPECIES || g.species == 0;
+    return ALONE || g.species == 0;
 }
 
-DEVICE Bits beyond(const Desk &desk, int species, int level) {
+// Counts of a species that the thread has, or that another of its team shows.
+DEVICE void counts_of(const Counts &own, const Desk &desk, int species, Bits (&n)[PLANES]) {
+    UNROLL for (int i = 0; i < PLANES; ++i) n[i] = ALONE ? own[species % OWN][i] : shown_bits(desk, species, i);
+}
+
+DEVICE Bits beyond(const Counts &own, const Desk &desk, int species, int level) {
     Bits n[PLANES];
-    UNROLL for (int i = 0; i < PLANES; ++i) n[i] = shown_bits(desk, species, i);
+    counts_of(own, desk, species, n);
     return beyond(n, level);
 }
 
@@ -542,14 +567,15 @@ DEVICE void set_counts(Desk &desk, int word, u32 place, const u32 *counts) {
 }
 
 // Sites of more than SLOTS particles.
-DEVICE Bits crowded(const Desk &desk) {
+DEVICE Bits crowded(const Counts &own, const Desk &desk) {
     Bits total[PLANES], carry = {}, lower = {};
-    UNROLL for (int i = 0; i < PLANES; ++i) total[i] = shown_bits(desk, 0, i);
+    counts_of(own, desk, 0, total);
     UNROLL for (int s = 1; s < N_SPECIES; ++s) {
-        Bits c = {};
+        Bits n[PLANES], c = {};
+        counts_of(own, desk, s, n);
         UNROLL for (int i = 0; i < PLANES; ++i) {
-            const Bits bit = shown_bits(desk, s, i), next = majority(total[i], bit, c);
-            total[i] = parity(total[i], bit, c);
+            const Bits next = majority(total[i], n[i], c);
+            total[i] = parity(total[i], n[i], c);
             c = next;
         }
         carry |= c;
