@@ -461,7 +461,7 @@ def test_warps_have_the_bits_of_a_cpu(cpu, tmp_path, monkeypatch, name, order, t
     """A warp of a team has a species, and shows its counts; others have all species."""
     if not teamed:
         monkeypatch.setattr(choice, "FEW_WORDS", 0)
-    lattice = binding((3, 3, 64), 3, frequent=30) if name == "frequent" else cases()[name]()
+    lattice = binding((3, 4, 64), 3, frequent=30) if name == "frequent" else cases()[name]()
     threads = threads_of_team(lattice) * teams_of(lattice)
     states = []
     for backend in (cpu, EmulatedLattices(tmp_path, threads, order, counter=cpu)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -49,8 +49,9 @@ class PlanesMemory(SlabMemory):
 
     Attributes
     ----------
-    rows_together
-        Whether threads that go together have whole rows along x: then two passes make a step.
+    axes_together
+        Along how many axes threads that go together have whole lines: with x two passes make a
+        step; with x and y one does, as long as no particle waits.
     """
 
     SLOTS_APART = True
@@ -75,8 +76,9 @@ class PlanesMemory(SlabMemory):
         self._arguments = KeptArguments(self.program)
         self.plane_words = words_of(lattice)
         self.words = self._own_planes * self.plane_words
-        row = self.plane_words // lattice.shape[1]
-        self.rows_together = backend.style.warp > 1 and backend.style.warp % row == 0
+        warp, whole = backend.style.warp, not (slab.below or slab.above)
+        lines = (self.plane_words // lattice.shape[1], self.plane_words)[: 1 + whole]
+        self.axes_together = sum(warp % words == 0 for words in lines) if warp > 1 else 0
         self._make_memory()
         self._make_tables()
 
@@ -219,7 +221,7 @@ class PlanesMemory(SlabMemory):
             "below": slab.below,
             "above": slab.above,
             "wraps": whole and self.lattice.boundary[0] == "periodic",
-            "rows_together": self.rows_together,
+            "axes_together": self.axes_together,
             "seed": self.seed,
             "step": self.step,
             "replica": self.replica,
@@ -283,6 +285,16 @@ class PlanesMemory(SlabMemory):
         words = len(slots) * self.plane_words
         self._launch(entry, words, slots=slots, first=begin * self.plane_words, words=words)
         self.synchronize()
+
+    def _load_waiting(self, waiting: Array, counted: Mapping[str, int]) -> None:
+        if len(waiting):
+            self.axes_together = min(1, self.axes_together)
+        super()._load_waiting(waiting, counted)
+
+    def restore(self, before: dict[str, Any]) -> None:
+        """As of `SlabMemory`: some particles have to wait."""
+        self.axes_together = min(1, self.axes_together)
+        super().restore(before)
 
     def _lists_of(self, sites: Array) -> IntArray:
         z, y, x = np.unravel_index(sites.astype(np.int64), self.lattice.shape)

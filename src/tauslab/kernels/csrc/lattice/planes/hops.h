@@ -157,19 +157,20 @@ DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int spe
     more |= where_any(high) & (1u << species);
 }
 
-// Takes in what comes along x from the words on either side, which threads have that go together.
-DEVICE void exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &moves, Bits (&n)[PLANES]) {
-    const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
-    const u32 before = lane - place + ((place - 1) & last);
-    const u32 after = lane - place + ((place + 1) & last);
-    const bool round = face_kind(4) == PERIODIC;
-    const Bits from_before = all_or_none(round || place > 0);
-    const Bits from_after = all_or_none(round || place < last);
+// Takes in what comes along x or y from the words on either side, which threads have that go together.
+DEVICE void exchange(const Lattice &l, const WordGroup &g, int axis, const Moves &moves, Bits (&n)[PLANES]) {
+    const Way way = way_along(l, axis);
+    const u32 lane = (u32)THREAD_ID % 32, step = (u32)way.step, last = (u32)way.extent - 1;
+    const u32 place = lane / step & last, first = lane - place * step;
+    const u32 before = first + ((place - 1) & last) * step, after = first + ((place + 1) & last) * step;
+    const Bits from_before = all_or_none(way.round || place > 0), from_after = all_or_none(way.round || place < last);
     const auto come_up = [&](Bits up) {
-        return ((up << 1) & g.inside) | ((word_of_lane(up, before) & from_before) >> g.before & 1u);
+        const Bits beside = word_of_lane(up, before) & from_before;
+        return axis == 1 ? beside : ((up << 1) & g.inside) | (beside >> g.before & 1u);
     };
     const auto come_down = [&](Bits down) {
-        return (down >> 1) | ((word_of_lane(down, after) & from_after) & 1u) << g.last;
+        const Bits beside = word_of_lane(down, after) & from_after;
+        return axis == 1 ? beside : (down >> 1) | (beside & 1u) << g.last;
     };
     Bits a[LOW_PLANES], b[LOW_PLANES], high = {};
     UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = come_up(moves.plus[i]), b[i] = come_down(moves.minus[i]);
@@ -184,7 +185,7 @@ DEVICE void exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &
 }
 
 // Decides which particles of the thread's species from number OWN_SPECIES on leave along an axis. They are kept in
-// memory, or arrive along x at once, or both.
+// memory, or arrive at once, or both.
 template <int OWN_SPECIES>
 DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
                    int buffer, bool exchanges, bool keeps, Counts &n, Bits &more) {
@@ -195,7 +196,7 @@ DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &serie
         if (keeps) keep_moves(l, g, buffer, species, moves, more);
         if (exchanges) {
             if (keeps) store_counts(l, g, OWN_SPECIES, n);
-            exchange_along_x(l, g, moves, n[OWN_SPECIES]);
+            exchange(l, g, axis, moves, n[OWN_SPECIES]);
         }
         depart<OWN_SPECIES + 1>(l, s, series, g, axis, buffer, exchanges, keeps, n, more);
     }

@@ -93,35 +93,33 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
     end_step(l, g, pass, s, series, desk, n);
 }
 
-// What leaves along an axis. Along x it arrives at once where threads that go together have whole rows, and what
-// leaves along y follows: a loop, so that there is one text. Where sites would be crowded it is decided again, and
-// arrives from memory.
+// What leaves along an axis. Along those of which threads that go together have whole lines it arrives at once, and
+// what leaves along the next one follows: a loop, so that there is one text. Where sites would be crowded it is decided
+// again, and arrives from memory.
 DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk, Counts &n) {
     const StepDraws s = draws_of_hops(l, pass);
     const WordSeries series = word_series(s, number);
     const int buffer = 1 - pass.buffer;
-    const bool ahead = PLANE_LANES > 1 && l.rows_together && pass.departs == 0;
-    if (ahead && pass.arrives < 0) show(g, n, 0, desk);
-    bool keeps = !ahead;
+    bool again = false;
     Bits over = {};
     NO_UNROLL for (int axis = pass.departs;;) {
+        const bool exchanges = PLANE_LANES > 1 && axis < l.axes_together;
+        if (exchanges && !again && (ALONE || pass.arrives < 0)) show(g, n, 0, desk);
         Bits more = {};
-        depart<0>(l, s, series, g, axis, buffer, ahead && axis == 0, keeps, n, more);
-        if (keeps) store_words(more_of(l, buffer, g.species) + moved_index(l, g.first), more);
-        if (!ahead || axis == 1) return;
-        arrive_from_faces(l, s, g, 0, n);
-        if (keeps) {
-            settle(*l.kept, s, g, pass.step + (pass.arrives == 2), 0, buffer, over, desk, n);
-        } else {
-            over = crowded_in_team(g, desk, n);
-            keeps = true;
-            if (any_site(over)) {
-                next_desk(desk);
-                take_back(g, desk, n);
-                continue;
-            }
+        depart<0>(l, s, series, g, axis, buffer, exchanges, !exchanges || again, n, more);
+        if (!exchanges || again) store_words(more_of(l, buffer, g.species) + moved_index(l, g.first), more);
+        if (!exchanges) return;
+        arrive_from_faces(l, s, g, axis, n);
+        if (again) {
+            settle(*l.kept, s, g, pass.step + (pass.arrives == 2), axis, buffer, over, desk, n);
+        } else if (over = crowded_in_team(g, desk, n); any_site(over)) {
+            next_desk(desk);
+            take_back(g, desk, n);
+            again = true;
+            continue;
         }
-        axis = 1;
+        again = false;
+        ++axis;
     }
 }
 
@@ -230,7 +228,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
             continue;
         }
         buffer = 1 - buffer;
-        if (PLANE_LANES > 1 && l.rows_together && axis == 0) ++axis;
+        if (PLANE_LANES > 1 && axis < l.axes_together) axis = (int)l.axes_together;
         arrives = axis;
         ended += axis == 2;
         axis = (axis + 1) % 3;

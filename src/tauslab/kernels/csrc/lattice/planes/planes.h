@@ -66,7 +66,7 @@ struct PlaneArguments {
     i64 planes, first_plane;  // own planes, and the number of the first
     i64 below, above;         // whether there is a plane beside the slab
     i64 wraps;                // whether own planes close a ring along z
-    i64 rows_together;        // whether threads that go together have whole rows along x
+    i64 axes_together;        // see `PlanesEngine`
     u64 seed, step;
     i64 replica;
 };
@@ -586,11 +586,11 @@ DEVICE Bits crowded(const Counts &own, const Desk &desk) {
 
 // ---------------------------------------------------------------- particles that wait
 
-// Puts a particle on the list of a word. If the list is full, the batch of steps is void: LIST_FULL makes the host
-// repeat it with a longer list.
+// Puts a particle on the list of a word. If the list is full, or if a step is one pass, in which no list could be
+// emptied, the batch of steps is void: LIST_FULL makes the host repeat it with a longer list and more passes.
 DEVICE_SELDOM void add_waiting(const Lattice &l, u64 list, u32 word, u64 site, u64 age, u32 particle) {
     const u64 place = atomic_add(l.work + WAITING_0 + list, 1);
-    if (place >= (u64)l.capacity) {
+    if (place >= (u64)l.capacity || l.axes_together == 2) {
         atomic_add(l.work + LIST_FULL, 1);
         return;
     }
