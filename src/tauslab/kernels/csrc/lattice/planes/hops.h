@@ -101,23 +101,22 @@ struct Moves {
     Bits minus[PLANES], plus[PLANES];
 };
 
-// Decides about all particles of a species, which has up to CLASSES probabilities; takes those that hop out of `n`.
-template <int CLASSES>
+// Decides about all particles of a species; takes those that hop out of `n`.
 DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
                    int species, Bits (&n)[PLANES], Moves &moves) {
     moves = {};
-    if constexpr (CLASSES > 0) {
+    if constexpr (MOST_CLASSES > 0) {
         if (classes_of(species) == 0) return;
         Bits there = beyond(n, 0), minus, plus;
         if (!any_site(there)) return;
-        Doors<CLASSES> doors;
+        Doors<MOST_CLASSES> doors;
         load_doors(l, g, axis, species, doors);
         NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
             if (level > 0) {
                 there = level == 1 ? beyond(n, 1) : beyond(n, 2);
                 if (!any_site(there)) break;
             }
-            decide_level<2, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            decide_level<2>(l, s, series, axis, species, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus, LOW_PLANES);
             count_up<0>(moves.plus, plus, LOW_PLANES);
         }
@@ -126,7 +125,7 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
             UNROLL for (int i = 0; i < PLANES; ++i)
                 there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
             if (!any_site(there)) break;
-            decide_level<1, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            decide_level<1>(l, s, series, axis, species, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus);
             count_up<0>(moves.plus, plus);
         }
@@ -135,9 +134,9 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
     }
 }
 
-DEVICE void store_counts(const Lattice &l, const WordGroup &g, int own, const Counts &n) {
-    u32 *const plane = plane_of(l, l.stayed, g.species + own) + g.first;
-    UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(plane, l.plane_bytes, i), n[own][i]);
+DEVICE void store_counts(const Lattice &l, const WordGroup &g, int species, const Bits (&n)[PLANES]) {
+    u32 *const plane = plane_of(l, l.stayed, species) + g.first;
+    UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(plane, l.plane_bytes, i), n[i]);
 }
 
 // Keeps what leaves. Planes above the lowest are written where a word of the group has such a count; those that have get
@@ -184,24 +183,6 @@ DEVICE void exchange(const Lattice &l, const WordGroup &g, int axis, const Moves
     saturate(n, carry);
 }
 
-// Decides which particles of the thread's species from number OWN_SPECIES on leave along an axis. They are kept in
-// memory, or arrive at once, or both.
-template <int OWN_SPECIES>
-DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
-                   int buffer, bool exchanges, bool keeps, Counts &n, Bits &more) {
-    if constexpr (OWN_SPECIES < OWN) {
-        const int species = ALONE ? OWN_SPECIES : g.species;
-        Moves moves;
-        decide<ALONE ? classes_of(OWN_SPECIES) : MOST_CLASSES>(l, s, series, g, axis, species, n[OWN_SPECIES], moves);
-        if (keeps) keep_moves(l, g, buffer, species, moves, more);
-        if (exchanges) {
-            if (keeps) store_counts(l, g, OWN_SPECIES, n);
-            exchange(l, g, axis, moves, n[OWN_SPECIES]);
-        }
-        depart<OWN_SPECIES + 1>(l, s, series, g, axis, buffer, exchanges, keeps, n, more);
-    }
-}
-
 // What comes to words along an axis from either side, in a plane.
 struct Arrivals {
     Bits from_minus, from_plus;
@@ -220,54 +201,52 @@ DEVICE Arrivals arriving_along_x(const Lattice &l, const WordGroup &g, const u32
             ((down >> 1) | (beside.from_plus & 1u) << g.last) & g.there};
 }
 
-// What comes, and flags of the planes that are written.
-struct Incoming {
-    Arrivals low[OWN][LOW_PLANES], flags;
-    Bits own_flags;
+// Flags of the planes that are written.
+struct Flags {
+    Arrivals beside;
+    Bits own;
 };
 
-// All loads, before the first of them is needed.
-DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer) {
+DEVICE Flags load_flags(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
+    const u32 *const flags = more_of(l, buffer, species);
+    const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) & g.there : Bits{};
+    return {load_arrivals(g, flags, flags), own};
+}
+
+// What comes in low planes.
+struct Incoming {
+    Arrivals low[LOW_PLANES];
+};
+
+DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
     Incoming in;
-    const u32 *const flags = more_of(l, buffer, g.species);
-    const u32 *const downs = moved_plane(l, buffer, MINUS, g.species);
+    const u32 *const downs = moved_plane(l, buffer, MINUS, species);
     const u32 *const ups = after(downs, l.moved_bytes, N_SPECIES * PLANES);
-    in.flags = load_arrivals(g, flags, flags), in.own_flags = Bits{};
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-            in.low[s][i] = load_arrivals(g, after(ups, l.moved_bytes, s * PLANES + i),
-                                         after(downs, l.moved_bytes, s * PLANES + i));
-    if (axis != 0) return in;
-    in.own_flags = load_words(flags + moved_index(l, g.first)) & g.there;
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-            in.low[s][i] = arriving_along_x(l, g, after(ups, l.moved_bytes, s * PLANES + i),
-                                            after(downs, l.moved_bytes, s * PLANES + i), on_words(~0u), in.low[s][i]);
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+        in.low[i] = load_arrivals(g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i));
+    UNROLL for (int i = 0; axis == 0 && i < LOW_PLANES; ++i)
+        in.low[i] = arriving_along_x(l, g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i),
+                                     on_words(~0u), in.low[i]);
     return in;
 }
 
-// Takes in what comes along an axis.
-DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, const Incoming &in, Counts &n) {
-    Bits carry[OWN];
-    UNROLL for (int s = 0; s < OWN; ++s) {
-        Bits a[LOW_PLANES], b[LOW_PLANES];
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = in.low[s][i].from_minus, b[i] = in.low[s][i].from_plus;
-        carry[s] = join_low(n[s], a, b);
+// Takes in what comes along an axis of a species.
+DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, int species, const Incoming &in,
+                   const Flags &flags, Bits (&n)[PLANES]) {
+    Bits a[LOW_PLANES], b[LOW_PLANES];
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = in.low[i].from_minus, b[i] = in.low[i].from_plus;
+    Bits carry = join_low(n, a, b);
+    const u32 bit = 1u << species;
+    const bool high = any_site((flags.own | flags.beside.from_minus | flags.beside.from_plus) & bit);
+    UNROLL for (int i = LOW_PLANES; high && i < PLANES; ++i) {
+        const u32 *const ups = moved_plane(l, buffer, PLUS, species, i), *const downs = moved_plane(l, buffer, MINUS, species, i);
+        Arrivals come = load_arrivals(g, ups, downs);
+        come.from_minus &= where_any(flags.beside.from_minus & bit), come.from_plus &= where_any(flags.beside.from_plus & bit);
+        if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(flags.own & bit), come);
+        carry |= add_bit(n, i, come.from_minus);
+        carry |= add_bit(n, i, come.from_plus);
     }
-    const bool high = any_site(in.own_flags | in.flags.from_minus | in.flags.from_plus);
-    UNROLL for (int s = 0; high && s < OWN; ++s) {
-        const u32 bit = 1u << (g.species + s);
-        UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
-            const u32 *const ups = moved_plane(l, buffer, PLUS, g.species + s, i);
-            const u32 *const downs = moved_plane(l, buffer, MINUS, g.species + s, i);
-            Arrivals come = load_arrivals(g, ups, downs);
-            come.from_minus &= where_any(in.flags.from_minus & bit), come.from_plus &= where_any(in.flags.from_plus & bit);
-            if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(in.own_flags & bit), come);
-            carry[s] |= add_bit(n[s], i, come.from_minus);
-            carry[s] |= add_bit(n[s], i, come.from_plus);
-        }
-    }
-    UNROLL for (int s = 0; s < OWN; ++s) saturate(n[s], carry[s]);
+    saturate(n, carry);
 }
 
 // ---------------------------------------------------------------- what comes through held faces
@@ -289,7 +268,8 @@ DEVICE Bits ghosts_that_pass(const StepDraws &s, const WordSeries &series, int f
 }
 
 // Takes in what comes to words through a face.
-DEVICE_SELDOM void arrive_ghosts(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, int side, Counts &n) {
+DEVICE_SELDOM void arrive_ghosts(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, int side,
+                                 int species, Bits (&n)[PLANES]) {
     const int face = face_of(axis, side);
     Bits edge = {}, number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
@@ -299,24 +279,24 @@ DEVICE_SELDOM void arrive_ghosts(const Lattice &l, const StepDraws &s, const Wor
     }
     if (!any_site(edge)) return;
     const WordSeries series = word_series(s, number);
-    NO_UNROLL for (int k = 0; k < OWN * N_TYPES; ++k) {
-        const int own = k / N_TYPES, type = k % N_TYPES, species = g.species + own;
+    NO_UNROLL for (int type = 0; type < N_TYPES; ++type) {
         const i32 row = l.ghost_rows[(face * N_TYPES + type) * N_SPECIES + species];
         if (row < 0) continue;
         Bits sites = N_TYPES == 1 ? edge : edge & load_words(l.type_sites + type * l.stride + g.first), carry = {};
         for (u32 number_in = 0; any_site(sites); ++number_in) {
             const u32 *const threshold = l.ghost_bits + 64 * ((i64)row + number_in);
             sites = ghosts_that_pass(s, series, face, species, number_in, threshold, sites);
-            carry |= count_up<0>(n[own], sites);
+            carry |= count_up<0>(n, sites);
         }
-        saturate(n[own], carry);
+        saturate(n, carry);
     }
 }
 
-DEVICE void arrive_from_faces(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, Counts &n) {
+DEVICE void arrive_from_faces(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, int species,
+                              Bits (&n)[PLANES]) {
     if (!SOME_HELD) return;
     NO_UNROLL for (int side = MINUS; side <= PLUS; ++side)
-        if (face_kind(face_of(axis, side)) == HELD) arrive_ghosts(*l.kept, s, g, axis, side, n);
+        if (face_kind(face_of(axis, side)) == HELD) arrive_ghosts(*l.kept, s, g, axis, side, species, n);
 }
 
 // How many of a species come to one site through a face: the same number.
@@ -429,9 +409,8 @@ DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup 
 
 // Where sites are crowded, those that find no room wait.
 DEVICE void settle(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
-                   Bits sites, Desk &desk, Counts &n) {
-    show(g, n, 0, desk);
-    if (leads(g)) settle_crowds(l, s, g, step, axis, buffer, sites, desk);
+                   Bits sites, Desk &desk) {
     meet(desk);
-    take_back(g, desk, n);
+    if (leads(desk)) settle_crowds(l, s, g, step, axis, buffer, sites, desk);
+    meet(desk);
 }

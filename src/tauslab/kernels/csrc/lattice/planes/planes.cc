@@ -25,125 +25,137 @@ DEVICE StepDraws draws_of_hops(const Lattice &l, const Pass &pass) {
 }
 
 // Adds numbers of particles to `counts` [type, species].
-DEVICE void count_words(const Lattice &l, const WordGroup &g, const Counts &n, u64 *counts) {
+DEVICE void count_words(const Lattice &l, const WordGroup &g, const Desk &desk, u64 *counts) {
     NO_UNROLL for (int t = 0; t < N_TYPES; ++t) {
         const Bits of_type = N_TYPES == 1 ? on_words(~0u) : load_words(l.type_sites + t * l.stride + g.first);
-        UNROLL for (int s = 0; s < OWN; ++s) {
+        each_species(desk, [&](int species) {
             u32 found = 0;
-            UNROLL for (int i = 0; i < PLANES; ++i) found += bits_in(n[s][i] & of_type) << i;
-            add_together(counts + t * N_SPECIES + g.species + s, found);
-        }
+            UNROLL for (int i = 0; i < PLANES; ++i) found += bits_in(bits_on(desk, species, i) & of_type) << i;
+            add_together(counts + t * N_SPECIES + species, found);
+        });
     }
 }
 
-// The end of a step, where a team has shown its counts: one warp finds crowded sites and candidates for reactions, all
-// do the reactions, and one lets in particles that waited.
+// The end of a step: one warp finds crowded sites and candidates for reactions, all do the reactions, and one lets in
+// particles that waited.
 DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const WordSeries &series,
-                     Desk &desk, Counts &n) {
-    if (leads(g)) {
-        const Bits over = crowded(n, desk);
+                     Desk &desk) {
+    if (leads(desk)) {
+        const Bits over = crowded(desk);
         if (any_site(over)) {
             settle_crowds(*l.kept, s, g, pass.step, 2, pass.buffer, over, desk);
             note_of(desk) = 1;
-            if (ALONE) take_back(g, desk, n);
         }
-        find_candidates(l, s, series, g, n, desk);
+        find_candidates(l, s, series, g, desk);
     }
     meet(desk);
     if (N_CAUSES && any_listed(desk)) {
         react(l, s, g, pass.step, desk);
         meet(desk);
-        take_back(g, desk, n);
     }
     if (note_of(desk)) {
-        if (leads(g))
+        if (leads(desk))
             NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
                 if (g.first + (u32)i < (u32)l.words)
                     place_waiting(*l.kept, pass.step, g.first + (u32)i, first_own() + i, desk);
         meet(desk);
-        take_back(g, desk, n);
     }
 }
 
-// Sites of more than SLOTS particles; others of the team see them too.
-DEVICE Bits crowded_in_team(const WordGroup &g, Desk &desk, Counts &n) {
-    if (!ALONE) {
-        next_desk(desk);
-        show(g, n, 0, desk);
-    }
-    return crowded(n, desk);
-}
-
-// Takes in what came along an axis.
-DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, const Incoming &in,
-                    u32 waits, Desk &desk, Counts &n) {
+// Puts counts on the desk, with what came along an axis.
+DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk) {
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
-    arrive(l, g, pass.arrives, pass.buffer, in, n);
-    arrive_from_faces(l, s, g, pass.arrives, n);
-    if (pass.arrives != 2) {
-        const Bits over = crowded_in_team(g, desk, n);
-        if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk, n);
-        return;
-    }
-    next_desk(desk);
     const WordSeries series = word_series(s, number);
-    if (g.species < DRAWN_TOGETHER && 4 * g.species < l.thinned[6 * N_TYPES - 3])
-        draw_for_all(g, draw_of_words(s, series, plane_address(CANDIDATES, (u32)g.species)), desk);
-    show(g, n, waits, desk);
-    end_step(l, g, pass, s, series, desk, n);
+    turn(desk);
+    // By one lane: the compiler makes others wait for what all have.
+    const bool asks = pass.arrives == 2 && leads(desk) && first_own() == 0;
+    const u64 waits = asks ? read_now(l.work + WAITING_0 + (pass.step & 1)) : 0;
+    const Flags flags = load_flags(l, g, pass.arrives, pass.buffer, desk.species);
+    each_species(desk, [&](int species) {
+        Bits n[PLANES];
+        const u32 *const own = plane_of(l, l.stayed, species) + g.first;
+        UNROLL for (int i = 0; i < PLANES; ++i) n[i] = load_words(after(own, l.plane_bytes, i));
+        const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer, species);
+        UNROLL for (int i = 0; i < PLANES; ++i) n[i] &= g.there;
+        if (pass.arrives >= 0) {
+            arrive(l, g, pass.arrives, pass.buffer, species, in, flags, n);
+            arrive_from_faces(l, s, g, pass.arrives, species, n);
+        }
+        put(desk, species, n);
+        if (pass.arrives == 2 && species < DRAWN_TOGETHER && 4 * species < l.thinned[6 * N_TYPES - 3])
+            draw_for_all(species, draw_of_words(s, series, plane_address(CANDIDATES, (u32)species)), desk);
+    });
+    if (leads(desk) && first_own() == 0) note_of(desk) = waits != 0;
+    meet(desk);
+    if (pass.arrives == 2) {
+        end_step(l, g, pass, s, series, desk);
+    } else if (pass.arrives >= 0) {
+        const Bits over = crowded(desk);
+        if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk);
+    }
 }
 
 // What leaves along an axis. Along those of which threads that go together have whole lines it arrives at once, and
 // what leaves along the next one follows: a loop, so that there is one text. Where sites would be crowded it is decided
 // again, and arrives from memory.
-DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk, Counts &n) {
+DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk) {
     const StepDraws s = draws_of_hops(l, pass);
     const WordSeries series = word_series(s, number);
     const int buffer = 1 - pass.buffer;
-    bool again = false;
     Bits over = {};
+    bool again = false;
     NO_UNROLL for (int axis = pass.departs;;) {
-        const bool exchanges = PLANE_LANES > 1 && axis < l.axes_together;
-        if (exchanges && !again && (ALONE || pass.arrives < 0)) show(g, n, 0, desk);
+        const bool exchanges = PLANE_LANES > 1 && axis < l.axes_together, keeps = !exchanges || again;
         Bits more = {};
-        depart<0>(l, s, series, g, axis, buffer, exchanges, !exchanges || again, n, more);
-        if (!exchanges || again) store_words(more_of(l, buffer, g.species) + moved_index(l, g.first), more);
+        Desk next = desk;
+        turn(next);
+        each_species(desk, [&](int species) {
+            Bits n[PLANES];
+            Moves moves;
+            take(desk, species, n);
+            decide(l, s, series, g, axis, species, n, moves);
+            if (keeps) {
+                keep_moves(l, g, buffer, species, moves, more);
+                store_counts(l, g, species, n);
+            }
+            if (!exchanges) return;
+            exchange(l, g, axis, moves, n);
+            arrive_from_faces(l, s, g, axis, species, n);
+            put(next, species, n);
+        });
+        if (keeps) store_words(more_of(l, buffer, desk.species) + moved_index(l, g.first), more);
         if (!exchanges) return;
-        arrive_from_faces(l, s, g, axis, n);
+        meet(desk);
         if (again) {
-            settle(*l.kept, s, g, pass.step + (pass.arrives == 2), axis, buffer, over, desk, n);
-        } else if (over = crowded_in_team(g, desk, n); any_site(over)) {
-            next_desk(desk);
-            take_back(g, desk, n);
-            again = true;
-            continue;
+            settle(*l.kept, s, g, pass.step + (pass.arrives == 2), axis, buffer, over, next);
+        } else {
+            over = crowded(next);
+            again = any_site(over);
+            if (again) continue;
         }
+        desk = next;
         again = false;
         ++axis;
     }
 }
 
-DEVICE_SHARED void do_words(const Lattice &l, u32 first, int species, const Pass &pass, const Way &way, Desk &desk) {
+DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const Way &way, Desk &desk) {
     WordGroup g = {};
-    g.first = first, g.species = species;
+    g.first = first;
     look_around(l, way, g);
-    Counts n;
     Bits number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
-    const u32 *const own = plane_of(l, l.stayed, g.species) + first;
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i)
-            n[s][i] = load_words(after(own, l.plane_bytes, s * PLANES + i));
-    const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer);
-    // By one lane: the compiler makes others wait for what all have.
-    const bool asks = pass.arrives == 2 && leads(g) && first_own() == 0;
-    const u64 waits = asks ? read_now(l.work + WAITING_0 + (pass.step & 1)) : 0;
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) n[s][i] &= g.there;
-    if (pass.arrives >= 0) take_in(l, g, pass, number, in, waits != 0, desk, n);
-    if (pass.counts) count_words(l, g, n, pass.counts);
-    if (pass.departs >= 0) leave(l, g, pass, number, desk, n);
-    UNROLL for (int s = 0; s < OWN; ++s) store_counts(l, g, s, n);
+    take_in(l, g, pass, number, desk);
+    if (pass.counts) count_words(l, g, desk, pass.counts);
+    if (pass.departs >= 0) {
+        leave(l, g, pass, number, desk);
+        return;
+    }
+    each_species(desk, [&](int species) {
+        Bits n[PLANES];
+        take(desk, species, n);
+        store_counts(l, g, species, n);
+    });
 }
 
 // Which of a launch's blocks this one is.
@@ -159,13 +171,13 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     keep_addresses(l, draws_of_hops(l, pass));
     const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
-    Desk desk = {memory + team, memory[team].shown, (int)team};
+    Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
     for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words; i += each)
-        do_words(l, i + (u32)first_own(), (int)species, pass, way, desk);
+        do_words(l, i + (u32)first_own(), pass, way, desk);
 #else
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
     Desk desk = {};
-    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), 0, pass, way, desk);
+    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass, way, desk);
 #endif
 }
 

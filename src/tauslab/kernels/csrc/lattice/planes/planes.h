@@ -5,8 +5,8 @@
 //                                              two buffers by turns
 //     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
 //
-// A thread has all species of its words, but on a GPU that has few words a warp has one species of 32 words, and the
-// warps of a team have all (TEAMED): they show each other their counts where sites are crowded or react.
+// Counts of the words that are at work lie on a desk, and a thread takes up one species after another. On a GPU that
+// has few words (TEAMED) a team has a warp for each species. The warps of a team share the desk, in the block's memory.
 // Words are numbered [z, y, x / 32]; the last of a row may have fewer sites. A pass takes in what came along an axis,
 // and decides what leaves along the next one; a step is three passes.
 #pragma once
@@ -17,10 +17,10 @@
 // Bits of a count of up to SLOTS particles.
 constexpr int PLANES = SLOTS > 16 ? 6 : SLOTS > 8 ? 5 : 4;
 static_assert(SLOTS == 1 << (PLANES - 1));
-constexpr int OWN = PLANE_LANES > 1 && TEAMED ? 1 : N_SPECIES;  // species that a thread has
-constexpr bool ALONE = OWN == N_SPECIES;                        // whether these are all
-constexpr int TEAM_SIZE = PLANE_LANES * (N_SPECIES / OWN);      // threads of a team
-constexpr int MORE_SETS = N_SPECIES / OWN;
+constexpr int TEAM_WARPS =
+    PLANE_LANES > 1 && TEAMED ? N_SPECIES : 1;       // each has a species, or one has all
+constexpr int TEAM_SIZE = PLANE_LANES * TEAM_WARPS;  // threads of a team
+constexpr int MORE_SETS = TEAM_WARPS;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
 
 enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2, HELD = 3 };
@@ -252,7 +252,6 @@ DEVICE u32 sites_at_face(const Lattice &l, const WordPlace &at, int axis, int si
 // The words that a thread does together.
 struct WordGroup {
     u32 first;                                  // the first of them
-    int species;                                // the thread's first
     Bits there;                                 // ~0 for those that there are
     Bits inside;                                // sites of each
     Bits last;                                  // sites of each, less 1
@@ -331,7 +330,7 @@ DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int
 
 // Flags of a species.
 DEVICE u32 *more_of(const Lattice &l, int buffer, int species) {
-    return after(l.more, l.moved_bytes, buffer * MORE_SETS + species / OWN);
+    return after(l.more, l.moved_bytes, buffer * MORE_SETS + species % MORE_SETS);
 }
 
 // ---------------------------------------------------------------- numbers in planes
@@ -392,40 +391,40 @@ DEVICE Bits join_low(Bits (&n)[PLANES], const Bits (&a)[LOW_PLANES], const Bits 
     return count_up<3>(n, majority(plane_2, c1, c2));
 }
 
-typedef Bits Counts[OWN][PLANES];
-
 // ---------------------------------------------------------------- counts of all species
 
 #ifdef LANES_SIDE_BY_SIDE
-// What the warps of a team show each other, in the block's memory.
-constexpr int DRAWN_TOGETHER = N_CAUSES && !ALONE ? N_SPECIES : 0;  // blocks of random bits, one by each warp
-struct Shown {
-    u32 counts[N_SPECIES][PLANES][32];
+constexpr int DRAWN_TOGETHER = N_CAUSES && TEAM_WARPS > 1 ? N_SPECIES : 0;  // blocks of random bits, one by each warp
+struct Counts {
+    u32 bits[N_SPECIES][PLANES][32];
     u32 note;
 };
 struct TeamMemory {
-    Shown shown[ALONE ? 1 : 2];  // by turns, so that what some still read is not written by those ahead
+    Counts counts[2];  // by turns, so that what some still read is not written by those ahead
     u32 drawn[DRAWN_TOGETHER + 1][4][32];
     u32 n_listed;
     u16 listed[N_CAUSES ? 1024 : 1];  // sites, 32 * word + place
 };
 struct Desk {
     TeamMemory *team;
-    Shown *shown;
-    int number;  // of the team in the block
+    Counts *counts;
+    int number, species;  // of the team in the block; the warp's first
 };
-DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
-    return desk.shown->counts[species][plane][word];
+DEVICE u32 &word_on(Desk &desk, int species, int plane, int word) {
+    return desk.counts->bits[species][plane][word];
 }
 // The thread's words, of those that it does together with others.
 DEVICE int first_own() {
     return THREAD_ID % 32;
 }
-DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
-    return desk.shown->counts[species][plane][THREAD_ID % 32];
+DEVICE Bits bits_on(const Desk &desk, int species, int plane) {
+    return desk.counts->bits[species][plane][THREAD_ID % 32];
+}
+DEVICE void put(Desk &desk, int species, const Bits (&n)[PLANES]) {
+    UNROLL for (int i = 0; i < PLANES; ++i) word_on(desk, species, i, first_own()) = n[i];
 }
 DEVICE u32 &note_of(Desk &desk) {
-    return desk.shown->note;
+    return desk.counts->note;
 }
 template <int TEAM>
 DEVICE void meet_in(int team) {
@@ -461,40 +460,37 @@ DEVICE void each_listed(const Desk &desk, const Work &work) {
 DEVICE bool any_listed(const Desk &desk) {
     return desk.team->n_listed != 0;
 }
-// Before the next is shown; and back to what was shown before.
-DEVICE void next_desk(Desk &desk) {
-    if (!ALONE) desk.shown = desk.team->shown + (desk.shown == desk.team->shown);
+// To the counts that come next; or back to those before.
+DEVICE void turn(Desk &desk) {
+    desk.counts = desk.team->counts + (desk.counts == desk.team->counts);
 }
-// Shows the thread's counts; `note` is the first warp's.
-DEVICE void show(const WordGroup &g, Counts &n, u32 note, Desk &desk) {
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species + s, i, first_own()) = n[s][i];
-    if (g.species == 0 && THREAD_ID % 32 == 0) desk.shown->note = note;
-    meet(desk);
-}
-DEVICE void take_back(const WordGroup &g, const Desk &desk, Counts &n) {
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) n[s][i] = shown_bits(desk, g.species + s, i);
-}
-// Random bits for `drawn_before`, to be shown.
-DEVICE void draw_for_all(const WordGroup &g, const Draw &drawn, Desk &desk) {
-    UNROLL for (int i = 0; i < 4; ++i) desk.team->drawn[g.species][i][THREAD_ID % 32] = drawn.x[i];
+// Random bits for `drawn_before`.
+DEVICE void draw_for_all(int species, const Draw &drawn, Desk &desk) {
+    UNROLL for (int i = 0; i < 4; ++i) desk.team->drawn[species][i][THREAD_ID % 32] = drawn.x[i];
 }
 DEVICE Bits drawn_before(const Desk &desk, int word) {
     return desk.team->drawn[word / 4][word % 4][THREAD_ID % 32];
 }
+// Whether a thread does what one of its team has to.
+DEVICE bool leads(const Desk &desk) {
+    return TEAM_WARPS == 1 || desk.species == 0;
+}
 #else
 constexpr int DRAWN_TOGETHER = 0;
 struct Desk {
-    Bits (*counts)[PLANES];
+    Bits bits[N_SPECIES][PLANES];
     Bits listed;
     u32 note;
+    int species;
 };
-DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
-    return word_of(desk.counts[species][plane], word);
+DEVICE u32 &word_on(Desk &desk, int species, int plane, int word) {
+    return word_of(desk.bits[species][plane], word);
 }
-DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
-    return desk.counts[species][plane];
+DEVICE Bits bits_on(const Desk &desk, int species, int plane) {
+    return desk.bits[species][plane];
+}
+DEVICE void put(Desk &desk, int species, const Bits (&n)[PLANES]) {
+    UNROLL for (int i = 0; i < PLANES; ++i) desk.bits[species][i] = n[i];
 }
 DEVICE u32 &note_of(Desk &desk) {
     return desk.note;
@@ -515,44 +511,46 @@ DEVICE bool any_listed(const Desk &desk) {
     return any_site(desk.listed);
 }
 DEVICE void meet(const Desk &) {}
-DEVICE void next_desk(Desk &) {}
-DEVICE void draw_for_all(const WordGroup &, const Draw &, Desk &) {}
+DEVICE void turn(Desk &) {}
+DEVICE void draw_for_all(int, const Draw &, Desk &) {}
 DEVICE Bits drawn_before(const Desk &, int) {
     return Bits{};
 }
-DEVICE void show(const WordGroup &, Counts &n, u32 note, Desk &desk) {
-    desk = {n, Bits{}, note};
+DEVICE bool leads(const Desk &) {
+    return true;
 }
-DEVICE void take_back(const WordGroup &, const Desk &, Counts &) {}
 #endif
 
-// Whether a thread does what one of its team has to.
-DEVICE bool leads(const WordGroup &g) {
-    return ALONE || g.species == 0;
+// Calls `work` with each species of the thread.
+template <class Work>
+DEVICE void each_species(const Desk &desk, const Work &work) {
+    if (TEAM_WARPS > 1)
+        work(desk.species);
+    else
+        NO_UNROLL for (int species = 0; species < N_SPECIES; ++species) work(species);
 }
 
-// Counts of a species that the thread has, or that another of its team shows.
-DEVICE void counts_of(const Counts &own, const Desk &desk, int species, Bits (&n)[PLANES]) {
-    UNROLL for (int i = 0; i < PLANES; ++i) n[i] = ALONE ? own[species % OWN][i] : shown_bits(desk, species, i);
+DEVICE void take(const Desk &desk, int species, Bits (&n)[PLANES]) {
+    UNROLL for (int i = 0; i < PLANES; ++i) n[i] = bits_on(desk, species, i);
 }
 
-DEVICE Bits beyond(const Counts &own, const Desk &desk, int species, int level) {
+DEVICE Bits beyond(const Desk &desk, int species, int level) {
     Bits n[PLANES];
-    counts_of(own, desk, species, n);
+    take(desk, species, n);
     return beyond(n, level);
 }
 
 // Number of a species at a site.
 DEVICE u32 count_at(Desk &desk, int species, int word, u32 place) {
     u32 count = 0;
-    UNROLL for (int i = 0; i < PLANES; ++i) count |= (shown_word(desk, species, i, word) >> place & 1) << i;
+    UNROLL for (int i = 0; i < PLANES; ++i) count |= (word_on(desk, species, i, word) >> place & 1) << i;
     return count;
 }
 
 // Others of the team may change other sites of the word meanwhile.
 DEVICE void set_count(Desk &desk, int species, int word, u32 place, u32 count) {
     NO_UNROLL for (int i = 0; i < PLANES; ++i) {
-        u32 &cell = shown_word(desk, species, i, word);
+        u32 &cell = word_on(desk, species, i, word);
         const u32 change = ((cell >> place ^ count >> i) & 1) << place;
         if (change) flip_in_block(&cell, change);
     }
@@ -567,15 +565,14 @@ DEVICE void set_counts(Desk &desk, int word, u32 place, const u32 *counts) {
 }
 
 // Sites of more than SLOTS particles.
-DEVICE Bits crowded(const Counts &own, const Desk &desk) {
+DEVICE Bits crowded(const Desk &desk) {
     Bits total[PLANES], carry = {}, lower = {};
-    counts_of(own, desk, 0, total);
+    take(desk, 0, total);
     UNROLL for (int s = 1; s < N_SPECIES; ++s) {
-        Bits n[PLANES], c = {};
-        counts_of(own, desk, s, n);
+        Bits c = {};
         UNROLL for (int i = 0; i < PLANES; ++i) {
-            const Bits next = majority(total[i], n[i], c);
-            total[i] = parity(total[i], n[i], c);
+            const Bits bit = bits_on(desk, s, i), next = majority(total[i], bit, c);
+            total[i] = parity(total[i], bit, c);
             c = next;
         }
         carry |= c;

@@ -148,14 +148,13 @@ DEVICE_SELDOM Outcome react_at(const Lattice &l, StepDraws s, SiteOf at, int typ
 }
 
 // Sites of each type that have the reactants of something.
-DEVICE void find_active(const Lattice &l, const WordGroup &g, const Counts &n, const Desk &desk,
-                        Bits (&active)[N_TYPES]) {
+DEVICE void find_active(const Lattice &l, const WordGroup &g, const Desk &desk, Bits (&active)[N_TYPES]) {
     UNROLL for (int t = 0; t < N_TYPES; ++t) active[t] = Bits{};
     UNROLL for (int c = 0; c < N_CAUSES; ++c) {
         Bits present = g.inside;
         if (cause_first(c) >= 0) {
-            present = beyond(n, desk, cause_first(c) < 0 ? 0 : cause_first(c), cause_first(c) == cause_second(c));
-            if (cause_second(c) >= 0) present &= beyond(n, desk, cause_second(c) < 0 ? 0 : cause_second(c), 0);
+            present = beyond(desk, cause_first(c) < 0 ? 0 : cause_first(c), cause_first(c) == cause_second(c));
+            if (cause_second(c) >= 0) present &= beyond(desk, cause_second(c) < 0 ? 0 : cause_second(c), 0);
         }
         const u32 types = l.cause_types[c];
         UNROLL for (int t = 0; t < N_TYPES; ++t) active[t] |= present & all_or_none(types >> t & 1);
@@ -166,12 +165,12 @@ DEVICE void find_active(const Lattice &l, const WordGroup &g, const Counts &n, c
 }
 
 // Sites that are candidates.
-DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const Counts &own,
-                       const Desk &desk, const Bits (&active)[N_TYPES]) {
+DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const Desk &desk,
+                       const Bits (&active)[N_TYPES]) {
     Bits of_class[2], some, few = {}, many = {}, open, rest = {};
     UNROLL for (int k = 0; k < N_SPECIES; ++k) {
         Bits n[PLANES];
-        counts_of(own, desk, k, n);
+        take(desk, k, n);
         few |= n[1];
         UNROLL for (int i = 2; i < PLANES; ++i) many |= n[i];
     }
@@ -202,11 +201,11 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &s
 }
 
 DEVICE void find_candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
-                            const Counts &n, Desk &desk) {
+                            Desk &desk) {
     if (N_CAUSES == 0) return;
     Bits active[N_TYPES];
-    find_active(l, g, n, desk, active);
-    list_sites(candidates(l, s, series, n, desk, active), desk);
+    find_active(l, g, desk, active);
+    list_sites(candidates(l, s, series, desk, active), desk);
 }
 
 // The reactions of a pass.
