@@ -15,6 +15,10 @@ struct Doors {
     Bits minus[CLASSES], plus[CLASSES];
 };
 
+DEVICE const u32 *doors_of(const Lattice &l, const WordGroup &g, int axis, int side, int number) {
+    return l.doors + ((2 * axis + side) * HOP_CLASSES + number) * l.stride + g.first;
+}
+
 template <int CLASSES>
 DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int species,
                        Doors<CLASSES> &doors) {
@@ -27,10 +31,19 @@ DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int speci
             doors.minus[k] = doors.plus[k] = on_words(~0u);
             continue;
         }
-        const u32 *const of_axis = l.doors + (i64)(2 * axis) * HOP_CLASSES * l.stride;
-        doors.minus[k] = load_words(of_axis + (first_class(species) + k) * l.stride + g.first);
-        doors.plus[k] = load_words(of_axis + (HOP_CLASSES + first_class(species) + k) * l.stride + g.first);
+        doors.minus[k] = load_words(doors_of(l, g, axis, MINUS, first_class(species) + k));
+        doors.plus[k] = load_words(doors_of(l, g, axis, PLUS, first_class(species) + k));
     }
+}
+
+// Masks of a pass come near while it begins.
+DEVICE void fetch_masks(const Lattice &l, const WordGroup &g, bool reacts, int departs, const Desk &desk) {
+    UNROLL for (int t = 0; reacts && N_TYPES > 1 && t < N_TYPES; ++t) PREFETCH(l.type_sites + t * l.stride + g.first);
+    for (int axis = departs; MASKED && axis >= 0 && axis <= (departs > 0 ? departs : (int)l.axes_together); ++axis)
+        each_species(desk, [&](int species) {
+            for (int k = 0; k < 2 * classes_of(species); ++k)
+                PREFETCH(doors_of(l, g, axis, k % 2, first_class(species) + k / 2));
+        });
 }
 
 // Compares random words, but for the first SKIPPED, with bits of the thresholds: takes sites that are decided out of

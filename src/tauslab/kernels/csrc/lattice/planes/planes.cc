@@ -145,6 +145,7 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const
     look_around(l, way, g);
     Bits number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
+    if (TEAM_WARPS > 1) fetch_masks(l, g, pass.arrives == 2, pass.departs, desk);
     take_in(l, g, pass, number, desk);
     if (pass.counts) count_words(l, g, desk, pass.counts);
     if (pass.departs >= 0) {
