@@ -372,7 +372,7 @@ class PlanesEngine(PlanesMemory):
         self._run(marks[-1], marks, rows)
 
     def _run(self, steps: int, marks: Sequence[int], rows: DeviceArray | None) -> None:
-        self.backend.clear(self.work[7:8], self.stream)  # the cell of barriers
+        self.backend.clear(self.work[7:9], self.stream)  # the cell of barriers, and words taken
         self._marks = self.backend.upload(np.array(marks, np.int64)) if len(marks) else None
         self._start(
             "planes_steps", steps=steps, marks=self._marks, n_marks=len(marks), counts=rows,

@@ -74,7 +74,7 @@ DEVICE void compare(const u32 *thresholds, const Bits (&words)[COUNT], const Bit
 template <bool KEPT>
 DEVICE IntQuad first_addresses(const Lattice &l, const StepDraws &s, int axis, int species, int level) {
 #ifdef LANES_SIDE_BY_SIDE
-    if (KEPT)
+    if (KEPT && TEAM_WARPS == 1)
         return load_quad(l.hop_addresses + 4 * ((axis * N_SPECIES + species) * FIRST_LEVELS + level));
 #endif
     const AddressSeries a = address_series(s, hop_address(axis, species, level, 0));
@@ -134,9 +134,15 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
             count_up<0>(moves.plus, plus, LOW_PLANES);
         }
         NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
-            there = on_words(~0u);
-            UNROLL for (int i = 0; i < PLANES; ++i)
-                there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+            if (level == FIRST_LEVELS)
+                there = beyond(n, FIRST_LEVELS);
+            else if (level == FIRST_LEVELS + 1)
+                there = beyond(n, FIRST_LEVELS + 1);
+            else {
+                there = on_words(~0u);
+                UNROLL for (int i = 0; i < PLANES; ++i)
+                    there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+            }
             if (!any_site(there)) break;
             decide_level<1>(l, s, series, axis, species, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus);

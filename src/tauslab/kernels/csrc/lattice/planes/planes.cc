@@ -162,6 +162,10 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const
 // Which of a launch's blocks this one is.
 struct OneBlock {
     i64 number, blocks;
+    // Of words that warps took in earlier passes of the launch: a warp that is ready takes the next ones. Null where each
+    // has its own from the start.
+    u64 *taken;
+    u64 before;
 };
 
 // All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
@@ -169,12 +173,16 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     const Way way = way_along(l, pass.arrives);
 #ifdef LANES_SIDE_BY_SIDE
     SHARED TeamMemory memory[TEAMS];
-    keep_addresses(l, draws_of_hops(l, pass));
+    if (TEAM_WARPS == 1) keep_addresses(l, draws_of_hops(l, pass));
     const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
     Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
-    for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words; i += each)
+    const bool takes = TEAM_WARPS == 1 && block.taken;
+    for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words;) {
+        const u64 taken = takes && first_own() == 0 ? atomic_add(block.taken, 32) : 0;  // comes while words are done
         do_words(l, i + (u32)first_own(), pass, way, desk);
+        i = takes ? each + LANES_READ(32, (u32)(taken - block.before), 0) : i + each;
+    }
 #else
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
     Desk desk = {};
@@ -216,7 +224,7 @@ struct PlaneStepsArguments {
 // Whole steps of a lattice that lies on one device. All blocks run at the same time.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    const OneBlock block = {BLOCK_ID, BLOCKS};
+    OneBlock block = {BLOCK_ID, BLOCKS, l.work + TAKEN, 0};
     u32 arrivals = 0;
     i64 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
@@ -229,6 +237,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
         if (arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
             l.work[WAITING_0 + ((step + 1) & 1)] = 0;
         do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
+        block.before += (u64)(l.words + 31) / 32 * 32;
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         if (settles) {
             arrives = -1;
@@ -257,7 +266,7 @@ struct PlanePassArguments {
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
     if (a.arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-    do_pass(l, {BLOCK_ID, BLOCKS}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, 0}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
 }
 
 struct PlaneCountArguments {
@@ -269,8 +278,8 @@ struct PlaneCountArguments {
 // Counts a lattice between batches of steps.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    do_pass(l, {BLOCK_ID, BLOCKS}, {-1, -1, 0, l.step, a.counts});
-    count_rest(l, {BLOCK_ID, BLOCKS}, l.step & 1, a.counts);
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, 0}, {-1, -1, 0, l.step, a.counts});
+    count_rest(l, {BLOCK_ID, BLOCKS, nullptr, 0}, l.step & 1, a.counts);
     if (!a.filled) return;
     for (i64 word = BLOCK_ID * BLOCK_THREADS + THREAD_ID; word < l.words; word += BLOCKS * BLOCK_THREADS) {
         u32 some = 0;

@@ -34,7 +34,14 @@ struct Waiting {
 };
 
 // Words of `PlaneArguments::work`: those of lattice/site/work.h.
-enum PlaneWork { WAITING_0 = 0, SPILLS = 2, LIST_FULL = 3, BARRIER_CELL = 7, TRUNCATED = 13 };
+enum PlaneWork {
+    WAITING_0 = 0,
+    SPILLS = 2,
+    LIST_FULL = 3,
+    BARRIER_CELL = 7,
+    TAKEN = 8,
+    TRUNCATED = 13
+};
 // Places in an age, see lattice/site/waiting.h.
 constexpr u32 SPILL_OF_AXIS = 0x1000, SPILL_REACTION = 0x3000, MOST_SPILLED = 0xb000;
 
@@ -396,14 +403,16 @@ DEVICE Bits join_low(Bits (&n)[PLANES], const Bits (&a)[LOW_PLANES], const Bits 
 #ifdef LANES_SIDE_BY_SIDE
 constexpr int DRAWN_TOGETHER = N_CAUSES && TEAM_WARPS > 1 ? N_SPECIES : 0;  // blocks of random bits, one by each warp
 struct Counts {
-    u32 bits[N_SPECIES][PLANES][32];
+    union {
+        u32 bits[N_SPECIES][PLANES][32];
+        u16 listed[N_CAUSES ? 1024 : 1];  // sites, 32 * word + place, where counts come next
+    };
     u32 note;
 };
 struct TeamMemory {
     Counts counts[2];  // by turns, so that what some still read is not written by those ahead
     u32 drawn[DRAWN_TOGETHER + 1][4][32];
     u32 n_listed;
-    u16 listed[N_CAUSES ? 1024 : 1];  // sites, 32 * word + place
 };
 struct Desk {
     TeamMemory *team;
@@ -439,6 +448,9 @@ DEVICE void meet_in(int team) {
 DEVICE void meet(const Desk &desk) {
     meet_in<0>(desk.number);
 }
+DEVICE Counts &next_counts(const Desk &desk) {
+    return desk.team->counts[desk.counts == desk.team->counts];
+}
 // Lists sites, for all threads of the team; those of a warp call it.
 DEVICE void list_sites(Bits sites, Desk &desk) {
     u32 end = (u32)popc(sites);
@@ -448,21 +460,21 @@ DEVICE void list_sites(Bits sites, Desk &desk) {
         if (first_own() >= distance) end += before;
     }
     if (first_own() == 31) desk.team->n_listed = end;
-    u16 *next = desk.team->listed + end - count;
+    u16 *next = next_counts(desk).listed + end - count;
     NO_UNROLL for (; sites; sites &= sites - 1) *next++ = (u16)(32 * first_own() + lowest_bit(sites));
 }
 // Calls `work` with the word, counted from the first of those that go together, and the place of each.
 template <class Work>
 DEVICE void each_listed(const Desk &desk, const Work &work) {
     NO_UNROLL for (u32 i = (u32)(THREAD_ID % TEAM_SIZE); i < desk.team->n_listed; i += TEAM_SIZE)
-        work(desk.team->listed[i] / 32, (u32)desk.team->listed[i] % 32);
+        work(next_counts(desk).listed[i] / 32, (u32)next_counts(desk).listed[i] % 32);
 }
 DEVICE bool any_listed(const Desk &desk) {
     return desk.team->n_listed != 0;
 }
 // To the counts that come next; or back to those before.
 DEVICE void turn(Desk &desk) {
-    desk.counts = desk.team->counts + (desk.counts == desk.team->counts);
+    desk.counts = &next_counts(desk);
 }
 // Random bits for `drawn_before`.
 DEVICE void draw_for_all(int species, const Draw &drawn, Desk &desk) {
