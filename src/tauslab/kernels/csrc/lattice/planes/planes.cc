@@ -224,7 +224,7 @@ struct PlaneStepsArguments {
 // Whole steps of a lattice that lies on one device. All blocks run at the same time.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    OneBlock block = {BLOCK_ID, BLOCKS, l.work + TAKEN, 0};
+    OneBlock block = {BLOCK_ID, BLOCKS, l.work + WORDS_TAKEN, 0};
     u32 arrivals = 0;
     i64 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;

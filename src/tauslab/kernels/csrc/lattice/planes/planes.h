@@ -39,7 +39,7 @@ enum PlaneWork {
     SPILLS = 2,
     LIST_FULL = 3,
     BARRIER_CELL = 7,
-    TAKEN = 8,
+    WORDS_TAKEN = 8,
     TRUNCATED = 13
 };
 // Places in an age, see lattice/site/waiting.h.
