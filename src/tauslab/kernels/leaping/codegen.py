@@ -141,7 +141,7 @@ def _plan(network: LoweredNetwork, of: _Element, bounds: str) -> str:
         "which a\n"
         f"// reactant lasts for fewer than {CRITICAL_FIRINGS} firings.\n"
         f"{of.template('class Cells')}"
-        f"DEVICE PlanOf<{of.real}> plan_leap([[maybe_unused]] {of.count} *x,\n"
+        f"LEAP_PART PlanOf<{of.real}> plan_leap([[maybe_unused]] {of.count} *x,\n"
         f"                      [[maybe_unused]] const {of.real} *c, const Cells &leaping,\n"
         "                      [[maybe_unused]] const Tolerance &tolerance) {\n"
         f"    typedef {of.real} Real;\n"
@@ -168,7 +168,7 @@ def _second_half(network: LoweredNetwork, of: _Element) -> str:
         "// Propensities for the second half of a leap: `first` are those that it began with, in "
         "the\n// state `before`, and x is the state between the halves. False if that has none.\n"
         f"{of.template('class Before', 'class First', 'class Cells')}"
-        f"DEVICE auto second_half([[maybe_unused]] const {of.count} *x,\n"
+        f"LEAP_PART auto second_half([[maybe_unused]] const {of.count} *x,\n"
         "                        [[maybe_unused]] const Before &before,\n"
         f"                        [[maybe_unused]] const {of.real} *c,\n"
         "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
@@ -189,7 +189,7 @@ def _critical(network: LoweredNetwork, of: _Element) -> str:
     return (
         "// The channel of the critical reaction that fires, or -1.\n"
         f"template <class Chosen = int{', class Count' if of.count == 'Count' else ''}>\n"
-        f"DEVICE Chosen choose_critical([[maybe_unused]] const {of.count} *x,\n"
+        f"LEAP_PART Chosen choose_critical([[maybe_unused]] const {of.count} *x,\n"
         f"                              [[maybe_unused]] const {of.real} *c,\n"
         f"                              [[maybe_unused]] {of.real} target) {{\n"
         f"    typedef {of.real} Real;\n"
@@ -326,7 +326,7 @@ def _apply(network: LoweredNetwork, of: _Element) -> str:
     return (
         "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
         f"{of.template('class Cells')}"
-        f"DEVICE auto apply_firings([[maybe_unused]] {of.count} *x,\n"
+        f"LEAP_PART auto apply_firings([[maybe_unused]] {of.count} *x,\n"
         "                          [[maybe_unused]] const Cells &firings) {\n"
         f"    OutcomeOf<{of.count}> outcome = {{}};\n{''.join(lines)}    return outcome;\n}}\n"
     )
@@ -345,10 +345,10 @@ def _exact_in_arrays(network: LoweredNetwork) -> str:
         "// What an exact event leaves for the next.\n"
         "struct Exact {\n    double a[N_REACTIONS], cumulative[N_REACTIONS];\n"
         f"    DEVICE_MEMBER double total() const {{ return cumulative[{last}]; }}\n}};\n\n"
-        f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
+        f"template <class Cells>\nLEAP_PART void start_exact({_EXACT_ARGUMENTS}"
         "    all_propensities(x, c, exact.a, exact.cumulative);\n}\n\n"
         "// Returns a negative number if a count passed 2147483647.\n"
-        f"template <class Cells>\nDEVICE i32 fire_exact(double target, {_EXACT_ARGUMENTS}"
+        f"template <class Cells>\nLEAP_PART i32 fire_exact(double target, {_EXACT_ARGUMENTS}"
         "    return fire(target, x, c, exact.a, exact.cumulative);\n}\n"
     )
 
@@ -372,10 +372,10 @@ def _exact_in_cells(network: LoweredNetwork) -> str:
         "// What an exact event leaves for the next.\n"
         "struct Exact {\n    double sum;\n"
         "    DEVICE_MEMBER double total() const { return sum; }\n};\n\n"
-        f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
+        f"template <class Cells>\nLEAP_PART void start_exact({_EXACT_ARGUMENTS}"
         f"    double sum = 0;\n{sums}    exact.sum = sum;\n    RELOAD;\n}}\n\n"
         "// Returns a negative number if a count passed 2147483647.\n"
-        f"template <class Cells>\nDEVICE i32 fire_exact(double target, {_EXACT_ARGUMENTS}"
+        f"template <class Cells>\nLEAP_PART i32 fire_exact(double target, {_EXACT_ARGUMENTS}"
         f"    double sum = 0;\n{''.join(lines)}"
         f"    start_exact(x, c, exact, cells);\n    return {signs};\n}}\n"
     )
