@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import h5py
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ import scipy.stats
 from event_models import everything, growing, many
 
 import tauslab as ts
+from tauslab.kernels.leaping import event_tau
+from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.store.results.digest import digest_lines
 
 N = 2000
@@ -140,3 +144,27 @@ def test_what_moves_by_itself_gives_poisson_laws_of_many(t):
 def test_a_gpu_gives_the_bits_of_the_cpu(net):
     found = [digest_lines(run(net, n=500, device=device), None) for device in ("cpu", "cuda")]
     assert found[0] == found[1]
+
+
+def test_propensities_that_are_all_recomputed_have_the_same_bits(monkeypatch):
+    def digest():
+        net = ts.Network("ring")
+        for i in range(9):
+            net.add_species(f"S{i}", 40 * i)
+        for i in range(9):
+            net.add_reaction(f"S{i} -> S{(i + 1) % 9}", rate=1.0 + 0.1 * i)
+            net.add_reaction(f"S{i} + S{(i + 2) % 9} -> S{(i + 4) % 9}", rate=0.001)
+        net.add_event("dose", 0.5, {"S0": "S0 + 100"})
+        net.add_event("high", trigger="S1 > 60", assignments={"S1": "30"})
+        return ts.run(net, n=5, t_end=1.0, points=3, method="tau", seed=1, device="cpu").digest()
+
+    updated = digest()
+    written = []
+
+    def all_of_them(network, style):
+        written.append(event_leap_header(network, replace(style, branches=False)))
+        return written[-1]
+
+    monkeypatch.setattr(event_tau, "event_leap_header", all_of_them)
+    assert digest() == updated
+    assert "change(reaction, x, c, a)" in written[0]
