@@ -46,7 +46,8 @@ class EventSsa(NetworkEngine):
             )
         self._delays = bool(ends) or jumps > 0
         self._delay_queue = delay_queue
-        header = events_header(network, delay_queue)
+        branches = in_branches(network, backend.style)
+        header = events_header(network, delay_queue, branches=branches)
         entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
         source = KernelSource(f"events/{entry}.cc", (entry,), {"model.h": header})
         super().__init__(backend, times, source)

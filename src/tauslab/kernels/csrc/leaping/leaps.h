@@ -13,12 +13,6 @@
 
 #include "math/basic.h"
 
-#ifdef LEAPS_APART
-#define LEAP_PART SHARED_LAW
-#else
-#define LEAP_PART DEVICE
-#endif
-
 // Of one trajectory this is a branch; the form for lanes is in simd/lanes.h.
 template <class Real>
 DEVICE void set_where(bool here, Real &to, Real value) {
