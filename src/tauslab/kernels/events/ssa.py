@@ -11,7 +11,13 @@ from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
-from tauslab.kernels.events.codegen import JUMP_COMPLETIONS, completions, events_header, shape
+from tauslab.kernels.events.codegen import (
+    JUMP_COMPLETIONS,
+    completions,
+    events_header,
+    in_branches,
+    shape,
+)
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 
