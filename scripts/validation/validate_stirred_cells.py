@@ -22,7 +22,15 @@ import tauslab as ts
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
-from minimal_cell import BASES, LIPIDS, OUTER, PER_PROTEIN, SMALL, Cell, Size
+from minimal_cell import (  # type: ignore[import-not-found]
+    BASES,
+    LIPIDS,
+    OUTER,
+    PER_PROTEIN,
+    SMALL,
+    Cell,
+    Size,
+)
 
 _COUNTED = {"transcripts": "transcribe_*", "translations": "start_*", "decays": "catch_*"}
 _SAMPLES = 60  # exchanges between two samples
@@ -96,7 +104,9 @@ def run(given: Any) -> Outcome:
     cell = Cell(SMALL if given.cases == ["small"] else Size())
     size, t_end = cell.size, given.t_end or 1.25 * cell.size.cycle
     rounds = max(2, round(t_end / (_SAMPLES * size.every)))
-    device = "cuda" if given.device == "cuda" else ts.CPU(threads=given.threads or 1)
+    device: ts.CPU | ts.GPU = ts.CPU(threads=given.threads or 1)
+    if given.device == "cuda":
+        device = ts.GPU()
     made = stirred(cell)
     began = time.perf_counter()
     result = ts.run(made, t_end=rounds * _SAMPLES * size.every, n=given.n, seed=given.seed,

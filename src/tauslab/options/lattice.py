@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tauslab.kernels.lattice.lowering import LoweredLattice
     from tauslab.kernels.lattice.planes import LatticeEngineName
     from tauslab.model.lattice.lattice import Lattice
+    from tauslab.model.lattice.values import LatticeValues
     from tauslab.options.hook_view import LatticeView
 
 FloatArray = npt.NDArray[np.float64]
@@ -325,7 +327,8 @@ class LatticeTask:
             return self
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it was said when the task was made
-            lattice = _lattice_at(self.model, self.options, point, self.lattice.step)
+            values = _numbers_at(self.model, self.options, point)
+            lattice = _lattice_at(self.model, self.options, point, self.lattice.step, values)
         return replace(self, lattice=lattice, point=point)
 
     def passes_of(self, run: int) -> int:
@@ -338,11 +341,16 @@ class LatticeTask:
         return point_seed(self.options.seed, point)
 
     @cached_property
-    def sha256(self) -> str:
-        """The digest of the model; its sites are read for it."""
-        from tauslab.model.lattice.canonical import lattice_sha256
+    def canonical(self) -> str:
+        """The normal form of the model; its sites are read for it."""
+        from tauslab.model.lattice.canonical import lattice_canonical_text
 
-        return lattice_sha256(self.model)
+        return lattice_canonical_text(self.model)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The digest of that."""
+        return hashlib.sha256(self.canonical.encode()).hexdigest()
 
     @property
     def samples(self) -> int:
@@ -449,7 +457,8 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     ModelError, ConfigError
         The model or an option is not allowed; named in one sentence.
     """
-    model.validate()
+    if options.set or options.sweep is not None:
+        model.validate()  # else the values of the only point do
     if isinstance(options.sweep, Design):
         assert options.seed is not None  # drawn before
         options = replace(options, sweep=options.sweep.draw(options.seed))
@@ -517,10 +526,14 @@ def _lattices(
         step = shortest if math.isfinite(shortest) else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        first = _lattice_at(model, options, 0, step)
+        values = _numbers_at(model, options, 0)
+        first = _lattice_at(model, options, 0, step, values)
         passes, worst = np.zeros((points, 2), np.int64), first
         for point in range(points):
-            one = first if point == 0 else _lattice_at(model, options, point, step)
+            one = first
+            if point > 0:
+                values = _numbers_at(model, options, point)
+                one = _lattice_at(model, options, point, step, values)
             if one.tracked != first.tracked:
                 raise ConfigError(
                     f"{model.name}: the numbers of its objects at t = 0 are to be the same at all "
@@ -528,7 +541,7 @@ def _lattices(
                 )
             passes[point] = one.diffusion_substeps, one.reaction_substeps
             worst = max(worst, one, key=lambda lattice: lattice.splitting.error)
-            for sentence in _model_warnings(model, options, point, one.splitting.hop):
+            for sentence in _model_warnings(model, options, point, one.splitting.hop, values):
                 warn(f"{model.name}: {sentence}")
     said = list(dict.fromkeys(str(each.message) for each in caught))  # most are of each point
     for sentence in said[:_MOST_SAID]:
@@ -541,36 +554,44 @@ def _lattices(
     return first, passes
 
 
-def _model_warnings(model: Lattice, options: LatticeOptions, point: int, hop: float) -> list[str]:
+def _model_warnings(
+    model: Lattice, options: LatticeOptions, point: int, hop: float, values: LatticeValues
+) -> list[str]:
     from tauslab.model.lattice.diagnosis.check import model_warnings
 
-    hooks = bool(options.hooks)
-    return model_warnings(model, _values_at(options, point), hooks=hooks, hop=hop)
+    given, hooks = _values_at(options, point), bool(options.hooks)
+    return model_warnings(model, given, hooks=hooks, hop=hop, values=values)
 
 
 def _own_step(model: Lattice, options: LatticeOptions, point: int) -> float:
     """Seconds of the step that a point alone would take; infinite where nothing diffuses."""
     from tauslab.model.lattice.diagnosis.time_step import choose_time_step, fastest_hop
-    from tauslab.model.lattice.values import lattice_values
 
-    with _of_point(options, point), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is said when the lattice is made
-        values = lattice_values(model, _values_at(options, point))
+        values = _numbers_at(model, options, point)
         if fastest_hop(model, values) == 0:
             return math.inf
-        return choose_time_step(model, values, max_hop=options.max_hop).step
+        with _of_point(options, point):
+            return choose_time_step(model, values, max_hop=options.max_hop).step
+
+
+def _numbers_at(model: Lattice, options: LatticeOptions, point: int) -> LatticeValues:
+    """The model in numbers with the values of a point."""
+    from tauslab.model.lattice.values import lattice_values
+
+    with _of_point(options, point):
+        return lattice_values(model, _values_at(options, point))
 
 
 def _lattice_at(
-    model: Lattice, options: LatticeOptions, point: int, step: float | None = None
+    model: Lattice, options: LatticeOptions, point: int, step: float | None, values: LatticeValues
 ) -> LoweredLattice:
-    """The lattice with the values of a point, where a step has so many seconds."""
+    """The lattice with the `values` of a point, where a step has so many seconds."""
     from tauslab.kernels.lattice.lowering import lower_lattice
 
     with _of_point(options, point):
-        return lower_lattice(
-            model, max_hop=options.max_hop, step=step, parameters=_values_at(options, point)
-        )
+        return lower_lattice(model, max_hop=options.max_hop, step=step, values=values)
 
 
 def _values_at(options: LatticeOptions, point: int) -> dict[str, float] | None:

@@ -528,7 +528,7 @@ def every_file() -> list[tuple[str, str]]:
         **dict.fromkeys((f"particles/{name}.cc" for name in PARTICLES), ""),
         "polymer/steps.cc": "",
         "leaping/langevin.cc": langevin_header(flowing, ["auto"] * len(flowing.reactions)),
-        "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
+        "leaping/tau_events.cc": event_leap_header(lowered_events(everything()), CudaBackend.style),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),
         "leaping/tau_leap_checked.cc": leap_header(small, CudaBackend.style, checked=True),

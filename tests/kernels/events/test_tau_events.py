@@ -10,6 +10,7 @@ import scipy.stats
 from event_models import everything, growing, many
 
 import tauslab as ts
+from tauslab.kernels.leaping import event_codegen
 from tauslab.store.results.digest import digest_lines
 
 N = 2000
@@ -140,3 +141,21 @@ def test_what_moves_by_itself_gives_poisson_laws_of_many(t):
 def test_a_gpu_gives_the_bits_of_the_cpu(net):
     found = [digest_lines(run(net, n=500, device=device), None) for device in ("cpu", "cuda")]
     assert found[0] == found[1]
+
+
+def test_propensities_that_are_all_recomputed_have_the_same_bits(monkeypatch):
+    def digest():
+        net = ts.Network("ring")
+        for i in range(6):
+            net.add_species(f"S{i}", 40 * i)
+        for i in range(6):
+            net.add_reaction(f"S{i} -> S{(i + 1) % 6}", rate=1.0 + 0.1 * i)
+            net.add_reaction(f"S{i} + S{(i + 2) % 6} -> S{(i + 4) % 6}", rate=0.001)
+        net.add_event("dose", 0.5, {"S0": "S0 + 100"})
+        net.add_event("high", trigger="S1 > 60", assignments={"S1": "30"})
+        return run(net, n=5, times=[0.5, 1.0]).digest()
+
+    updated, asked = digest(), []
+    monkeypatch.setattr(event_codegen, "in_branches", lambda *_: asked.append(True))
+    assert digest() == updated
+    assert asked

@@ -107,8 +107,11 @@ def headers(models=MODELS):
     tabled = behind_counts(lowered_events(network))
     for selector in SELECTORS[1:]:
         yield file_of(selector), header_of(tabled, tables_of(tabled, selector), 1)
-    yield "leaping/tau_events.cc", event_leap_header(lowered_events(many()))
-    yield "leaping/tau_events.cc", event_leap_header(lowered_events(growing()))
+    yield "leaping/tau_events.cc", event_leap_header(lowered_events(many()), Style(branches=False))
+    yield (
+        "leaping/tau_events.cc",
+        event_leap_header(lowered_events(growing()), Style(branches=True)),
+    )
     system = lower_ode(network, parameters=values)
     found = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)

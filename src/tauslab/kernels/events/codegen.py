@@ -43,13 +43,18 @@ JUMP_COMPLETIONS = 64
 _LONGEST_INLINE = 500  # characters of a law
 
 
-def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> str:
+def events_header(
+    network: LoweredNetwork, delay_queue: int = DELAY_QUEUE, *, branches: bool = True
+) -> str:
     """`model.h` for `ssa_events`: straight-line code on an array of doubles.
 
     Parameters
     ----------
     delay_queue
         Delayed reactions that may wait for their completion in a trajectory.
+    branches
+        A firing recomputes what it changes, with text for every pair of reactions; else it
+        recomputes all propensities.
     """
     names: dict[int, str] = {}
     writer = LawWriter("x", names)
@@ -60,11 +65,11 @@ def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> st
             _sizes(network),
             check_constants(network),
             *_shared(network, writer, names),
-            _propensities(network, writer),
+            _propensities(network, writer, once=not branches),
             _set_reals(network),
             _flow(network, writer),
             _within(network, writer),
-            _fire(network),
+            _fire(network, branches=branches),
             _propensity_now(network, writer),
             _events(network, writer, names),
             _drawn(network, writer, names),
@@ -100,7 +105,8 @@ def _shared(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -
         names[id(law)] = f"shared_{k}(x, c)"
 
 
-def _propensities(network: LoweredNetwork, writer: LawWriter) -> str:
+def _propensities(network: LoweredNetwork, writer: LawWriter, *, once: bool) -> str:
+    """Propensities; `once`: those of all are one copy of their text."""
     functions = []
     for j, reaction in enumerate(network.reactions):
         statements, value = guarded_propensity(reaction, writer)
@@ -113,9 +119,9 @@ def _propensities(network: LoweredNetwork, writer: LawWriter) -> str:
     lines = "".join(f"    a[{j}] = propensity_{j}(x, c);\n" for j in range(len(network.reactions)))
     return (
         "\n".join(functions)
-        + "\nDEVICE_SHARED void all_propensities([[maybe_unused]] const double *x, "
-        + "[[maybe_unused]] const double *c,\n"
-        + f"                                    [[maybe_unused]] double *a) {{\n{lines}}}\n"
+        + f"\n{'SHARED_LAW' if once else 'DEVICE_SHARED'} void all_propensities("
+        + "[[maybe_unused]] const double *x,\n    [[maybe_unused]] const double *c, "
+        + f"[[maybe_unused]] double *a) {{\n{lines}}}\n"
     )
 
 
@@ -211,28 +217,38 @@ def _control_points(network: LoweredNetwork, reads: list[int]) -> str:
     return f"{lines}    const double *const points[4] = {{start, end, first, second}};\n"
 
 
-def _fire(network: LoweredNetwork) -> str:
-    """Fire one reaction, and recompute only what depends on the change."""
+def _fire(network: LoweredNetwork, *, branches: bool) -> str:
+    """Fire one reaction, and recompute what depends on the change, or all."""
     assert network.dynamics is not None
     seen = network.dynamics.watched()
     cases = []
     for j, (reaction, touched) in enumerate(zip(network.reactions, network.touched(), strict=True)):
         body = [f"x[{i}] += {by};" for i, by in reaction.change]
-        body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
+        if branches:
+            body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
         over = " || ".join(f"x[{i}] > 2147483647.0" for i, by in reaction.change if by > 0)
         watches = str(any(i in seen for i, _ in reaction.change)).lower()
         start = touched[0] if touched else len(network.reactions)
         body.append(f"return {{{start}, {watches}, {over or 'false'}}};")
         lines = "".join(f"            {line}\n" for line in body)
         cases.append(f"        case {j}: {{\n{lines}        }}\n")
-    return (
+    arguments = (
+        "(int reaction, [[maybe_unused]] double *x,\n"
+        "                  [[maybe_unused]] const double *c, [[maybe_unused]] double *a) {\n"
+    )
+    text = (
         "// What firing changed: propensities from a number on, whether a trigger may have, and\n"
         "// whether a count passed 2147483647.\n"
         "struct Fired {\n    int from;\n    bool watched, overflow;\n};\n"
-        "DEVICE Fired fire(int reaction, [[maybe_unused]] double *x,\n"
-        "                  [[maybe_unused]] const double *c, [[maybe_unused]] double *a) {\n"
+        f"DEVICE Fired {'fire' if branches else 'change'}{arguments}"
         f"    switch (reaction) {{\n{''.join(cases)}        default: return {{0, false, false}};\n"
         "    }\n}\n"
+    )
+    if branches:
+        return text
+    return (
+        f"{text}DEVICE Fired fire{arguments}    const Fired fired = change(reaction, x, c, a);\n"
+        "    all_propensities(x, c, a);\n    return fired;\n}\n"
     )
 
 

@@ -259,6 +259,7 @@ def lower_lattice(
     step: float | None = None,
     reaction_substeps: int | None = None,
     parameters: Mapping[str, float] | None = None,
+    values: LatticeValues | None = None,
 ) -> LoweredLattice:
     """Make numbers of a model, and choose the passes of a step.
 
@@ -268,6 +269,8 @@ def lower_lattice(
         As `tauslab.model.lattice.diagnosis.time_step.choose_time_step` takes them.
     parameters
         Values in place of the model's.
+    values
+        The model in numbers with these, if it was evaluated before.
 
     Raises
     ------
@@ -276,7 +279,7 @@ def lower_lattice(
     ConfigError
         An option is not allowed.
     """
-    values = lattice_values(model, parameters)
+    values = values or lattice_values(model, parameters)
     chosen = choose_time_step(
         model, values, max_hop=max_hop, step=step, reaction_substeps=reaction_substeps
     )

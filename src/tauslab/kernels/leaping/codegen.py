@@ -42,7 +42,9 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     return "\n".join(parts)
 
 
-def leap_parts(network: LoweredNetwork, count: str = "Count", bounds: str = "") -> list[str]:
+def leap_parts(
+    network: LoweredNetwork, count: str = "Count", bounds: str = "", *, once: bool = False
+) -> list[str]:
     """Sizes and functions that every leap needs, behind those of the propensities.
 
     Parameters
@@ -51,6 +53,9 @@ def leap_parts(network: LoweredNetwork, count: str = "Count", bounds: str = "") 
         The type of the elements of a state: ``Count`` for functions of any type of them.
     bounds
         Statements that shorten ``plan.limit`` further.
+    once
+        Each is one copy of its text, which finds the state in memory. Where that is in registers,
+        it is slower: 2.1 times for the heat shock response on an H200.
     """
     sizes = _SIZES.format(
         channels=len(channels(network)),
@@ -59,16 +64,16 @@ def leap_parts(network: LoweredNetwork, count: str = "Count", bounds: str = "") 
     )
     parts = [sizes]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
-    element = _Element(count)
+    element = _Element(count, "SHARED_LAW" if once else "DEVICE")
     parts += [_plan(network, element, bounds), _second_half(network, element)]
     return [*parts, _critical(network, element), _apply(network, element)]
 
 
 class _Element:
-    """An element of a state in generated functions: its type, and that of a propensity."""
+    """An element of a state in generated functions: its type, that of a propensity; their kind."""
 
-    def __init__(self, count: str) -> None:
-        self.count = count
+    def __init__(self, count: str, function: str = "DEVICE") -> None:
+        self.count, self.function = count, function
         self.real = f"Quantity<{count}>" if count == "Count" else "double"
         self._any = ["class Count"] if count == "Count" else []
 
@@ -141,7 +146,7 @@ def _plan(network: LoweredNetwork, of: _Element, bounds: str) -> str:
         "which a\n"
         f"// reactant lasts for fewer than {CRITICAL_FIRINGS} firings.\n"
         f"{of.template('class Cells')}"
-        f"DEVICE PlanOf<{of.real}> plan_leap([[maybe_unused]] {of.count} *x,\n"
+        f"{of.function} PlanOf<{of.real}> plan_leap([[maybe_unused]] {of.count} *x,\n"
         f"                      [[maybe_unused]] const {of.real} *c, const Cells &leaping,\n"
         "                      [[maybe_unused]] const Tolerance &tolerance) {\n"
         f"    typedef {of.real} Real;\n"
@@ -168,7 +173,7 @@ def _second_half(network: LoweredNetwork, of: _Element) -> str:
         "// Propensities for the second half of a leap: `first` are those that it began with, in "
         "the\n// state `before`, and x is the state between the halves. False if that has none.\n"
         f"{of.template('class Before', 'class First', 'class Cells')}"
-        f"DEVICE auto second_half([[maybe_unused]] const {of.count} *x,\n"
+        f"{of.function} auto second_half([[maybe_unused]] const {of.count} *x,\n"
         "                        [[maybe_unused]] const Before &before,\n"
         f"                        [[maybe_unused]] const {of.real} *c,\n"
         "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
@@ -189,7 +194,7 @@ def _critical(network: LoweredNetwork, of: _Element) -> str:
     return (
         "// The channel of the critical reaction that fires, or -1.\n"
         f"template <class Chosen = int{', class Count' if of.count == 'Count' else ''}>\n"
-        f"DEVICE Chosen choose_critical([[maybe_unused]] const {of.count} *x,\n"
+        f"{of.function} Chosen choose_critical([[maybe_unused]] const {of.count} *x,\n"
         f"                              [[maybe_unused]] const {of.real} *c,\n"
         f"                              [[maybe_unused]] {of.real} target) {{\n"
         f"    typedef {of.real} Real;\n"
@@ -326,7 +331,7 @@ def _apply(network: LoweredNetwork, of: _Element) -> str:
     return (
         "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
         f"{of.template('class Cells')}"
-        f"DEVICE auto apply_firings([[maybe_unused]] {of.count} *x,\n"
+        f"{of.function} auto apply_firings([[maybe_unused]] {of.count} *x,\n"
         "                          [[maybe_unused]] const Cells &firings) {\n"
         f"    OutcomeOf<{of.count}> outcome = {{}};\n{''.join(lines)}    return outcome;\n}}\n"
     )

@@ -29,7 +29,7 @@ class EventTau(NetworkEngine):
         source = KernelSource(
             "leaping/tau_events.cc",
             ("tau_events",),
-            {"model.h": event_leap_header(network)},
+            {"model.h": event_leap_header(network, backend.style)},
             lane_bytes=8 * shared_cells(network),
         )
         super().__init__(backend, times, source)

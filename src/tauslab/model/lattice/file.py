@@ -62,10 +62,18 @@ def write_lattice(lattice: LatticeData, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def write_model_group(group: h5py.Group, lattice: LatticeData) -> None:
-    """Write a model into an empty group, one chunk of planes at a time."""
+def write_model_group(
+    group: h5py.Group, lattice: LatticeData, canonical: str | None = None
+) -> None:
+    """Write a model into an empty group, one chunk of planes at a time.
+
+    Parameters
+    ----------
+    canonical
+        Its `lattice_canonical_text`, if it is there already.
+    """
     z, y, x = lattice.shape
-    canonical = lattice_canonical_text(lattice)
+    canonical = canonical or lattice_canonical_text(lattice)
     put_text(group, "canonical", canonical)
     source = put_text(group, "source", lattice.source_text or canonical)
     name = lattice.source_path.name if lattice.source_path is not None else f"{lattice.name}.h5"

@@ -12,7 +12,7 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from operator import is_
@@ -85,7 +85,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Content:
-    """The parts of a network, which cannot change, and how many there are of each kind."""
+    """The parts of a model, which cannot change, and how many there are of each kind."""
 
     parts: tuple[object, ...]
     sizes: tuple[int, ...]
@@ -93,7 +93,12 @@ class Content:
     @classmethod
     def of(cls, network: NetworkData) -> Content:
         """Take the parts in their order, and those of parts that could be changed in place."""
-        groups = list(_groups(network))
+        return cls.of_kinds(_groups(network))
+
+    @classmethod
+    def of_kinds(cls, kinds: Iterable[list[object]]) -> Content:
+        """Take the parts of each kind in their order."""
+        groups = list(kinds)
         sizes = tuple(map(len, groups))
         return cls(tuple(part for group in groups for part in group), sizes)
 
@@ -104,16 +109,17 @@ class Content:
 
 def _groups(network: NetworkData) -> Iterator[list[object]]:
     for name in _PARTS:
-        yield _listed(getattr(network, name))
+        yield listed(getattr(network, name))
     for reaction in network.reactions:
-        yield _listed(reaction.reactants)
-        yield _listed(reaction.products)
+        yield listed(reaction.reactants)
+        yield listed(reaction.products)
     for event in network.events:
         assert isinstance(event, Event | TimedEvent)
-        yield _listed(event.assignments)
+        yield listed(event.assignments)
 
 
-def _listed(value: object) -> list[object]:
+def listed(value: object) -> list[object]:
+    """Return the parts of a part: keys and values, elements, or itself."""
     if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
     return list(value) if isinstance(value, list) else [value]

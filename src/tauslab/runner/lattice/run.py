@@ -26,8 +26,9 @@ from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.plan import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask, prepare_lattice
+from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask
 from tauslab.runner.lattice.group import Group, compile_kernels
+from tauslab.runner.lattice.kept import kept_task
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.store.checking.opening import saying_how_to_repeat
 from tauslab.store.lattice.extending import begin_longer_run
@@ -86,7 +87,7 @@ def _run_and_open(
     options = replace(options, engine=on_root(comm, lambda: _engine(options)))
     if options.resume and options.sweep is None:
         options = replace(options, sweep=on_root(comm, lambda: _stored(options, "sweep")))
-    task = agreed_task(lambda: prepare_lattice(model, options), comm)
+    task = agreed_task(lambda: kept_task(model, options), comm)
     grid = _grid(task, comm)
     agree(comm, lambda: _require_room(task, comm, grid, computes=False))
     if comm.size > 1 and comm.rank == 0:

@@ -179,7 +179,7 @@ class LatticeWriter:
         specs = lattice_specs(self._task, {})
 
         def extend(file: h5py.File) -> None:
-            write_model_group(file.require_group("model"), self._task.model)
+            write_model_group(file.require_group("model"), self._task.model, self._task.canonical)
 
         attributes = lattice_attributes(self._task, self._seed)
         publish(
@@ -405,7 +405,7 @@ class LatticeWriter:
             attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
             own = lattice_attributes(self._task, self._seed)
             put_attributes(file, own | {"format_version": version})
-            write_model_group(file.create_group("model"), self._task.model)
+            write_model_group(file.create_group("model"), self._task.model, self._task.canonical)
             join_frames(opened, self._task, self._parts(), self._chunk)
 
     def close(self) -> None:

@@ -20,8 +20,7 @@ from tauslab.cli.main import main
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.model.lattice.file import write_lattice
-from tauslab.options.lattice import LatticeOptions
-from tauslab.runner.lattice import run as driver
+from tauslab.options.lattice import LatticeOptions, prepare_lattice
 from tauslab.store.lattice.writer import LatticeWriter
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "rdme"
@@ -35,7 +34,7 @@ def whole(tmp_path_factory) -> Path:
 
 
 def test_the_file_holds_what_the_engine_counts(whole):
-    lattice = driver.prepare_lattice(model(), LatticeOptions(t_end=T_END)).lattice
+    lattice = prepare_lattice(model(), LatticeOptions(t_end=T_END)).lattice
     with ts.open(whole) as result, h5py.File(whole) as file:
         assert result.complete
         assert not whole.with_name("whole.h5.parts").exists()
@@ -194,14 +193,14 @@ def test_bad_options_are_named(options, message):
 def test_a_run_that_is_counted_at_its_start_alone_says_so(options, told):
     chosen = {"t_end": T_END, "count_every": 3, "quiet": True} | options
     with pytest.warns(UserWarning, match=re.escape(told)):
-        task = driver.prepare_lattice(model(), LatticeOptions(**chosen))
+        task = prepare_lattice(model(), LatticeOptions(**chosen))
     assert 1 in (task.samples, task.frames)
     assert task.times[0] == 0
 
 
 def test_a_run_that_is_counted_at_its_end_alone_says_nothing():
     chosen = LatticeOptions(t_end=T_END, count_every=60, frame_every=60, quiet=True)
-    task = driver.prepare_lattice(model(), chosen)
+    task = prepare_lattice(model(), chosen)
     assert (task.samples, task.frames) == (2, 2)
 
 

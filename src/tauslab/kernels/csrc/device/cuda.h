@@ -16,7 +16,7 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_SHARED static __device__ __forceinline__
-// A long law that others use: one copy of its text.
+// A long law, or function, that others use: one copy of its text.
 #define SHARED_LAW static __device__ __noinline__
 // A large function that is seldom called: a copy of its text would take registers from those around it.
 #define DEVICE_SELDOM static __device__ __noinline__

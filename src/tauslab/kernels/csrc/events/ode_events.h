@@ -118,11 +118,9 @@ DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, Giv
 #ifdef HAS_PAST
         method.from_rates(step.f);
 #endif
-        u8 ended =
-            whole ? advance(method, x, c, t, limit) : walk<true>(method, x, c, t, end, step.to);
+        u8 ended = walk(method, x, c, t, whole ? limit : end, step.to, !whole);
         if (ended == ODE_DONE && LOOKS_BACK) ended = made_step(c, step.to);
         if (ended != ODE_DONE) return ended;
-        if (whole) step.to = limit;
         if (!all_finite(x)) return ODE_NOT_A_NUMBER;
         for (int i = 0; i < N_VARIABLES; ++i) step.y[i] = x[i];
         ode_rates(x, c, (Real)step.to, step.g);

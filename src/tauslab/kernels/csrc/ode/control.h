@@ -17,12 +17,13 @@ DEVICE double attempt_step(Method &method, Real *x, GivenConstants c, double t, 
 #endif
 }
 
-// Walks from `from` to `to`, or one step of the way; the last step ends there exactly.
+// Walks from `from` to `to`, or `one_step` of the way; the last step ends there exactly.
 // `Method::attempt(x, c, t, h, end)` makes a step if its error, which it returns, is at most 1. A
 // trial with an error that is larger, or not a number, is made again with a smaller step, down to one
 // of which a hundredth does not change the time in its last digit.
-template <bool ONE_STEP, class Method>
-DEVICE u8 walk(Method &method, Real *x, GivenConstants c, double from, double to, double &reached) {
+template <class Method>
+DEVICE u8 walk(Method &method, Real *x, GivenConstants c, double from, double to, double &reached,
+               bool one_step) {
     double t = from;
     if (!(method.step > 0)) method.step = method.begin(x, c, from, to - from);
     for (;;) {
@@ -44,7 +45,7 @@ DEVICE u8 walk(Method &method, Real *x, GivenConstants c, double from, double to
         if (!(good && last && next < method.step)) method.step = next;
         if (good && last) return reached = to, ODE_DONE;
         if (good) t += h;
-        if (ONE_STEP && good) return reached = t, ODE_DONE;
+        if (one_step && good) return reached = t, ODE_DONE;
         if (!good && !(t + 0.01 * method.step > t)) return ODE_NOT_A_NUMBER;
     }
 }
@@ -52,5 +53,5 @@ DEVICE u8 walk(Method &method, Real *x, GivenConstants c, double from, double to
 template <class Method>
 DEVICE u8 advance(Method &method, Real *x, GivenConstants c, double from, double to) {
     double reached = from;
-    return walk<false>(method, x, c, from, to, reached);
+    return walk(method, x, c, from, to, reached, false);
 }

@@ -213,6 +213,7 @@ def model_warnings(
     *,
     hooks: bool = False,
     hop: float | None = None,
+    values: LatticeValues | None = None,
 ) -> list[str]:
     """Return the warnings of `lattice_report` that a run gives before it begins.
 
@@ -224,8 +225,10 @@ def model_warnings(
         Whether there are hooks, which may make happen what else never does.
     hop
         The hop probability to one side of the fastest species, if it is known.
+    values
+        The model in numbers with these parameters, if it was evaluated before.
     """
-    values = lattice_values(lattice, parameters)
+    values = values or lattice_values(lattice, parameters)
     reached = reached_types(lattice, values)
     never = dict(never_happening(lattice, values, reached))
     pairs = critical_spacings(lattice, values, reached)

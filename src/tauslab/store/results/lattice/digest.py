@@ -41,6 +41,7 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
             if name not in names:
                 raise ConfigError(f"{name!r} is not a species of {path}; it has {', '.join(names)}")
         chosen = [name for name in names if species is None or name in species]
+        columns = {name: column for column, name in enumerate(names)}
         lines: Lines = [("time", _digest("time", file["time"])),
                         ("species", text_digest("species", chosen))]  # fmt: skip
         if species is None:
@@ -51,7 +52,7 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
         for name in per_species:
             values = file[name][...]
             for one in chosen:
-                column = values[..., names.index(one)]
+                column = values[..., columns[one]]
                 lines.append((f"{name}/{one}", _digest(f"{name}/{one}", column)))
         if species is None:
             whole = [each.name for each in sampled if each.name not in per_species]
