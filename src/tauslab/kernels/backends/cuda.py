@@ -322,8 +322,9 @@ class CudaBackend(CudaStyle):
             buffer = cupy.asarray(given)
             cupy.cuda.get_current_stream().synchronize()
             return buffer
-        buffer = cupy.empty(given.shape, given.dtype)
         on = cupy.cuda.get_current_stream() if stream is None else stream.stream
+        with on:  # CuPy gives again at once what was freed on the same stream
+            buffer = cupy.empty(given.shape, given.dtype)
         if given.nbytes:
             # The driver has taken the numbers when this returns.
             cupy.cuda.runtime.memcpyAsync(

@@ -595,11 +595,12 @@ class _Kind:
             self._tables = [upload(table) for table in tables]
             self._program = backend.compile(KernelSource("lattice/objects.cc", (_ENTRY,)))
         leaves, centre, (goes, stays) = self._tables
+        wide = cells.astype(np.uint16)
+        memory.wait_for_arrays()  # those that made `types`, `cells` and `wide`
         claims = backend.empty((len(taken),), np.uint64)
         moved = backend.empty((len(objects),), np.uint8)
         for buffer in (claims, moved):
             backend.clear(buffer, memory.stream)
-        wide = cells.astype(np.uint16)
         arguments = self._program.arguments(
             _ENTRY, cells=wide, types=types, taken=upload(taken), claims=claims,
             objects=upload(objects), moved=moved, leaves=leaves, centre=centre, goes=goes,
@@ -610,6 +611,7 @@ class _Kind:
         self._program.launch_blocks(_ENTRY, LaunchGrid(1, _THREADS), arguments, memory.stream)
         found = memory.host(moved) == _MOVES
         cells[...] = wide.astype(cells.dtype)
+        memory.wait_for_arrays()
         return np.asarray(found)
 
 
