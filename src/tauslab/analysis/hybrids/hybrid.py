@@ -177,7 +177,7 @@ class Hybrid:
         elif not isinstance(model, Network | Lattice):
             if not callable(model) or any(v is not None for v in (*options.values(), device)):
                 raise ConfigError(
-                    f"part {name} takes a network, a lattice, a chain of beads, or a function "
+                    f"part {name} takes a network, a lattice, a polymer, or a function "
                     "without method=, parameters=, max_steps= and device="
                 )
             options = {"values": dict(values or {})}

@@ -710,7 +710,7 @@ def test_the_command_line_runs_a_file(tmp_path, capsys, monkeypatch):
     ("wrong", "said"),
     [
         (lambda c: c.add_part("net", network("a", {"X": 1})), "defined twice"),
-        (lambda c: c.add_part("own", 3), "takes a network, a lattice, or a function"),
+        (lambda c: c.add_part("own", 3), "takes a network, a lattice, a polymer, or a function"),
         (lambda c: c.add_part("own", lambda t, dt, v: {}, method="ssa"), "takes a network, a"),
         (lambda c: c.drive("net.X", "pool.x"), "net.X is no parameter"),
         (lambda c: c.drive("net.k", "x"), "write part.x"),
