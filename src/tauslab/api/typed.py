@@ -64,6 +64,7 @@ class RunFunction(Protocol[P, Q, H]):
         device: Device = ...,
         output: Name | Output | None = ...,
         resume: bool = ...,
+        extend: Any = ...,
         quiet: bool | None = ...,
         comm: Any = ...,
     ) -> Result | LatticeResult | HybridResult: ...

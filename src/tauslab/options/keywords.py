@@ -57,7 +57,7 @@ def sample_option(doc: str, *, follows: str = "") -> Any:
 
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
-    "sampled: the parameters that were sampled; state: what --extend continues from"
+    "sampled: the parameters that were sampled; state: what a longer run continues from"
 )
 
 

@@ -28,6 +28,7 @@ GENERATORS = {
     "kernels/lattice/codegen.py",
     "kernels/lattice/planes.py",
     "kernels/leaping/codegen.py",
+    "kernels/leaping/event_codegen.py",
     "kernels/ode/codegen.py",
     "kernels/ode/codegen_parts.py",
 }

@@ -46,8 +46,8 @@ def test_what_a_file_stores_is_left_open_by_the_parser():
     for _, one in definitions(*run.OPTIONS, *lattice.OPTIONS):
         if one.stored and one.flags and one.action != "append":
             assert one.command_default is None, one.flags
-    names = ("count_every", "frame_every", "replicas", "max_hop", "seed")
-    assert attribute_names(LatticeKeywords) == names
+    names = ("count_every", "frame_every", "replicas", "first_replica", "max_hop", "seed")
+    assert attribute_names(LatticeKeywords) == (*names, "keep_state")
 
 
 def test_an_option_is_one_field():

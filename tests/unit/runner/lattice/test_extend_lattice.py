@@ -34,7 +34,8 @@ def test_an_extended_run_has_the_bits_of_a_longer_one(tmp_path, options, monkeyp
     if "C" in options.get("set", {}):
         lattice.place("C", count=1, site_type="gel")
     first = run(tmp_path / "first.h5", lattice, keep_state=True, **options)
-    assert ("C" in options.get("set", {})) == bool(first.data["waiting"][..., -1].any())
+    if "C" in options.get("set", {}):
+        assert first.data["waiting"][..., -1].any()
     run(tmp_path / "whole.h5", lattice, **{**options, "t_end": LATER}).close()
     given = {k: v for k, v in options.items() if k == "hooks"}
     cpu = ts.CPU(threads=1)
