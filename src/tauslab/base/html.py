@@ -1,4 +1,4 @@
-"""Pieces of HTML for notebooks and reports, with every text escaped; lists of lines."""
+"""Pieces of HTML for notebooks, with every text escaped; lists of lines."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Options(CommonChoices, EnsembleChoices):
     compress
         Level of gzip, 1 to 9; 0 writes plain numbers.
     extend
-        A result or its path, of which `times` go on to later ones.
+        A finished result, or its path, that this run continues to the later ones of `times`.
 
     Raises
     ------

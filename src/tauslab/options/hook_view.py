@@ -132,6 +132,7 @@ class LatticeView:
     @property
     def _content(self) -> DeviceArray:
         """The device array that the engine's kernels change."""
+        self._engine.wait_for_arrays()  # masks, and changes by hand
         self._take_up()
         return self._engine.content
 

@@ -159,7 +159,10 @@ class ChainPart(Part):
         self._at = now
 
     def _copies(self, rows: IntArray, sites: IntArray, genes: IntArray) -> IntArray:
-        """Which copy of its gene each particle is at; of two at one site half is at each."""
+        """Which copy of its gene each particle is at; of two at one site half is at each.
+
+        A particle that a new shape of the lattice moved is that of the copy that has none.
+        """
         first, second = self._at[rows, 0, genes], self._at[rows, 1, genes]
         keys = rows * len(self._gene_beads) + genes
         order = np.argsort(keys, kind="stable")
@@ -170,7 +173,13 @@ class ChainPart(Part):
             2 * (np.arange(len(keys)) - begin)
             >= np.searchsorted(ranked, ranked, side="right") - begin
         )
-        found = np.where(first == second, late, (sites == second) & (sites != first))
+        at = [sites == first, (sites == second) & (sites != first)]
+        has = np.zeros((2, len(self._own) * len(self._gene_beads)), bool)
+        for number, there in enumerate(at):
+            has[number, keys[there]] = True
+        stray = ~(at[0] | at[1]) & (second >= 0)
+        other = np.where(has[0, keys] == has[1, keys], late, has[0, keys])
+        found = np.where(first == second, late, np.where(stray, other, at[1]))
         return found.astype(np.int64)
 
     def _sites(self, row: int) -> IntArray:

@@ -234,6 +234,10 @@ class KeptArguments:
             kept.set(**values)
         return kept
 
+    def forget(self) -> None:
+        """Let go of all structs, and so of the buffers that they name."""
+        self._kept.clear()
+
 
 def layouts_of(file: str, texts: Mapping[str, str]) -> dict[str, ArgumentLayout]:
     """Layouts of the arguments of all kernels in a file, by kernel."""

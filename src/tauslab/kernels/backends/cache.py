@@ -16,6 +16,7 @@ import re
 import shlex
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,7 @@ CACHE_VERSION = 1
 listeners: list[Callable[[bool], object]] = []
 
 _ROOM = 1 << 20  # bytes
+_LONGEST_WAIT = 300.0  # seconds, for another process that compiles the same
 _with_room: set[Path] = set()
 _warned_of: set[Path] = set()  # caches of a site that are not used
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -277,10 +279,21 @@ def _compiled_in(
 
 @contextlib.contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Hold the lock `path`, which ends with the process; where there are no locks, hold none."""
+    """Hold the lock `path`, which ends with the process.
+
+    Where there are no locks, or a holder does not end, hold none: both compile the same.
+    """
     with path.open("ab") as lock:
-        with contextlib.suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        end = time.monotonic() + _LONGEST_WAIT
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError:
+                break
+            else:
+                break
         try:
             yield
         finally:

@@ -29,7 +29,8 @@ class Changing(ABC):
 
     def __init__(self, backend: Backend, program: Program, species: int, stream: Stream) -> None:
         self._backend, self._program, self._stream = backend, program, stream
-        self._arguments_of = KeptArguments(program).of
+        self._structs = KeptArguments(program)
+        self._arguments_of = self._structs.of
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
         self._list_room(_ROOM)
@@ -39,6 +40,10 @@ class Changing(ABC):
         self._room, self._likely = room, 0  # of which so many are likely
         self._listed: Any = self._backend.empty((room + 1, 3), np.uint64)
         self._listed_mirror = self._backend.mirror(self._listed)
+
+    def forget(self) -> None:
+        """Let go of the buffers of the last call of each kernel."""
+        self._structs.forget()
 
     @abstractmethod
     def _become(self, content: DeviceArray, where: DeviceArray | None, **values: Any) -> None:

@@ -184,6 +184,7 @@ class Replicas(ABC):
 
     def put(self, particles: DeviceArray, rest: Rest) -> None:
         """Replace all lattices; `particles` are on the device."""
+        self._engine.changing.forget()
         self.particles, self.rest = particles, rest
 
     def rows(self, index: IntArray) -> DeviceArray:

@@ -62,7 +62,7 @@ class ArraySites:
     @property
     def sha256(self) -> str:
         """SHA-256 of the types in C order; computed anew at each call."""
-        return hashlib.sha256(np.ascontiguousarray(self.array).tobytes()).hexdigest()
+        return hashlib.sha256(np.ascontiguousarray(self.array).data).hexdigest()
 
 
 class UniformSites:

@@ -196,6 +196,13 @@ def taken_to_extend(asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | N
                 raise ConfigError(
                     f"{opt('extend')}: {result.name} was made with {opt(name, value)}: leave it out"
                 )
+        own, _ = taken_from(result, {})
+        for name in ("first", "first_point", "max_steps"):
+            if name in asked and name in own and asked[name] != own[name]:
+                raise ConfigError(
+                    f"{opt('extend')}: {result.name} was made with {opt(name, own[name])}: leave "
+                    "it out"
+                )
         if given := asked.keys() & {*_POINTS, "species", "record", "sample"}:
             raise ConfigError(
                 f"{opt(min(given))} is as in {result.name}, which {opt('extend')} continues: leave "

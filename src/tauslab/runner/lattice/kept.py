@@ -16,7 +16,7 @@ from tauslab.base.option_names import listening, warn
 from tauslab.model.lattice.canonical import positions_sha256
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
+from tauslab.options.lattice import LatticeOptions, LatticeTask, hook_name, prepare_lattice
 from tauslab.runner.ensemble.kept import Content, listed
 
 # Without what says that no site is left out: that was so when the task was made, and stays so.
@@ -25,15 +25,26 @@ _PARTS = [one.name for one in fields(LatticeData) if one.name not in {"sites", "
 
 @dataclass(frozen=True)
 class _Request:
-    """What decides what is prepared; `arrays` are the digests of sites and given positions."""
+    """What decides what is prepared.
+
+    Attributes
+    ----------
+    arrays
+        Digests of sites and given positions.
+    options
+        Without hooks, which may hold the model; `hooks` are their intervals and names.
+    """
 
     content: Content
     arrays: tuple[str, ...]
     options: LatticeOptions
+    hooks: tuple[tuple[int, str], ...]
 
     def same(self, other: _Request) -> bool:
         """Return whether both are answered by the same preparation."""
-        equal = self.arrays == other.arrays and self.options == other.options
+        equal = (self.arrays, self.options, self.hooks) == (
+            other.arrays, other.options, other.hooks,
+        )  # fmt: skip
         return equal and self.content.same(other.content)
 
 
@@ -56,11 +67,13 @@ def kept_task(model: Lattice, options: LatticeOptions) -> LatticeTask:
     if options.sweep is not None:
         return prepare_lattice(model, options)
     plain = replace(
-        options, seed=None, quiet=None, output=None, overwrite=False, resume=False, command=""
-    )
+        options, seed=None, quiet=None, output=None, overwrite=False, resume=False, command="",
+        hooks=(),
+    )  # fmt: skip
+    hooks = tuple((every, hook_name(hook)) for every, hook in options.hooks)
     content, given = Content.of_kinds(_kinds(model)), model.placements
     arrays = [positions_sha256(one.positions) for one in given if one.positions is not None]
-    request = _Request(content, (model.sites.sha256, *arrays), plain)
+    request = _Request(content, (model.sites.sha256, *arrays), plain, hooks)
     held = _kept.get(model)
     if held is None or not held.request.same(request):
         with listening() as told:

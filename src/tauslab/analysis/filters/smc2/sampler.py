@@ -140,8 +140,10 @@ class Sampler:
         most = _MOST_GROWTH * settings.n
         if self.acceptance[row] < _LEAST_MOVING and 2 * self.n <= most:
             self.n *= 2
-            old, self._terms = self._so_far(self._terms), self._filtered(self._cloud)
-            self._logs = self._so_far(self._terms) - old
+            old, new = self._so_far(self._terms), self._filtered(self._cloud)
+            logs = self._so_far(new) - old
+            if log_mean(logs) > -math.inf:  # else the filters of before are as good
+                self._terms, self._logs = new, logs
 
     def _move(self, root: FloatArray) -> int:
         """Make one step of Metropolis-Hastings of every set; return how many moved."""
