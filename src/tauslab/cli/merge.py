@@ -116,7 +116,7 @@ def _text(dataset: Any) -> str:
 
 
 _COPY_BYTES = 32 << 20
-# Of a task alone: what its points decide, and words that change nothing.
+# Attributes that may differ between tasks: those of its points, and those that change no result.
 _OWN = {"sweep", "grid", "block", "attributes", "model_name", "model_source", "model_canonical"}
 _OWN_ATTRIBUTES = ("first_point", "model_sha256", "command", "note", "method_choice")
 

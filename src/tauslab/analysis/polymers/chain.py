@@ -34,7 +34,7 @@ class Chain(Beads):
     start
         Positions ``[bead, 3]`` in metres.
     key
-        Of the noise: chains with different keys have independent noise.
+        Key of the noise. Chains with different keys have independent noise.
     drawn
         Whether the start is a random walk, which `confine` may fold.
     """

@@ -129,7 +129,7 @@ class Ground:
 
         Returns
         -------
-        What that returns: which objects moved.
+        The value of `decide`: which objects moved, bool ``[object]``.
         """
         memory, upload = self.memory, self.memory.backend.upload
         if self._end - self._first < memory.lattice.shape[0] * self._plane:

@@ -14,7 +14,7 @@ from tauslab.model.lattice.diagnosis.time_step import MOST_ERROR
 
 @dataclass(frozen=True)
 class _Touched:
-    """What depends on some reactions.
+    """Entries of the tables that depend on some reactions.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ class LatticeTables:
         self._judge = RateJudge(lattice, self._limits.groups)
         chance = chances(lattice, self.rates)
         self._limits.update(chance)
-        # What is on the device, and the memory of the host from which changes of it are copied.
+        # Tables on the device, and the host memory from which their changes are copied.
         self._chances: Any = backend.upload(chance if chance.size else np.zeros((1, 1)))
         self._chance = backend.mirror(self._chances)
         self._chance[...] = chance if chance.size else 0.0

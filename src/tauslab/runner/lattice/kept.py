@@ -1,4 +1,4 @@
-"""What was prepared of a lattice run, kept for the next run of the same model and options.
+"""The preparation of a lattice run, kept for the next run of the same model and options.
 
 It stays beside its model while that lives. Sites and given positions are compared by what they
 hold, all other parts of the model as objects: a part that is another object counts as a change.
@@ -25,7 +25,7 @@ _PARTS = [one.name for one in fields(LatticeData) if one.name not in {"sites", "
 
 @dataclass(frozen=True)
 class _Request:
-    """What decides what is prepared.
+    """A model and options, which decide the preparation.
 
     Attributes
     ----------

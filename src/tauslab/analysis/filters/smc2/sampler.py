@@ -75,10 +75,10 @@ class Sampler:
     row
         Rows that are done.
     places, weights
-        Of each row: the cloud ``[draw, parameter]`` and its weights ``[draw]``.
+        After each row: parameter sets f64 ``[row, draw, parameter]`` and weights ``[row, draw]``.
     log_evidence, acceptance, particles
-        Of each row: the logarithm of the marginal likelihood of the rows so far, the fraction of
-        accepted moves (NaN without a move), and the particles of a filter.
+        After each row, ``[row]``: the logarithm of the marginal likelihood of the rows so far, the
+        fraction of accepted moves (NaN without a move), and the particles of a filter.
     """
 
     def __init__(
