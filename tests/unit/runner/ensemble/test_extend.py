@@ -120,6 +120,8 @@ def test_other_jobs_are_refused(tmp_path):
         ({"times": [0, 3]}, "must begin with the 5 sample times"),
         ({"t_end": 5, "seed": 6}, "was made with seed=5"),
         ({"t_end": 5, "n": 4}, "was made with n=3"),
+        ({"t_end": 5, "first": 9}, "was made with first=0"),
+        ({"t_end": 5, "max_steps": 7}, "was made with max_steps="),
         ({"t_end": 5, "sweep": {"birth": [1]}}, "sweep= is as in"),
         ({"t_end": 5, "set": {"birth": 2}}, "of another model, or of other values"),
         ({"t_end": 5, "output": short.path, "overwrite": True}, "give another output="),

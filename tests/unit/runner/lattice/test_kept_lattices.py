@@ -103,3 +103,28 @@ def test_what_is_kept_warns_again_and_ends_with_its_model() -> None:
     del lattice
     gc.collect()
     assert ended() is None
+
+
+def test_hooks_are_neither_compared_nor_kept() -> None:
+    """They may hold arrays, which have no one truth, and the model itself."""
+
+    class Feeding:
+        def __init__(self, lattice: ts.Lattice, rates: list[float]) -> None:
+            self.lattice, self.rates = lattice, np.array(rates)
+
+        def __eq__(self, other: object) -> bool:
+            return bool(self.rates == getattr(other, "rates", None))
+
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, view: ts.LatticeView) -> None:
+            view.add("A", [(1, 1, 1)])
+
+    lattice = model()
+    for rates in ([1.0, 2.0], [1.0, 3.0]):
+        hooks = [(5, Feeding(lattice, rates))]
+        ts.run(lattice, seed=1, device="cpu", quiet=True, hooks=hooks).close()
+    gone = weakref.ref(lattice)
+    del lattice, hooks
+    gc.collect()
+    assert gone() is None
