@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -68,7 +68,7 @@ class Derivatives(Protocol):
     def standard_error(self) -> FloatArray: ...  # noqa: D102
 
 
-def plot_rare(result: Rare, path: Path | None = None) -> Figure:
+def plot_rare(result: Rare, path: str | os.PathLike[str] | None = None) -> Figure:
     """Draw what each run gave, and where it is known the probability, or the flux, over time.
 
     Raises
@@ -86,7 +86,7 @@ def plot_rare(result: Rare, path: Path | None = None) -> Figure:
 
 
 def plot_derivatives(
-    result: Derivatives, outputs: Sequence[str] = (), path: Path | None = None
+    result: Derivatives, outputs: Sequence[str] = (), path: str | os.PathLike[str] | None = None
 ) -> Figure:
     """Draw a panel for each output: its derivatives with two standard errors, over time.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -80,7 +81,7 @@ def __getattr__(name: str) -> Any:
 
 @contextmanager
 def drawing(
-    path: Path | None,
+    path: str | os.PathLike[str] | None,
     projections: Sequence[str | None],
     ax: Axes | None = None,
     unfinished: str = "",
@@ -97,6 +98,7 @@ def drawing(
     OutputError
         The picture cannot be written.
     """
+    path = None if path is None else Path(path)
     require_suffix(path)
     with plot_style():
         figure, panels = panels_for(projections, ax, None if path else _pyplot())

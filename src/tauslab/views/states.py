@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -65,7 +65,7 @@ class Profile(NamedTuple):
 def plot_moments(
     times: FloatArray,
     moments: Mapping[str, tuple[FloatArray, FloatArray]],
-    path: Path | None = None,
+    path: str | os.PathLike[str] | None = None,
     names: Sequence[str] = (),
     particles: FloatArray | None = None,
 ) -> Figure:
@@ -102,7 +102,7 @@ def plot_traces(
     rows: Mapping[str, FloatArray],
     over: str,
     names: Sequence[str] = (),
-    path: Path | None = None,
+    path: str | os.PathLike[str] | None = None,
 ) -> Figure:
     """Draw a panel for each name: its rows ``[line, number]`` over the number, which is of `over`.
 
@@ -126,7 +126,7 @@ def plot_weighted(
     rows: Mapping[str, FloatArray],
     weights: FloatArray,
     names: Sequence[str] = (),
-    path: Path | None = None,
+    path: str | os.PathLike[str] | None = None,
 ) -> Figure:
     """Draw a histogram for each name, of its row with weights, both ``[particle]``.
 
@@ -150,7 +150,7 @@ def plot_weighted(
 def plot_profiles(
     profiles: Mapping[str, Profile],
     names: Sequence[str] = (),
-    path: Path | None = None,
+    path: str | os.PathLike[str] | None = None,
 ) -> Figure:
     """Draw a panel for each name: its profile, the points that it goes through, and its bounds.
 
@@ -176,7 +176,10 @@ def plot_profiles(
 
 
 def plot_population(
-    result: Cells, names: Sequence[str] = (), t: float | None = None, path: Path | None = None
+    result: Cells,
+    names: Sequence[str] = (),
+    t: float | None = None,
+    path: str | os.PathLike[str] | None = None,
 ) -> Figure:
     """Draw how many cells there are, and of each name mean and two standard deviations over cells.
 

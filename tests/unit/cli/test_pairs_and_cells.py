@@ -154,7 +154,7 @@ def test_population(capsys):
     divided = printed(capsys, "export", "c.h5", "-o", "-", "--what", "divisions").splitlines()
     assert len(divided) == 1 + facts["divisions"]
     assert main(["export", "c.h5", "-o", "-", "--what", "summaries"]) == 2
-    assert "of a population there are" in capsys.readouterr().err
+    assert "of PopulationResult there are" in capsys.readouterr().err
 
 
 def test_nobody_has_divided(capsys):

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -237,9 +236,11 @@ class CmeResult(ArrayResult):
             ),
         ]
 
-    def table(self, what: str | None = None) -> ResultTable:
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"statistics": self._statistics}
+
+    def _statistics(self) -> ResultTable:
         """A row per time: bound, mean and standard deviation."""
-        del what
         columns = {"time": self.time, "bound": self.bound}
         for name in self.species:
             columns |= {f"{name}_mean": self.mean(name), f"{name}_sd": self._sd(name)}
@@ -248,23 +249,11 @@ class CmeResult(ArrayResult):
     def plot(self, names: Sequence[str] = (), path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw mean and two standard deviations of species and observables over time.
 
-        Parameters
-        ----------
-        names
-            Species and observables; by default the first four species.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown name or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
+        By default of the first four species; as `Chain.plot`.
         """
         known = (*self.species, *(n for n in self._observables if n not in self.species))
         moments = {name: (self.mean(name), self._sd(name)) for name in known}
-        return plot_moments(self.time, moments, None if path is None else Path(path), names)
+        return plot_moments(self.time, moments, path, names)
 
     def _attributes(self) -> dict[str, Any]:
         return {"method": CME, "model": self.name}

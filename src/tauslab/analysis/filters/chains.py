@@ -6,32 +6,32 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.filters import mixing
 from tauslab.analysis.filters.arviz import inference_data, observed_data
-from tauslab.base.arrays import Array, BoolArray, FloatArray
-from tauslab.base.errors import ConfigError, one_of
-from tauslab.base.option_names import opt
+from tauslab.analysis.filters.parameters import Draws
+from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.errors import one_of
 from tauslab.store.checking.opening import CHAINS
-from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.array_result import numbers_or_none
 from tauslab.store.results.tables import ResultTable
-from tauslab.store.state import State
 from tauslab.views.states import plot_traces
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
-class Chain(ArrayResult):
+class Chain(Draws):
     """Result of `tauslab.pmmh`: chains that ran side by side.
+
+    Tables of `to_pandas`: ``chains``, by default: a row per chain and step; ``summary``: mean, sd,
+    5, 50 and 95 % quantiles, bulk and tail effective sizes and R-hat of each parameter.
 
     Attributes
     ----------
@@ -54,8 +54,6 @@ class Chain(ArrayResult):
     }  # fmt: skip
     _OPTIONAL = ("chain",)
 
-    parameters: tuple[str, ...]
-    values: FloatArray
     log_likelihood: FloatArray
     accepted: BoolArray
 
@@ -65,10 +63,7 @@ class Chain(ArrayResult):
 
     def __getitem__(self, name: str) -> FloatArray:
         """Values ``[chain, step]`` of a parameter."""
-        if name not in self.parameters:
-            known = ", ".join(self.parameters)
-            raise ConfigError(f"{name!r} is no parameter of this chain; it has {known}")
-        return self.values[..., self.parameters.index(name)]
+        return self.values[..., self._place(name)]
 
     @property
     def acceptance(self) -> float:
@@ -83,10 +78,7 @@ class Chain(ArrayResult):
         """Standard deviation of a parameter over all chains."""
         return float(self[name].std(ddof=1))
 
-    def quantile(self, name: str, q: float) -> float:
-        """Quantile of a parameter over all chains."""
-        if not 0 <= q <= 1:
-            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
+    def _quantile(self, name: str, q: float) -> float:
         return float(np.quantile(self[name], q))
 
     def effective_size(self, name: str, of: str = "bulk") -> float:
@@ -113,31 +105,18 @@ class Chain(ArrayResult):
         """
         return mixing.rhat(np.atleast_2d(self[name]))
 
-    def arrays(self) -> dict[str, Array]:
-        """All arrays by name, as a file and a digest have them."""
-        axes = dict(zip(("step", "chain"), self.accepted.shape[::-1], strict=False))
-        return {
-            "parameter": np.array(self.parameters),
-            **{axis: np.arange(size) for axis, size in axes.items()},
-            "values": self.values,
-            "log_likelihood": self.log_likelihood,
-            "accepted": self.accepted.astype(np.uint8),
-        }
-
     def facts(self) -> dict[str, Any]:
         """The result as a dictionary for JSON, with None for NaN."""
-        told = {
-            "mean": lambda name: self[name].mean(), "sd": lambda name: self[name].std(ddof=1),
-            "rhat": self.rhat, **self._sizes(),
-        }  # fmt: skip
+        numbers = {"rhat": self.rhat, **self._sizes()}
         return {
             "method": CHAINS,
             "chains": len(np.atleast_2d(self.accepted)),
             "steps": self.accepted.shape[-1],
             "acceptance": self.acceptance,
+            **self._moments(),
             **{
                 what: {name: numbers_or_none(of(name)) for name in self.parameters}
-                for what, of in told.items()
+                for what, of in numbers.items()
             },
         }
 
@@ -153,54 +132,18 @@ class Chain(ArrayResult):
             ),
         ]
 
-    def table(self, what: str | None = None) -> ResultTable:
-        """A table, chosen by `what`.
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"chains": self._chains, "summary": self._summary}
 
-        Parameters
-        ----------
-        what
-            ``chains``, by default: a row per chain and step. ``summary``: a row per parameter, with
-            mean, sd, 5, 50 and 95 % quantiles, bulk and tail effective sizes, and R-hat.
-
-        Raises
-        ------
-        ConfigError
-            Another word.
-        """
-        if what == "summary":
-            return named_columns(self._summary())
-        if what not in (None, "chains"):
-            raise ConfigError(f"{opt('what', what)}: of chains there are chains, summary")
+    def _chains(self) -> ResultTable:
         axes = ("chain", "step")[2 - self.log_likelihood.ndim :]
         numbers = [*np.indices(self.log_likelihood.shape), self.log_likelihood]
         columns = [one.ravel() for one in (*numbers, *np.moveaxis(self.values, -1, 0))]
         return ResultTable((*axes, "log_likelihood", *self.parameters), iter([columns]))
 
-    def summary(self) -> pd.DataFrame:
-        """A row per parameter: mean, sd, quantiles, effective sizes of bulk and tail, R-hat."""
-        return self.to_pandas("summary")
-
-    def plot(
-        self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
-    ) -> Figure:
-        """Draw the trace of each chain.
-
-        Parameters
-        ----------
-        parameters
-            Names; by default the first four.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown name or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
-        """
+    def _draw(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         rows = {name: np.atleast_2d(self[name]) for name in self.parameters}
-        return plot_traces(rows, "step", parameters, None if path is None else Path(path))
+        return plot_traces(rows, "step", parameters, path)
 
     def to_xarray(self) -> xarray.Dataset:
         """Parameters and log-likelihood ``[chain, step]`` as an `xarray.Dataset`."""
@@ -233,19 +176,8 @@ class Chain(ArrayResult):
         }
         return inference_data(groups | observed_data(data))
 
-    def _summary(self) -> dict[str, Array]:
-        rows = {name: self[name].ravel() for name in self.parameters}
-        return {
-            "parameter": np.array(self.parameters),
-            "mean": np.array([row.mean() for row in rows.values()]),
-            "sd": np.array([row.std(ddof=1) for row in rows.values()]),
-            **{
-                f"q{percent:02d}": np.array([np.percentile(row, percent) for row in rows.values()])
-                for percent in (5, 50, 95)
-            },
-            **{what: np.array([of(name) for name in rows]) for what, of in self._sizes().items()},
-            "rhat": np.array([self.rhat(name) for name in rows]),
-        }
+    def _numbers_of_summary(self) -> dict[str, Callable[[str], float]]:
+        return {**super()._numbers_of_summary(), **self._sizes(), "rhat": self.rhat}
 
     def _sizes(self) -> dict[str, Callable[[str], float]]:
         return {f"ess_{of}": partial(self.effective_size, of=of) for of in ("bulk", "tail")}
@@ -253,13 +185,3 @@ class Chain(ArrayResult):
     def _walked(self) -> str:
         lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)
         return f"{lengths} steps, {self.acceptance:.0%} moved"
-
-    def _attributes(self) -> dict[str, Any]:
-        return {"method": CHAINS}
-
-    @classmethod
-    def _of(cls, stored: State) -> Self:
-        return cls(
-            tuple(stored["parameter"].tolist()), stored["values"], stored["log_likelihood"],
-            stored["accepted"].astype(bool),
-        )  # fmt: skip

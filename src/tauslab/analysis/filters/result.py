@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tauslab.base.arrays import Array, FloatArray
 from tauslab.store.checking.opening import FILTER, FILTERS
-from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.array_result import FieldResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
-from tauslab.store.state import State
 from tauslab.views.states import plot_moments, plot_traces
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class _Filtered(ArrayResult):
+_AXES = {
+    "time": "time", "species": "species", "log_likelihood_term": "filter time",
+    "mean": "filter time species", "sd": "filter time species",
+    "effective_size": "filter time",
+}  # fmt: skip
+
+
+class _Filtered(FieldResult):
     """Arrays of one filter or of many; of many the filters are the first axis."""
 
-    _AXES: ClassVar = {
-        "time": "time", "species": "species", "log_likelihood_term": "filter time",
-        "mean": "filter time species", "sd": "filter time species",
-        "effective_size": "filter time", "filter": "filter", "log_likelihood": "filter",
-    }  # fmt: skip
+    _AXES: ClassVar = _AXES
+    _FIELDS: ClassVar = {"log_likelihood_term": "terms"}
 
     terms: FloatArray
     time: FloatArray
@@ -38,20 +40,11 @@ class _Filtered(ArrayResult):
     sd: FloatArray
     effective_size: FloatArray
 
-    def arrays(self) -> dict[str, Array]:
-        """All arrays by name, as a file and a digest have them."""
-        return {
-            "time": self.time,
-            "species": np.array(self.species),
-            "log_likelihood_term": self.terms,
-            "mean": self.mean,
-            "sd": self.sd,
-            "effective_size": self.effective_size,
-        }
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"statistics": self._statistics}
 
-    def table(self, what: str | None = None) -> ResultTable:
+    def _statistics(self) -> ResultTable:
         """A row per time, of several filters one per filter and time: terms, means, deviations."""
-        del what
         times = self.time
         columns: dict[str, Array] = {}
         if self.terms.ndim == 2:
@@ -66,16 +59,6 @@ class _Filtered(ArrayResult):
             columns[f"{name}_mean"] = self.mean[..., i].ravel()
             columns[f"{name}_sd"] = self.sd[..., i].ravel()
         return named_columns(columns)
-
-    @staticmethod
-    def _columns(
-        stored: State,
-    ) -> tuple[FloatArray, FloatArray, tuple[str, ...], FloatArray, FloatArray, FloatArray]:
-        """Fields after the likelihood, in the order of both classes."""
-        return (
-            stored["log_likelihood_term"], stored["time"], tuple(stored["species"].tolist()),
-            stored["mean"], stored["sd"], stored["effective_size"],
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +85,6 @@ class FilterResult(_Filtered):
     """
 
     _METHODS = (FILTER,)
-    _OPTIONAL = ("filter", "log_likelihood")
 
     log_likelihood: float
     terms: FloatArray
@@ -123,27 +105,10 @@ class FilterResult(_Filtered):
     def plot(
         self, species: Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
-        """Draw mean and two standard deviations of species over time.
-
-        Parameters
-        ----------
-        species
-            Names; by default the first four.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown name or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
-        """
+        """Draw mean and two standard deviations of species over time, as `Chain.plot`."""
         of = zip(self.species, zip(self.mean.T, self.sd.T, strict=True), strict=True)
         sizes = self.effective_size if (self.effective_size > 0).any() else None
-        return plot_moments(
-            self.time, dict(of), None if path is None else Path(path), species, sizes
-        )
+        return plot_moments(self.time, dict(of), path, species, sizes)
 
     def facts(self) -> dict[str, Any]:
         """The result as a dictionary for JSON, with None for NaN."""
@@ -185,15 +150,6 @@ class FilterResult(_Filtered):
         fewest = f"{self.effective_size[least]:.1f} at t = {self.time[least]:g}"
         return f"fewest effective particles: {fewest}"
 
-    def _attributes(self) -> dict[str, Any]:
-        own = {"method": FILTER, "log_likelihood": self.log_likelihood}
-        return own if math.isnan(self.bound) else own | {"bound": self.bound}
-
-    @classmethod
-    def _of(cls, stored: State) -> Self:
-        bound = stored.real("bound") if "bound" in stored.attributes else math.nan
-        return cls(stored.real("log_likelihood"), *cls._columns(stored), bound)
-
 
 @dataclass(frozen=True, eq=False)
 class FilterResults(_Filtered):
@@ -212,6 +168,7 @@ class FilterResults(_Filtered):
     """
 
     _METHODS = (FILTERS,)
+    _AXES: ClassVar = {**_AXES, "filter": "filter", "log_likelihood": "filter"}
 
     log_likelihood: FloatArray
     terms: FloatArray
@@ -240,11 +197,6 @@ class FilterResults(_Filtered):
             self.mean[number], self.sd[number], self.effective_size[number],
         )  # fmt: skip
 
-    def arrays(self) -> dict[str, Array]:
-        """All arrays by name, as a file and a digest have them."""
-        own = {"filter": np.arange(len(self)), "log_likelihood": self.log_likelihood}
-        return super().arrays() | own
-
     def facts(self) -> dict[str, Any]:
         """How many filters, and what they say, for JSON; None for what is no number."""
         return {
@@ -264,26 +216,6 @@ class FilterResults(_Filtered):
         ]
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw the log-likelihood of each filter.
-
-        Parameters
-        ----------
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            Another suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
-        """
+        """Draw the log-likelihood of each filter, as `Chain.plot`."""
         rows = {"log-likelihood": self.log_likelihood[None]}
-        return plot_traces(rows, "filter", (), None if path is None else Path(path))
-
-    def _attributes(self) -> dict[str, Any]:
-        return {"method": FILTERS}
-
-    @classmethod
-    def _of(cls, stored: State) -> Self:
-        return cls(stored["log_likelihood"], *cls._columns(stored))
+        return plot_traces(rows, "filter", (), path)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -163,6 +163,8 @@ class Divisions:
 class HybridResult(ArrayResult):
     """Result of `tauslab.run` of a `Hybrid`.
 
+    Tables of `to_pandas`: a part, by default the first, with a row per time; ``divisions``.
+
     Attributes
     ----------
     name, seed, tick, splitting
@@ -308,11 +310,13 @@ class HybridResult(ArrayResult):
             lines.append(f"half the interval: {name} {change:+.3%} +- {error:.2%}")
         return lines
 
-    def table(self, what: str | None = None) -> ResultTable:
-        """A row per time of a part, `what`: mean and standard deviation; or per division."""
-        if what == "divisions" and self.divisions is not None:
-            return named_columns(self.divisions.columns())
-        name = what or next(iter(self.parts))
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        found = {name: partial(self._statistics, name) for name in self.parts}
+        own = self.divisions
+        return found if own is None else found | {"divisions": lambda: named_columns(own.columns())}
+
+    def _statistics(self, name: str) -> ResultTable:
+        """A row per time of a part: means and standard deviations."""
         own = self._part(name)
         columns = {"time": own.time}
         for one in own.names:
@@ -321,22 +325,10 @@ class HybridResult(ArrayResult):
         return named_columns(columns)
 
     def plot(self, names: Sequence[str] = (), path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw mean and two standard deviations of quantities over time.
+        """Draw mean and two standard deviations of quantities over time, as `Chain.plot`.
 
-        Parameters
-        ----------
-        names
-            Quantities ``part.quantity`` of parts with the same times; by default the first four of
-            the first part.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown name or suffix, or parts with different times.
-        OutputError
-            The picture cannot be written.
+        Of quantities ``part.quantity`` of parts with the same times; by default the first four of
+        the first part.
         """
         first = self.time(names[0] if names else next(iter(self.parts)))
         known = [n for n in self.quantities if np.array_equal(self.time(n), first)]
@@ -347,7 +339,7 @@ class HybridResult(ArrayResult):
         moments = {
             name: (self.mean(name), np.sqrt(np.nan_to_num(self.variance(name)))) for name in known
         }
-        return plot_moments(first, moments, None if path is None else Path(path), names)
+        return plot_moments(first, moments, path, names)
 
     def _attributes(self) -> dict[str, Any]:
         return {

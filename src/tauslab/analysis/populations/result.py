@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,10 +15,10 @@ from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.analysis.populations.families import Growth, descendants, growth
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt, warn
+from tauslab.base.option_names import warn
 from tauslab.model.network.counts import some
 from tauslab.store.checking.opening import POPULATION
-from tauslab.store.results.array_result import ArrayResult, numbers_or_none
+from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
 from tauslab.views.states import plot_population
@@ -27,7 +26,6 @@ from tauslab.views.states import plot_population
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TABLES = ("statistics", "trajectories", "final", "divisions")
 _MOST_LINES = 12
 # What a file has of each cell, in the order of `Snapshot`, and of each division: the name there,
 # and in `Divisions`.
@@ -171,6 +169,9 @@ class Divisions:
 @dataclass(frozen=True, eq=False)
 class PopulationResult(ArrayResult):
     """Result of `tauslab.population`.
+
+    Tables of `to_pandas`: ``statistics``, by default: a row per time; ``trajectories``: a row per
+    time and cell; ``final``: cells of the last time; ``divisions``: a row per division.
 
     Attributes
     ----------
@@ -337,46 +338,36 @@ class PopulationResult(ArrayResult):
             lines.append(f"{self.ended} cells ended early and are left out")
         return [*lines, f"seed {self.seed}"]
 
-    def table(self, what: str | None = None) -> ResultTable:
-        """A table, chosen by `what`.
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {
+            "statistics": self._statistics, "trajectories": self._cells,
+            "final": lambda: self._cells(len(self.snapshots) - 1), "divisions": self._divided,
+        }  # fmt: skip
 
-        Parameters
-        ----------
-        what
-            ``statistics``, by default: a row per time. ``trajectories``: a row per time and cell;
-            ``final``: cells of the last time. ``divisions``: a row per division.
-
-        Raises
-        ------
-        ConfigError
-            Another word.
-        """
-        what = what or _TABLES[0]
-        if what not in _TABLES:
-            raise ConfigError(
-                f"{opt('what', what)}: of a population there are {', '.join(_TABLES)}"
-            )
+    def _statistics(self) -> ResultTable:
         arrays = self.arrays()
-        names = arrays["name"].tolist()
-        if what == "divisions":
-            header = [n for n in _OF_DIVISIONS if arrays[n].ndim == 1]
-            columns = [arrays[name] for name in header]
-            for when in ("at_birth", "at_division"):
-                header += [f"{name}_{when}" for name in self.divisions.names]
-                columns += list(arrays[when].T)
-        elif what == "statistics":
-            header, columns = ["time", "cells", "log_size"], []
-            columns += [arrays[name] for name in header]
-            for i, name in enumerate(names):
-                header += [f"{name}_mean", f"{name}_sd"]
-                columns += [arrays["mean"][:, i], np.sqrt(arrays["variance"][:, i])]
-        else:
-            first = len(arrays["row"]) - len(self.snapshots[-1]) if what == "final" else 0
-            header = ["time", *_OF_CELLS, *names]
-            times = np.repeat(arrays["time"], arrays["cells"])
-            own = [times, *(arrays[name] for name in _OF_CELLS), *arrays["values"].T]
-            columns = [column[first:] for column in own]
-        return ResultTable(tuple(header), iter([columns]))
+        columns = {name: arrays[name] for name in ("time", "cells", "log_size")}
+        for i, name in enumerate(arrays["name"].tolist()):
+            columns[f"{name}_mean"] = arrays["mean"][:, i]
+            columns[f"{name}_sd"] = np.sqrt(arrays["variance"][:, i])
+        return named_columns(columns)
+
+    def _cells(self, since: int = 0) -> ResultTable:
+        """Cells of each time from the one with this number on."""
+        columns = []
+        for one in self.snapshots[since:]:
+            own = [getattr(one, name) for name in _OF_CELLS]
+            columns.append([np.full(len(one), one.time), *own, *one.values.T])  # noqa: PD011 - an array
+        header = ("time", *_OF_CELLS, *self.snapshots[0].names)
+        return ResultTable(header, iter([list(map(np.concatenate, zip(*columns, strict=True)))]))
+
+    def _divided(self) -> ResultTable:
+        arrays = {name: getattr(self.divisions, of) for name, of in _OF_DIVISIONS.items()}
+        columns = {name: array for name, array in arrays.items() if array.ndim == 1}
+        for when in ("at_birth", "at_division"):
+            names = [f"{name}_{when}" for name in self.divisions.names]
+            columns |= dict(zip(names, arrays[when].T, strict=True))
+        return named_columns(columns)
 
     def _attributes(self) -> dict[str, Any]:
         return {
@@ -411,21 +402,9 @@ class PopulationResult(ArrayResult):
     ) -> Figure:
         """Draw mean and two standard deviations over time, or with `t` all cells as histograms.
 
-        Parameters
-        ----------
-        names
-            Species and rules; by default the first four.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown name, time or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
+        Of species and rules, by default the first four; as `Chain.plot`.
         """
-        return plot_population(self, names, t, None if path is None else Path(path))
+        return plot_population(self, names, t, path)
 
 
 def _moments(table: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -226,9 +226,11 @@ class RareResult(ArrayResult):
         }  # fmt: skip
         return found | ({"time": self.time, "reached": self.reached} if self.reached.size else {})
 
-    def table(self, what: str | None = None) -> ResultTable:
-        """A table with a row per run: its estimate and its lost weight."""
-        del what
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"runs": self._runs}
+
+    def _runs(self) -> ResultTable:
+        """A row per run: its estimate and its lost weight."""
         return named_columns(
             {k: v for k, v in self.arrays().items() if v.ndim == 1 and k != "time"}
         )
@@ -251,18 +253,5 @@ class RareResult(ArrayResult):
         )  # fmt: skip
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw the estimate of each run, and the weight in the target over time.
-
-        Parameters
-        ----------
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            Another suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
-        """
-        return plot_rare(self, None if path is None else Path(path))
+        """Draw the estimate of each run and the weight in the target over time, as `Chain.plot`."""
+        return plot_rare(self, path)

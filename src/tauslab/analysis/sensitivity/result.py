@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.store.checking.opening import SENSITIVITY
 from tauslab.store.format.intervals import widening
-from tauslab.store.results.array_result import ArrayResult, numbers_or_none
+from tauslab.store.results.array_result import FieldResult, numbers_or_none
 from tauslab.store.results.digest import canonical_bytes
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
@@ -31,7 +30,7 @@ METHODS = ("coupled", LIKELIHOOD_RATIO)
 
 
 @dataclass(frozen=True, eq=False)
-class SensitivityResult(ArrayResult):
+class SensitivityResult(FieldResult):
     """Derivatives of means by parameters, with standard errors; made by `tauslab.sensitivity`.
 
     Parameters
@@ -81,6 +80,10 @@ class SensitivityResult(ArrayResult):
         "informative": "parameter time output", "mean": "time output",
         "sides_variance": "parameter time output", "valid": "parameter time",
         "parameter_value": "parameter", "low": "parameter", "high": "parameter",
+    }  # fmt: skip
+    _FIELDS: ClassVar = {
+        "parameter": "parameters", "output": "outputs", "parameter_value": "values",
+        "estimator": "method",
     }  # fmt: skip
     _OPTIONAL = ("informative",)
 
@@ -151,23 +154,6 @@ class SensitivityResult(ArrayResult):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.sides_variance / variance)
 
-    def arrays(self) -> dict[str, Array]:
-        """All arrays by name, as a file and a digest have them."""
-        return {
-            "time": self.time,
-            "parameter": np.array(self.parameters),
-            "output": np.array(self.outputs),
-            "value": self.value,
-            "standard_error": self.standard_error,
-            "informative": self.informative,
-            "mean": self.mean,
-            "sides_variance": self.sides_variance,
-            "valid": self.valid,
-            "parameter_value": self.values,
-            "low": self.low,
-            "high": self.high,
-        }
-
     def facts(self) -> dict[str, Any]:
         """All of it for JSON; None for what is no number.
 
@@ -220,53 +206,31 @@ class SensitivityResult(ArrayResult):
         known = math.isfinite(elasticity) and self.values[p] != 0
         return line + (f", elasticity {elasticity:.4g}" if known else "")
 
-    def table(self, what: str | None = None) -> ResultTable:
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"derivatives": self._derivatives}
+
+    def _derivatives(self) -> ResultTable:
         """A row for each parameter, time and output."""
-        del what
         axes = np.meshgrid(self.parameters, self.time, self.outputs, indexing="ij")
         numbers = (self.value, self.standard_error, self.elasticity)
         header = ("parameter", "time", "output", "value", "standard_error", "elasticity")
         return ResultTable(header, iter([[one.ravel() for one in (*axes, *numbers)]]))
 
-    def _attributes(self) -> dict[str, Any]:
-        return {
-            "method": SENSITIVITY, "model": self.model, "estimator": self.method,
-            "seed": np.uint64(self.seed), "n": np.uint64(self.n),
-        }  # fmt: skip
-
     @classmethod
     def _of(cls, stored: State) -> Self:
-        return cls(
-            model=stored.text("model"), method=stored.text("estimator"),
-            seed=stored.whole("seed"), n=stored.whole("n"), time=stored["time"],
-            parameters=tuple(stored["parameter"].tolist()),
-            outputs=tuple(stored["output"].tolist()), values=stored["parameter_value"],
-            low=stored["low"], high=stored["high"], value=stored["value"],
-            standard_error=stored["standard_error"], mean=stored["mean"],
-            informative=stored.get("informative", np.full(stored["value"].shape, np.inf)),
-            sides_variance=stored["sides_variance"], valid=stored["valid"],
-        )  # fmt: skip
+        unknown = np.full(stored["value"].shape, np.inf)
+        return super()._of(
+            State(stored.path, stored.attributes, {"informative": unknown, **stored})
+        )
 
     def plot(
         self, outputs: Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
         """Draw derivatives by the logarithm of each parameter, with two standard errors.
 
-        Parameters
-        ----------
-        outputs
-            Outputs with a panel; by default the first four.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown output or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
+        A panel for each output, by default the first four; as `Chain.plot`.
         """
-        return plot_derivatives(self, outputs, None if path is None else Path(path))
+        return plot_derivatives(self, outputs, path)
 
     def digest(self) -> str:
         """SHA-256 of values, errors and means: equal on any device and any number of ranks."""

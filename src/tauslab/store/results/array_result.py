@@ -5,19 +5,21 @@ from __future__ import annotations
 import datetime as dt
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.arrays import Array
-from tauslab.base.errors import InputFileError
+from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
 from tauslab.base.html import card, escape, table
+from tauslab.base.option_names import opt
 from tauslab.base.unknown import Hinting
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.checking.opening import (
@@ -75,8 +77,22 @@ class ArrayResult(Hinting, ABC):
         """The result in the lines that ``tauslab info`` prints."""
 
     @abstractmethod
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        """Tables by name, the usual one first."""
+
     def table(self, what: str | None = None) -> ResultTable:
-        """The table that ``tauslab export`` writes; `what` chooses where there are several."""
+        """The table that ``tauslab export`` writes; `what` names one where there are several.
+
+        Raises
+        ------
+        ConfigError
+            There is no such table.
+        """
+        tables = self._tables()
+        if what not in (None, *tables):
+            known = ", ".join(tables)
+            raise ConfigError(f"{opt('what', what)}: of {type(self).__name__} there are {known}")
+        return tables[what or next(iter(tables))]()
 
     @abstractmethod
     def _attributes(self) -> dict[str, Any]:
@@ -202,6 +218,71 @@ class ArrayResult(Hinting, ABC):
         more = len(columns[0]) - _MOST_ROWS
         facts = {name: _cell(value) for name, value in self._numbers().items()}
         return card(type(self).__name__, facts, [lines, table(shown.header, rows, more=more)])
+
+
+class FieldResult(ArrayResult):
+    """Base of frozen dataclasses whose fields are arrays and attributes of the file.
+
+    Arrays are named in `_AXES`, in the order of file and digest; an axis without a field is counted
+    from 0. Fields of type float, int, bool and str are attributes; a NaN is left out where the
+    field has a default.
+    """
+
+    # Fields by the names of arrays and attributes, where they differ.
+    _FIELDS: ClassVar[Mapping[str, str]] = {"parameter": "parameters"}
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        given: dict[str, Array] = {}
+        sizes: dict[str, int] = {}
+        for name, axes in self._AXES.items():
+            value = getattr(self, self._FIELDS.get(name, name), None)
+            if value is None:
+                continue
+            array = np.asarray(value)
+            given[name] = array.astype(np.uint8) if array.dtype == bool else array
+            sizes |= dict(zip(_axes(axes, array), array.shape, strict=True))
+        counted = {axis: np.arange(n) for axis, n in sizes.items() if axis not in given}
+        return {name: (given | counted)[name] for name in self._AXES if name in given | counted}
+
+    def _attributes(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"method": self._METHODS[0]}
+        for name, own in self._stored_fields().items():
+            value = getattr(self, own.name)
+            if own.type not in _SCALARS or (own.default is not MISSING and np.isnan(value)):
+                continue
+            found[name] = np.uint64(value) if own.type in ("int", "bool") else value
+        return found
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        values = {}
+        for name, own in cls._stored_fields().items():
+            if own.default is MISSING or name in stored or name in stored.attributes:
+                read = _SCALARS.get(cast("str", own.type))
+                values[own.name] = _field(own, stored[name]) if read is None else read(stored, name)
+        return cls(**values)
+
+    @classmethod
+    def _stored_fields(cls) -> dict[str, Field[Any]]:
+        """Fields by the names that a file has."""
+        names = {field: name for name, field in cls._FIELDS.items()}
+        return {names.get(own.name, own.name): own for own in fields(cast("Any", cls))}
+
+
+# How a field of this type is read of an attribute.
+_SCALARS: Mapping[str, Callable[[State, str], Any]] = {
+    "float": State.real,
+    "int": State.whole,
+    "bool": lambda stored, name: bool(stored.whole(name, 0, 1)),
+    "str": State.text,
+}
+
+
+def _field(own: Field[Any], array: Array) -> Any:
+    if str(own.type).startswith("tuple"):
+        return tuple(array.tolist())
+    return array.astype(bool) if own.type == "BoolArray" else array
 
 
 def head_of_file() -> dict[str, Any]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tauslab.analysis.filters.arviz import inference_data
 from tauslab.analysis.filters.weighted import WeightedDraws
-from tauslab.analysis.particles.weights import ancestors_of
-from tauslab.base.arrays import Array, FloatArray, IntArray
-from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.store.checking.opening import ABC
 from tauslab.store.results.array_result import named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
-from tauslab.store.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +21,8 @@ class AbcResult(WeightedDraws):
     """Result of `tauslab.abc_smc`: weighted particles of all generations.
 
     ``result["k"]`` are the values ``[particle]`` of the last generation, with the weights
-    ``result.weights[-1]``.
+    ``result.weights[-1]``. Tables of `to_pandas`: ``particles`` of the last generation, by default;
+    ``summary`` with mean, sd, 5, 50 and 95 % quantiles of each parameter; ``generations``.
 
     Attributes
     ----------
@@ -63,6 +60,7 @@ class AbcResult(WeightedDraws):
         "scale": "generation summary", "time": "summary", "observed": "summary",
         "simulated": "particle summary",
     }  # fmt: skip
+    _FIELDS: ClassVar = {"parameter": "parameters", "summary": "summaries"}
 
     distances: FloatArray
     epsilon: FloatArray
@@ -78,18 +76,6 @@ class AbcResult(WeightedDraws):
     def __repr__(self) -> str:
         """One line: of what, how many particles, how near."""
         return f"<AbcResult of {', '.join(self.parameters)}: {self._reached()}>"
-
-    def arrays(self) -> dict[str, Array]:
-        """All arrays by name, as a file and a digest have them."""
-        generations, particles = self.weights.shape
-        own = ("values", "weights", "distances", "epsilon", "simulations", "acceptance", "scale")
-        return {
-            "parameter": np.array(self.parameters),
-            "generation": np.arange(generations),
-            "particle": np.arange(particles),
-            "summary": np.array(self.summaries),
-            **{name: getattr(self, name) for name in (*own, "time", "observed", "simulated")},
-        }
 
     def facts(self) -> dict[str, Any]:
         """The result as a dictionary for JSON, with None for what is not finite."""
@@ -113,35 +99,20 @@ class AbcResult(WeightedDraws):
             *self._summary_lines(),
         ]
 
-    def table(self, what: str | None = None) -> ResultTable:
-        """A table, chosen by `what`.
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {
+            "particles": self._particles, "summary": self._summary,
+            "generations": self._generations,
+        }  # fmt: skip
 
-        Parameters
-        ----------
-        what
-            ``particles``, by default: a row per particle of the last generation. ``summary``: a row
-            per parameter, with mean, sd, 5, 50 and 95 % quantiles. ``generations``: a row
-            per generation.
-
-        Raises
-        ------
-        ConfigError
-            Another word.
-        """
-        if what == "summary":
-            return self._summary_table()
-        if what == "generations":
-            return named_columns({
-                "generation": np.arange(len(self.weights)), "epsilon": self.epsilon,
-                "simulations": self.simulations, "acceptance": self.acceptance,
-                "effective_size": self.effective_size,
-            })  # fmt: skip
-        if what not in (None, "particles"):
-            raise ConfigError(
-                f"{opt('what', what)}: of populations there are particles, summary, generations"
-            )
+    def _particles(self) -> ResultTable:
         last = {name: self[name] for name in self.parameters}
         return named_columns({"weight": self.weights[-1], "distance": self.distances[-1], **last})
+
+    def _generations(self) -> ResultTable:
+        own = ("epsilon", "simulations", "acceptance", "effective_size")
+        numbers = {name: getattr(self, name) for name in own}
+        return named_columns({"generation": np.arange(len(self.weights)), **numbers})
 
     def to_arviz(self) -> Any:
         """The last generation as ArviZ takes it: n draws of equal weight, in one chain.
@@ -157,15 +128,14 @@ class AbcResult(WeightedDraws):
         """
         import xarray
 
-        chosen = ancestors_of(self.weights[-1], "systematic", 0, 0)
-        axes, draws = ("chain", "draw"), {"chain": [0], "draw": np.arange(len(chosen))}
-        rows = {name: (axes, self[name][None, chosen]) for name in self.parameters}
+        chosen, posterior = self._resampled()
+        axes, draws = ("chain", "draw"), dict(posterior.coords)
         stats = {"distance": (axes, self.distances[-1][None, chosen])}
         made, seen = self._by_name(self.simulated[None, chosen]), self._by_name(self.observed)
         times = {} if np.isnan(self.time).any() else {"time": np.unique(self.time)}
         on_time = (*axes, "time")
         return inference_data({
-            "posterior": xarray.Dataset(rows, draws),
+            "posterior": posterior,
             "sample_stats": xarray.Dataset(stats, draws),
             "posterior_predictive": xarray.Dataset(
                 {name: (on_time[: x.ndim], x) for name, x in made.items()}, draws | times
@@ -188,15 +158,3 @@ class AbcResult(WeightedDraws):
             f"simulations, epsilon {self.epsilon[-1]:.4g}, effective "
             f"{self.effective_size[-1]:.4g}"
         )
-
-    def _attributes(self) -> dict[str, Any]:
-        return {"method": ABC, "ended": self.ended}
-
-    @classmethod
-    def _of(cls, stored: State) -> Self:
-        return cls(
-            tuple(stored["parameter"].tolist()), stored["values"], stored["weights"],
-            stored["distances"], stored["epsilon"], stored["simulations"], stored["acceptance"],
-            stored["scale"], tuple(stored["summary"].tolist()), stored["time"],
-            stored["observed"], stored["simulated"], stored.text("ended"),
-        )  # fmt: skip

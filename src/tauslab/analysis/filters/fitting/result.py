@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tauslab.analysis.filters.fitting.surface import Quadratic
-from tauslab.base.arrays import Array, FloatArray
+from tauslab.analysis.filters.parameters import ParameterResult
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt
 from tauslab.model.portable import normal_quantile
 from tauslab.store.checking.opening import FIT
-from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.array_result import named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
-from tauslab.store.state import State
 from tauslab.views.states import Profile, plot_profiles
 
 if TYPE_CHECKING:
@@ -30,8 +28,10 @@ _CURVE = 200  # places of a curve in a picture
 
 
 @dataclass(frozen=True, eq=False)
-class FitResult(ArrayResult):
+class FitResult(ParameterResult):
     """Result of `tauslab.fit`.
+
+    Tables of `to_pandas`: ``summary``, by default, and ``points``, a row per point.
 
     Attributes
     ----------
@@ -58,9 +58,8 @@ class FitResult(ArrayResult):
         "covariance": "parameter other", "points": "point parameter",
         "point_log_likelihood": "point",
     }  # fmt: skip
+    _FIELDS: ClassVar = {"parameter": "parameters", "other": "parameters"}
 
-    parameters: tuple[str, ...]
-    values: FloatArray
     covariance: FloatArray
     points: FloatArray
     point_log_likelihood: FloatArray
@@ -84,24 +83,14 @@ class FitResult(ArrayResult):
         factor = float(normal_quantile(np.array([0.5 + level / 2]))[0]) * self._error_of_log(name)
         return self[name] * math.exp(-factor), self[name] * math.exp(factor)
 
-    def arrays(self) -> dict[str, Array]:
-        """All arrays by name, as a file and a digest have them."""
-        names = np.array(self.parameters)
-        return {
-            "parameter": names,
-            "other": names,
-            "point": np.arange(len(self.points)),
-            "values": self.values,
-            "covariance": self.covariance,
-            "points": self.points,
-            "point_log_likelihood": self.point_log_likelihood,
-        }
-
     def facts(self) -> dict[str, Any]:
         """The result as a dictionary for JSON, with None for NaN."""
         rows = {n: (self[n], self.error(n), self.interval(n)) for n in self.parameters}
         return {
-            **self._attributes(),
+            "method": FIT,
+            "log_likelihood": self.log_likelihood,
+            "log_likelihood_error": self.log_likelihood_error,
+            "likelihood": self.likelihood,
             "converged": self.converged,
             **{
                 what: {name: numbers_or_none(row[i]) for name, row in rows.items()}
@@ -122,56 +111,25 @@ class FitResult(ArrayResult):
             ),
         ]
 
-    def table(self, what: str | None = None) -> ResultTable:
-        """A table, chosen by `what`.
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"summary": self._summary, "points": self._points}
 
-        Parameters
-        ----------
-        what
-            ``summary``, by default, or ``points``: a row per point.
-
-        Raises
-        ------
-        ConfigError
-            Another word.
-        """
-        if what == "points":
-            columns = dict(zip(self.parameters, self.points.T, strict=True))
-            return named_columns({"log_likelihood": self.point_log_likelihood, **columns})
-        if what not in (None, "summary"):
-            raise ConfigError(f"{opt('what', what)}: of fits there are summary, points")
-        bounds = np.array([self.interval(name) for name in self.parameters])
-        return named_columns({
-            "parameter": np.array(self.parameters),
-            "estimate": self.values,
-            "error": np.array([self.error(name) for name in self.parameters]),
-            "low": bounds[:, 0],
-            "high": bounds[:, 1],
+    def _summary(self) -> ResultTable:
+        return self._by_parameter({
+            "estimate": self.__getitem__, "error": self.error,
+            "low": lambda name: self.interval(name)[0],
+            "high": lambda name: self.interval(name)[1],
         })  # fmt: skip
+
+    def _points(self) -> ResultTable:
+        columns = dict(zip(self.parameters, self.points.T, strict=True))
+        return named_columns({"log_likelihood": self.point_log_likelihood, **columns})
 
     def summary(self) -> pd.DataFrame:
         """A row per parameter: estimate, standard error, and bounds of 95 %."""
-        return self.to_pandas("summary").set_index("parameter")
+        return super().summary().set_index("parameter")
 
-    def plot(
-        self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
-    ) -> Figure:
-        """Draw log-likelihoods over each parameter, their profile, and the interval of 95 %.
-
-        Parameters
-        ----------
-        parameters
-            Names; by default the first four.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown name or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
-        """
+    def _draw(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         logs = np.log(self.points / self.values)
         surface = Quadratic.of(logs, self.point_log_likelihood, cubes=True)
         left = self.point_log_likelihood - surface(logs)
@@ -186,7 +144,7 @@ class FitResult(ArrayResult):
                 self[name], self.interval(name), self.points[:, axis], values,
                 self[name] * np.exp(own), heights,
             )  # fmt: skip
-        return plot_profiles(found, parameters, None if path is None else Path(path))
+        return plot_profiles(found, parameters, path)
 
     def __repr__(self) -> str:
         """One line: estimates with errors."""
@@ -194,29 +152,5 @@ class FitResult(ArrayResult):
         state = "" if self.converged else ", not converged"
         return f"<FitResult: {told}, log-likelihood {self.log_likelihood:.6g}{state}>"
 
-    def _place(self, name: str) -> int:
-        if name not in self.parameters:
-            known = ", ".join(self.parameters)
-            raise ConfigError(f"{name!r} is no parameter of this fit; it has {known}")
-        return self.parameters.index(name)
-
     def _error_of_log(self, name: str) -> float:
         return float(np.sqrt(self.covariance[self._place(name), self._place(name)]))
-
-    def _attributes(self) -> dict[str, Any]:
-        return {
-            "method": FIT,
-            "log_likelihood": self.log_likelihood,
-            "log_likelihood_error": self.log_likelihood_error,
-            "likelihood": self.likelihood,
-            "converged": int(self.converged),
-        }
-
-    @classmethod
-    def _of(cls, stored: State) -> Self:
-        return cls(
-            tuple(stored["parameter"].tolist()), stored["values"], stored["covariance"],
-            stored["points"], stored["point_log_likelihood"], stored.real("log_likelihood"),
-            stored.real("log_likelihood_error"), stored.text("likelihood"),
-            bool(stored.whole("converged", 0, 1)),
-        )  # fmt: skip

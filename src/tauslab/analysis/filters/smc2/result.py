@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.filters.arviz import inference_data, observed_data
 from tauslab.analysis.filters.weighted import WeightedDraws
-from tauslab.analysis.particles.weights import ancestors_of
-from tauslab.base.arrays import Array, FloatArray, IntArray
-from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.store.checking.opening import SMC2
 from tauslab.store.results.array_result import named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
-from tauslab.store.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +22,9 @@ class Smc2Result(WeightedDraws):
 
     ``result["k"]`` are the values ``[draw]`` after the last row, with the weights
     ``result.weights[-1]``.
+
+    Tables of `to_pandas`: ``draws``, by default: of the last row; ``summary``: mean, sd, 5,
+    50 and 95 % quantiles of each parameter; ``rows``: a row per row of the data.
 
     Attributes
     ----------
@@ -48,7 +46,7 @@ class Smc2Result(WeightedDraws):
 
     _METHODS = (SMC2,)
     _AXES: ClassVar = {
-        "parameter": "parameter", "time": "time", "draw": "draw",
+        "parameter": "parameter", "draw": "draw", "time": "time",
         "values": "time draw parameter", "weights": "time draw", "log_evidence": "time",
         "acceptance": "time", "particles": "time",
     }  # fmt: skip
@@ -61,15 +59,6 @@ class Smc2Result(WeightedDraws):
     def __repr__(self) -> str:
         """One line: of what, how many draws, the evidence."""
         return f"<Smc2Result of {', '.join(self.parameters)}: {self._reached()}>"
-
-    def arrays(self) -> dict[str, Array]:
-        """All arrays by name, as a file and a digest have them."""
-        own = ("time", "values", "weights", "log_evidence", "acceptance", "particles")
-        return {
-            "parameter": np.array(self.parameters),
-            "draw": np.arange(self.weights.shape[1]),
-            **{name: getattr(self, name) for name in own},
-        }
 
     def facts(self) -> dict[str, Any]:
         """The result as a dictionary for JSON, with None for what is not finite."""
@@ -88,33 +77,16 @@ class Smc2Result(WeightedDraws):
         """The result in lines of text, as `tauslab info` prints it."""
         return [self._reached(), *self._summary_lines()]
 
-    def table(self, what: str | None = None) -> ResultTable:
-        """A table, chosen by `what`.
+    def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"draws": self._draws, "summary": self._summary, "rows": self._rows}
 
-        Parameters
-        ----------
-        what
-            ``draws``, by default: a row per draw after the last row of the data. ``summary``: a row
-            per parameter, with mean, sd, 5, 50 and 95 % quantiles. ``rows``: a row per row of the
-            data.
-
-        Raises
-        ------
-        ConfigError
-            Another word.
-        """
-        if what == "summary":
-            return self._summary_table()
-        if what == "rows":
-            return named_columns({
-                "time": self.time, "log_evidence": self.log_evidence,
-                "acceptance": self.acceptance, "particles": self.particles,
-                "effective_size": self.effective_size,
-            })  # fmt: skip
-        if what not in (None, "draws"):
-            raise ConfigError(f"{opt('what', what)}: of SMC² there are draws, summary, rows")
+    def _draws(self) -> ResultTable:
         last = {name: self[name] for name in self.parameters}
         return named_columns({"weight": self.weights[-1], **last})
+
+    def _rows(self) -> ResultTable:
+        own = ("time", "log_evidence", "acceptance", "particles", "effective_size")
+        return named_columns({name: getattr(self, name) for name in own})
 
     def to_arviz(self, data: Mapping[str, npt.ArrayLike] | None = None) -> Any:
         """The posterior after the last row as ArviZ takes it: draws of equal weight, in one chain.
@@ -127,12 +99,7 @@ class Smc2Result(WeightedDraws):
         An `arviz.InferenceData`; where ArviZ is 1.0 or above, or is not installed, the
         `xarray.DataTree` that ArviZ 1.0 takes.
         """
-        import xarray
-
-        chosen = ancestors_of(self.weights[-1], "systematic", 0, 0)
-        rows = {name: (("chain", "draw"), self[name][None, chosen]) for name in self.parameters}
-        draws = {"chain": [0], "draw": np.arange(len(chosen))}
-        return inference_data({"posterior": xarray.Dataset(rows, draws), **observed_data(data)})
+        return inference_data({"posterior": self._resampled()[1], **observed_data(data)})
 
     def _reached(self) -> str:
         rows, draws = self.weights.shape
@@ -140,11 +107,3 @@ class Smc2Result(WeightedDraws):
             f"{draws:,} draws after {rows} rows, log-evidence {self.log_evidence[-1]:.6g}, "
             f"{self.particles[-1]:,} particles each, effective {self.effective_size[-1]:.4g}"
         )
-
-    def _attributes(self) -> dict[str, Any]:
-        return {"method": SMC2}
-
-    @classmethod
-    def _of(cls, stored: State) -> Self:
-        names = ("values", "weights", "time", "log_evidence", "acceptance", "particles")
-        return cls(tuple(stored["parameter"].tolist()), *(stored[name] for name in names))

@@ -1,0 +1,117 @@
+"""Results about parameters: what chains, weighted draws and fits share."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.store.results.array_result import FieldResult, named_columns
+from tauslab.store.results.tables import ResultTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterResult(FieldResult):
+    """Base of `Chain`, `AbcResult`, `Smc2Result` and `FitResult`."""
+
+    parameters: tuple[str, ...]
+    values: FloatArray
+
+    def _place(self, name: str) -> int:
+        """Number of a parameter; a `ConfigError` for another name."""
+        if name not in self.parameters:
+            known = ", ".join(self.parameters)
+            raise ConfigError(f"{name!r} is no parameter of this result; it has {known}")
+        return self.parameters.index(name)
+
+    def _by_parameter(self, numbers: Mapping[str, Callable[[str], float]]) -> ResultTable:
+        """A row per parameter, with a column for each function of its name."""
+        columns = {what: np.array([of(n) for n in self.parameters]) for what, of in numbers.items()}
+        return named_columns({"parameter": np.array(self.parameters), **columns})
+
+    def summary(self) -> pd.DataFrame:
+        """A row per parameter, with its mean or estimate first: the table ``summary``."""
+        return self.to_pandas("summary")
+
+    def plot(
+        self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw a panel for each parameter.
+
+        Traces of chains, weighted histograms of draws; of a fit log-likelihoods, their profile and
+        the interval of 95 %.
+
+        Parameters
+        ----------
+        parameters
+            Names; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        return self._draw(parameters, path)
+
+    @abstractmethod
+    def _draw(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
+        """Draw the picture of `plot`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws(ParameterResult):
+    """Base of draws from a posterior."""
+
+    @abstractmethod
+    def __getitem__(self, name: str) -> FloatArray:
+        """Values of a parameter."""
+
+    @abstractmethod
+    def mean(self, name: str) -> float:
+        """Mean of a parameter."""
+
+    @abstractmethod
+    def sd(self, name: str) -> float:
+        """Standard deviation of a parameter."""
+
+    def quantile(self, name: str, q: float) -> float:
+        """Quantile of a parameter; of weighted draws, in the last stage."""
+        if not 0 <= q <= 1:
+            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
+        return self._quantile(name, q)
+
+    @abstractmethod
+    def _quantile(self, name: str, q: float) -> float:
+        """Quantile of a parameter."""
+
+    def _numbers_of_summary(self) -> dict[str, Callable[[str], float]]:
+        """Columns of the table ``summary``."""
+        return {
+            "mean": self.mean, "sd": self.sd, "q05": lambda name: self.quantile(name, 0.05),
+            "q50": lambda name: self.quantile(name, 0.5),
+            "q95": lambda name: self.quantile(name, 0.95),
+        }  # fmt: skip
+
+    def _summary(self) -> ResultTable:
+        return self._by_parameter(self._numbers_of_summary())
+
+    def _moments(self) -> dict[str, Any]:
+        """Means and deviations by name, for JSON."""
+        return {
+            "mean": {name: self.mean(name) for name in self.parameters},
+            "sd": {name: self.sd(name) for name in self.parameters},
+        }
