@@ -54,6 +54,11 @@ def values_at(priors: Priors, places: FloatArray) -> dict[str, FloatArray]:
     }
 
 
+def table_at(priors: Priors, places: FloatArray) -> FloatArray:
+    """Return values ``[m, parameter]`` at places ``[m, parameter]``."""
+    return np.stack(list(values_at(priors, places).values()), axis=1)
+
+
 def _values(prior: Prior, places: FloatArray) -> FloatArray:
     if not prior.in_logs:
         return places

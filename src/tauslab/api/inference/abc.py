@@ -16,11 +16,11 @@ from tauslab.analysis.filters.abc.sampler import Sampler, Settings
 from tauslab.analysis.filters.draws import NoiseDraws
 from tauslab.analysis.filters.noise import draw
 from tauslab.analysis.filters.observing import Observations
-from tauslab.analysis.filters.priors import values_at
+from tauslab.analysis.filters.priors import table_at
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import ABC_RUNS, words
 from tauslab.api.api import run_ensemble, settings_of
-from tauslab.api.inference.given import constants_of, text_of
+from tauslab.api.inference.given import constants_of, priors_of, text_of
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray, doubles
@@ -120,12 +120,7 @@ def abc_smc(
     given = chosen(AbcKeywords, {"data": data, "priors": priors, **options}, "abc_smc")
     check_values(given)
     given.check()
-    if not isinstance(priors, Mapping):
-        raise ConfigError(
-            f"priors= is a {type(priors).__name__}, where texts by name are expected, such as "
-            '{"k": "uniform(0,1)"}'
-        )
-    parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+    parsed = priors_of(priors)
     _require_names(network, parsed)
     compared = _compared(network, given)
     settings = _settings(given, len(compared.observed))
@@ -455,9 +450,9 @@ def _rate_constants(network: Network) -> Iterator[str]:
 
 def _result(parsed: Mapping[str, Prior], sampler: Sampler, compared: _Compared) -> AbcResult:
     done = sampler.populations
-    values = [np.stack(list(values_at(parsed, one.places).values()), axis=1) for one in done]
+    values = np.array([table_at(parsed, one.places) for one in done])
     return AbcResult(
-        tuple(parsed), np.array(values), np.array([one.weights for one in done]),
+        tuple(parsed), values, np.array([one.weights for one in done]),
         np.array([one.distances for one in done]), np.array([one.epsilon for one in done]),
         np.array([one.simulations for one in done], np.int64),
         np.array([one.acceptance for one in done]), np.array([one.scale for one in done]),

@@ -57,6 +57,22 @@ def _parameter_values(model: Network | Lattice, given: Mapping[str, float]) -> d
     return dict(lattice_values(model, given).parameters)
 
 
+def priors_of(priors: Mapping[str, str]) -> dict[str, Prior]:
+    """Priors by name, read from their texts.
+
+    Raises
+    ------
+    ConfigError
+        They are no texts by name, or a text is no prior.
+    """
+    if not isinstance(priors, Mapping):
+        raise ConfigError(
+            f"priors= is a {type(priors).__name__}, where texts by name are expected, such as "
+            '{"k": "uniform(0,1)"}'
+        )
+    return {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+
+
 def text_of(model: Network | Lattice) -> str:
     """All that the model says, in its normal form."""
     return canonical_text(model) if isinstance(model, Network) else lattice_canonical_text(model)

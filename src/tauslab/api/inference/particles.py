@@ -20,6 +20,7 @@ from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import SCHEMES
 from tauslab.api.inference.given import (
     constants_of,
+    priors_of,
     require_parameters,
     said_initial,
     text_of,
@@ -346,7 +347,7 @@ def pmmh(
     (8, 50)
     """
     network = model_of(model, "ts.pmmh")
-    parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+    parsed = priors_of(priors)
     given = chosen(ChainKeywords, {"data": data, "priors": priors, **options}, "pmmh")
     check_values(given)
     steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains

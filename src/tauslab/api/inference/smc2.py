@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.filters.keywords import Smc2Keywords
-from tauslab.analysis.filters.priors import values_at
+from tauslab.analysis.filters.priors import table_at, values_at
 from tauslab.analysis.filters.smc2.result import Smc2Result
 from tauslab.analysis.filters.smc2.sampler import Sampler, Settings
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
-from tauslab.api.inference.given import require_parameters, said_initial, text_of
+from tauslab.api.inference.given import priors_of, require_parameters, said_initial, text_of
 from tauslab.api.inference.likelihood import Likelihood
 from tauslab.api.model_reading import model_of
 from tauslab.api.typed import chosen, takes
@@ -27,7 +27,6 @@ from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.values.definition import check_values
-from tauslab.options.values.priors import Prior
 
 
 @checks_keywords
@@ -84,7 +83,7 @@ def smc2(
     (200,)
     """
     network = model_of(model, "ts.smc2")
-    parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+    parsed = priors_of(priors)
     given = chosen(Smc2Keywords, {"data": data, "priors": priors, **options}, "smc2")
     check_values(given)
     require_parameters(network, parsed)
@@ -147,10 +146,8 @@ def smc2(
                 file.save(kept_now, last=sampler.row == len(rows))
 
             sampler.run(after_row)
-    values = [
-        np.stack(list(values_at(parsed, places).values()), axis=1) for places in sampler.places
-    ]
+    values = np.array([table_at(parsed, places) for places in sampler.places])
     return Smc2Result(
-        tuple(parsed), np.array(values), sampler.weights, rows.times, sampler.log_evidence,
+        tuple(parsed), values, sampler.weights, rows.times, sampler.log_evidence,
         sampler.acceptance, sampler.particles,
     )  # fmt: skip

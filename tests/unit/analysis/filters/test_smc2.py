@@ -94,6 +94,7 @@ def test_draws_that_the_model_rejects_have_no_weight():
         ({"k": "uniform(-2,-1)"}, ts.ModelError, "rate constant is -"),
         ({"q": "uniform(1,2)"}, ts.ConfigError, "'q' is no parameter of births"),
         ({}, ts.ConfigError, "names no parameter"),
+        (["k"], ts.ConfigError, "priors= is a list"),
     ],
 )
 def test_what_is_rejected(priors, error, message):
