@@ -21,8 +21,7 @@ from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.codegen import Slopes
-from tauslab.kernels.coupled.pairs import PAIR_COLUMNS, CoupledPairs
-from tauslab.kernels.coupled.scores import ScoreInputs, ScorePaths
+from tauslab.kernels.coupled.engines import PAIR_COLUMNS, CoupledPairs, ScorePaths
 from tauslab.kernels.network.lowering import Law
 from tauslab.model.expressions.derivative import derivative
 from tauslab.model.expressions.expression import Expression, Number, substitute
@@ -200,7 +199,7 @@ def likelihood_ratios(
     task, slopes = _task_of_scores(network, names, outputs, options)
     engine = ScorePaths(
         backend, task.lowered, options.times.tolist(), slopes,
-        ScoreInputs(task.initial, task.constants),
+        task.initial, task.constants,
     )  # fmt: skip
     means, variances, valid = _moments_of_scores(engine, task, slopes, options.n, comm, report)
     products = len(names) * len(outputs)

@@ -40,10 +40,19 @@ class Engine(ABC):
 
 
 class NetworkEngine(Engine):
-    """An engine whose kernels sample counts of a network at `times`."""
+    """An engine whose kernels sample counts of a network at `times`.
 
-    def __init__(self, backend: Backend, times: Sequence[float], source: KernelSource) -> None:
+    Parameters
+    ----------
+    own
+        Arguments of this kernel alone, by name, that are the same in each launch.
+    """
+
+    def __init__(
+        self, backend: Backend, times: Sequence[float], source: KernelSource, **own: Any
+    ) -> None:
         super().__init__(backend, source)
+        self._own = own
         self._times, self._n_times = backend.upload(np.asarray(times, np.float64)), len(times)
 
     def start(self, launch: Launch, buffers: SampleBuffers, stream: Stream) -> None:
@@ -53,7 +62,7 @@ class NetworkEngine(Engine):
     def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
         """Arguments of this kernel alone, by name."""
         del launch, buffers
-        return {}
+        return self._own
 
     def _items(self, rows: int, scratch: Any) -> int:
         """Work items of a launch; `scratch` is what the method of that name gave."""

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.leaping.event_tau import EventTau
+from tauslab.kernels.backends.base import Backend, KernelSource
+from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.leaping.codegen import shared_cells
+from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -26,7 +28,7 @@ def leaping_engine(
     *,
     checked: bool = False,
     trajectories: int = 0,
-) -> TauLeap | CheckedTauLeap | FineTau | EventTau:
+) -> NetworkEngine:
     """The engine of `leaper_of` for the network, compiled.
 
     `trajectories` is how many the device will run, 0 where nobody knows; it changes no result.
@@ -47,7 +49,12 @@ def leaping_engine(
                 f"tau runs models with events of up to {LARGEST_LEAPING} reactions, not "
                 f"{len(network.reactions)}; {opt('method', 'ssa')} can run it"
             )
-        return EventTau(backend, network, times, epsilon)
+        header = event_leap_header(network, backend.style)
+        source = KernelSource(
+            "leaping/tau_events.cc", ("tau_events",), {"model.h": header},
+            lane_bytes=8 * shared_cells(network),
+        )  # fmt: skip
+        return NetworkEngine(backend, times, source, epsilon=epsilon)
     if leaper_of(network) == "unrolled":
         if checked:
             return CheckedTauLeap(backend, network, times, epsilon)

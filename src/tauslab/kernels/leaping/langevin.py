@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
 
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.ensemble.engine import NetworkEngine
-from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 
@@ -104,9 +102,4 @@ class Langevin(NetworkEngine):
             )
         header = langevin_header(network, kinds)
         source = KernelSource("leaping/langevin.cc", ("langevin",), {"model.h": header})
-        super().__init__(backend, times, source)
-        self._own = {"epsilon": epsilon, "many": many}
-
-    def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
-        del launch, buffers
-        return self._own
+        super().__init__(backend, times, source, epsilon=epsilon, many=many)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import command_line, opt, warn
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.coupled.common import CommonPaths
+from tauslab.kernels.coupled.engines import common_paths
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, Pilot, pilot_events, selector_of
@@ -301,7 +301,7 @@ class NetworkTask(Task):
                 backend, self.lowered, times, method.epsilon, checked=checked, trajectories=each
             )
         if options.common:
-            return CommonPaths(backend, self.lowered, times, one_trajectory=self.rows_differ)
+            return common_paths(backend, self.lowered, times, one_trajectory=self.rows_differ)
         delay_queue = method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
         highest = None if goes_on else self.initial.max(axis=0).astype(np.int64)
         expected = Expected(each, highest, delay_queue)
