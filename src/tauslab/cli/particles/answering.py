@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from tauslab.api.model_reading import read_telling
+from tauslab.cli.options import given_options
 from tauslab.cli.pipes import model_given
 from tauslab.cli.tools import ignored, telling_warnings
 from tauslab.decomposition.ranks.all_ranks import ranks
@@ -23,28 +25,41 @@ from tauslab.store.results.array_result import ArrayResult
 
 # A result, what a file and JSON say beside it, and what is said last.
 Answer = tuple[ArrayResult, Mapping[str, Any], list[str]]
+Keywords = TypeVar("Keywords")
 
 
-def answer(
-    arguments: argparse.Namespace, work: Callable[[argparse.Namespace, Communicator], Answer]
-) -> None:
-    """Do the work on all ranks, write the result, and say it."""
-    comm = ranks()
-    arguments.quiet = arguments.quiet or arguments.json
-    with (
-        telling_warnings(comm.rank),
-        writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
-    ):
-        result, settings, last = work(arguments, comm)
-        write(lambda path: result.save(path, settings))
+def answering(
+    work: Callable[[argparse.Namespace, Communicator], Answer],
+) -> Callable[[argparse.Namespace], None]:
+    """Make a command of `work`, which all ranks do; its result is written, and printed."""
 
-    def say() -> None:
-        if arguments.json:
-            print(json.dumps({**settings, **result.facts()}, indent=2, ensure_ascii=False))
-        elif not arguments.quiet:
-            print("\n".join([*result.lines(), *last]))
+    @wraps(work)
+    def command(arguments: argparse.Namespace) -> None:
+        comm = ranks()
+        arguments.quiet = arguments.quiet or arguments.json
+        with (
+            telling_warnings(comm.rank),
+            writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
+        ):
+            result, settings, last = work(arguments, comm)
+            write(lambda path: result.save(path, settings))
 
-    on_root(comm, say)
+        def say() -> None:
+            if arguments.json:
+                print(json.dumps({**settings, **result.facts()}, indent=2, ensure_ascii=False))
+            elif not arguments.quiet:
+                print("\n".join([*result.lines(), *last]))
+
+        on_root(comm, say)
+
+    return command
+
+
+def keywords_given(arguments: argparse.Namespace, kind: type[Keywords]) -> Keywords:
+    """Keywords of a function, with the device; the command writes the file."""
+    given = given_options(arguments, kind)
+    given |= {"quiet": arguments.quiet, "output": None, "device": device_of(arguments)}
+    return kind(**given)
 
 
 def network_given(arguments: argparse.Namespace) -> Network:

@@ -9,7 +9,7 @@ from tauslab.analysis.filters.keywords import FilterKeywords, read_table
 from tauslab.api.inference.particles import particle_filter
 from tauslab.base.errors import ConfigError
 from tauslab.cli.options import given_options
-from tauslab.cli.particles.answering import Answer, answer, device_of, model_named
+from tauslab.cli.particles.answering import Answer, answering, device_of, model_named
 from tauslab.cli.particles.keywords import AnswerFlags
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
@@ -21,12 +21,9 @@ from tauslab.options.places import CPU, OverwriteFlag
 OPTIONS = (AnswerFlags, FilterKeywords, CPU, OverwriteFlag)
 
 
-def process_filter(arguments: argparse.Namespace) -> None:
-    """Read a model and a time course, filter, write the result, print it."""
-    answer(arguments, _filtered)
-
-
-def _filtered(arguments: argparse.Namespace, comm: Communicator) -> Answer:
+@answering
+def process_filter(arguments: argparse.Namespace, comm: Communicator) -> Answer:
+    """Read a model and a time course, and filter."""
     given: dict[str, Any] = given_options(arguments, FilterKeywords)
     if "checkpoint" in given and "seed" not in given:
         raise ConfigError("--checkpoint needs --seed: another seed would begin another filter")

@@ -9,7 +9,7 @@ from tauslab.analysis.populations.keywords import PopulationKeywords
 from tauslab.api.populations import population
 from tauslab.base.errors import ConfigError
 from tauslab.cli.options import given_options
-from tauslab.cli.particles.answering import Answer, answer, device_of, network_given
+from tauslab.cli.particles.answering import Answer, answering, device_of, network_given
 from tauslab.cli.particles.keywords import AnswerFlags, LookFlag
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -19,12 +19,9 @@ from tauslab.options.places import CPU, OverwriteFlag
 OPTIONS = (AnswerFlags, LookFlag, PopulationKeywords, CPU, OverwriteFlag)
 
 
-def process_population(arguments: argparse.Namespace) -> None:
-    """Read a model of a cell, let cells grow and divide, write them, say it."""
-    answer(arguments, _grown)
-
-
-def _grown(arguments: argparse.Namespace, comm: Communicator) -> Answer:
+@answering
+def process_population(arguments: argparse.Namespace, comm: Communicator) -> Answer:
+    """Read a model of a cell, and let cells grow and divide."""
     given: dict[str, Any] = given_options(arguments, PopulationKeywords)
     if "most" in given and arguments.follow != "tree":
         raise ConfigError(f"--most is not for --follow {arguments.follow}: leave it out")
