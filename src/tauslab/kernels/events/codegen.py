@@ -20,6 +20,7 @@ from tauslab.kernels.network.codegen import (
     guarded_propensity,
     law_text,
     pieces_of,
+    records,
 )
 from tauslab.kernels.network.lowering import (
     Completion,
@@ -74,7 +75,7 @@ def events_header(
             _events(network, writer, names),
             _drawn(network, writer, names),
             _delays(network, writer, names, delay_queue),
-            _records(network, writer),
+            records(network, writer, "(i32)"),
         ]
     )
 
@@ -429,22 +430,4 @@ def shape(event: LoweredEvent) -> EventShape:
         event.persistent,
         event.initial,
         event.early,
-    )
-
-
-def _records(network: LoweredNetwork, writer: LawWriter) -> str:
-    counts = "".join(f"    out[{k}] = (i32)x[{i}];\n" for k, i in enumerate(network.recorded))
-    values = ""
-    for k, (_, law) in enumerate(network.observables):
-        statements, value = writer.read(law)
-        values += f"    {{\n{statements}    out[{k}] = {value};\n    }}\n"
-    return (
-        "template <class State>\n"
-        "DEVICE void record_counts([[maybe_unused]] const State &x, [[maybe_unused]] i32 *out) {\n"
-        f"{counts}}}\n\n"
-        "template <class State>\n"
-        "DEVICE void record_observables([[maybe_unused]] const State &x, "
-        "[[maybe_unused]] const double *c,\n"
-        "                               [[maybe_unused]] double *out) {\n"
-        f"{values}}}\n"
     )

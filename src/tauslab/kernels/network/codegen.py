@@ -76,7 +76,7 @@ def unrolled_header(
     tails = tails_of(network) if lanes > 1 else []
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network, tails))
     parts.append(_before_first(network, fires_all=not style.branches))
-    parts += [_propensities_now(network, writer), _records(network, writer)]
+    parts += [_propensities_now(network, writer), records(network, writer)]
     return "\n".join(parts)
 
 
@@ -653,8 +653,9 @@ def _fire_branches(network: LoweredNetwork) -> str:
     )
 
 
-def _records(network: LoweredNetwork, writer: LawWriter) -> str:
-    counts = "".join(f"    out[{k}] = x[{i}];\n" for k, i in enumerate(network.recorded))
+def records(network: LoweredNetwork, writer: LawWriter, count: str = "") -> str:
+    """Functions that write recorded counts and observables; `count` casts where counts are real."""
+    counts = "".join(f"    out[{k}] = {count}x[{i}];\n" for k, i in enumerate(network.recorded))
     values = ""
     for k, (_, law) in enumerate(network.observables):
         statements, value = writer.read(law)
