@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from tauslab.base.arrays import FloatArray
-from tauslab.base.errors import ConfigError
 from tauslab.store.format.intervals import unequal_runs
 from tauslab.views.figures import (
     BLUE,
     GREY,
     VERMILION,
+    chosen_panels,
     drawing,
     line_style,
     plain_text,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST_LINES, _MOST_PANELS, _DEFAULT_PANELS = 50, 24, 4
+_MOST_LINES = 50
 _BY_LOG = "d mean / d log parameter"
 _DECADES = 12  # below the largest value, which a logarithmic axis shows at most
 
@@ -100,12 +100,7 @@ def plot_derivatives(
     OutputError
         The picture cannot be written.
     """
-    chosen = list(outputs or result.outputs[:_DEFAULT_PANELS])
-    for name in chosen:
-        if name not in result.outputs:
-            raise ConfigError(f"{name!r} is not among the outputs {', '.join(result.outputs)}")
-    if len(chosen) > _MOST_PANELS:
-        raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} outputs, not {len(chosen)}")
+    chosen = chosen_panels(outputs, result.outputs)
     scale = np.where(result.values != 0, np.abs(result.values), 1.0)[:, None]
     with drawing(path, [None] * len(chosen)) as (figure, panels):
         for name, axes in zip(chosen, panels, strict=True):

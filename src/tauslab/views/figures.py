@@ -17,6 +17,7 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import replacing
 from tauslab.base.files.extras import installing
+from tauslab.options.values.texts import some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +29,7 @@ BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 # All of theirs, without yellow, which vanishes on white.
 COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _LINES = ("-", "--", ":", "-.")
+_DEFAULT_PANELS, _MOST_PANELS = 4, 24
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -77,6 +79,17 @@ def __getattr__(name: str) -> Any:
     if name == "Picture":
         return picture_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def chosen_panels(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Names to draw, by default the first four; a `ConfigError` for unknown or too many ones."""
+    chosen = list(names or known[:_DEFAULT_PANELS])
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"{name!r} is not in this result; it has {some(known)}")
+    if len(chosen) > _MOST_PANELS:
+        raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} names, not {len(chosen)}")
+    return chosen
 
 
 @contextmanager

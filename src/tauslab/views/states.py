@@ -1,10 +1,14 @@
-"""Pictures of states over time: estimates of a filter, and cells that divide."""
+"""Pictures of states over time: estimates of a filter, and cells that divide.
+
+An unknown name, time or suffix, too many names, or no matplotlib is a `ConfigError`; a picture that
+cannot be written is an `OutputError`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,33 +16,14 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned
 from tauslab.options.values.texts import some
-from tauslab.views.figures import BLUE, GREY, drawing, shown_name, span_times
+from tauslab.views.figures import BLUE, GREY, chosen_panels, drawing, shown_name, span_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_DEFAULT_PANELS, _MOST_PANELS, _BINS = 4, 24, 40
+_BINS = 40
 _ALIKE = 1e-3  # of a value: less is one bar, whose place can be read
-
-
-class Look(Protocol):
-    """All cells at one time; see `tauslab.PopulationResult`."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...  # noqa: D102
-    def __getitem__(self, name: str) -> FloatArray: ...
-
-
-class Cells(Protocol):
-    """Fields of `tauslab.PopulationResult` that a picture reads."""
-
-    @property
-    def times(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def snapshots(self) -> Sequence[Look]: ...  # noqa: D102
-    @property
-    def log_size(self) -> FloatArray: ...  # noqa: D102
 
 
 class Profile(NamedTuple):
@@ -72,15 +57,8 @@ def plot_moments(
     """Draw means ``[time]`` by name, with two standard deviations, the first four by default.
 
     A last panel has the effective number of `particles`, where there are some.
-
-    Raises
-    ------
-    ConfigError
-        An unknown name or suffix, too many names, or no matplotlib.
-    OutputError
-        The picture cannot be written.
     """
-    chosen = _chosen(names, list(moments))
+    chosen = chosen_panels(names, list(moments))
     count = len(chosen) + (particles is not None)
     with drawing(path, [None] * count) as (figure, panels):
         for name, axes in zip(chosen, panels, strict=False):
@@ -99,132 +77,102 @@ def plot_moments(
 
 
 def plot_traces(
-    rows: Mapping[str, FloatArray],
-    over: str,
-    names: Sequence[str] = (),
+    rows: Mapping[str, FloatArray], over: str, names: Sequence[str] = (),
     path: str | os.PathLike[str] | None = None,
-) -> Figure:
-    """Draw a panel for each name: its rows ``[line, number]`` over the number, which is of `over`.
+) -> Figure:  # fmt: skip
+    """Draw a panel for each name: rows ``[line, number]`` over the number, which is of `over`."""
 
-    Raises
-    ------
-    ConfigError
-        An unknown name or suffix, too many names, or no matplotlib.
-    OutputError
-        The picture cannot be written.
-    """
-    chosen = _chosen(names, list(rows))
-    with drawing(path, [None] * len(chosen)) as (figure, panels):
-        for name, axes in zip(chosen, panels, strict=True):
-            axes.plot(np.where(np.isfinite(rows[name]), rows[name], np.nan).T, linewidth=0.8)
-            axes.set_ylabel(shown_name(name))
-            axes.set_xlabel(over)
-    return figure
+    def draw(axes: Axes, name: str) -> None:
+        axes.plot(np.where(np.isfinite(rows[name]), rows[name], np.nan).T, linewidth=0.8)
+        axes.set_ylabel(shown_name(name))
+        axes.set_xlabel(over)
+
+    return _panels(draw, rows, names, path)
 
 
 def plot_weighted(
-    rows: Mapping[str, FloatArray],
-    weights: FloatArray,
-    names: Sequence[str] = (),
+    rows: Mapping[str, FloatArray], weights: FloatArray, names: Sequence[str] = (),
     path: str | os.PathLike[str] | None = None,
-) -> Figure:
-    """Draw a histogram for each name, of its row with weights, both ``[particle]``.
+) -> Figure:  # fmt: skip
+    """Draw a histogram for each name, of its row with weights, both ``[particle]``."""
 
-    Raises
-    ------
-    ConfigError
-        An unknown name or suffix, too many names, or no matplotlib.
-    OutputError
-        The picture cannot be written.
-    """
-    chosen = _chosen(names, list(rows))
-    with drawing(path, [None] * len(chosen)) as (figure, panels):
-        for name, axes in zip(chosen, panels, strict=True):
-            edges = np.linspace(rows[name].min(), rows[name].max(), _BINS + 1)
-            axes.hist(rows[name], edges.tolist(), color=BLUE, density=True, weights=weights)
-            axes.set_xlabel(shown_name(name))
-            axes.set_ylabel("density")
-    return figure
+    def draw(axes: Axes, name: str) -> None:
+        edges = np.linspace(rows[name].min(), rows[name].max(), _BINS + 1)
+        axes.hist(rows[name], edges.tolist(), color=BLUE, density=True, weights=weights)
+        axes.set_xlabel(shown_name(name))
+        axes.set_ylabel("density")
+
+    return _panels(draw, rows, names, path)
 
 
 def plot_profiles(
-    profiles: Mapping[str, Profile],
-    names: Sequence[str] = (),
+    profiles: Mapping[str, Profile], names: Sequence[str] = (),
     path: str | os.PathLike[str] | None = None,
-) -> Figure:
-    """Draw a panel for each name: its profile, the points that it goes through, and its bounds.
+) -> Figure:  # fmt: skip
+    """Draw a panel for each name: its profile, the points that it goes through, and its bounds."""
 
-    Raises
-    ------
-    ConfigError
-        An unknown name or suffix, too many names, or no matplotlib.
-    OutputError
-        The picture cannot be written.
-    """
-    chosen = _chosen(names, list(profiles))
+    def draw(axes: Axes, name: str) -> None:
+        one = profiles[name]
+        axes.plot(one.places, one.values, ".", color=GREY, markersize=2)
+        axes.plot(one.line, one.heights, color=BLUE)
+        if np.isfinite(one.bounds).all():
+            axes.axvspan(*one.bounds, color=BLUE, alpha=0.25, linewidth=0)
+        axes.axvline(one.best, color=BLUE, linewidth=0.8)
+        axes.set_xlabel(shown_name(name))
+        axes.set_ylabel("log-likelihood")
+
+    return _panels(draw, profiles, names, path)
+
+
+def _panels(
+    draw: Callable[[Axes, str], None], known: Iterable[str], names: Sequence[str],
+    path: str | os.PathLike[str] | None,
+) -> Figure:  # fmt: skip
+    chosen = chosen_panels(names, list(known))
     with drawing(path, [None] * len(chosen)) as (figure, panels):
         for name, axes in zip(chosen, panels, strict=True):
-            one = profiles[name]
-            axes.plot(one.places, one.values, ".", color=GREY, markersize=2)
-            axes.plot(one.line, one.heights, color=BLUE)
-            if np.isfinite(one.bounds).all():
-                axes.axvspan(*one.bounds, color=BLUE, alpha=0.25, linewidth=0)
-            axes.axvline(one.best, color=BLUE, linewidth=0.8)
-            axes.set_xlabel(shown_name(name))
-            axes.set_ylabel("log-likelihood")
+            draw(axes, name)
     return figure
 
 
 def plot_population(
-    result: Cells,
-    names: Sequence[str] = (),
-    t: float | None = None,
+    times: FloatArray, columns: Mapping[str, Sequence[FloatArray]], log_size: FloatArray,
+    names: Sequence[str] = (), t: float | None = None,
     path: str | os.PathLike[str] | None = None,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Draw how many cells there are, and of each name mean and two standard deviations over cells.
 
     With a time `t`, or where there is one time alone, draw the cells of that time as histograms.
 
-    Raises
-    ------
-    ConfigError
-        An unknown name, time or suffix, too many names, or no matplotlib.
-    OutputError
-        The picture cannot be written.
+    Parameters
+    ----------
+    columns
+        Values ``[cell]`` at each time, by name.
+    log_size
+        f64 ``[time]``.
     """
-    chosen = _chosen(names, result.snapshots[0].names)
-    at = _time_of(result.times, t)
+    chosen = chosen_panels(names, list(columns))
+    at = _time_of(times, t)
     with drawing(path, [None] * (len(chosen) + (at is None))) as (figure, panels):
         for name, axes in zip(chosen, panels, strict=False):
             if at is None:
-                columns = [one[name] for one in result.snapshots]
-                means = np.array([column.mean() for column in columns])
-                deviations = np.array([column.std() for column in columns])
-                least = 0.0 if min(column.min() for column in columns) >= 0 else -np.inf
-                _band(axes, result.times, means, deviations, least)
+                means = np.array([column.mean() for column in columns[name]])
+                deviations = np.array([column.std() for column in columns[name]])
+                least = 0.0 if min(column.min() for column in columns[name]) >= 0 else -np.inf
+                _band(axes, times, means, deviations, least)
                 axes.set_ylabel(shown_name(name))
             else:
-                cells = result.snapshots[at][name]
+                cells = columns[name][at]
                 axes.hist(cells, _edges(cells).tolist(), color=BLUE, density=True)
-                axes.set_xlabel(f"{shown_name(name)} at t = {result.times[at]:g}")
+                axes.set_xlabel(f"{shown_name(name)} at t = {times[at]:g}")
                 axes.set_ylabel("density")
         if at is None:
             axes = panels[-1]
-            axes.plot(result.times, result.log_size / np.log(10), "o-", color=GREY, markersize=3)
+            axes.plot(times, log_size / np.log(10), "o-", color=GREY, markersize=3)
             axes.set_ylabel("log10 of the number of cells")
             axes.set_xlabel("time")
-            span_times(axes, result.times)
+            span_times(axes, times)
     return figure
-
-
-def _chosen(names: Sequence[str], known: Sequence[str]) -> list[str]:
-    chosen = list(names or known[:_DEFAULT_PANELS])
-    for name in chosen:
-        if name not in known:
-            raise ConfigError(f"{name!r} is not in this result; it has {some(known)}")
-    if len(chosen) > _MOST_PANELS:
-        raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} names, not {len(chosen)}")
-    return chosen
 
 
 def _time_of(times: FloatArray, t: float | None) -> int | None:

@@ -233,7 +233,7 @@ def test_pictures(capsys):
         assert words in ts.open(one)._repr_html_()
     assert "effective particles" in found._repr_html_()
     for words, message in (
-        (["plot", "s.h5", "--species", "Q"], "'Q' is not among the outputs A, D"),
+        (["plot", "s.h5", "--species", "Q"], "'Q' is not in this result; it has A, D"),
         (["plot", "c.h5", "--species", "Q"], "'Q' is not in this result; it has X, V"),
         (["plot", "c.h5", "--t", "3"], "--t 3 is no time of this result: 1, 4"),
     ):

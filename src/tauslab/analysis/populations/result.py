@@ -404,7 +404,9 @@ class PopulationResult(ArrayResult):
 
         Of species and rules, by default the first four; as `Chain.plot`.
         """
-        return plot_population(self, names, t, path)
+        looks = self.snapshots
+        columns = {name: [one[name] for one in looks] for name in looks[0].names}
+        return plot_population(self.times, columns, self.log_size, names, t, path)
 
 
 def _moments(table: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
