@@ -26,7 +26,7 @@ import os
 import resource
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -172,11 +172,31 @@ def ours(particles: int, n: int, seed: int) -> Any:
 def theirs(size: int) -> Any:
     """`particles.SMC` of the bootstrap filter, with a transition that Numba compiles."""
     particles: Any = import_module("particles")
+    models: Any = import_module("particles.state_space_models")
+    _, data = course()
+    model = their_model(
+        np.diff(data["time"], prepend=data["time"][0]), lambda self: (self.birth, 0.005, 0.6)
+    )
+    seen = list(np.stack([data["x1"], data["x2"]], axis=1))
+
+    def run(n: int, seed: int) -> Any:
+        del seed
+        logs = []
+        for birth in np.linspace(0.9, 1.1, n).tolist():
+            chain = models.Bootstrap(ssm=model(birth=birth), data=seen)
+            smc = particles.SMC(fk=chain, N=size, resampling="systematic", ESSrmin=1.0)
+            smc.run()
+            logs.append(smc.logLt)
+        return np.array(logs)
+
+    return run
+
+
+def their_model(steps: Any, rates: Callable[[Any], Iterable[float]]) -> Any:
+    """Predators and prey, which Numba moves; `rates` are those of a model with its parameters."""
     law: Any = import_module("particles.distributions")
     models: Any = import_module("particles.state_space_models")
-    move, (_, data) = direct_method(), course()
-    steps, sd = np.diff(data["time"], prepend=data["time"][0]), SD
-    seen = list(np.stack([data["x1"], data["x2"]], axis=1))
+    move = direct_method()
 
     class Moved(law.ProbDist):  # type: ignore[misc]
         dim, dtype = 2, np.float64
@@ -193,23 +213,13 @@ def theirs(size: int) -> Any:
             return law.IndepProd(law.Poisson(50), law.Poisson(100))
 
         def PX(self, t: int, xp: Any) -> Any:  # noqa: N802 - theirs
-            return Moved(np.asarray(xp, float), steps[t], self.birth, 0.005, 0.6)
+            return Moved(np.asarray(xp, float), steps[t], *rates(self))
 
         def PY(self, t: int, xp: Any, x: Any) -> Any:  # noqa: N802 - theirs
             del t, xp
-            return law.IndepProd(*(law.Normal(loc=x[:, k], scale=sd) for k in (0, 1)))
+            return law.IndepProd(*(law.Normal(loc=x[:, k], scale=SD) for k in (0, 1)))
 
-    def run(n: int, seed: int) -> Any:
-        del seed
-        logs = []
-        for birth in np.linspace(0.9, 1.1, n).tolist():
-            chain = models.Bootstrap(ssm=Model(birth=birth), data=seen)
-            smc = particles.SMC(fk=chain, N=size, resampling="systematic", ESSrmin=1.0)
-            smc.run()
-            logs.append(smc.logLt)
-        return np.array(logs)
-
-    return run
+    return Model
 
 
 def direct_method() -> Any:

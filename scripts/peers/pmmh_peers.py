@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from benchmark_peers import direct_method
-from measure_networks import INITIAL, OBSERVE, SD, course
+from benchmark_peers import their_model
+from measure_networks import INITIAL, OBSERVE, course
 
 import tauslab as ts
 from tauslab.analysis.filters.mixing import SIZES
@@ -58,7 +58,10 @@ def theirs(filters: int, n: int, seed: int) -> tuple[Any, float]:
         start[name] = math.log(value)
     _, data = course()
     usual: dict[str, Any] = {
-        "ssm_cls": their_model(law, np.diff(data["time"], prepend=data["time"][0])),
+        "ssm_cls": their_model(
+            np.diff(data["time"], prepend=data["time"][0]),
+            lambda self: (math.exp(getattr(self, name)) for name in RATES),
+        ),
         "data": list(np.stack([data["x1"], data["x2"]], axis=1)), "prior": prior, "Nx": n,
         "rw_cov": FIRST**2 * np.eye(len(RATES)),
     }  # fmt: skip
@@ -69,36 +72,6 @@ def theirs(filters: int, n: int, seed: int) -> tuple[Any, float]:
     seconds = time.process_time() - began
     kept = [walk.chain.theta[name][filters // 3 :] for name in RATES]
     return np.exp(np.stack(kept, axis=1))[None], seconds
-
-
-def their_model(law: Any, steps: Any) -> Any:
-    """Predators and prey, which Numba moves; parameters are logarithms of the rates."""
-    models: Any = import_module("particles.state_space_models")
-    move = direct_method()
-
-    class Moved(law.ProbDist):  # type: ignore[misc]
-        dim, dtype = 2, np.float64
-
-        def __init__(self, *given: Any) -> None:
-            self.given = given
-
-        def rvs(self, size: int | None = None) -> Any:
-            del size
-            return move(*self.given)
-
-    class Model(models.StateSpaceModel):  # type: ignore[misc]
-        def PX0(self) -> Any:  # noqa: N802 - theirs
-            return law.IndepProd(law.Poisson(50), law.Poisson(100))
-
-        def PX(self, t: int, xp: Any) -> Any:  # noqa: N802 - theirs
-            rates = (math.exp(getattr(self, name)) for name in RATES)
-            return Moved(np.asarray(xp, float), steps[t], *rates)
-
-        def PY(self, t: int, xp: Any, x: Any) -> Any:  # noqa: N802 - theirs
-            del t, xp
-            return law.IndepProd(*(law.Normal(loc=x[:, k], scale=SD) for k in (0, 1)))
-
-    return Model
 
 
 def main() -> None:
