@@ -24,7 +24,7 @@ from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.layouts import alone, spread
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.priors import Priors, SampledPrior
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.expressions.expression import Call, symbols
 from tauslab.model.network.network import Network
@@ -123,7 +123,8 @@ def equations(name: str, unknown: int | None = None) -> tuple[OdeSystem, Priors]
     able = [n for n, v in values.items() if v != 0 and n not in sizes and n not in powers]
     names = able[: case.unknown if unknown is None else unknown]
     priors = tuple(
-        Prior(n, "uniform", (1 - _SPREAD) * values[n], 2 * _SPREAD * values[n]) for n in names
+        SampledPrior(n, "uniform", (1 - _SPREAD) * values[n], 2 * _SPREAD * values[n])
+        for n in names
     )
     variables = lower_ode(network, parameters=values).variables
     system = lower_ode(network, parameters=values, varying=names, recorded=variables)

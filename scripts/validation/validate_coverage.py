@@ -26,7 +26,7 @@ from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.walk import Walk
 from tauslab.cli.commands.machine import schlogl
 from tauslab.options.values.priors import Prior
-from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
+from tauslab.runner.ensemble.convergence import ConvergenceSums, UntilSpec, half_width
 from tauslab.store.format import intervals
 
 SEEDS, WORST = 200, 0.08
@@ -152,7 +152,7 @@ def until(
     found = ts.run(
         model(), n=4_000_000, times=[t], until=text, record="statistics", seed=seed, device=device
     )
-    spec, sums = UntilSpec.parse(text), Sums.parse(str(found.attributes["until_sums"]))
+    spec, sums = UntilSpec.parse(text), ConvergenceSums.parse(str(found.attributes["until_sums"]))
     n, total, _ = sums.totals
     wide = half_width(spec, sums) * (total / n if spec.relative else 1)
     return within(total / n - wide, exact(), total / n + wide)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.populations.division import Division
-from tauslab.analysis.populations.growth import Population
+from tauslab.analysis.populations.growth import GrowingCells
 from tauslab.analysis.populations.keywords import FOLLOW, PopulationKeywords
 from tauslab.analysis.populations.result import PopulationResult
 from tauslab.api.model_reading import network_of
@@ -104,5 +104,5 @@ def population(
         set=rows, method=SSA(), **device_settings(given.device), **steps,
     )  # fmt: skip
     with devices(settings.device, settings.threads, ranks) as backend:
-        cells = Population(dividing, settings, rows, given, initial, backend, ranks)
+        cells = GrowingCells(dividing, settings, rows, given, initial, backend, ranks)
         return cells.run(looks.tolist())

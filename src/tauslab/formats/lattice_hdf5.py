@@ -13,7 +13,7 @@ import numpy as np
 from tauslab.base.errors import ModelError
 from tauslab.base.files.opening import open_h5, reading
 from tauslab.base.files.seals import require_undamaged
-from tauslab.formats.toml.lattice import Stored, digest_of_sites, read_lattice_text
+from tauslab.formats.toml.lattice import StoredArrays, digest_of_sites, read_lattice_text
 from tauslab.model.lattice.file import GROUP
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import as_label, as_positions
@@ -47,7 +47,7 @@ def _read(path: Path, group: Any) -> Lattice:
         as_positions(_dataset(path, group, f"positions/{i}")[...], sites.shape, f"{path}: {i}")
         for i in range(len(folder))
     ]
-    lattice = read_lattice_text(canonical, path, Stored(sites, positions))
+    lattice = read_lattice_text(canonical, path, StoredArrays(sites, positions))
     if lattice.shape != sites.shape:
         raise ModelError(f"{path}: sites are {list(sites.shape)}, the model {list(lattice.shape)}")
     name = _dataset(path, group, "source").attrs["name"]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
-from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.priors import Priors, SampledPrior
 from tauslab.model.expressions.distributions import PRIORS, arguments_of
 from tauslab.model.expressions.host_math import value_of
 from tauslab.options.values import priors as forms
@@ -55,7 +55,7 @@ class Sampling:
             A text that has another form, a name given twice, an empty or reversed range, or a
             table that cannot be read or lacks a column.
         """
-        found: list[Prior] = []
+        found: list[SampledPrior] = []
         kept: list[str] = []
         table = np.zeros((0, 0))
         for text in texts:
@@ -68,7 +68,7 @@ class Sampling:
                 if table.size:
                     raise ConfigError(f"{what}: one table is allowed, not two")
                 table = read_table(Path(match[3].strip()), names)
-                found += [Prior(name, _TABLE, k) for k, name in enumerate(names)]
+                found += [SampledPrior(name, _TABLE, k) for k, name in enumerate(names)]
                 kept.append(text)
                 continue
             if kind not in PRIORS:
@@ -104,18 +104,18 @@ class Sampling:
         """A value of each in the middle of its distribution, for what needs some value."""
         return {prior.name: self._middle(prior) for prior in self.priors.priors}
 
-    def _middle(self, prior: Prior) -> float:
+    def _middle(self, prior: SampledPrior) -> float:
         if prior.kind == "table":
             return float(self.priors.table[0, int(prior.first)])
         middle = prior.first + (0.5 * prior.second if "uniform" in prior.kind else 0.0)
         return value_of("exp", middle) if prior.kind.startswith("log") else middle
 
 
-def _for_kernels(name: str, prior: forms.Prior) -> Prior:
+def _for_kernels(name: str, prior: forms.Prior) -> SampledPrior:
     first, second = prior.first, prior.second
     if prior.kind == "loguniform":
         first, second = value_of("log", first), value_of("log", second)
-    return Prior(name, prior.kind, first, second - first if prior.between_ends else second)
+    return SampledPrior(name, prior.kind, first, second - first if prior.between_ends else second)
 
 
 def _as_stored(text: str, names: str, inside: str) -> str:

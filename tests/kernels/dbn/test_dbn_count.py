@@ -9,7 +9,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.kernels.dbn import count_tables as dbn
 from tauslab.kernels.dbn import entries as dbn_entries
 from tauslab.kernels.dbn.count_tables import CountTables
-from tauslab.kernels.dbn.entries import Entries, Family, Keys
+from tauslab.kernels.dbn.entries import Entries, Keys, NodeFamily
 
 TIMES, ROWS, BATCHES = 6, 700, 3
 EDGES = [
@@ -18,7 +18,7 @@ EDGES = [
     np.array([3.0, 3.0]),  # a quantity that never changes has one interval
     np.array([0.1, 0.2, 0.3]),
 ]
-FAMILIES = [Family("x", 0, (0, 1, 3)), Family("y", 1, (0, 1)), Family("c", 2, (2,))]
+FAMILIES = [NodeFamily("x", 0, (0, 1, 3)), NodeFamily("y", 1, (0, 1)), NodeFamily("c", 2, (2,))]
 
 
 def batches(dtype=np.float64):
@@ -137,9 +137,9 @@ def test_keys_of_two_words(backend, monkeypatch):
 
 
 def test_entries_that_cannot_be_numbered_are_refused_by_name():
-    hub = Family("hub", 0, tuple(range(28)))  # as in a model of thrombin signalling
+    hub = NodeFamily("hub", 0, tuple(range(28)))  # as in a model of thrombin signalling
     assert Keys.of(hub, [5] * 28, 101).split == 2
-    hub = Family("hub", 0, tuple(range(59)))
+    hub = NodeFamily("hub", 0, tuple(range(59)))
     with pytest.raises(ConfigError, match=r"table of hub has 8\.67e\+41 entries.*59 nodes"):
         Keys.of(hub, [5] * 59, 101)
 

@@ -25,17 +25,17 @@ from tauslab.kernels.backends.base import KernelSource
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.dbn import count_tables as dbn
 from tauslab.kernels.dbn.count_tables import CountTables
-from tauslab.kernels.dbn.entries import Family
+from tauslab.kernels.dbn.entries import NodeFamily
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
-from tauslab.kernels.ode.layouts import Layout, layout_of
+from tauslab.kernels.ode.layouts import OdeLayout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem
-from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.priors import Priors, SampledPrior
 from tauslab.kernels.ode.settings import OdeSettings
 
 ALL_DENSE, SOME_DENSE = 1 << 26, 8 * 3 * 60  # bytes of a table with a cell for every entry
 ROWS = 75  # some blocks have lanes without a trajectory
-PRIORS = Priors((Prior("k", "uniform", 0.2, 0.8), Prior("n", "uniform", 2.0, 1.0)))
+PRIORS = Priors((SampledPrior("k", "uniform", 0.2, 0.8), SampledPrior("n", "uniform", 2.0, 1.0)))
 Array = npt.NDArray[Any]
 
 
@@ -43,12 +43,12 @@ def system() -> OdeSystem:
     return system_of(network(), varying=("k", "n"))
 
 
-def families(variables: int) -> list[Family]:
+def families(variables: int) -> list[NodeFamily]:
     """Of one to four digits, of which some are parameters."""
     parents = [
         (v, (v + 1) % variables, variables, variables + 1)[: 1 + v % 4] for v in range(variables)
     ]
-    return [Family(f"x{v}", v, own) for v, own in enumerate(parents)]
+    return [NodeFamily(f"x{v}", v, own) for v, own in enumerate(parents)]
 
 
 def settings(precision: str) -> OdeSettings:
@@ -126,7 +126,7 @@ def assert_equal(one: CountTables, two: CountTables, backend: Backend) -> None:
             np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
-def emulated_choice(precision: str, width: int) -> Layout:
+def emulated_choice(precision: str, width: int) -> OdeLayout:
     planes = 2 * len(system().quantities) + len(PRIORS.priors)
     found = layout_of(system(), precision, planes)
     return replace(

@@ -16,7 +16,7 @@ from synthetic_equations import synthetic_equations
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.ode.graph import RUNNING
 from tauslab.kernels.ode.layouts import alone, spread
-from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.priors import Priors, SampledPrior
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.expressions.expression import Call, Expression, Number, Symbol
 from tauslab.model.network.network import Network
@@ -269,7 +269,7 @@ def test_single_precision(backend):
 
 def test_columns_hold_the_same_numbers(backend):
     system = system_of(clock(), varying=["vsF"] if "vsF" in clock().parameters else ())
-    priors = Priors(tuple(Prior(name, "uniform", 0.5, 1.0) for name in system.inputs))
+    priors = Priors(tuple(SampledPrior(name, "uniform", 0.5, 1.0) for name in system.inputs))
     settings = OdeSettings("rk4", substeps=20)
     times = [0.0, 2.0, 5.0]
     rows = integrate(backend, system, times, settings, rows=37, priors=priors)
@@ -303,7 +303,7 @@ def test_devices_and_layouts_give_the_same_bits(name, warps, precision):
     system = system_of(network, varying=varied)
     values = network.parameter_values()
     priors = Priors(
-        tuple(Prior(n, "uniform", 0.9 * values[n], 0.2 * values[n]) for n in system.inputs)
+        tuple(SampledPrior(n, "uniform", 0.9 * values[n], 0.2 * values[n]) for n in system.inputs)
     )
     settings = OdeSettings("rk4", substeps=50, precision=precision)
     words = 1 if precision == "single" else 2

@@ -12,7 +12,7 @@ from quick_compiling import quick_flags
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.kernels.ode.engine import on_lanes
-from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.priors import Priors, SampledPrior
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
 
@@ -48,7 +48,7 @@ def run(monkeypatch, network, solver, width, most=MAX_STEPS, rows=21, threads=1)
         backend = get_backend("cpu", BackendOptions(threads=threads))
         system = system_of(network, varying=["k", "X0" if "X0" in network.species else "X"])
         inputs = np.tile(np.linspace(0.2, 1.4, rows)[:, None], (1, len(system.inputs)))
-        priors = Priors((Prior(system.inputs[0], "uniform", 0.3, 1.1),))
+        priors = Priors((SampledPrior(system.inputs[0], "uniform", 0.3, 1.1),))
         settings = OdeSettings(solver, substeps=3)
         found = integrate(backend, system, TIMES, settings, inputs, priors=priors, max_steps=most,
                           trajectories=999 if width else 1)  # fmt: skip

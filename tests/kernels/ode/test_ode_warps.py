@@ -18,13 +18,13 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ode import codegen as ode_codegen
 from tauslab.kernels.ode.codegen import count_constants, ode_header
 from tauslab.kernels.ode.engine import with_layout
-from tauslab.kernels.ode.layouts import Layout, spread
+from tauslab.kernels.ode.layouts import OdeLayout, spread
 from tauslab.kernels.ode.settings import OdeSettings
 
 
 def both(
     folder: Path,
-    choice: Layout,
+    choice: OdeLayout,
     precision: str,
     order: int = 1,
     blocks: int = 1,
@@ -77,7 +77,7 @@ def test_constants_in_shared_memory_change_no_bit(
     system = system_of(network(), varying=("k",))
     words = 1 if precision == "single" else 2
     size = 4 * words * width * count_constants(system)
-    choice = Layout((), width, 1, size, shared_constants=True)
+    choice = OdeLayout((), width, 1, size, shared_constants=True)
     assert choice.entry == "ode_threads"
     assert_equal(*both(tmp_path, choice, precision, order, blocks, columns=columns))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tauslab.decomposition.halo.depth import WAYS, Planes, Way, choose_depth, step_seconds
+from tauslab.decomposition.halo.depth import WAYS, Planes, Transport, choose_depth, step_seconds
 from tauslab.decomposition.halo.links import TRANSPORTS
 from tauslab.options.lattice import HALOS
 
@@ -19,13 +19,15 @@ def test_large_slabs_hide_their_messages_behind_their_own_planes(way):
 
 def test_latency_makes_halos_deeper_up_to_what_a_slab_holds():
     small = Planes(16, 32 * 32 * PLANE, 16 * 32 * 32)
-    depths = [choose_depth(small, Way(latency, 1e10)) for latency in (0, 1e-6, 1e-5, 1e-4, 1e-3)]
+    depths = [
+        choose_depth(small, Transport(latency, 1e10)) for latency in (0, 1e-6, 1e-5, 1e-4, 1e-3)
+    ]
     assert depths == sorted(depths)
     assert depths[0] == 1
     assert depths[-1] == 4  # of 16 planes
     assert choose_depth(Planes(4, *_rest(small)), WAYS["host"]) == 1
     assert choose_depth(Planes(1, *_rest(small)), WAYS["host"]) == 1
-    assert choose_depth(Planes(1000, *_rest(small)), Way(1.0, 1e10)) == 8
+    assert choose_depth(Planes(1000, *_rest(small)), Transport(1.0, 1e10)) == 8
 
 
 def _rest(planes):
@@ -38,7 +40,7 @@ def test_slow_processors_do_not_repeat_planes():
 
 
 def test_bandwidth_is_no_reason_for_a_deeper_halo():
-    assert choose_depth(Planes(16, 1e-6, 1e9), Way(0, 1e10)) == 1
+    assert choose_depth(Planes(16, 1e-6, 1e9), Transport(0, 1e10)) == 1
 
 
 def test_the_depth_that_is_chosen_promises_the_shortest_step():

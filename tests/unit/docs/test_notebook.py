@@ -15,7 +15,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.kernels.backends.cpu import idle_threads
-from tauslab.runner.ensemble.driver import Ensemble
+from tauslab.runner.ensemble.driver import EnsembleRun
 
 
 def turnover() -> ts.Network:
@@ -75,7 +75,7 @@ def test_an_interrupt_is_not_kept_waiting_by_kernels():
 def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path, record):
     options = {"n": 3000, "t_end": 20, "points": 5, "seed": 3, "device": ts.CPU(threads=1)}
     options |= {"block": 10, "method": "ssa", "record": record}
-    shown, show = [], Ensemble._show
+    shown, show = [], EnsembleRun._show
 
     def interrupting(self):
         show(self)
@@ -84,7 +84,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path
             _thread.interrupt_main()
 
     path = tmp_path / "run.h5"
-    monkeypatch.setattr(Ensemble, "_show", interrupting)
+    monkeypatch.setattr(EnsembleRun, "_show", interrupting)
     with pytest.raises(KeyboardInterrupt):
         ts.run(turnover(), output=path, **options)
     monkeypatch.undo()

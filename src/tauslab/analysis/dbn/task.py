@@ -14,7 +14,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode.priors import Prior
+from tauslab.kernels.ode.priors import SampledPrior
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.dependencies import parents, right_sides
 from tauslab.model.network.diagnosis.check import require_support
@@ -151,7 +151,7 @@ def _sampling(
         low, high = options.ranges.get(name) or _around(name, nominal[name])
         texts.append(f"{name}=uniform({low!r},{high!r})")
     whole = Sampling.parse(texts)
-    order: list[Prior] = sorted(whole.priors.priors, key=lambda p: p.name not in parameters)
+    order: list[SampledPrior] = sorted(whole.priors.priors, key=lambda p: p.name not in parameters)
     first = {name: i for i, name in enumerate(parameters)}
     order.sort(key=lambda prior: first.get(prior.name, len(first)))
     return replace(whole, priors=replace(whole.priors, priors=tuple(order)))

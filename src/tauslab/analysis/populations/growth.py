@@ -49,7 +49,7 @@ class CellRecords:
         return len(self.cell)
 
 
-class Population:
+class GrowingCells:
     """Cells of a network, moved together.
 
     Parameters

@@ -24,7 +24,7 @@ class JsonFlag:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class AnswerFlags(JsonFlag):
+class AnalysisFlags(JsonFlag):
     """Flags of commands whose function writes no file, and calls `set` its parameters."""
 
     set: Mapping[str, float] | None = set_option(python=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.decomposition.halo.peer import DeviceMemory, HostMemory, Memory
+from tauslab.decomposition.halo.peer import DeviceMemory, HostMemory, WindowMemory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
@@ -26,7 +26,7 @@ _BESIDE = 2.5e-5  # seconds for hops in the planes that a message brings
 
 
 @dataclass(frozen=True)
-class Way:
+class Transport:
     """A transport, and the cost of a message by it in both directions at the same time.
 
     Attributes
@@ -44,16 +44,16 @@ class Way:
     latency: float
     bandwidth: float
     launches: float = 0.0
-    memory: Callable[[Backend], Memory] | None = None
+    memory: Callable[[Backend], WindowMemory] | None = None
 
 
 # Every transport. Between two of four H200 of a node; `host` and `mpi` between nodes, where they
 # are needed.
 WAYS = {
-    "peer": Way(2.3e-5, 5e10, 1e-5, DeviceMemory),
-    "shared": Way(4e-5, 1e10, 1e-5, HostMemory),
-    "host": Way(1e-4, 5e9, 1e-5),
-    "mpi": Way(3e-5, 1.2e10, 1e-5),
+    "peer": Transport(2.3e-5, 5e10, 1e-5, DeviceMemory),
+    "shared": Transport(4e-5, 1e10, 1e-5, HostMemory),
+    "host": Transport(1e-4, 5e9, 1e-5),
+    "mpi": Transport(3e-5, 1.2e10, 1e-5),
 }
 
 
@@ -79,7 +79,7 @@ def slab_planes(backend: Backend, lattice: LoweredLattice, number: float) -> Pla
 
 
 def step_seconds(
-    planes: Planes, way: Way, depth: int = 1, edge_planes: float = EDGE_PLANES
+    planes: Planes, way: Transport, depth: int = 1, edge_planes: float = EDGE_PLANES
 ) -> float:
     """Seconds a step of a slab between neighbours.
 
@@ -95,7 +95,7 @@ def step_seconds(
     return work + (way.launches + max(0.0, message - hidden)) / depth
 
 
-def choose_depth(planes: Planes, way: Way) -> int:
+def choose_depth(planes: Planes, way: Transport) -> int:
     """The depth with the shortest step, of those that the slab is thick enough for.
 
     >>> choose_depth(Planes(64, 4e-6, 2.0**20, 3.5e-5), WAYS["peer"])  # 256^3 on four GPUs
@@ -111,7 +111,7 @@ def choose_depth(planes: Planes, way: Way) -> int:
     return min(depth for depth, time in times.items() if time <= _ALIKE * best)
 
 
-def comes_in_time(planes: Planes, way: Way) -> bool:
+def comes_in_time(planes: Planes, way: Transport) -> bool:
     """Return whether a message sent at the end of a step comes while the next step's hops last.
 
     Then the planes at a slab's edges need not be finished before the others, which costs as much

@@ -122,7 +122,7 @@ class Window:
         return self._places[2 * side + (number & 1)], self._cells[side]
 
 
-class Memory(Protocol):
+class WindowMemory(Protocol):
     """Memory of windows; a kind that cannot be is a `DeviceError`.
 
     `name` is the transport's.
@@ -194,7 +194,11 @@ class Peers:
     """
 
     def __init__(
-        self, memory: Memory, comm: Ranks, neighbours: Sequence[int | None], message_words: int
+        self,
+        memory: WindowMemory,
+        comm: Ranks,
+        neighbours: Sequence[int | None],
+        message_words: int,
     ) -> None:
         self._memory, self._comm, self._message_words = memory, comm, message_words
         self.own: Window | None = None

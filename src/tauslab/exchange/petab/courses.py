@@ -15,7 +15,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.all_ranks import Comm
 from tauslab.exchange.petab.tables import Given, Tables
-from tauslab.exchange.sedml.targets import Target, expression_of, settable
+from tauslab.exchange.sedml.targets import SedmlTarget, expression_of, settable
 from tauslab.model.network.network import Network
 from tauslab.options.methods import ODE
 
@@ -61,9 +61,9 @@ class Courses:
         network = self._tables.network
         return {*network.species, *network.rules, *network.parameters}
 
-    def _target(self, name: str) -> Target:
+    def _target(self, name: str) -> SedmlTarget:
         kind = "parameter" if self._tables.sbml.getSpecies(name) is None else "species"
-        return Target(kind, name, "", "")
+        return SedmlTarget(kind, name, "", "")
 
     def run(
         self,

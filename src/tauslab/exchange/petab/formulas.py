@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"(observable|noise)Parameter(\d+)_(\w+)")
 
 
 @dataclass(frozen=True)
-class Formula:
+class PetabFormula:
     """A formula of names, made for arrays."""
 
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class Formula:
         return np.broadcast_to(np.asarray(found, np.float64), shape)
 
 
-def formula(text: str, where: str) -> Formula:
+def formula(text: str, where: str) -> PetabFormula:
     """Read a formula in PEtab's notation.
 
     Parameters
@@ -61,7 +61,7 @@ def formula(text: str, where: str) -> Formula:
         raise ModelError(f"{where}: {text!r} has no value")
     symbols = sorted(tree.free_symbols, key=lambda symbol: str(symbol.name))
     names = tuple(str(symbol.name) for symbol in symbols)
-    return Formula(names, sympy.lambdify(symbols, tree, "numpy"))
+    return PetabFormula(names, sympy.lambdify(symbols, tree, "numpy"))
 
 
 def require_bounded(text: str, where: str) -> None:

@@ -16,10 +16,10 @@ from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.exchange.petab.courses import Courses, Experiment
-from tauslab.exchange.petab.formulas import Formula, formula, placeholder
+from tauslab.exchange.petab.formulas import PetabFormula, formula, placeholder
 from tauslab.exchange.petab.likelihood import log_density, log_prior, residuals, scaled, unscaled
 from tauslab.exchange.petab.stochastic import CourseFilter, require_courses
-from tauslab.exchange.petab.tables import Given, Measurement, Tables, read_tables
+from tauslab.exchange.petab.tables import Given, MeasurementRow, Tables, read_tables
 from tauslab.model.network.molecules import amounts_of, as_chosen
 from tauslab.options.methods import ODE, Method, MethodWord
 
@@ -37,8 +37,8 @@ class _Group:
     experiments: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
     endless: npt.NDArray[np.int64]
-    value: Formula
-    noise: Formula
+    value: PetabFormula
+    noise: PetabFormula
 
 
 class Problem:
@@ -443,7 +443,9 @@ class Problem:
             return np.asarray(found)
         return np.stack([self._given(name, row, values) for row in rows], axis=1)
 
-    def _given(self, name: str, row: Measurement, values: Mapping[str, FloatArray]) -> FloatArray:
+    def _given(
+        self, name: str, row: MeasurementRow, values: Mapping[str, FloatArray]
+    ) -> FloatArray:
         """Values ``[vector]`` of a name that is not of the model, for a measurement."""
         place = placeholder(name)
         given: Given = name

@@ -11,9 +11,9 @@ import numpy as np
 from tauslab.api.inference.particles import particle_filters
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.exchange.petab.formulas import Formula
+from tauslab.exchange.petab.formulas import PetabFormula
 from tauslab.exchange.petab.likelihood import log_density
-from tauslab.exchange.petab.tables import Measurement, Observable
+from tauslab.exchange.petab.tables import MeasurementRow, Observable
 from tauslab.model.network.network import Network
 from tauslab.options.lattice import point_seed
 
@@ -40,9 +40,9 @@ class CourseFilter:
     def __init__(
         self,
         network: Network,
-        rows: Sequence[Measurement],
+        rows: Sequence[MeasurementRow],
         observables: Mapping[str, Observable],
-        formulas: Mapping[str, tuple[Formula, Formula]],
+        formulas: Mapping[str, tuple[PetabFormula, PetabFormula]],
         recorded: Mapping[str, str],
     ) -> None:
         self._network, self._rows, self._recorded = network, rows, recorded
@@ -106,13 +106,13 @@ class CourseFilter:
         )
         return log_density(np.array(row.value), simulated, sigma, one.scale, one.noise)
 
-    def _known(self, name: str, values: Any, constants: Values, row: Measurement) -> Any:
+    def _known(self, name: str, values: Any, constants: Values, row: MeasurementRow) -> Any:
         if name in self._recorded:
             return values(self._recorded[name])
         return row.time if name == "time" else constants[name]
 
 
-def require_courses(rows: Sequence[Measurement]) -> None:
+def require_courses(rows: Sequence[MeasurementRow]) -> None:
     """Refuse measurements of a steady state, of which a stochastic model has none.
 
     Raises

@@ -49,7 +49,7 @@ class Observable:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasurementRow:
     """A row of the measurement table; `before` is the condition of preequilibration, or none.
 
     Rows of one condition and one `replicate` are of one course, which matters where it is by
@@ -75,7 +75,7 @@ class Tables:
     parameters: Mapping[str, Parameter]
     conditions: Mapping[str, Mapping[str, Given]]
     observables: Mapping[str, Observable]
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[MeasurementRow, ...]
     frame: Any  # the measurement table of pandas
     files: tuple[Path, ...] = ()  # that were read
 
@@ -323,7 +323,7 @@ def _observable(name: str, row: Any) -> Observable:
     )
 
 
-def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) -> Measurement:
+def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) -> MeasurementRow:
     before, replicate = row.get("preequilibrationConditionId"), row.get("replicateId")
     split = petab.split_parameter_replacement_list
     name = row["observableId"]
@@ -336,7 +336,7 @@ def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) ->
         raise ModelError(f"a measurement of {name}, {value:g}, has no logarithm")
     if not time >= 0:
         raise ModelError(f"a measurement of {name} is at the time {time:g}; times begin at 0")
-    return Measurement(
+    return MeasurementRow(
         name,
         "" if _missing(before) else str(before),
         str(row["simulationConditionId"]),

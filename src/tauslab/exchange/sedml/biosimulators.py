@@ -18,7 +18,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import write_whole
 from tauslab.exchange.sedml.archive import places_of_archive, unpack
-from tauslab.exchange.sedml.document import Experiment, OutputData, read_experiment
+from tauslab.exchange.sedml.document import OutputData, SedmlDocument, read_experiment
 from tauslab.exchange.sedml.execute import Runner
 from tauslab.exchange.sedml.reports import generated, table_path, variables_of_tasks, write_outputs
 
@@ -112,7 +112,7 @@ class _Document:
     """An experiment whose tasks and outputs succeed or fail each for itself."""
 
     def __init__(self, place: PurePosixPath, root: Path, options: Mapping[str, Any]) -> None:
-        self._experiment: Experiment = read_experiment(root / place, str(place))
+        self._experiment: SedmlDocument = read_experiment(root / place, str(place))
         self._place, self._where, self._root = place, str(place), root
         self._runner = Runner(self._experiment, place, root, options)
         self._values: dict[str, FloatArray] = {}

@@ -43,7 +43,7 @@ class TimeCourse:
 
 
 @dataclass(frozen=True)
-class Task:
+class SedmlTask:
     """One model, one simulation."""
 
     model: str
@@ -51,7 +51,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Change:
+class SedmlChange:
     """A value that a repeated task sets: XPath, MathML of ranges, names in it that are numbers."""
 
     target: str
@@ -67,7 +67,7 @@ class RepeatedTask:
     main: str
     ranges: dict[str, tuple[float, ...]]
     functional: dict[str, tuple[str, dict[str, float]]]
-    changes: tuple[Change, ...]
+    changes: tuple[SedmlChange, ...]
 
 
 @dataclass(frozen=True)
@@ -103,18 +103,18 @@ class OutputData:
 
 
 @dataclass
-class Experiment:
+class SedmlDocument:
     """Contents of a SED-ML file, by identifier; `refused` are elements that are not supported."""
 
     models: dict[str, ModelSource] = field(default_factory=dict)
     simulations: dict[str, TimeCourse] = field(default_factory=dict)
-    tasks: dict[str, Task | RepeatedTask] = field(default_factory=dict)
+    tasks: dict[str, SedmlTask | RepeatedTask] = field(default_factory=dict)
     generators: dict[str, Generator] = field(default_factory=dict)
     outputs: dict[str, OutputData] = field(default_factory=dict)
     refused: dict[str, ConfigError] = field(default_factory=dict)
 
 
-def read_experiment(path: Path, label: str) -> Experiment:
+def read_experiment(path: Path, label: str) -> SedmlDocument:
     """Read a SED-ML file, which messages call `label`.
 
     Raises
@@ -144,7 +144,7 @@ def read_experiment(path: Path, label: str) -> Experiment:
         if error.getSeverity() >= libsedml.LIBSEDML_SEV_ERROR:
             message = " ".join(error.getMessage().split())
             raise ModelError(f"{label}, line {error.getLine()}: {message}")
-    found = Experiment()
+    found = SedmlDocument()
     reader = _Reader(libsedml, label)
     found.models = reader.all(document.getListOfModels(), reader.model, found.refused)
     found.simulations = reader.all(
@@ -220,9 +220,9 @@ class _Reader:
             {p.getKisaoID(): p.getValue() for p in parameters},
         )
 
-    def task(self, task: Any) -> Task | RepeatedTask:
+    def task(self, task: Any) -> SedmlTask | RepeatedTask:
         if task.getElementName() == "task":
-            return Task(task.getModelReference(), task.getSimulationReference())
+            return SedmlTask(task.getModelReference(), task.getSimulationReference())
         if task.getElementName() != "repeatedTask":
             raise self._refused(task, "only tasks and repeated tasks are supported")
         subtasks = list(_each(task.getListOfSubTasks()))
@@ -267,10 +267,10 @@ class _Reader:
             return tuple(first * (last / first) ** part for part in parts)
         raise self._refused(one, f"its type is {kind!r}, and its ends {first:g} and {last:g}")
 
-    def _change(self, task: Any, change: Any) -> Change:
+    def _change(self, task: Any, change: Any) -> SedmlChange:
         if change.getNumVariables():
             raise self._refused(task, "a value that it sets reads the model: not supported")
-        return Change(change.getTarget(), self._math(change), _numbers(change))
+        return SedmlChange(change.getTarget(), self._math(change), _numbers(change))
 
     def generator(self, generator: Any) -> Generator:
         variables = {

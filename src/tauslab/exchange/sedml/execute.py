@@ -15,10 +15,10 @@ from tauslab.api.api import run_ensemble
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.exchange.sedml.document import (
-    Experiment,
     ModelSource,
     RepeatedTask,
-    Task,
+    SedmlDocument,
+    SedmlTask,
     Variable,
 )
 from tauslab.exchange.sedml.targets import expression_of, set_attribute, settable, target_of
@@ -148,7 +148,7 @@ _AGGREGATES: Mapping[str, Callable[[FloatArray], Any]] = {
 
 
 @dataclass(frozen=True)
-class Run:
+class SedmlRun:
     """Values of variables of a task ``[time]``, or ``[repeat, time]``; its seed and algorithm."""
 
     values: dict[str, FloatArray]
@@ -213,7 +213,7 @@ class Runner:
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: SedmlDocument,
         place: PurePosixPath,
         root: Path,
         options: Mapping[str, Any],
@@ -221,7 +221,7 @@ class Runner:
         self._experiment, self._place = experiment, place
         self._root, self._options = root.resolve(), options
 
-    def run(self, name: str, variables: Mapping[str, Variable]) -> Run:
+    def run(self, name: str, variables: Mapping[str, Variable]) -> SedmlRun:
         """Run a task; `variables` are those wanted of it.
 
         Raises
@@ -262,14 +262,14 @@ class Runner:
             course = np.broadcast_to(course, (count, len(times)))
             found[key] = course if isinstance(task, RepeatedTask) else course[0]
         solver = str(result.attributes.get("ode_solver", ""))
-        return Run(found, result.seed, algorithm_of(method, solver))
+        return SedmlRun(found, result.seed, algorithm_of(method, solver))
 
     def _require(self, name: str) -> None:
         """Refuse an element that could not be read."""
         if name in self._experiment.refused:
             raise self._experiment.refused[name]
 
-    def _tasks(self, name: str, where: str) -> tuple[Task | RepeatedTask, Task]:
+    def _tasks(self, name: str, where: str) -> tuple[SedmlTask | RepeatedTask, SedmlTask]:
         """A task, and the plain one that it repeats, or is."""
         self._require(name)
         task = self._experiment.tasks.get(name)
@@ -278,7 +278,7 @@ class Runner:
         if isinstance(task, RepeatedTask):
             self._require(task.task)
         inner = self._experiment.tasks.get(task.task) if isinstance(task, RepeatedTask) else task
-        if not isinstance(inner, Task):
+        if not isinstance(inner, SedmlTask):
             raise ConfigError(f"{where}: it repeats what is no plain task, which is not supported")
         return task, inner
 

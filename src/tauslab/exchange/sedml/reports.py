@@ -20,7 +20,7 @@ from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.files.drafts import replacing, require_no_link
 from tauslab.base.option_names import opt
 from tauslab.exchange.sedml.archive import places_of_archive, unpack
-from tauslab.exchange.sedml.document import Experiment, OutputData, Variable, read_experiment
+from tauslab.exchange.sedml.document import OutputData, SedmlDocument, Variable, read_experiment
 from tauslab.exchange.sedml.execute import Runner, evaluated, expression_of_mathml, with_aggregates
 from tauslab.store.results.tables import plain_text
 
@@ -81,7 +81,7 @@ def run_archive(
 
 
 def _data(
-    experiment: Experiment, place: PurePosixPath, root: Path, options: Mapping[str, Any]
+    experiment: SedmlDocument, place: PurePosixPath, root: Path, options: Mapping[str, Any]
 ) -> dict[str, list[FloatArray]]:
     """Values of the data sets of every output, each task run once."""
     where = str(place)
@@ -100,7 +100,7 @@ def _data(
     }
 
 
-def variables_of_tasks(experiment: Experiment, where: str) -> dict[str, dict[str, Variable]]:
+def variables_of_tasks(experiment: SedmlDocument, where: str) -> dict[str, dict[str, Variable]]:
     """Variables that outputs ask for, of each task, by generator and variable.
 
     Raises
@@ -121,7 +121,7 @@ def variables_of_tasks(experiment: Experiment, where: str) -> dict[str, dict[str
 
 
 def generated(
-    experiment: Experiment, name: str, values: Mapping[str, FloatArray], where: str
+    experiment: SedmlDocument, name: str, values: Mapping[str, FloatArray], where: str
 ) -> FloatArray:
     """Values of a data generator, whose variables `values` holds by generator and variable."""
     generator = experiment.generators[name]

@@ -25,7 +25,7 @@ _SETTERS = {
 
 
 @dataclass(frozen=True)
-class Target:
+class SedmlTarget:
     """An element: its kind, identifier, reaction if it is local to one, and attribute if any."""
 
     kind: str
@@ -34,7 +34,7 @@ class Target:
     attribute: str
 
 
-def target_of(path: str, where: str) -> Target:
+def target_of(path: str, where: str) -> SedmlTarget:
     """Read an XPath such as ``/sbml:sbml/sbml:model/.../sbml:species[@id='S']``.
 
     Raises
@@ -48,10 +48,12 @@ def target_of(path: str, where: str) -> Target:
         raise ConfigError(f"{where}: {path!r} names no species, parameter, compartment or reaction")
     kind, name = steps[-1]
     reactions = [own for step, own in steps[:-1] if step == "reaction"]
-    return Target(kind, name, reactions[0] if reactions else "", attribute[1] if attribute else "")
+    return SedmlTarget(
+        kind, name, reactions[0] if reactions else "", attribute[1] if attribute else ""
+    )
 
 
-def set_attribute(model: Any, target: Target, value: str, where: str) -> None:
+def set_attribute(model: Any, target: SedmlTarget, value: str, where: str) -> None:
     """Change an attribute of an element of libsbml's model, as ``changeAttribute`` says.
 
     Raises
@@ -78,7 +80,7 @@ def set_attribute(model: Any, target: Target, value: str, where: str) -> None:
         raise ConfigError(f"{where}: {value!r} is no number") from None
 
 
-def expression_of(network: Network, model: Any, target: Target, where: str) -> Expression:
+def expression_of(network: Network, model: Any, target: SedmlTarget, where: str) -> Expression:
     """Expression of an element's value in amounts; of a species, as SBML means its symbol.
 
     Raises
@@ -105,7 +107,7 @@ def _flux(network: Network, name: str, where: str) -> Expression:
     return call("sub", whole, back[0]) if back else whole
 
 
-def _size(model: Any, target: Target) -> str | None:
+def _size(model: Any, target: SedmlTarget) -> str | None:
     """Compartment by whose size an amount is divided, None where the symbol is an amount."""
     species = model.getSpecies(target.name) if target.kind == "species" else None
     if species is None or species.getHasOnlySubstanceUnits():
@@ -115,7 +117,7 @@ def _size(model: Any, target: Target) -> str | None:
     return None if flat else str(compartment.getId())
 
 
-def settable(network: Network, model: Any, target: Target, where: str) -> tuple[str, float]:
+def settable(network: Network, model: Any, target: SedmlTarget, where: str) -> tuple[str, float]:
     """Name that a run sets, and by what a value is multiplied for it.
 
     Raises

@@ -165,7 +165,7 @@ _REACTION_STORED = ("site_area",)
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredArrays:
     """Arrays that a normal form leaves to its file: the sites, and the positions in order."""
 
     sites: SiteMap
@@ -180,7 +180,7 @@ def digest_of_sites(text: str) -> str:
         return ""  # who reads all of it says what is wrong
 
 
-def read_lattice_text(text: str, path: Path, stored: Stored | None = None) -> Lattice:
+def read_lattice_text(text: str, path: Path, stored: StoredArrays | None = None) -> Lattice:
     """Read a model that is in memory; files it names are looked for beside `path`.
 
     Raises
@@ -199,7 +199,7 @@ def read_lattice_text(text: str, path: Path, stored: Stored | None = None) -> La
 class _LatticeReader:
     """Reads the tables of one model, in the order in which they need each other."""
 
-    def __init__(self, data: dict[str, Any], path: Path, stored: Stored | None) -> None:
+    def __init__(self, data: dict[str, Any], path: Path, stored: StoredArrays | None) -> None:
         self.data, self.path, self.stored = Table(data), path, stored
         self.positions = iter(stored.positions if stored is not None else ())
 

@@ -13,7 +13,7 @@ from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray, UintAr
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend, Event, KernelSource, Program, Stream
-from tauslab.kernels.dbn.entries import Entries, Family, Keys
+from tauslab.kernels.dbn.entries import Entries, Keys, NodeFamily
 
 MOST_BINS = 250  # a bin is a byte, and 255 stands for none
 _ENTRIES = ("bin_double", "bin_single", "count_dense", "count_sparse", "move_entries")
@@ -49,7 +49,7 @@ class CountTables:
         backend: Backend,
         edges: Sequence[FloatArray],
         variables: int,
-        families: Sequence[Family],
+        families: Sequence[NodeFamily],
         times: int,
         rows: int,
     ) -> None:
@@ -238,7 +238,7 @@ class _Where:
     bins: Sequence[int]
     shares: dict[str, int]  # `Shares` of csrc/dbn/count.cc
 
-    def digits(self, family: Family) -> list[tuple[int, int, int]]:
+    def digits(self, family: NodeFamily) -> list[tuple[int, int, int]]:
         """Plane of each digit at even times, the step to that of odd ones, and its bins."""
         variables, found = self.variables, []
         for parent in family.parents:
@@ -247,7 +247,7 @@ class _Where:
             found.append((parent + turns[0], turns[1], self.bins[parent]))
         return [*found, (family.node, variables, self.bins[family.node])]
 
-    def digits_of_all_times(self, family: Family) -> list[tuple[int, int, int]]:
+    def digits_of_all_times(self, family: NodeFamily) -> list[tuple[int, int, int]]:
         """Digits in planes of the parameters, and behind them of the variables of all times."""
         variables, parameters, found = self.variables, len(self.bins) - self.variables, []
         for parent in family.parents:
@@ -263,7 +263,7 @@ class _Dense:
         self,
         backend: Backend,
         program: Program,
-        families: Sequence[Family],
+        families: Sequence[NodeFamily],
         entries: Sequence[int],
         times: int,
         where: _Where,
@@ -343,7 +343,7 @@ class _Sparse:
         self,
         backend: Backend,
         program: Program,
-        family: Family,
+        family: NodeFamily,
         keys: Keys,
         times: int,
         where: _Where,

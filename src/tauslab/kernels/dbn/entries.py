@@ -17,7 +17,7 @@ _WORD = 1 << 63  # what a word of a key stays below
 
 
 @dataclass(frozen=True)
-class Family:
+class NodeFamily:
     """A node after a step and its parents before it, by number: variables first, then parameters.
 
     `parents` have an order, in which their bins are the digits of an entry's number; the node's
@@ -42,7 +42,7 @@ class Keys:
     split: int
 
     @classmethod
-    def of(cls, family: Family, bins: Sequence[int], times: int) -> Keys:
+    def of(cls, family: NodeFamily, bins: Sequence[int], times: int) -> Keys:
         """Put as many digits as fit into the low word.
 
         Raises

@@ -7,7 +7,7 @@ import numpy as np
 from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
-from tauslab.kernels.exact.selectors import Pilot, pilot_selector
+from tauslab.kernels.exact.selectors import PilotCounts, pilot_selector
 from tauslab.kernels.exact.ssa import TableSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -26,7 +26,7 @@ def run_pilot(
     *,
     seed: int,
     events: int,
-) -> Pilot:
+) -> PilotCounts:
     """Run a pilot of some trajectories, by the selector that `pilot_selector` gives.
 
     Trajectories start from `inputs`, one row of initial counts and of constants, and end after
@@ -42,7 +42,7 @@ def run_pilot(
     stream, firings = backend.stream(), engine.firings
     assert firings is not None
 
-    def counted(steps: int) -> Pilot:
+    def counted(steps: int) -> PilotCounts:
         backend.clear(firings, stream)
         launch = Launch(0, TRAJECTORIES, counts, constants, seed=seed, max_steps=steps)
         engine.start(launch, buffers, stream)
@@ -50,7 +50,7 @@ def run_pilot(
         backend.download(firings, found, len(found), stream)
         stream.record().wait()
         candidates, bounds = found[-2:].tolist()
-        return Pilot(found[:-2].astype(np.float64), candidates, bounds)
+        return PilotCounts(found[:-2].astype(np.float64), candidates, bounds)
 
     first = counted(min(events, PROBE_EVENTS))
     is_slow = first.work[1] > SLOW_BOUNDS

@@ -53,7 +53,7 @@ MOST_BOUNDS = {"tree": 0.25, "pdm": 2.0}
 
 
 @dataclass(frozen=True)
-class Pilot:
+class PilotCounts:
     """Counts of a pilot: numbers of work, never times, so they are the same on every machine.
 
     `firings` f64 ``[reaction]``, whole numbers: how often each reaction fired. `candidates` that
@@ -90,7 +90,7 @@ def pilot_selector(network: LoweredNetwork) -> str:
     return "tree" if base == "linear" else base  # unrolled code counts nothing
 
 
-def selector_after(network: LoweredNetwork, base: str, pilot: Pilot) -> str:
+def selector_after(network: LoweredNetwork, base: str, pilot: PilotCounts) -> str:
     """The selector of a run to which the network alone gives `base`, after its pilot.
 
     `rssa` where the pilot, which it ran, shows that few candidates are refused and few bounds are

@@ -68,7 +68,7 @@ def _table(kind: str, name: str, values: Sequence[int]) -> str:
     return f"TABLE {kind} {name}[{max(1, len(values))}] = {{{listed}}};\n"
 
 
-class Langevin(NetworkEngine):
+class LangevinEngine(NetworkEngine):
     """Steps of the weak trapezoidal method, with jumps between them; a thread a trajectory.
 
     Parameters

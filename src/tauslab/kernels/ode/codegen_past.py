@@ -14,7 +14,7 @@ PAST_INCLUDES = "#define HAS_PAST\n"
 _HIGHEST_ORDER, _MOST_IMAGES = 5, 1100
 
 
-class Writer(Protocol):
+class PastWriter(Protocol):
     """The part of `tauslab.kernels.ode.codegen.CodeWriter` that is used."""
 
     graph: ExpressionGraph
@@ -30,7 +30,7 @@ def history_words(system: OdeSystem, length: int) -> int:
     return length * (3 + 5 * len(system.delayed)) if system.looks_back else 0
 
 
-def past_functions(system: OdeSystem, writer: Writer, length: int) -> str:
+def past_functions(system: OdeSystem, writer: PastWriter, length: int) -> str:
     """Sizes of the history, lags of lookups, and whether a delay is below 0."""
     tests = []
     for wait in system.waits:
@@ -78,7 +78,7 @@ def past_functions(system: OdeSystem, writer: Writer, length: int) -> str:
     )
 
 
-def _constant(writer: Writer, node: int) -> str:
+def _constant(writer: PastWriter, node: int) -> str:
     value = writer.graph.value_of(node)
     if value is not None:
         return literal(value)

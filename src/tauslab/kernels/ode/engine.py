@@ -22,7 +22,7 @@ from tauslab.kernels.ode.codegen import (
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
 from tauslab.kernels.ode.codegen_past import history_words
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layouts import LANES, Layout, layout_of
+from tauslab.kernels.ode.layouts import LANES, OdeLayout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
@@ -92,7 +92,7 @@ class Ode(Engine):
         *,
         priors: Priors | None = None,
         wide: bool = True,
-        choice: Layout | None = None,
+        choice: OdeLayout | None = None,
         trajectories: int = 0,
         planes: int = 0,
     ) -> None:
@@ -117,7 +117,7 @@ class Ode(Engine):
         entry = f"ode_{settings.solver}"
         self._elimination: dict[str, Any] = {}
         self._words = 0  # of memory that a trajectory in flight needs beside registers
-        self.choice: Layout | None = None
+        self.choice: OdeLayout | None = None
         more, block_bytes = None, 0
         if settings.solver == "rosenbrock":
             more = self._with_jacobian(backend)
@@ -213,7 +213,7 @@ class Ode(Engine):
         share = self.backend.free_memory() // (2 * launches)
         return max(1, min(resident, share // (self._words * self._real.itemsize)))
 
-    def _blocks(self, choice: Layout) -> int:
+    def _blocks(self, choice: OdeLayout) -> int:
         return max(1, self.program.resident_blocks(self.entry, choice.threads_of_a_block))
 
     def _items(self, rows: int) -> int:
@@ -341,7 +341,7 @@ def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, traject
     return backend.style.on_lanes(each, FEWEST_ON_LANES) and small and fits
 
 
-def with_layout(choice: Layout) -> Callable[[OdeSystem, CodeWriter], str] | None:
+def with_layout(choice: OdeLayout) -> Callable[[OdeSystem, CodeWriter], str] | None:
     """Text that the layout needs in the header."""
     sizes = (
         f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"

@@ -36,7 +36,7 @@ _LESS_SPILLED = 0.75  # constants go to shared memory if then so much of what is
 
 
 @dataclass(frozen=True)
-class Layout:
+class OdeLayout:
     """Shares of trajectories in a multiprocessor.
 
     `groups` are the variables of each warp of a trajectory, none where a thread has it alone. A
@@ -87,7 +87,7 @@ class Layout:
         return what + (", which counts its samples" if self.planes else "")
 
 
-def layout_of(system: OdeSystem, precision: str, planes: int = 0) -> Layout:
+def layout_of(system: OdeSystem, precision: str, planes: int = 0) -> OdeLayout:
     """The layout that the rule gives; one that counts samples in `planes` of bins if it can."""
     words = 1 if precision == "single" else 2
     if wanted_registers(system, words) > MOST_OF_A_THREAD:
@@ -120,7 +120,7 @@ def _resident(wanted: int) -> int:
     return min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
 
 
-def alone(system: OdeSystem, words: int, planes: int = 0) -> Layout:
+def alone(system: OdeSystem, words: int, planes: int = 0) -> OdeLayout:
     """A trajectory a thread.
 
     Constants go to shared memory where that leaves registers for much of what is spilled, and where
@@ -129,32 +129,32 @@ def alone(system: OdeSystem, words: int, planes: int = 0) -> Layout:
     own, less = (wanted_registers(system, words, shared=shared) for shared in (False, True))
     shared = max(0, less - MOST_REGISTERS) < _LESS_SPILLED * max(0, own - MOST_REGISTERS)
     if not shared and not planes:
-        return Layout()
+        return OdeLayout()
     constants = 4 * words * count_constants(system) * shared
     sample = (4 * words * (len(system.quantities) + 1) + planes) if planes else 0
     found = _widest(_resident(less if shared else own), sample + constants, planes, shared=shared)
-    return found if found.blocks or planes else Layout()
+    return found if found.blocks or planes else OdeLayout()
 
 
-def _widest(warps: int, bytes_of_a_thread: int, planes: int, *, shared: bool) -> Layout:
+def _widest(warps: int, bytes_of_a_thread: int, planes: int, *, shared: bool) -> OdeLayout:
     """Blocks of threads that use shared memory: the size with which most trajectories fit.
 
     Of `warps` that a multiprocessor's registers are enough for: nearly, since each scheduler has a
     quarter of them, and ptxas keeps to what is left for the warps of the fullest.
     """
     warps = min(MOST_WARPS, SCHEDULERS * round(warps / SCHEDULERS))
-    best = Layout(blocks=0, shared_constants=shared, planes=planes)
+    best = OdeLayout(blocks=0, shared_constants=shared, planes=planes)
     for computing in range(1, 16):
         width = LANES * computing
         n_bytes = bytes_of_a_thread * width
         by_memory = SHARED_BYTES // (n_bytes + BLOCK_OVERHEAD)
         blocks = min(warps // computing, by_memory, MOST_BLOCKS)
         if blocks * width > best.blocks * best.width:
-            best = Layout((), width, blocks, n_bytes, shared_constants=shared, planes=planes)
+            best = OdeLayout((), width, blocks, n_bytes, shared_constants=shared, planes=planes)
     return best
 
 
-def spread(system: OdeSystem, words: int, warps: int) -> Layout:
+def spread(system: OdeSystem, words: int, warps: int) -> OdeLayout:
     """A trajectory spread over `warps` warps, each with as many equations as the others."""
     n = len(system.variables)
     bounds = [n * warp // warps for warp in range(warps + 1)]
@@ -164,4 +164,4 @@ def spread(system: OdeSystem, words: int, warps: int) -> Layout:
     by_memory = SHARED_BYTES // (n_bytes + BLOCK_OVERHEAD)
     by_registers = REGISTERS // (LANES * warps * min(wanted, MOST_REGISTERS))
     blocks = min(MOST_BLOCKS, MOST_WARPS // warps, by_registers, by_memory)
-    return Layout(groups, LANES, blocks, n_bytes)
+    return OdeLayout(groups, LANES, blocks, n_bytes)

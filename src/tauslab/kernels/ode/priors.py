@@ -14,7 +14,7 @@ KINDS = {"uniform": 0, "loguniform": 1, "normal": 2, "lognormal": 3, "table": 4}
 
 
 @dataclass(frozen=True)
-class Prior:
+class SampledPrior:
     """Distribution of one parameter or initial value.
 
     `kind` is one of `KINDS`; `first` and `second` are the two numbers of the kernel: lower end and
@@ -32,7 +32,7 @@ class Prior:
 class Priors:
     """Distributions drawn for every trajectory, one row of `table` f64 ``[rows, columns]`` each."""
 
-    priors: tuple[Prior, ...] = ()
+    priors: tuple[SampledPrior, ...] = ()
     table: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property

@@ -23,7 +23,7 @@ from tauslab.decomposition.ranks.launcher import local_rank, node_group
 from tauslab.decomposition.ranks.mpi import Communicator, host_name
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import WORK
-from tauslab.kernels.exact.selectors import Pilot
+from tauslab.kernels.exact.selectors import PilotCounts
 from tauslab.options.methods import Auto
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice, choose_method, with_choice
 from tauslab.runner.ensemble.choices.pilots import piloted
@@ -55,7 +55,7 @@ class PilotPlan:
     """Choices by pilots on one worker, for all: method of ``auto``, order and selector."""
 
     choice: MethodChoice | None
-    pilot: Pilot | None
+    pilot: PilotCounts | None
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class UntilSpec:
 
 
 @dataclass
-class Sums:
+class ConvergenceSums:
     """Sums from which a condition is tested, as whole numbers.
 
     Attributes
@@ -166,14 +166,14 @@ class Sums:
         return " ".join(map(str, (*self.totals, *self.open, *self.products, self.groups)))
 
     @classmethod
-    def parse(cls, text: str) -> Sums:
+    def parse(cls, text: str) -> ConvergenceSums:
         """Parse `text`; an earlier version wrote the first three numbers alone."""
         numbers = [int(word) for word in text.split()]
         a, b, c, d, e, f, *rest = [*numbers, *([0] * (13 - len(numbers)))]
         return cls((a, b, c), (d, e, f), tuple(rest[:6]), rest[6])
 
 
-def half_width(until: UntilSpec, sums: Sums) -> float:
+def half_width(until: UntilSpec, sums: ConvergenceSums) -> float:
     """Distance of the estimate from the further end of its interval of 95 %.
 
     Infinite for too few. That of a probability is `share`, which is right also where no
@@ -217,7 +217,7 @@ class Convergence:
     until: UntilSpec
     limit: int
     done: int = 0
-    sums: Sums = field(default_factory=Sums)
+    sums: ConvergenceSums = field(default_factory=ConvergenceSums)
     met: bool = False
 
     @property

@@ -98,7 +98,7 @@ def covered(intervals: list[tuple[float, float]]) -> float:
     return total
 
 
-class Ensemble:
+class EnsembleRun:
     """One rank's part of a run.
 
     Parameters

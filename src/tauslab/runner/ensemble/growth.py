@@ -28,7 +28,7 @@ from tauslab.runner.ensemble.convergence import (
     FEWEST_INFORMATIVE,
     FIRST_GROUP,
     Convergence,
-    Sums,
+    ConvergenceSums,
     UntilSpec,
     half_width,
 )
@@ -253,7 +253,7 @@ class _Finished:
 
     n: int
     met: bool
-    sums: Sums
+    sums: ConvergenceSums
 
 
 def _finished(path: Path, options: Options) -> _Finished | None:
@@ -278,7 +278,7 @@ def _finished(path: Path, options: Options) -> _Finished | None:
             )
         text = str(result.attributes.get("until_sums", ""))
         met = bool(result.attributes["until_met"]) or not text  # an earlier version wrote none
-        return _Finished(result.n, met, Sums.parse(text))
+        return _Finished(result.n, met, ConvergenceSums.parse(text))
 
 
 def _portion_path(path: Path, before: int) -> Path:

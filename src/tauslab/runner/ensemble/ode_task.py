@@ -12,7 +12,7 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt, warn
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.exact.selectors import Pilot
+from tauslab.kernels.exact.selectors import PilotCounts
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.settings import DELAY_HISTORY
@@ -61,7 +61,7 @@ class OdeTask(Task):
     def engine(
         self,
         backend: Backend,
-        pilot: Pilot | None = None,
+        pilot: PilotCounts | None = None,
         devices: int = 0,
         *,
         goes_on: bool = False,

@@ -29,7 +29,7 @@ from tauslab.runner.ensemble.choices.hybrid_error import with_judged_error
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import Outlook, is_tried, tell_of_long_run, trial_lane
 from tauslab.runner.ensemble.choices.pilots import piloted, with_pilot
-from tauslab.runner.ensemble.driver import Ensemble
+from tauslab.runner.ensemble.driver import EnsembleRun
 from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.ensemble.kept import (
     MOST_BYTES,
@@ -308,11 +308,11 @@ def _simulate(
     )
     progress.expect(expected, float(task.options.times[-1]))
     stopped: StoppedEarly | None = None
-    ensemble: Ensemble | None = None
+    ensemble: EnsembleRun | None = None
     try:
         with progress:
             lanes = open_lanes(layout, int((~writer.completed).sum()))
-            ensemble = Ensemble(task, layout, lanes, comm, writer, progress=progress, stop=stop)
+            ensemble = EnsembleRun(task, layout, lanes, comm, writer, progress=progress, stop=stop)
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
             events = sum(comm.allgather(tally.work["events"]))

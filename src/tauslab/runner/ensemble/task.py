@@ -18,11 +18,11 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.engines import common_paths
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.events.tables import DELAY_QUEUE
-from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, Pilot, pilot_events, selector_of
+from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, PilotCounts, pilot_events, selector_of
 from tauslab.kernels.exact.ssa import exact_engine, goes_on_exactly
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
-from tauslab.kernels.leaping.langevin import Langevin as LangevinEngine
+from tauslab.kernels.leaping.langevin import LangevinEngine
 from tauslab.kernels.network.counters import counting, with_counters
 from tauslab.kernels.network.lowering import (
     Constant,
@@ -108,7 +108,7 @@ class Task(ABC):
     def engine(
         self,
         backend: Backend,
-        pilot: Pilot | None = None,
+        pilot: PilotCounts | None = None,
         devices: int = 0,
         *,
         goes_on: bool = False,
@@ -286,7 +286,7 @@ class NetworkTask(Task):
     def engine(
         self,
         backend: Backend,
-        pilot: Pilot | None = None,
+        pilot: PilotCounts | None = None,
         devices: int = 0,
         *,
         goes_on: bool = False,
@@ -342,7 +342,7 @@ class HybridTask(NetworkTask):
     def engine(
         self,
         backend: Backend,
-        pilot: Pilot | None = None,
+        pilot: PilotCounts | None = None,
         devices: int = 0,
         *,
         goes_on: bool = False,

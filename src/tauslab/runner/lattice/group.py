@@ -55,7 +55,7 @@ def compile_kernels(
     HaloKernels(engine, 1, 0)
 
 
-class Group:
+class RankSlab:
     """A rank's slab of one run at a time, and its share in what all slabs do together.
 
     `task` has the lattice of the point of that run. Every method but `piece`'s result is collective

@@ -28,7 +28,7 @@ from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.state import Samples
 from tauslab.options.hook_view import LatticeView
 from tauslab.options.lattice import LatticeTask
-from tauslab.runner.lattice.group import Group
+from tauslab.runner.lattice.group import RankSlab
 from tauslab.runner.lattice.judging import Judge
 from tauslab.store.lattice.parts import CHECKPOINT, Begun
 from tauslab.store.lattice.writer import LatticeWriter
@@ -71,7 +71,7 @@ class ReplicaRuns:
 
     def __init__(
         self,
-        groups: Sequence[Group],
+        groups: Sequence[RankSlab],
         writer: LatticeWriter,
         begun: Mapping[int, Begun],
         *,
@@ -80,7 +80,7 @@ class ReplicaRuns:
     ) -> None:
         self._groups, self._writer, self._begun = groups, writer, begun
         self._group = groups[0]  # speaks for all
-        self._running: Sequence[Group] = groups[:1]
+        self._running: Sequence[RankSlab] = groups[:1]
         self._stop, self._stops = stop, stops
         self._pace = 0.0  # steps of the engine a second, as measured
         self._saved_at = self._balanced_at = time.monotonic()
@@ -179,7 +179,7 @@ class ReplicaRuns:
                 if run not in older:
                     self._saved.pop(run, None)
 
-    def _begin(self, group: Group, run: int, begun: Begun | None) -> None:
+    def _begin(self, group: RankSlab, run: int, begun: Begun | None) -> None:
         if begun is None:
             self._take_up(*group.begin(run, None))
             self._begin_objects(group)
@@ -308,7 +308,7 @@ class ReplicaRuns:
         started = [group.start_sampled(marks) for group in self._running]
         return [finish() for finish in started]
 
-    def _samples(self, group: Group, first: int, samples: Samples) -> None:
+    def _samples(self, group: RankSlab, first: int, samples: Samples) -> None:
         if group.rank == 0:
             tracked = self._objects.positions(len(samples.waiting))
             self._writer.write_samples(group.run, first, samples, tracked)
@@ -339,7 +339,7 @@ class ReplicaRuns:
             self._write(one, CHECKPOINT)
         self._saved = {one.run: one.engine.step for one in self._running}
 
-    def _write(self, group: Group, number: int) -> None:
+    def _write(self, group: RankSlab, number: int) -> None:
         memory = copy.deepcopy(self._memory)
         if self._objects:
             memory[_OBJECTS] = self._objects.stored()
@@ -347,20 +347,20 @@ class ReplicaRuns:
         self._writer.write_piece(piece)
         self._saved_at = time.monotonic()
 
-    def _begin_objects(self, group: Group) -> None:
+    def _begin_objects(self, group: RankSlab) -> None:
         """Place the objects of a run that begins."""
         if self._objects:
             self._objects.begin(Ground(group.engine, group.gather))
             self._share_objects(group)
 
-    def _move_objects(self, group: Group, done: int) -> None:
+    def _move_objects(self, group: RankSlab, done: int) -> None:
         """Let those objects move whose time it is."""
         step, part = divmod(done, self._task.passes)
         if done and not part and any(step % every == 0 for every in self._objects.intervals):
             self._objects.move(Ground(group.engine, group.gather), step)
             self._share_objects(group)
 
-    def _share_objects(self, group: Group) -> None:
+    def _share_objects(self, group: RankSlab) -> None:
         group.share_sites(known=True)
         group.engine.wait_for_arrays()
 

@@ -27,7 +27,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.plan import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask
-from tauslab.runner.lattice.group import Group, compile_kernels
+from tauslab.runner.lattice.group import RankSlab, compile_kernels
 from tauslab.runner.lattice.kept import kept_task
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.store.checking.opening import saying_how_to_repeat
@@ -233,7 +233,7 @@ def _run(
             complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
             if complete:
                 return
-            groups = [Group(task, backend, comm, grid, sharing=several) for _ in range(several)]
+            groups = [RankSlab(task, backend, comm, grid, sharing=several) for _ in range(several)]
             with telling_of_compilers(quiet=quiet):
                 first = groups[0]
                 agree(comm, lambda: first.prepare(anew=first.index not in begun))
@@ -296,7 +296,7 @@ def lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> i
 
 
 def _replicas(
-    groups: Sequence[Group],
+    groups: Sequence[RankSlab],
     comm: Communicator,
     writer: LatticeWriter,
     begun: Mapping[int, Begun],

@@ -15,7 +15,7 @@ from tauslab.cli.main import main
 from tauslab.options.ensemble import Options
 from tauslab.options.record import Record
 from tauslab.runner.ensemble import growth
-from tauslab.runner.ensemble.convergence import Convergence, Sums, UntilSpec, half_width
+from tauslab.runner.ensemble.convergence import Convergence, ConvergenceSums, UntilSpec, half_width
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.run import run_portion
 from tauslab.store.results.digest import digest_lines
@@ -401,9 +401,9 @@ def test_half_widths():
     relative = UntilSpec.parse("mean(X) rel 1")
     assert half_width(relative, tests.sums) == pytest.approx(normal / x.mean())
     # Newcombe (1998), Table I: of 20 samples none, 0 to 0.2005.
-    none = half_width(UntilSpec.parse("P(X>=3) ci 1"), Sums((20, 0, 0)))
+    none = half_width(UntilSpec.parse("P(X>=3) ci 1"), ConvergenceSums((20, 0, 0)))
     assert none == pytest.approx(0.2005, abs=6e-5)
-    assert half_width(relative, Sums((1, 3, 9))) == np.inf
+    assert half_width(relative, ConvergenceSums((1, 3, 9))) == np.inf
 
 
 def test_equal_samples_meet_no_condition_on_a_mean():

@@ -20,7 +20,7 @@ from tauslab.kernels.exact.selectors import (
     MOST_BOUNDS,
     MOST_CANDIDATES,
     SELECTORS,
-    Pilot,
+    PilotCounts,
     pilot_selector,
     selector_after,
 )
@@ -102,11 +102,11 @@ def test_few_candidates_and_bounds_an_event_choose_rejection(candidates, share, 
     """Shares are of the bounds that are allowed."""
     bounds = share * MOST_BOUNDS[base]
     network, firings = chain(300), np.full(300, 1000.0)
-    pilot = Pilot(firings, round(300_000 * candidates), round(300_000 * bounds))
+    pilot = PilotCounts(firings, round(300_000 * candidates), round(300_000 * bounds))
     assert pilot.work == pytest.approx((candidates, bounds))
     assert selector_after(network, base, pilot) == ("rssa" if pays else base)
     assert selector_after(chain(300, laws=151), base, pilot) == base, "no pilot by rejection"
-    assert selector_after(network, base, Pilot(0 * firings)) == base, "nothing fired"
+    assert selector_after(network, base, PilotCounts(0 * firings)) == base, "nothing fired"
 
 
 def test_the_selector_of_a_pilot_follows_from_the_network():
@@ -152,7 +152,7 @@ def test_what_a_pilot_chose_is_stored_and_gives_the_bits_of_a_given_selector(tre
 
 
 def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(tree_favoured):
-    pilot, backend = Pilot(np.ones(288)), get_backend("cpu", BackendOptions(threads=1))
+    pilot, backend = PilotCounts(np.ones(288)), get_backend("cpu", BackendOptions(threads=1))
     network = ts.read(NET)
     task = prepared(network, selector="rssa")
     assert piloting.with_pilot(task, pilot, tell=True).selector == "rssa"
@@ -198,7 +198,7 @@ def test_portions_of_a_growing_run_have_one_choice(tree_favoured):
 def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(piloting, "selector_after", lambda *_: "tree")
     monkeypatch.setattr(
-        piloting, "run_pilot", lambda *_, **__: Pilot(np.full(288, 10.0), 3000, 576)
+        piloting, "run_pilot", lambda *_, **__: PilotCounts(np.full(288, 10.0), 3000, 576)
     )
     command = ["run", str(NET), "--t-end", "0.01", "--points", "2", "-n", "70", "--seed", "3",
                "--method", "ssa", "--device", "cpu", "-o", str(tmp_path / "a.h5"),

@@ -6,7 +6,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.decomposition.blocks import SharedBlocks
-from tauslab.runner.ensemble.driver import Ensemble
+from tauslab.runner.ensemble.driver import EnsembleRun
 from tauslab.runner.ensemble.lane import LANES
 from tauslab.runner.ensemble.lanes import DeviceLanes
 
@@ -14,13 +14,13 @@ from tauslab.runner.ensemble.lanes import DeviceLanes
 def test_blocks_are_taken_only_when_a_lane_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """At every take fewer launches are in flight than there are lanes."""
     launched, finished, at_takes = [0], [0], []
-    launch, finish, take = DeviceLanes.launch, Ensemble._finish, SharedBlocks.take
+    launch, finish, take = DeviceLanes.launch, EnsembleRun._finish, SharedBlocks.take
 
     def counted_launch(self: DeviceLanes, *given: Any) -> None:
         launched[0] += 1
         launch(self, *given)
 
-    def counted_finish(self: Ensemble, lane: Any) -> None:
+    def counted_finish(self: EnsembleRun, lane: Any) -> None:
         finish(self, lane)
         finished[0] += 1
 
@@ -29,7 +29,7 @@ def test_blocks_are_taken_only_when_a_lane_is_free(monkeypatch: pytest.MonkeyPat
         return take(self, *given)
 
     monkeypatch.setattr(DeviceLanes, "launch", counted_launch)
-    monkeypatch.setattr(Ensemble, "_finish", counted_finish)
+    monkeypatch.setattr(EnsembleRun, "_finish", counted_finish)
     monkeypatch.setattr(SharedBlocks, "take", noted_take)
 
     net = ts.Network("birth and death")

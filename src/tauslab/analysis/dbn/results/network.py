@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tauslab.base.arrays import FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.dbn.count_tables import CountTables
-from tauslab.kernels.dbn.entries import Entries, Family, Keys
+from tauslab.kernels.dbn.entries import Entries, Keys, NodeFamily
 
 BinArray = npt.NDArray[np.uint8]
 
@@ -35,11 +35,11 @@ class Structure:
         """All nodes of a time point: variables, then parameters."""
         return self.variables + self.parameters
 
-    def families(self) -> list[Family]:
+    def families(self) -> list[NodeFamily]:
         """Variables with their parents, by number."""
         number = {name: i for i, name in enumerate(self.names)}
         return [
-            Family(name, number[name], tuple(number[p] for p in self.parents[name]))
+            NodeFamily(name, number[name], tuple(number[p] for p in self.parents[name]))
             for name in self.variables
         ]
 

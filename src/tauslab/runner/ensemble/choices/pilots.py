@@ -12,7 +12,7 @@ from dataclasses import replace
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.exact.pilot import run_pilot
-from tauslab.kernels.exact.selectors import Pilot, selector_after
+from tauslab.kernels.exact.selectors import PilotCounts, selector_after
 from tauslab.options.methods import SSA, with_choices
 from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
 from tauslab.runner.ensemble.task import NetworkTask, Task
@@ -45,7 +45,7 @@ def side_by_side(task: Task, engine: Engine, numbers: Sequence[int]) -> list[Del
     return [lane.wait() for lane in lanes]
 
 
-def piloted(task: NetworkTask, backend: Backend) -> Pilot | None:
+def piloted(task: NetworkTask, backend: Backend) -> PilotCounts | None:
     """Run the pilot of a large network, which orders its tables; None for a task without one."""
     if not task.presimulation or not isinstance(task.options.method, SSA):
         return None
@@ -59,7 +59,7 @@ def piloted(task: NetworkTask, backend: Backend) -> Pilot | None:
     )
 
 
-def with_pilot(task: NetworkTask, pilot: Pilot | None, *, tell: bool) -> NetworkTask:
+def with_pilot(task: NetworkTask, pilot: PilotCounts | None, *, tell: bool) -> NetworkTask:
     """The task with the selector that its pilot shows to be faster; says so with `tell`.
 
     From here on the choice stands in the options, as if it had been given.
