@@ -186,6 +186,7 @@ tell("digest", result.digest().encode())
 )
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("engine", "n", "more"),
     ordinary(

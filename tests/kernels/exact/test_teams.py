@@ -115,6 +115,7 @@ def sparse(n_species: int, n_reactions: int, seed: int = 5) -> Network:
     return net
 
 
+@pytest.mark.validate
 @compiler
 @pytest.mark.parametrize(
     ("n_reactions", "n_species", "fast"),
@@ -141,6 +142,7 @@ def test_short_events_give_the_bits_of_a_thread(
         assert np.array_equal(one, other)
 
 
+@pytest.mark.validate
 @compiler
 def test_short_events_that_change_nothing(tmp_path):
     """Networks of catalysts alone have events, but no change that a record would have room for."""
@@ -157,6 +159,7 @@ def test_short_events_that_change_nothing(tmp_path):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.validate
 @compiler
 def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch):
     """As plans by reaction do."""

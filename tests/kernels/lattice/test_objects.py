@@ -60,6 +60,7 @@ def moved(engine, objects, passes, gather=lambda *own: [own]):
     return np.array(found)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("every", "passes"), ordinary([(100, 2200), (250, 400), (1000, 650)], (250, 400))
 )

@@ -102,6 +102,7 @@ def test_one_step_of_sources_far_apart(cpu):
         assert chi_square(stayed[species], stayed[species].sum() * home) > LEAST
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("hop", [2.0**-16, 1 / 60, 1 / 6, 0.4999])
 def test_how_often_a_particle_hops_is_exact(cpu, hop):
     """Particles with an odd number of hops stand on the other sites of a chequerboard."""
@@ -270,6 +271,7 @@ def test_a_rare_reaction_is_no_less_rare(cpu):
 # -------------------------------------------------------------------- nothing is lost
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("slots", ordinary([8, 16, 32], 8))
 def test_no_particle_is_lost_in_a_crowded_lattice(cpu, slots):
     lattice = binding((6, 7, 45), (0.6 if slots == 8 else 0.8) * slots, slots=slots)

@@ -72,6 +72,7 @@ def test_threads_take_trajectories_in_any_order(expected):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.validate
 def test_a_network_of_two_reactions_gives_the_bits_of_the_generated_code():
     """Where a sum has one order and every reaction draws for itself, both engines agree."""
     net = ts.Network("chain")

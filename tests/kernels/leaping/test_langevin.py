@@ -109,6 +109,7 @@ def test_chosen_reactions_are_exact_where_molecules_are_few():
     assert abs(x.var() / 5 - 1) < 5 * np.sqrt(2.2 / 20_000)
 
 
+@pytest.mark.validate
 def test_chosen_reactions_flow_among_many_and_end_whole():
     """A decay from 10,000 to nothing: real among many, whole among few, right in law.
 
@@ -144,6 +145,7 @@ def gene(kind):
     }[kind]
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("kind", ["langevin", "auto"])
 def test_jumps_beside_channels_give_the_variance_of_a_gene(kind):
     """Variance 10,000 of the gene and 200 of mRNA, within 3 %, of which sampling has 0.9 %."""

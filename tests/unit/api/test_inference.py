@@ -77,6 +77,7 @@ def test_pyabc_recovers_them_too():
     assert (sd < 0.8 * PRIOR_SD).all()
 
 
+@pytest.mark.validate
 @pytest.mark.usefixtures("examples")
 def test_synthetic_likelihood_is_near_the_exact_one():
     """Mean within half a deviation of the posterior by the exact law, deviation to a fifth.

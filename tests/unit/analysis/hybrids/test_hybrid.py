@@ -76,6 +76,7 @@ def test_split_reactions_have_the_law_of_their_interval(device, every, splitting
     assert (result.values("second.B")[:, -1] == ends[1]).all()
 
 
+@pytest.mark.validate
 def test_order_of_splitting():
     exact = 0.27398421
     for splitting, order in (("lie", 1), ("strang", 2)):
@@ -158,6 +159,7 @@ def test_product_of_a_metabolite_is_poisson():
     assert stats.chi2.sf(3999 * values.var(ddof=1) / exact, 3999) > RARELY
 
 
+@pytest.mark.validate
 def test_a_slow_flux_loses_nothing():
     cell = ts.Hybrid("flux")
     cell.add_part("source", network("source", {"x": 0.0}, (), {"x": "0.3"}), method="ode", every=1)
@@ -314,6 +316,7 @@ def cube_and_loose(k=0.02):
     return cell
 
 
+@pytest.mark.validate
 def test_binding_on_a_lattice():
     c = np.arange(31)
     weights = np.append(1.0, np.cumprod(0.02 * (31.0 - c[1:]) ** 2 / (0.5 * c[1:])))

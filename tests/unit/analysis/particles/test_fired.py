@@ -180,6 +180,7 @@ def alike():
     return net
 
 
+@pytest.mark.validate
 def test_leaps_that_are_drawn_apart_are_told():
     with particles(alike(), count_reactions=True) as e:
         e.advance(0.1)

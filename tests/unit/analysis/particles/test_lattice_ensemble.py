@@ -134,6 +134,7 @@ def test_time_is_that_of_the_last_step():
         assert e._motion._done == 150
 
 
+@pytest.mark.validate
 def test_decay_has_its_law():
     """Binomial by steps; three standard errors, 0.3 % of false alarms each of two."""
     with particles(decay(), 400, parameters={"k": [1.0] * 200 + [4.0] * 200}) as e:

@@ -284,6 +284,7 @@ def test_a_filter_weighs_parameters():
     assert copied.log_likelihood == pytest.approx(found.log_likelihood, abs=0.1)
 
 
+@pytest.mark.validate
 def test_a_chain_of_equations():
     """One particle is enough; the posterior of k is nearly normal: six errors of the mean."""
     chain = ts.pmmh(

@@ -163,6 +163,7 @@ def test_a_command_that_is_killed_goes_on(tmp_path, monkeypatch, capsys):
     assert again == json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.validate
 def test_a_rate_goes_on_until_it_is_steady():
     """Where t_end is 16 times too short, a rate of a hundredth would come out."""
     births, deaths = np.full(30, 10.0), 0.5 * np.arange(30)

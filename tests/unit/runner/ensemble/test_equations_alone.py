@@ -48,6 +48,7 @@ def test_values_may_be_swept_and_set() -> None:
     assert given == pytest.approx([-1, -np.exp(-0.5)], rel=STEPS)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("method", ["ssa", "ode"])
 def test_a_sweep_moves_what_starts_with_its_parameter(method: str) -> None:
     """Also what nothing changes, wherever it is read; it may be negative or not whole."""

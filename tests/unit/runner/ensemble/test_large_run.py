@@ -133,6 +133,7 @@ def test_little_memory_means_fewer_trajectories_in_flight(monkeypatch):
     assert lines(run()) == expected
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     "limits",
     [

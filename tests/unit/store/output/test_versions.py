@@ -92,6 +92,7 @@ def test_rates_that_follow_the_time_have_other_bits_since_they_are_thinned(tmp_p
         ts.run(net, device="cpu", append_to=6, output=path).close()
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("earlier", [64, 128])
 def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
     tmp_path, monkeypatch, recwarn, earlier
