@@ -275,7 +275,7 @@ ENDS = {
 
 @compiler
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", ordinary(ENDS, "no number", "overflow"))
+@pytest.mark.parametrize("name", ordinary(ENDS, "overflow"))
 def test_ends_of_trajectories_have_the_bits_of_a_thread(tmp_path, name):
     run, status = ENDS[name]
     expected = run.by(thread())

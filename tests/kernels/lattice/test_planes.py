@@ -351,7 +351,7 @@ def cases():
     }
 
 
-@pytest.mark.parametrize("name", ordinary(cases(), "absorbing", "typed periodic"))
+@pytest.mark.parametrize("name", ordinary(cases(), "typed periodic"))
 def test_batches_threads_and_resuming_change_no_bit(cpu, three_threads, name):
     lattice = cases()[name]()
     whole = started(cpu, lattice)
@@ -369,7 +369,7 @@ def test_batches_threads_and_resuming_change_no_bit(cpu, three_threads, name):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    ordinary(itertools.product(("odd", "typed"), (2, 4, 8, 16)), ("odd", 2), ("odd", 16)),
+    ordinary(itertools.product(("odd", "typed"), (2, 4, 8, 16)), ("odd", 2)),
 )
 def test_vectors_of_any_width_have_the_same_bits(cpu, monkeypatch, name, words):
     lattice = cases()[name]()
@@ -394,14 +394,19 @@ BITS = {
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [
+    ordinary(
+        [
+            ("crowded", 3),
+            ("held", 3),
+            ("typed", 2),
+            ("absorbing", 3),
+            ("typed periodic", 4),
+            ("typed periodic", 12),
+        ],
         ("crowded", 3),
-        ("held", 3),
-        ("typed", 2),
         ("absorbing", 3),
-        ("typed periodic", 4),
         ("typed periodic", 12),
-    ],
+    ),
 )
 @pytest.mark.parametrize("transport", ["peer", "host"])
 def test_slabs_have_the_bits_of_the_whole(cpu, name, size, transport):

@@ -56,7 +56,8 @@ def expected():
         pytest.param(32, 1, 1, marks=pytest.mark.validate),
         pytest.param(64, 1, 1, marks=pytest.mark.validate),
         pytest.param(32, 3, 3, marks=pytest.mark.validate),
-        (64, 4, 2),
+        pytest.param(64, 4, 2, marks=pytest.mark.validate),
+        (32, 2, 2),
     ],
 )
 def test_crews_give_the_bits_of_a_thread(tmp_path, expected, threads, blocks, crew, order):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cuda_usage import NEWEST, compile_usage, require_nvrtc
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError
@@ -69,7 +70,7 @@ def test_stationary_moments_are_those_of_events():
     assert abs(x.var() / 1000 - 1) < 0.01 + 5 * np.sqrt(2 / N)
 
 
-@pytest.mark.parametrize("rate", [0.1, 1, 5])
+@pytest.mark.parametrize("rate", ordinary([0.1, 1, 5], 1))
 def test_no_amount_falls_below_zero(rate):
     """And so the mean is too large where there is next to nothing, which the page says."""
     result = run(births(rate), times=np.linspace(0, 10, 51))
@@ -91,7 +92,12 @@ def dimers():
 
 
 @pytest.mark.parametrize(
-    "method", ["cle", ts.Partitioned(many=20), ts.Partitioned(langevin="pa*", jump="wash")]
+    "method",
+    [
+        pytest.param("cle", marks=pytest.mark.validate),
+        pytest.param(ts.Partitioned(many=20), marks=pytest.mark.validate),
+        ts.Partitioned(langevin="pa*", jump="wash"),
+    ],
 )
 def test_what_reactions_conserve_stays(method):
     """Though pairs run out: channels are cut, not amounts."""

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.analysis.particles import weights
@@ -25,7 +26,7 @@ def _engine(request, monkeypatch):
     monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
 
 
-EITHER = pytest.mark.parametrize("_engine", ["slots", "planes"], indirect=True)
+EITHER = pytest.mark.parametrize("_engine", ordinary(["slots", "planes"], "planes"), indirect=True)
 
 
 def pairs(count=30, **given):

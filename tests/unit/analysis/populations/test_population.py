@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from places import ROOT
 from reference_ensembles import case
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.kernels.events.divide import SHARES
@@ -55,7 +56,7 @@ def near(values, mean, variance, size, allowed=4.0):
     assert abs(values.var() - variance) < allowed * math.sqrt((fourth - variance**2) / size)
 
 
-@pytest.mark.parametrize("follow", ["population", "lineage"])
+@pytest.mark.parametrize("follow", ordinary(["population", "lineage"], "lineage"))
 def test_division_at_a_constant_rate(follow):
     """Mean and variance of the steady law; four standard errors, false alarms 0.02 %.
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.model.network.diagnosis.check import check_facts, report
@@ -24,7 +25,7 @@ def ran(net: ts.Network, **options: object) -> ts.Result:
     return ts.run(net, **(given | options))
 
 
-@pytest.mark.parametrize("method", ["ssa", "auto", "ode"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "auto", "ode"], "ssa"))
 def test_equations_and_an_event_are_solved(method: str) -> None:
     """The solution is exact: exponentials, and the event at log(2.5 / 2) / f."""
     result = ran(decaying(), method=method)
@@ -77,7 +78,7 @@ def test_leaps_are_refused_and_the_check_says_what_runs() -> None:
     assert any(line.startswith("nothing reacts") for line in report(decaying()))
 
 
-@pytest.mark.parametrize("method", ["ssa", "auto", "ode"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "auto", "ode"], "ode"))
 @pytest.mark.parametrize("events", [0, 1])
 def test_rules_of_the_time_need_no_species(method: str, events: int) -> None:
     net = ts.Network("none")

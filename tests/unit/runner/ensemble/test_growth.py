@@ -250,7 +250,7 @@ def test_until_resumes_from_its_portions(tmp_path):
         assert again.n == whole.n
 
 
-@pytest.mark.parametrize("other", [{"seed": 4}, {"method": "tau"}])
+@pytest.mark.parametrize("other", ordinary([{"seed": 4}, {"method": "tau"}], {"seed": 4}))
 def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
     common = {"n": 5000, "until": "mean(X at 1) rel 0.1", "output": tmp_path / "a.h5"}
     done = lines(decay(record="final", **common))

@@ -92,7 +92,7 @@ def test_selectors_agree_in_the_mean():
 
 
 @pytest.mark.usefixtures("one_block_launches")
-@pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "pdm", "rssa"))
+@pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "rssa"))
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
     from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.options.ensemble import Options
