@@ -281,6 +281,7 @@ def test_leaps_from_tables_leave_room_for_two_blocks(name, architecture):
     assert max(stack, stores) <= 1024
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     "name", ordinary(["schlogl", "michaelis_menten", "toggle_switch"], "michaelis_menten")
 )

@@ -98,6 +98,7 @@ def linear(tau: object = 2.0) -> ts.Network:
     return net
 
 
+@pytest.mark.validate
 def test_means_of_linear_laws_are_those_of_the_equations():
     """Also with a delay of 0, and one for each point: 24 means, a false alarm in 700 seeds."""
     times, n = [0.5, 1, 2, 3, 4.5, 6, 8, 10], 3000

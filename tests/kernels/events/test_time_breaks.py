@@ -27,6 +27,7 @@ def pulsed(law: str) -> ts.Network:
     return net
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("law", "method"),
     ordinary(

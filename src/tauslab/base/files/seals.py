@@ -24,6 +24,7 @@ import numpy as np
 
 from tauslab.base.arrays import Array, Uint32Array
 from tauslab.base.errors import InputFileError, ModelError, TauslabError, of_damage
+from tauslab.base.files.hdf5 import create_at, simple_attributes, stored_at, write_all
 from tauslab.base.files.text import plain, text_array
 
 if TYPE_CHECKING:
@@ -81,47 +82,50 @@ def seal(file: h5py.File, opened: Collection[str] = (), later: Collection[str] =
         if name == SEALS:
             known[OPEN + name] = dataset_sum(name, sums.dtype, sums.shape, ())
         elif mark != LATER:
-            known[mark + name] = sum_in_file(file[name], name, values=mark != OPEN)
+            known[mark + name] = sum_in_file(stored_at(file, name), name, values=mark != OPEN)
     sums[:] = [known.get(entry, 0) for entry in entries]
     _put(file, SEALS, sums)
 
 
 def dataset_names(file: h5py.File) -> list[str]:
     """Names of all datasets of a file of ours."""
-    import h5py
+    from h5py import h5o
 
     names: list[str] = []
-    file.visititems(lambda n, item: names.append(n) if isinstance(item, h5py.Dataset) else None)
+
+    def note(name: bytes, info: Any) -> None:
+        if info.type == h5o.TYPE_DATASET:
+            names.append(name.decode())
+
+    h5o.visit(file.id, note, info=True)
     return names
 
 
 def _put(file: h5py.File, name: str, values: Array) -> None:
     """A contiguous dataset whose place in the file does not change."""
-    from h5py import h5d, h5p, h5s, h5t
+    from h5py import h5d, h5p
 
     settings = h5p.create(h5p.DATASET_CREATE)
-    settings.set_obj_track_times(False)
     settings.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-    group, last = file.require_group(name.rpartition("/")[0]), name.rpartition("/")[2]
-    kind = h5t.py_create(values.dtype, logical=True)
-    made = h5d.create(group.id, last.encode(), kind, h5s.create_simple(values.shape), settings)
-    made.write(h5s.ALL, h5s.ALL, values)
+    write_all(create_at(file, name, values.dtype, values.shape, settings), values)
 
 
 def sum_in_file(dataset: h5py.Dataset, name: str, *, values: bool) -> int:
     """The checksum of a dataset of an open file; without `values`, of what it is."""
+    from h5py import h5a
+
     dtype, shape, label = dataset.dtype, dataset.shape, ""
-    if dtype.kind == "S" and not shape and _NAME in dataset.attrs:
+    if dtype.kind == "S" and not shape and h5a.exists(dataset.id, _NAME.encode()):
         label = plain(dataset.attrs[_NAME])
     pieces = _pieces(dataset) if values else ()
     return dataset_sum(name, dtype, shape, pieces, label)
 
 
 def _pieces(dataset: h5py.Dataset) -> Iterator[Array]:
-    if not dataset.shape:
+    row = max(1, dataset.dtype.itemsize * math.prod(dataset.shape[1:]))
+    if not dataset.shape or row * dataset.shape[0] <= _PIECE:
         yield np.asarray(dataset[()])
         return
-    row = max(1, dataset.dtype.itemsize * math.prod(dataset.shape[1:]))
     chunk = (dataset.chunks or (1,))[0]
     step = max(chunk, _PIECE // row // chunk * chunk)
     for start in range(0, dataset.shape[0], step):
@@ -136,12 +140,10 @@ def safe_attributes(file: h5py.Group) -> dict[str, Any]:
 
     Nothing else is read of a file that may be damaged or another program's.
     """
-    found: dict[str, Any] = {}
-    for name in file.attrs:
-        stored = file.attrs.get_id(name)
-        simple = stored.shape == () and stored.dtype.kind in "iufS"
+    found = dict(simple_attributes(file))
+    for name, value in found.items():
         try:
-            found[name] = plain(file.attrs[name]) if simple else None
+            found[name] = plain(value)
         except UnicodeDecodeError:
             found[name] = None
     return found
@@ -201,7 +203,7 @@ class SealedFile:
     def require(self, name: str) -> None:
         """Compare a dataset with its seal, once."""
         if name not in self._compared:
-            self._compare(name, self._file[name])
+            self._compare(name, stored_at(self._file, name))
 
     def _compare(self, name: str, dataset: h5py.Dataset) -> None:
         mark, wanted = self._entries[name]
@@ -250,7 +252,7 @@ class SealedFile:
         if name not in self._entries:
             return True
         self._look_at(name)
-        value = self._file[name][()]
+        value = stored_at(self._file, name)[()]
         if np.ndim(value) or value not in (0, 1):
             raise self.damaged(f"/{name} is neither 0 nor 1")
         return bool(value)
@@ -300,7 +302,7 @@ class SealedFile:
             raise self.damaged(f"it has no /{path}")
         if links.get_info(last.encode()).type != h5l.TYPE_HARD:
             raise self.damaged(f"/{path} is a link to something else")
-        return group[last]
+        return stored_at(group, last)
 
 
 def require_format(
@@ -383,7 +385,7 @@ def final_seals(file: h5py.File, contents: Mapping[str, Array]) -> Uint32Array:
     for at, entry in enumerate(file[SEALED][()].tolist()):
         name = entry.decode().removeprefix(LATER)
         if name in contents:
-            stored = file[name]
+            stored = stored_at(file, name)
             values = np.asarray(contents[name]).astype(stored.dtype, copy=False)
             sums[at] = dataset_sum(name, stored.dtype, stored.shape, [values])
     return sums

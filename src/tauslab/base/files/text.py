@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import Array
+from tauslab.base.files.hdf5 import create_at, put_attribute, write_all
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -36,7 +37,8 @@ def text_array(values: str | Sequence[str] | Array) -> npt.NDArray[np.bytes_]:
 def put_text(group: h5py.Group, name: str, values: str | Sequence[str]) -> h5py.Dataset:
     """Create a dataset of one text, or of several."""
     data = text_array(values)
-    dataset = group.create_dataset(name, data=data, dtype=data.dtype)
+    dataset = create_at(group, name, data.dtype, data.shape)
+    write_all(dataset, data)
     put_attributes(dataset, dict([ENCODING]))
     return dataset
 
@@ -44,11 +46,9 @@ def put_text(group: h5py.Group, name: str, values: str | Sequence[str]) -> h5py.
 def put_attributes(target: h5py.Group | h5py.Dataset, attributes: Mapping[str, Any]) -> None:
     """Give a group or a dataset attributes: numbers and texts."""
     for name, value in attributes.items():
-        if isinstance(value, str):
-            data = text_array(value)
-            target.attrs.create(name, data, dtype=data.dtype)
-        else:
-            target.attrs[name] = value
+        put_attribute(
+            target, name, text_array(value) if isinstance(value, str) else np.array(value)
+        )
 
 
 def plain(value: Any) -> Any:

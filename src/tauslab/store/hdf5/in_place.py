@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import OutputError
+from tauslab.base.files.hdf5 import stored_at
 from tauslab.store.checking.opening import reading_back
 from tauslab.store.format.versions import (
     WRITERS,
@@ -137,7 +138,7 @@ class RawFile:
         self.path = path
         self._disk = disk
         with reading_back(path) as file:
-            self.locations = {name: locate(file[name]) for name in names}
+            self.locations = {name: locate(stored_at(file, name)) for name in names}
         try:
             self._fd = os.open(path, os.O_RDWR)
         except OSError as error:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tauslab.base.files.hdf5 import create_at, write_all
 from tauslab.base.files.seals import seal
 from tauslab.base.files.text import put_attributes, put_text
 from tauslab.base.host import in_bytes
@@ -116,16 +117,12 @@ def _fill(path: Path, specs: Sequence[DatasetSpec], disk: Disk) -> None:
 
 def create_dataset(file: h5py.File, spec: DatasetSpec) -> h5py.Dataset:
     """Create one dataset with its content, laid out at once."""
-    import h5py
-
-    group = file.require_group(spec.name.rpartition("/")[0] or "/")
-    name = spec.name.rpartition("/")[2]
     if spec.dtype == TEXT:
-        dataset = put_text(group, name, spec.data)
+        dataset = put_text(file, spec.name, spec.data)
     else:
-        dataset = h5py.Dataset(_create_numbers(group, name, spec))
+        dataset = _create_numbers(file, spec)
         if spec.data is not None:
-            dataset[...] = spec.data
+            write_all(dataset, np.asarray(spec.data, hdf5_type(spec)))
     put_attributes(dataset, dict(spec.attributes))
     return dataset
 
@@ -147,12 +144,11 @@ def hdf5_type(spec: DatasetSpec) -> np.dtype[Any]:
     return np.dtype(spec.dtype)
 
 
-def _create_numbers(group: h5py.Group, name: str, spec: DatasetSpec) -> h5py.h5d.DatasetID:
-    from h5py import h5d, h5p, h5s, h5t
+def _create_numbers(file: h5py.File, spec: DatasetSpec) -> h5py.Dataset:
+    from h5py import h5d, h5p
 
     dtype = hdf5_type(spec)
     settings = h5p.create(h5p.DATASET_CREATE)
-    settings.set_obj_track_times(False)
     if dtype.kind != "S":
         settings.set_fill_value(np.array(spec.fill, dtype))
     if spec.allocated and not spec.compress:
@@ -163,9 +159,7 @@ def _create_numbers(group: h5py.Group, name: str, spec: DatasetSpec) -> h5py.h5d
     if spec.compress:
         settings.set_shuffle()
         settings.set_deflate(spec.compress)
-    space = h5s.create_simple(spec.shape) if spec.shape else h5s.create(h5s.SCALAR)
-    hdf5 = h5t.py_create(dtype, logical=True)
-    return h5d.create(group.id, name.encode(), hdf5, space, settings)
+    return create_at(file, spec.name, dtype, spec.shape, settings)
 
 
 def attach_scales(datasets: Mapping[str, Any], specs: Sequence[DatasetSpec]) -> None:

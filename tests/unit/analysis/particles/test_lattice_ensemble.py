@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.analysis.particles import weights
@@ -25,7 +26,7 @@ def _engine(request, monkeypatch):
     monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
 
 
-EITHER = pytest.mark.parametrize("_engine", ["slots", "planes"], indirect=True)
+EITHER = pytest.mark.parametrize("_engine", ordinary(["slots", "planes"], "planes"), indirect=True)
 
 
 def pairs(count=30, **given):
@@ -134,6 +135,7 @@ def test_time_is_that_of_the_last_step():
         assert e._motion._done == 150
 
 
+@pytest.mark.validate
 def test_decay_has_its_law():
     """Binomial by steps; three standard errors, 0.3 % of false alarms each of two."""
     with particles(decay(), 400, parameters={"k": [1.0] * 200 + [4.0] * 200}) as e:

@@ -26,6 +26,7 @@ def tail(mean, least):
     return 1 - sum(math.exp(-mean) * mean**k / math.factorial(k) for k in range(least))
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("first", "target"),
     [pytest.param(True, "X >= 12", marks=pytest.mark.validate), (False, "X >= 3 * E + 1.5")],

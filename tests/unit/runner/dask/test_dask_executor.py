@@ -61,7 +61,10 @@ def lines(result):
     [
         {"record": "trajectories,statistics,final,histogram:X:0:800:20"},
         pytest.param({"record": "statistics", "block": 7}, marks=pytest.mark.validate),
-        {"record": "summary:mean:X:0.5", "sweep": {"c3": "lin:8e-4:1.2e-3:5"}, "n": 60},
+        pytest.param(
+            {"record": "summary:mean:X:0.5", "sweep": {"c3": "lin:8e-4:1.2e-3:5"}, "n": 60},
+            marks=pytest.mark.validate,
+        ),
         pytest.param(
             {
                 "method": "auto",
@@ -72,7 +75,10 @@ def lines(result):
             marks=pytest.mark.validate,
         ),
         pytest.param({"set": {"X": np.arange(300.0)}}, marks=pytest.mark.validate),
-        {"method": "ode", "set": {"X": np.arange(300.0)}, "record": "trajectories,statistics"},
+        pytest.param(
+            {"method": "ode", "set": {"X": np.arange(300.0)}, "record": "trajectories,statistics"},
+            marks=pytest.mark.validate,
+        ),
     ],
     ids=["all", "statistics", "summary of a sweep", "auto", "values per trajectory", "ode"],
 )

@@ -51,7 +51,6 @@ def compilations():
         [(law, n) for law in LAWS for n in (3, 20, 200)],
         *((law, 20) for law in LAWS),
         (LAWS[2], 3),
-        (LAWS[2], 200),
     ),
 )
 def test_values_that_are_set_give_the_bits_of_a_model_that_has_them(law, n):
