@@ -118,10 +118,15 @@ def lattice(species: int = 300) -> Any:
     return model
 
 
-_MODELS: dict[str, Callable[[], Any]] = {
-    one.__name__: one
-    for one in (births, schlogl, chain, shock, ras, dosed, dosed_chain, galactose, lattice)
-}
+def lattice_5000() -> Any:
+    """The same of 5,000 species."""
+    return lattice(5000)
+
+
+_ALL = (
+    births, schlogl, chain, shock, ras, dosed, dosed_chain, galactose, lattice, lattice_5000,
+)  # fmt: skip
+_MODELS: dict[str, Callable[[], Any]] = {one.__name__: one for one in _ALL}
 # Model, method, trajectories of the first run and of timed ones, last time.
 _ROWS = (
     ("births", "ssa", 10_000, 200_000, 10.0), ("births", "tau", 10_000, 1_000_000, 10.0),
@@ -133,6 +138,7 @@ _ROWS = (
     ("dosed", "tau", 10_000, 200_000, 10.0), ("dosed_chain", "ssa", 1000, 10_000, 1.0),
     ("dosed_chain", "tau", 1000, 16_384, 5.0),
     ("galactose", "ode", 1000, 10_000, 5.0), ("lattice", "rdme", 0, 0, 1e-3),
+    ("lattice_5000", "rdme", 0, 0, 1e-3),
 )  # fmt: skip
 
 

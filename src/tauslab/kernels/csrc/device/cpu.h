@@ -27,6 +27,7 @@ typedef u64 Word;
 #define UNROLL _Pragma("GCC unroll 64")
 #define UNROLL_SOME
 #define NO_UNROLL
+#define UNROLL_UP_TO_16(n)
 // A loop over lanes, which the compiler turns into vector code if it is left as it is.
 #define LANE_LOOP
 // Draws a trajectory makes at a time; 16 are slower, 64 not faster (Schlögl, g++ 12, AVX-512).

@@ -21,7 +21,7 @@ DEVICE_SHARED double take_up(const EnsembleArguments &launch, i64 row, double *x
                              EventQueue &queue) {
     if (!launch.kept) return 0;
     const double *from = launch.kept + row * launch.kept_words;
-    for (int i = 0; i <= N_SPECIES; ++i) x[i] = from[i];
+    UNROLL_UP_TO_16(N_SPECIES) for (int i = 0; i <= N_SPECIES; ++i) x[i] = from[i];
     take_up_queue(queue, from + N_SPECIES + 1);
     return x[N_SPECIES];
 }
@@ -31,7 +31,7 @@ DEVICE_SHARED void keep(const EnsembleArguments &launch, i64 row, double t, cons
                         const EventQueue &queue) {
     if (!launch.keep) return;
     double *to = launch.keep + row * launch.kept_words;
-    for (int i = 0; i < N_SPECIES; ++i) to[i] = x[i];
+    UNROLL_UP_TO_16(N_SPECIES) for (int i = 0; i < N_SPECIES; ++i) to[i] = x[i];
     to[N_SPECIES] = t;
     keep_queue(queue, to + N_SPECIES + 1);
 }

@@ -118,12 +118,12 @@ DEVICE_SHARED double next_switch(const State &x, const Constants &c, double t) {
 
 DEVICE double first_execution(const EventQueue &queue) {
     double first = never();
-    for (i32 i = 0; i < queue.length; ++i) first = queue.time[i] < first ? queue.time[i] : first;
+    NO_UNROLL for (i32 i = 0; i < queue.length; ++i) first = queue.time[i] < first ? queue.time[i] : first;
     return first;
 }
 
 DEVICE_SHARED void remove_execution(EventQueue &queue, i32 which) {
-    for (i32 i = which; i + 1 < queue.length; ++i) {
+    NO_UNROLL for (i32 i = which; i + 1 < queue.length; ++i) {
         queue.time[i] = queue.time[i + 1], queue.event[i] = queue.event[i + 1];
         for (int k = 0; k < MOST_ASSIGNED; ++k)
             queue.value[i * MOST_ASSIGNED + k] = queue.value[(i + 1) * MOST_ASSIGNED + k];
@@ -138,7 +138,7 @@ DEVICE_SHARED bool look_at_triggers(EventQueue &queue, const State &x, const Con
     for (int e = 0; e < N_EVENTS; ++e) {
         const bool holds = trigger_holds(e, x, c, t);
         if (!holds && queue.held[e] && !EVENT_PERSISTENT[e])
-            for (i32 i = queue.length - 1; i >= 0; --i)
+            NO_UNROLL for (i32 i = queue.length - 1; i >= 0; --i)
                 if (queue.event[i] == e) remove_execution(queue, i);
         if (holds && !queue.held[e]) {
             const i32 last = queue.length;
@@ -147,7 +147,7 @@ DEVICE_SHARED bool look_at_triggers(EventQueue &queue, const State &x, const Con
                 EVENT_DELAY[e] < 0 ? 0.0 : event_expression(EVENT_DELAY[e], x, c, t);
             queue.time[last] = delay > 0 ? t + delay : t;
             queue.event[last] = e;
-            for (int k = FIRST_ASSIGNED[e]; EVENT_EARLY[e] && k < FIRST_ASSIGNED[e + 1]; ++k)
+            NO_UNROLL for (int k = FIRST_ASSIGNED[e]; EVENT_EARLY[e] && k < FIRST_ASSIGNED[e + 1]; ++k)
                 queue.value[last * MOST_ASSIGNED + k - FIRST_ASSIGNED[e]] =
                     event_expression(ASSIGNED_VALUE[k], x, c, t);
             ++queue.length;
@@ -173,7 +173,7 @@ DEVICE_SHARED i32 choose_execution(EventQueue &queue, const State &x, const Cons
     i32 chosen = -1, equal = 0;
     double highest = 0;
     const u64 before = next_of(c);
-    for (i32 turn = 0; turn < 2; ++turn) {
+    NO_UNROLL for (i32 turn = 0; turn < 2; ++turn) {
         // The first turn finds how many are equal, the second the one that is drawn of them.
         i32 skip = 0;
         if (turn == 1) {
@@ -182,7 +182,7 @@ DEVICE_SHARED i32 choose_execution(EventQueue &queue, const State &x, const Cons
             const Philox4 bits = philox_draw(series, keys, queue.ties++);
             skip = (i32)(unit_half_open(bits.x0, bits.x1) * (double)equal);
         }
-        for (i32 i = 0; i < queue.length; ++i) {
+        NO_UNROLL for (i32 i = 0; i < queue.length; ++i) {
             if (!(queue.time[i] <= t)) continue;
             const int place = EVENT_PRIORITY[queue.event[i]];
             double priority = place < 0 ? -never() : event_expression(place, x, c, t);
@@ -213,11 +213,11 @@ DEVICE_SHARED u8 settle(EventQueue &queue, State &x, const Constants &c, double 
         const int e = queue.event[which];
         const int first = FIRST_ASSIGNED[e], count = FIRST_ASSIGNED[e + 1] - first;
         double value[MOST_ASSIGNED + 1];
-        for (int k = 0; k < count; ++k)
+        NO_UNROLL for (int k = 0; k < count; ++k)
             value[k] = EVENT_EARLY[e] ? queue.value[which * MOST_ASSIGNED + k]
                                       : event_expression(ASSIGNED_VALUE[first + k], x, c, t);
         remove_execution(queue, which);
-        for (int k = 0; k < count; ++k)
+        NO_UNROLL for (int k = 0; k < count; ++k)
             if (!assign(x, ASSIGNED[first + k], value[k]))
                 return value[k] > 0 && value[k] < never() ? EVENT_OVERFLOWED : EVENT_NOT_A_NUMBER;
         ++executed;

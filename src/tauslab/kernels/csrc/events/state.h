@@ -22,7 +22,7 @@ struct AssignState {
 
 DEVICE void add_up(int first, const double *a, double *cumulative) {
     double sum = first > 0 ? cumulative[first - 1] : 0.0;
-    for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
+    UNROLL_SOME for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
 }
 
 DEVICE double total_of(const double *cumulative) {
@@ -32,7 +32,7 @@ DEVICE double total_of(const double *cumulative) {
 // The reaction is the first whose cumulative propensity exceeds the target.
 DEVICE int reaction_at(double target, const double *cumulative) {
     int reaction = 0;
-    for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
+    UNROLL_SOME for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
     return reaction;
 }
 
@@ -51,8 +51,9 @@ DEVICE void load_start(const EnsembleArguments &launch, const Place &place, doub
     for (int i = 0; i < N_CONSTANTS; ++i)
         c[i] = launch.constants[place.input * launch.constants_stride + i];
     check_constants(c);
-    for (int i = 0; i < N_SPECIES; ++i)
+    UNROLL_UP_TO_16(N_SPECIES) for (int i = 0; i < N_SPECIES; ++i) {
         x[i] = (double)launch.initial[place.input * launch.initial_stride + i];
+    }
     set_reals(x, c);
     x[N_SPECIES] = 0;
 }

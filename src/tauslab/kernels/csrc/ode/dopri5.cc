@@ -56,7 +56,7 @@ DEVICE_MEMBER Time DormandPrince::attempt(Real *x, GivenConstants c, Time t, Tim
     Real y[N_VARIABLES + 1];
     NO_UNROLL for (int stage = fresh ? 0 : 1; stage < STAGES; ++stage) {
         const int first = stage * (stage - 1) / 2;
-        for (int i = 0; i < N_VARIABLES; ++i) {
+        UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
             Real sum = number<Real>(0.0);
             for (int s = 0; s < stage; ++s)
                 sum = fused(number<Real>(STAGE_STATE[first + s]), d[s][i], sum);
@@ -66,7 +66,7 @@ DEVICE_MEMBER Time DormandPrince::attempt(Real *x, GivenConstants c, Time t, Tim
         ode_rates(y, c, (Real)there, d[stage]);
     }
     ErrorNorm norm = no_error(allowed);
-    for (int i = 0; i < N_VARIABLES; ++i) {
+    UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
         Real sum = number<Real>(0.0);
         for (int s = 0; s < STAGES; ++s) sum = fused(number<Real>(STAGE_ERROR[s]), d[s][i], sum);
         norm.add((Real)h * sum, x[i], y[i]);
@@ -75,7 +75,7 @@ DEVICE_MEMBER Time DormandPrince::attempt(Real *x, GivenConstants c, Time t, Tim
     fresh = false;
     const auto good = error <= 1.0;
     if (any_of(good))
-        for (int i = 0; i < N_VARIABLES; ++i) {
+        UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
             x[i] = good ? y[i] : x[i];
             d[0][i] = good ? d[STAGES - 1][i] : d[0][i];
         }

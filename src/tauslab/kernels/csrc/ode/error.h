@@ -47,10 +47,10 @@ DEVICE_SELDOM Time first_step(const Real *x, const Constants &c, Time t, Time sp
                               Tolerance allowed, double order, Real *d0, Real *d1, Real *y) {
     Time trial = number<Time>(0.0), speed = trial, bend = trial;
     NO_UNROLL for (int turn = 0; turn < 2; ++turn) {
-        for (int i = 0; i < N_VARIABLES; ++i) y[i] = turn ? fused((Real)trial, d0[i], x[i]) : x[i];
+        UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) y[i] = turn ? fused((Real)trial, d0[i], x[i]) : x[i];
         ode_rates(y, c, (Real)(t + trial), turn ? d1 : d0);
         ErrorNorm size = no_error(allowed), change = no_error(allowed);
-        for (int i = 0; i < N_VARIABLES; ++i) {
+        UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
             size.add(x[i], x[i], x[i]);
             change.add(turn ? d1[i] - d0[i] : d0[i], x[i], x[i]);
         }

@@ -185,14 +185,14 @@ DEVICE_MEMBER Time Rosenbrock::attempt(Real *x, GivenConstants c, Time t, Time h
         const int first = stage * (stage - 1) / 2;
         if (stage == STAGES) {
             ErrorNorm norm = no_error(allowed);
-            for (int i = 0; i < N_VARIABLES; ++i) {
+            UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
                 y[i] += u[STAGES - 1][i];
                 norm.add(u[STAGES - 1][i], x[i], y[i]);
             }
             error = norm.value();
             if (!any_of(error <= 1.0)) return error;
         } else {
-            for (int i = 0; i < N_VARIABLES; ++i) {
+            UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
                 y[i] = x[i];
                 for (int s = 0; s < stage; ++s)
                     y[i] = fused(number<Real>(STAGE_STATE[first + s]), u[s][i], y[i]);
@@ -203,7 +203,7 @@ DEVICE_MEMBER Time Rosenbrock::attempt(Real *x, GivenConstants c, Time t, Time h
         if (stage == STAGES) break;
         moved = false;
         const Real slope = (Real)(STAGE_SLOPE[stage] * h);
-        for (int i = 0; i < N_VARIABLES; ++i) {
+        UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
             Real sum = zero;
             for (int s = 0; s < stage; ++s)
                 sum = fused(number<Real>(STAGE_RATE[first + s]), u[s][i], sum);
@@ -214,7 +214,7 @@ DEVICE_MEMBER Time Rosenbrock::attempt(Real *x, GivenConstants c, Time t, Time h
     error = are_finite<Real>(d) ? error : number<Time>(tl_nan());
     const auto good = error <= 1.0;
     if (!any_of(good)) return error;
-    for (int i = 0; i < N_VARIABLES; ++i) {
+    UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
         x[i] = good ? y[i] : x[i];
         rates[i] = good ? d[i] : rates[i];
     }
