@@ -282,7 +282,7 @@ device, an output file and Dask are fields of `tauslab.SSA`, `tauslab.TauLeaping
 `tauslab.Auto`, `tauslab.ODE`, `tauslab.Partitioned`, `tauslab.Langevin`, `tauslab.CPU`,
 `tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
 `--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
-[`tauslab.dbn.build`]({build}). `--max-time` has no keyword."""
+[`tauslab.dbn.build`]({build}). `--max-time` and `--protocol` have no keyword."""
 _COMMAND_PAGES = {
     "run": ("run", "sweeps", "tau-leaping", "partitioned", "ode", "hybrids", "large-networks", "clusters"),
     "rdme": ("lattices", "rdme"),

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"(\]\()([^()\s#:]+)(#[^()\s]*)?(?=\))")
 _CODE = re.compile(r"(?ms)(^ *```.*?^ *```$|`[^`\n]+`)")
 _OUTSIDE = "repository"
+_WHOLE = 32  # characters in a line of a narrow screen
 # As pymdownx.arithmatex writes them with `generic`.
 _FORMULA = re.compile(r'(?s)<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>')
 
@@ -55,9 +56,14 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Draw formulas; take away the backslash that GitHub wants before a bar in code in a table."""
-    drawn = _FORMULA.sub(_drawn, html)
-    return re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace("\\|", "|"), drawn)
+    """Draw formulas, and code in the text."""
+    return re.sub(r"<code>([^<]*)</code>", _code, _FORMULA.sub(_drawn, html))
+
+
+def _code(found: re.Match[str]) -> str:
+    """Code without the backslash that GitHub wants before a bar in a table; short code is not cut."""
+    text = found[1].replace("\\|", "|")
+    return f'<code class="whole">{text}</code>' if len(text) <= _WHOLE else f"<code>{text}</code>"
 
 
 def _drawn(found: re.Match[str]) -> str:

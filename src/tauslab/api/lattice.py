@@ -14,7 +14,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.ensemble import PYTHON_COMMAND
 from tauslab.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
 from tauslab.options.places import GPU, device_settings, file_settings
-from tauslab.options.python_values import points_of
+from tauslab.options.python_values import by_name, points_of
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.store.results.lattice.result import (
     LatticeResult,
@@ -69,7 +69,7 @@ def run_lattice_of(model: Lattice, options: dict[str, Any], path: Path | None) -
     sweep = points_of(given.sweep, given.table, given.design)
     settings = LatticeOptions(
         **{name: stored.get(name, value) for name, value in same.items()},
-        set=stored.get("set", {}) | dict(given.set or {}),
+        set=stored.get("set", {}) | by_name("set", given.set),
         sweep=stored.get("sweep") if sweep is None else sweep,
         hooks=tuple(given.hooks) if isinstance(given.hooks, Iterable) else (given.hooks,),
         at_start=given.at_start,

@@ -29,15 +29,15 @@ class DeviceArray(Protocol):
 
     @property
     def size(self) -> int:
-        """How many numbers it holds."""
+        """Number of elements."""
 
     @property
     def nbytes(self) -> int:
-        """How many bytes these take."""
+        """Number of bytes of all elements."""
 
     @property
     def data(self) -> Any:
-        """Where it lies, as its own library says."""
+        """Address of the array, as its own library gives it."""
 
     def __len__(self) -> int:
         """Length of the first axis."""

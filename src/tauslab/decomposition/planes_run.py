@@ -116,7 +116,7 @@ class PlanesSlab:
             self.trace.append(("pass", end, self.engine.stream.record()))
 
     def run_sampled(self, marks: Sequence[int]) -> Samples:
-        """As `PlanesEngine.run_sampled`, for the slab's own planes; collective."""
+        """Run as `PlanesEngine.run_sampled` does, for the slab's own planes; collective."""
         return self.engine.run_sampled(marks, None if self._halo is None else self)
 
     def must_repeat(self) -> bool:

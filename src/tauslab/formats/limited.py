@@ -46,7 +46,7 @@ class Done:
 
     @property
     def cannot_run(self) -> str:
-        """Why it could not be started at all, or nothing."""
+        """Reason for which the program could not be started; empty if it was."""
         return self.error.strip() if self.code == _CANNOT_RUN and not self.out else ""
 
 

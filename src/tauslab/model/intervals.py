@@ -58,7 +58,7 @@ def _clipped(x: Interval, low: float, high: float) -> Interval:
 
 
 def _rising(function: Callable[[FloatArray], FloatArray], x: Interval) -> Interval:
-    """Of a function that IEEE 754 rounds, and that never falls."""
+    """Bound a non-decreasing function that IEEE 754 rounds correctly."""
     return function(x[0]), function(x[1])
 
 
@@ -142,7 +142,7 @@ def _sine(quarters: int, x: Interval) -> Interval:
 
 
 def _meets(x: Interval, quarters: int, turn: float = 4.0) -> Flags:
-    """Whether an angle of `quarters` plus a multiple of `turn`, in pi / 2, may lie between."""
+    """Return whether `quarters` plus a multiple of `turn` (in pi / 2) may lie in between."""
     low, high = ((end / (_HALF_PI[0] + _HALF_PI[1]) - quarters) / turn for end in x)
     margin = 1e-9 * (1.0 + np.abs(high) + np.abs(low))
     return np.asarray(np.floor(high + margin) >= np.ceil(low - margin), np.bool_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from tauslab.base.errors import ModelError
@@ -39,6 +40,19 @@ def require_text(value: object, what: str) -> None:
     """
     if not isinstance(value, str):
         raise ModelError(f"{what} must be text, not {type(value).__name__}")
+
+
+def require_mapping(value: object, what: str, example: str) -> None:
+    """Refuse what is no mapping, with an example of one.
+
+    Raises
+    ------
+    ModelError
+        Says `what` the value is.
+    """
+    if not isinstance(value, Mapping):
+        kind = type(value).__name__
+        raise ModelError(f"{what}: a mapping such as {example} is expected, not {kind}")
 
 
 def check_text(text: str, what: str) -> None:

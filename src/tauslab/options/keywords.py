@@ -341,6 +341,17 @@ class AnswerFlags:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
+class ProtocolFlag:
+    """Actions of a BioNetGen file, which the command line alone runs."""
+
+    protocol: bool = option(
+        False, "run the actions of a .bngl or .net file", flag="--protocol", group="model",
+        action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
 class TimeLimitFlag:
     """A limit that the command line alone has."""
 

@@ -280,7 +280,7 @@ class LatticeTask:
 
     @cached_property
     def engine(self) -> LatticeEngineName:
-        """How the lattice is kept.
+        """Representation of the lattice.
 
         Raises
         ------
@@ -298,7 +298,7 @@ class LatticeTask:
 
     @property
     def hooked(self) -> bool:
-        """Whether something changes lattices between steps: hooks, or objects that move."""
+        """Return whether hooks or moving objects change lattices between steps."""
         return bool(self.options.hooks or self.model.objects)
 
     @property

@@ -38,6 +38,20 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def by_name(option: str, values: Any) -> dict[str, Any]:
+    """The values of an option that takes a mapping.
+
+    Raises
+    ------
+    ConfigError
+        It is none.
+    """
+    try:
+        return dict(values or {})
+    except (TypeError, ValueError):
+        raise ConfigError(f"{opt(option)}: give {{NAME: value}}, not {values!r:.60}") from None
+
+
 def numbers(name: str, values: Any) -> Any:
     """One number, or an array of them.
 

@@ -85,7 +85,7 @@ class State(Mapping[str, Array]):
         return iter(self._arrays)
 
     def __len__(self) -> int:
-        """How many arrays there are."""
+        """Number of arrays."""
         return len(self._arrays)
 
     def below(self, group: str) -> State:

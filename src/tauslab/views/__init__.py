@@ -1,4 +1,4 @@
-"""How models and results look: figures, movies, scenes in three dimensions.
+"""Views of models and results: figures, movies, scenes in three dimensions.
 
 matplotlib and plotly are imported where they are used.
 """

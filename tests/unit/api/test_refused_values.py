@@ -74,13 +74,28 @@ def test_times_that_look_like_numbers_are_no_file() -> None:
 
 
 def test_parts_of_a_network(net: ts.Network) -> None:
-    with pytest.raises(ts.ModelError, match="event e: assignments is a list"):
+    with pytest.raises(ts.ModelError, match="event e: assignments: a mapping"):
         net.add_event("e", time=1, assignments=[("X", 1)])  # type: ignore[arg-type]
     with pytest.raises(ts.ModelError, match="species Y: fixed='yes' is not allowed: True or False"):
         net.add_species("Y", fixed="yes")  # type: ignore[arg-type]
     with pytest.raises(ts.ModelError, match="consuming='no' is not allowed: True or False"):
         net.add_reaction("X ->", rate=1, delay=2, consuming="no")  # type: ignore[arg-type]
     assert [*net.species] == ["X"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"set": 3}, "set=: give {NAME: value}, not 3"),
+        ({"set": "k=3"}, "set=: give {NAME: value}, not 'k=3'"),
+        ({"sample": {"X": 3}}, "sample=: give {NAME: \"uniform(0.1,2)\"}, not {'X': 3}"),
+        ({"sample": 3}, 'sample=: give {NAME: "uniform(0.1,2)"}, not 3'),
+    ],
+)
+def test_values_by_name(net: ts.Network, given: dict[str, object], said: str) -> None:
+    with pytest.raises(ts.ConfigError) as caught:
+        ts.run(net, t_end=1, **given)  # type: ignore[call-overload]
+    assert str(caught.value) == said
 
 
 def test_samples_of_a_master_equation_may_be_a_table(net: ts.Network) -> None:

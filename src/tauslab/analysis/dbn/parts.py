@@ -127,7 +127,7 @@ def merged(entries: Entries, comm: Communicator) -> Entries:
 
 
 def _room(length: int, like: Entries) -> Entries:
-    """As many entries, not filled yet."""
+    """Return an array with room for as many entries, not filled."""
     high, low, counts = (np.empty(length, a.dtype) for a in (like.high, like.low, like.counts))
     return Entries(high, low, counts)
 

@@ -54,7 +54,7 @@ class CountingPlan:
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return len(self.counted)
 
 

@@ -95,7 +95,7 @@ def growth(log_factor: float, duration: float, log_pairs: float, shares: IntArra
 
 
 def descendants(first: IntArray, last: IntArray, mothers: tuple[IntArray, IntArray]) -> IntArray:
-    """How many of the cells `last` descend from each of `first`; mothers of cells by number."""
+    """Count the descendants in `last` of each cell of `first`; `mothers` by number of the cell."""
     cells, of = mothers
     size = int(max(first.max(), last.max(), cells.max(initial=0))) + 1
     mother, place = np.full(size, -1), np.full(size, -1)

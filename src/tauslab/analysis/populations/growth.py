@@ -45,7 +45,7 @@ class CellRecords:
             setattr(self, name, values[index])
 
     def __len__(self) -> int:
-        """How many."""
+        """Number of cells."""
         return len(self.cell)
 
 

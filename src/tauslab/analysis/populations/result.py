@@ -151,7 +151,7 @@ class Divisions:
     log_weight: FloatArray
 
     def __len__(self) -> int:
-        """How many."""
+        """Number of cells."""
         return len(self.cell)
 
     def to_pandas(self) -> Any:

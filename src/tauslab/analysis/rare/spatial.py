@@ -67,7 +67,7 @@ class LatticeWalks:
         self.start: Int32Array = np.append(_columns(lattices.count())[0], _NEW).astype(np.int32)
 
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
-        """As of `Mover`; the target is looked at after every `every` steps of the model."""
+        """Move walkers as `Mover` does; the target is checked every `every` steps of the model."""
         lattices, found = self._lattices, states.copy()
         first = self._ends[turn - 1] if turn else 0
         steps = int(self._ends[turn] - first)

@@ -1,4 +1,4 @@
-"""Which kind a result file is of."""
+"""The kinds of result files, by what a file holds."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from tauslab.api.executor import run_job
@@ -37,6 +38,7 @@ from tauslab.options.keywords import (
     AnswerFlags,
     MoleculesFlag,
     NetworkKeywords,
+    ProtocolFlag,
     TimeLimitFlag,
 )
 from tauslab.options.methods import METHOD_CLASSES, ODE, SSA, Langevin, Partitioned, TauLeaping
@@ -49,7 +51,7 @@ from tauslab.store.results.validity import warning_of
 # Of whose options the arguments are made.
 OPTIONS = (
     NetworkKeywords, HybridFlags, MoleculesFlag, SSA, TauLeaping, ODE, Partitioned, Langevin, CPU,
-    ExecutorFlags, Dask, Output, AnswerFlags, TimeLimitFlag,
+    ExecutorFlags, Dask, Output, AnswerFlags, TimeLimitFlag, ProtocolFlag,
 )  # fmt: skip
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
@@ -60,10 +62,12 @@ def process_run(arguments: argparse.Namespace) -> None:
     if arguments.model.suffix.lower() == ".omex":
         from tauslab.exchange.sedml.command import run_experiments
 
-        with telling_warnings():
-            lines = run_experiments(arguments, given_options(arguments, *OPTIONS))
-        if not arguments.quiet:
-            print("\n".join(lines))
+        _run_all_of(run_experiments, arguments)
+        return
+    if arguments.protocol:
+        from tauslab.exchange.bngl.command import run_protocol
+
+        _run_all_of(run_protocol, arguments)
         return
     arguments.quiet = arguments.quiet or arguments.json
     if arguments.model.suffix.lower() == ".toml" and is_hybrid_file(arguments.model):
@@ -86,6 +90,16 @@ def process_run(arguments: argparse.Namespace) -> None:
     with result:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
+
+
+def _run_all_of(
+    run: Callable[[argparse.Namespace, Collection[str]], list[str]], arguments: argparse.Namespace
+) -> None:
+    """Run all that a file says, and print the lines of the answer."""
+    with telling_warnings():
+        lines = run(arguments, given_options(arguments, *OPTIONS))
+    if not arguments.quiet:
+        print("\n".join(lines))
 
 
 def _answer(arguments: argparse.Namespace, result: Result) -> None:

@@ -263,7 +263,7 @@ _KEY = re.compile(r"""\s*(\w+|"\w+"|'\w+')\s*=>\s*""", re.ASCII)
 _IGNORED = ("continue", "overwrite", "prefix", "print_iter", "suffix", "TextReaction",
             "TextSpecies", "verbose", "write")  # fmt: skip
 _BOUNDS = ("max_iter", "max_agg", "max_stoich", "check_iso")
-_VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|\{[^{}]*\}|[^,{}"']*)\s*(?:,|\Z)""")
+_VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|\{[^{}]*\}|\[[^\[\]]*\]|[^,{}\[\]"']*)\s*(?:,|\Z)""")
 
 
 def bounds(arguments: str) -> str:
@@ -279,14 +279,14 @@ def bounds(arguments: str) -> str:
         inner = inner[1:-1]
     try:
         kept = [
-            f"{key}=>{_bound(key, value)}" for key, value in _pairs(inner) if key not in _IGNORED
+            f"{key}=>{_bound(key, value)}" for key, value in pairs(inner) if key not in _IGNORED
         ]
     except ModelError as error:
         raise ModelError(f"generate_network: {error}") from None
     return f"generate_network({{{','.join([*kept, 'overwrite=>1'])}}})"
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
+def pairs(text: str) -> Iterator[tuple[str, str]]:
     """Keys and texts of values of ``key=>value, ...``."""
     while text.strip(" \t,"):
         key = _KEY.match(text)
@@ -303,7 +303,7 @@ def _bound(key: str, value: str) -> str:
     if key == "max_stoich":
         if not (value.startswith("{") and value.endswith("}")):
             raise ModelError(f"max_stoich is {{name=>number, ...}}, not {value!r}")
-        return f"{{{','.join(f'{name}=>{_count(name, n)}' for name, n in _pairs(value[1:-1]))}}}"
+        return f"{{{','.join(f'{name}=>{_count(name, n)}' for name, n in pairs(value[1:-1]))}}}"
     return _count(key, value)
 
 

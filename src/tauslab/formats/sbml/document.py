@@ -271,7 +271,7 @@ def _has_long_chains(model: Any) -> bool:
 
 
 def _uses(definitions: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Which others each definition names."""
+    """Return the other definitions that each definition names."""
     found = {}
     for name, one in definitions.items():
         math = None if one is None else one.getMath()

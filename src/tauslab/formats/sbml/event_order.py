@@ -195,7 +195,7 @@ def timed_events(network: Network, events: Sequence[Event]) -> list[TimedEvent] 
 
 
 def _never(event: Event) -> Doubt:
-    """Why an event has no times."""
+    """Return the reason for which an event has no times."""
     if holds_at_start(event.trigger) == Number(0.0):
         return Doubt(f"event {event.name} never comes: its trigger is never true after time 0")
     return Doubt(trigger_holds(event.name, "never comes"))

@@ -41,7 +41,7 @@ class Naming:
         self._where = one_line(where)  # a key may be any text
 
     def __enter__(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ModelError) and not error.where:

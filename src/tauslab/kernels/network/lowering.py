@@ -170,7 +170,7 @@ class Dynamics:
 
 @dataclass(frozen=True)
 class Thinning:
-    """How events of rates that the time moves are drawn (Lewis and Shedler 1979).
+    """Thinning of events whose rates depend on the time (Lewis and Shedler 1979).
 
     `rates` are the reactions with their laws, in which `factors` are parts that depend on the time
     and on constants alone. Those of the network are upper bounds in their place, which hold in a

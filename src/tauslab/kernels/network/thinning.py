@@ -196,7 +196,7 @@ class _Bounds:
         return Operation("div", (above, self.bound(y, upper=not upper, divides=True)))
 
     def is_factor(self, law: Law) -> bool:
-        """Whether a law depends on the time and constants, without a constant that scales it."""
+        """Return whether a law depends on the time and constants, none of which scales it."""
         if counts_in(law) != {self.time}:
             return False
         if not isinstance(law, Operation) or law.function not in ("mul", "div"):
@@ -212,7 +212,7 @@ class _Bounds:
         return Constant(len(self.network.constants) + 1 + place)
 
     def positive(self, law: Law) -> bool:
-        """Whether a law is known to be 0 or more; factors are, or nothing is bounded."""
+        """Return whether a law is known to be 0 or more; factors must be to have a bound."""
         if isinstance(law, Number):
             return law.value >= 0
         if isinstance(law, Count):

@@ -71,25 +71,26 @@ def parse(text: str, functions: Mapping[str, Builder] | None = None) -> Expressi
         raise ModelError(f"cannot read the expression {shown!r}: {error}") from None
 
 
-def as_expression(value: Expression | float | str) -> Expression:
+def as_expression(value: Expression | float | str, what: str = "") -> Expression:
     """Return `value` as a tree: numbers become `Number`, text is parsed.
 
     Raises
     ------
     ModelError
-        It is none of these, or text that cannot be read.
+        It is none of these, or text that cannot be read; `what` it stands for opens the message.
     """
-    if isinstance(value, str):
-        return parse(value)
+    before = f"{what}: " if what else ""
     if isinstance(value, Number | Symbol | Call):
         return value
     try:
-        return Number(float(value))
+        return parse(value) if isinstance(value, str) else Number(float(value))
+    except ModelError as error:
+        raise ModelError(f"{before}{error}") from None
     except OverflowError:
-        raise ModelError("a number beyond 1.8e308 where one below is wanted") from None
+        raise ModelError(f"{before}a number above 1.8e308 is not allowed") from None
     except (TypeError, ValueError):
         kind = type(value).__name__
-        raise ModelError(f"{kind} where a number or an expression is wanted") from None
+        raise ModelError(f"{before}a number or an expression is expected, not {kind}") from None
 
 
 class _Row:

@@ -20,6 +20,7 @@ from tauslab.base.host import require_memory
 from tauslab.base.html import Listing
 from tauslab.base.unknown import Hinting, checks_keywords
 from tauslab.model.expressions.expression import Expression
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.describe import lattice_html, lattice_text
@@ -51,7 +52,6 @@ from tauslab.model.lattice.parts import (
     as_slots,
     as_spacing,
     as_substeps,
-    as_tree,
     as_volume,
     check_name,
     face_names,
@@ -208,7 +208,7 @@ class Lattice(Hinting, LatticeData):
     def add_parameter(self, name: str, value: Value) -> None:
         """Add a parameter; `value` may be an expression of other parameters."""
         check_name(name, "parameter", self.parameters)
-        self.parameters[name] = as_tree(value, f"parameter {name}")
+        self.parameters[name] = as_expression(value, f"parameter {name}")
 
     @checks_keywords
     def add_diffusion(
@@ -574,7 +574,7 @@ class Lattice(Hinting, LatticeData):
 
     def _tree(self, value: Value, where: str) -> Expression:
         """An expression whose parameters there are."""
-        tree = as_tree(value, where)
+        tree = as_expression(value, where)
         require_parameters(tree, self.parameters, where, self._names["species"])
         return tree
 

@@ -14,7 +14,6 @@ from tauslab.base.arrays import IntArray
 from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression, symbols
 from tauslab.model.expressions.host_math import evaluate
-from tauslab.model.expressions.infix import as_expression
 from tauslab.model.names import AVOGADRO, IDENTIFIER, LONGEST_NAME
 
 LITRES = 1000.0  # in a cubic metre
@@ -308,18 +307,6 @@ def as_volume(value: str | float | None, where: str) -> str | float | None:
     if value is None or isinstance(value, str):
         return value
     return positive(value, where, "m^3")
-
-
-def as_tree(value: Value, where: str) -> Expression:
-    """A number or the text of an expression, as a tree."""
-    try:
-        return as_expression(value)
-    except ModelError:
-        raise
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(
-            f"{where} = {short(value)}: a number or an expression is expected"
-        ) from None
 
 
 def as_label(name: str, what: str) -> str:

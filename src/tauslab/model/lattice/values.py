@@ -13,6 +13,7 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
 from tauslab.model.expressions.expression import symbols
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import (
     ANY,
@@ -24,7 +25,6 @@ from tauslab.model.lattice.parts import (
     Positions,
     SiteObject,
     SiteReaction,
-    as_tree,
     number,
 )
 from tauslab.model.lattice.site_map import UniformSites
@@ -136,7 +136,7 @@ def _placements(lattice: LatticeData, numbers_of: Mapping[str, float]) -> list[P
     return [
         replace(
             place,
-            count=as_tree(float(numbers_of[place.species]), place.species),
+            count=as_expression(float(numbers_of[place.species]), place.species),
             concentration=None,
         )
         if place.species in numbers_of

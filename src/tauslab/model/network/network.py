@@ -31,7 +31,14 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.infix import as_expression
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
-from tauslab.model.names import IDENTIFIER, LONGEST_NAME, brief, check_name, require_text
+from tauslab.model.names import (
+    IDENTIFIER,
+    LONGEST_NAME,
+    brief,
+    check_name,
+    require_mapping,
+    require_text,
+)
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.equations import (
     REVERSIBLE,
@@ -152,7 +159,11 @@ class Network(Hinting, NetworkData):
         """
         self._claim(name)
         _require_flag(f"species {name}: fixed", fixed)
-        self.species[name] = Species(name, as_expression(initial), fixed, compartment)
+        if compartment is not None:
+            require_text(compartment, f"species {name}: its compartment")
+        self.species[name] = Species(
+            name, as_expression(initial, f"species {name}"), fixed, compartment
+        )
         if draws_in(self.species[name].initial):
             self.add_feature(Feature("draw", f"species {name}", DRAWN))
         self._note_time(self.species[name].initial, f"species {name}")
@@ -165,11 +176,12 @@ class Network(Hinting, NetworkData):
         With a distribution, such as ``"lognormal(0, 0.3)"``, it becomes a fixed species whose
         value is drawn for each trajectory (``ssa``).
         """
-        if draws_in(as_expression(value)):
+        tree = as_expression(value, f"parameter {name}")
+        if draws_in(tree):
             self.add_species(name, value, fixed=True)
             return
         self._claim(name)
-        self.parameters[name] = as_expression(value)
+        self.parameters[name] = tree
 
     @checks_keywords
     def add_rule(
@@ -180,7 +192,7 @@ class Network(Hinting, NetworkData):
         `recorded` makes it an observable of results. Raises as `add_species` does.
         """
         self._claim(name)
-        self.rules[name] = Rule(name, as_expression(expression), recorded)
+        self.rules[name] = Rule(name, as_expression(expression, f"rule {name}"), recorded)
         self._note_time(self.rules[name].expression, f"rule for {name}")
         self._note_past(self.rules[name].expression, f"rule for {name}")
 
@@ -199,7 +211,7 @@ class Network(Hinting, NetworkData):
             raise ModelError(f"rate of {name}: {name!r} is not a species of {self.name}")
         if name in self.rates:
             raise ModelError(f"rate of {name!r} is defined twice")
-        self.rates[name] = as_expression(expression)
+        self.rates[name] = as_expression(expression, f"rate of {name}")
         self.add_feature(Feature("rate rule", f"rate rule for {name}", f"it moves {name} in time"))
         self._note_time(self.rates[name], f"rate rule for {name}")
         self._note_past(self.rates[name], f"rate rule for {name}")
@@ -260,27 +272,28 @@ class Network(Hinting, NetworkData):
         if (time is None) == (trigger is None):
             raise ModelError(f"event {name}: give either time or trigger, not both or neither")
         where = f"event {name}"
-        if not isinstance(assignments or {}, Mapping):
-            raise ModelError(
-                f"{where}: assignments is a {type(assignments).__name__}, where a mapping is "
-                'expected, such as {"X": "X + 100"}'
-            )
+        require_mapping(assignments or {}, f"{where}: assignments", '{"X": "X + 100"}')
+        for flag, value in {"persistent": persistent, "initial": initial, "early": early}.items():
+            _require_flag(f"{where}: {flag}", value)
         if isinstance(time, float) and math.isnan(time):
             raise ModelError(f"{where}: its time is not a number")
-        trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
+        trees = {
+            target: as_expression(value, f"{where}: assignment to {target}")
+            for target, value in (assignments or {}).items()
+        }
         if time is not None:
             if (delay, priority, persistent, initial, early) != (None, None, True, True, True):
                 raise ModelError(f"{where}: delay, priority and so on go with a trigger")
-            self.events.append(TimedEvent(name, as_expression(time), trees))
+            self.events.append(TimedEvent(name, as_expression(time, f"{where}: time"), trees))
             self.add_feature(Feature("timed event", where, "it changes the state"))
         else:
             assert trigger is not None
             event = Event(
                 name,
-                as_expression(trigger),
+                as_expression(trigger, f"{where}: trigger"),
                 trees,
-                None if delay is None else as_expression(delay),
-                None if priority is None else as_expression(priority),
+                None if delay is None else as_expression(delay, f"{where}: delay"),
+                None if priority is None else as_expression(priority, f"{where}: priority"),
                 persistent,
                 initial,
                 early,
@@ -360,7 +373,8 @@ class Network(Hinting, NetworkData):
         """
         named, name = bool(name), name or self._free_name()
         check_name(name, "the name of a reaction")
-        require_text(equation, f"reaction {name}: its equation")
+        where = f"reaction {name}"
+        require_text(equation, f"{where}: its equation")
         if REVERSIBLE in equation:
             given = {"rate": rate, "law": law, "limit": limit}
             more = {"parameters": parameters, "delay": delay, "consuming": consuming}
@@ -370,22 +384,24 @@ class Network(Hinting, NetworkData):
         self._check_forms(name, equation, rate, law, limit)
         if name in self._names_of_reactions():
             raise ModelError(f"reaction {name!r} is defined twice")
-        _require_flag(f"reaction {name}: consuming", consuming)
+        _require_flag(f"{where}: consuming", consuming)
         if delay is None and not consuming:
-            raise ModelError(f"reaction {name}: consuming=False goes with a delay")
-        reactants, products = parse_equation(equation, f"reaction {name}")
+            raise ModelError(f"{where}: consuming=False goes with a delay")
+        reactants, products = parse_equation(equation, where)
         if rate is not None:
-            constant = as_expression(rate)  # type: ignore[arg-type] # pairs were refused
+            constant = as_expression(rate, f"{where}: rate")  # type: ignore[arg-type]
             self._note_own_reactant(name, constant, reactants)
             try:
                 tree = mass_action_law(constant, reactants)
                 limit = continuous_law(constant, reactants)
             except ModelError as error:
-                raise ModelError(f"reaction {name}: {error}") from None
+                raise ModelError(f"{where}: {error}") from None
         else:
             assert law is not None
-            tree = as_expression(law)  # type: ignore[arg-type]
-            limit = None if limit is None else as_expression(limit)  # type: ignore[arg-type]
+            tree = as_expression(law, f"{where}: law")  # type: ignore[arg-type]
+            own: Any = limit
+            limit = None if own is None else as_expression(own, f"{where}: limit")
+        require_mapping(parameters or {}, f"{where}: parameters", '{"vmax": 900.0}')
         local = {key: f"{name}_{key}" for key in parameters or {}}
         for key, value in (parameters or {}).items():
             self.add_parameter(local[key], value)
@@ -394,15 +410,16 @@ class Network(Hinting, NetworkData):
         tree = substitute(tree, full_names)
         limit = None if limit is None else substitute(limit, full_names)
         if isinstance(delay, int | float) and not delay >= 0:
-            raise ModelError(f"reaction {name}: delay {delay:g} is not 0 or more")
-        wait = None if delay is None else substitute(as_expression(delay), full_names)
+            raise ModelError(f"{where}: delay {delay:g} is not 0 or more")
+        tree_of_delay = as_expression(0 if delay is None else delay, f"{where}: delay")
+        wait = None if delay is None else substitute(tree_of_delay, full_names)
         self.reactions.append(Reaction(name, reactants, products, tree, limit, wait, consuming))
         if wait is not None:
-            self.add_feature(Feature("delayed reaction", f"reaction {name}", DELAYED))
+            self.add_feature(Feature("delayed reaction", where, DELAYED))
         if isinstance(law, str):
-            self._note_time(tree, f"reaction {name}")
+            self._note_time(tree, where)
         for part in (tree, *(one for one in (limit, wait) if one is not None)):
-            self._note_past(part, f"reaction {name}")
+            self._note_past(part, where)
         self._reaction_names.add(name)
         self._warn_of_repeat(self.reactions[-1], equation, named=named)
 
@@ -415,6 +432,7 @@ class Network(Hinting, NetworkData):
 
     def _names_of_reactions(self) -> set[str]:
         if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
+            self._require_parts()
             self._reaction_names = {reaction.name for reaction in self.reactions}
             self._unnamed.clear()
         return self._reaction_names
@@ -593,6 +611,7 @@ class Network(Hinting, NetworkData):
         ModelError
             One sentence that names the element.
         """
+        self._require_parts()
         deep = self._rule_depths()
         for reaction in self.reactions:
             where = f"reaction {reaction.name}"
@@ -615,6 +634,15 @@ class Network(Hinting, NetworkData):
             where = f"initial amount of {species_.name}"
             self._check_expression(species_.initial, where, deep, draws=True)
         self.parameter_values()
+
+    def _require_parts(self) -> None:
+        """Refuse what is no reaction or event in lists that were changed by hand."""
+        for part in self.reactions:
+            if not isinstance(part, Reaction):
+                raise ModelError(f"reactions: {part!r:.60} is not a reaction: call add_reaction")
+        for event in self.events:
+            if not isinstance(event, TimedEvent | Event):
+                raise ModelError(f"events: {event!r:.60} is not an event: call add_event")
 
     def _check_event(self, event: TimedEvent | Event, deep: Mapping[str, int]) -> None:
         where = f"event {event.name}"

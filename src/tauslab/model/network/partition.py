@@ -1,4 +1,4 @@
-"""Which reactions of a network happen one by one, and which as a flow of real amounts."""
+"""Partition of reactions: single events, or flows of real amounts."""
 
 from __future__ import annotations
 

@@ -290,6 +290,40 @@ class SpeciesByName(_Parts[Species]):
         super().__setitem__(name, value)
 
 
+class Rules(_Parts[Rule]):
+    """Rules by name, which `Network.add_rule` adds."""
+
+    _ADDS = "rule"
+
+    @staticmethod
+    def is_part(value: Any) -> bool:
+        """Return whether it is a rule."""
+        return hasattr(value, "expression")
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set a part.
+
+        Raises
+        ------
+        ModelError
+            It is a number or a text.
+        """
+        if not self.is_part(value):
+            first = f"del {self._ADDS}s[{name!r}], then " if name in self else ""
+            raise ModelError(
+                f"{self._ADDS}s[{name!r}] = {value!r:.60} is not allowed: "
+                f"{first}call add_{self._ADDS}({name!r}, {value!r:.60})"
+            )
+        super().__setitem__(name, value)
+
+
+class Rates(Rules):
+    """Expressions of rate rules by species, which `Network.add_rate` adds."""
+
+    _ADDS = "rate"
+    is_part = staticmethod(_Parts.is_part)
+
+
 def _replacement(name: str, value: Any, known: dict[str, Any], kind: str) -> Expression:
     """The value of a part that exists: `add_species` and `add_parameter` note what formulas use."""
     if name not in known:
@@ -303,7 +337,9 @@ def _replacement(name: str, value: Any, known: dict[str, Any], kind: str) -> Exp
         raise ModelError(f"{kind} {name}: {error}") from None
 
 
-_SETTABLE: dict[str, Any] = {"species": SpeciesByName, "parameters": Parameters}
+_SETTABLE: dict[str, Any] = {
+    "species": SpeciesByName, "parameters": Parameters, "rules": Rules, "rates": Rates,
+}  # fmt: skip
 
 
 @dataclass(repr=False)
@@ -348,7 +384,7 @@ class NetworkData:
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field; species and parameters take numbers, also where they are set anew."""
+        """Set a field; species and parameters take numbers, also in a mapping that is assigned."""
         if name in _SETTABLE:
             value = _SETTABLE[name].anew(name, value, vars(self).get(name, {}))
         super().__setattr__(name, value)

@@ -247,7 +247,7 @@ ConfigError
 
 
 def settings(made: type[T]) -> type[T]:
-    """As `declared`, of a class that users make: its docstring gets its options and errors."""
+    """Declare a class of settings that users make: its docstring gets its options and errors."""
     text, examples, code = inspect.cleandoc(made.__doc__ or "").partition("\n\nExamples\n")
     made.__doc__ = text + _SECTIONS + (examples and f"\nExamples\n{code}")
     return declared(made)

@@ -76,7 +76,7 @@ def checkpoint_option(doc: str) -> Any:
 
 
 def checkpoint_every_option() -> float:
-    """How often that file is written."""
+    """Interval at which the checkpoint file is written."""
     return option(
         60.0, check=number(lambda x: x >= 0, "seconds, 0 or more"),
         doc="Seconds between two checkpoints.",

@@ -59,7 +59,7 @@ def extended(
 
 
 def _why_again(first: Result) -> str:
-    """Why a result cannot go on from where it ends; empty if it can."""
+    """Return the reason for which a result cannot be continued from its end; empty if it can."""
     if not first.states:
         return f"has no states to continue from ({opt('record', STATE)})"
     if first.summaries:
@@ -123,7 +123,7 @@ def _remove(beside: Any) -> None:
 
 
 def _states(first: Result, task: Task) -> FloatArray:
-    """Where each trajectory stands, f64 ``[trajectory, state]``."""
+    """State of each trajectory, f64 ``[trajectory, state]``."""
     columns = [np.asarray(first.data[f"summary/{name}"][()]).ravel() for name in task.states]
     return np.stack(columns, axis=1)
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options, default_n
 from tauslab.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
 from tauslab.options.methods import Method, given_in, method_of, method_with
-from tauslab.options.python_values import names_of, numbers, points_of, whole
+from tauslab.options.python_values import by_name, names_of, numbers, points_of, whole
 from tauslab.options.record import Record
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Sweep
@@ -65,7 +67,7 @@ def ensemble_options(
     plain = {name: getattr(keywords, name) for name in _PLAIN}
     initial = keywords.initial
     values = {} if initial is None else initial_amounts(network, initial, keywords.seed)
-    values |= {name: numbers(name, value) for name, value in dict(keywords.set or {}).items()}
+    values |= {name: numbers(name, value) for name, value in by_name("set", keywords.set).items()}
     sample = Sampling.parse(_texts(keywords.sample))
     n = default_n(method, values, sample, equations_alone=network.counts_nothing())
     n = n if keywords.n is None else whole(keywords.n)
@@ -93,5 +95,12 @@ def ensemble_options(
 def _texts(sample: Mapping[str, str] | Sequence[str] | str) -> Sequence[str]:
     """Distributions as ``NAME=FORM``, which may be given by name or one alone."""
     if isinstance(sample, Mapping):
-        return [f"{name}={form}" for name, form in sample.items()]
-    return [sample] if isinstance(sample, str) else sample
+        wrong = [name for name, form in sample.items() if not isinstance(form, str)]
+        if not wrong:
+            return [f"{name}={form}" for name, form in sample.items()]
+        sample = {wrong[0]: sample[wrong[0]]}
+    elif isinstance(sample, str):
+        return [sample]
+    elif isinstance(sample, Sequence) and all(isinstance(text, str) for text in sample):
+        return sample
+    raise ConfigError(f'{opt("sample")}: give {{NAME: "uniform(0.1,2)"}}, not {sample!r:.60}')

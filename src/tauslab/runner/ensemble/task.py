@@ -441,7 +441,7 @@ def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where trajectories start, and how reactions happen.
+    """Initial states of trajectories, and the kinds of reactions.
 
     `counts` are those of the first row, `initial` int32 ``[row, species]`` of all; `reals` are
     amounts that need not be whole, of which nothing changes those that are `held`.
@@ -551,7 +551,7 @@ def _initial_rows(
 
 
 def _partition(network: Network, method: Method) -> Partition | None:
-    """How each reaction happens; None for a method by which all are events."""
+    """Kind of each reaction; None for a method in which all are events."""
     if isinstance(method, Langevin):
         return Partition(("langevin",) * len(network.reactions))
     if not isinstance(method, Partitioned):
@@ -609,7 +609,7 @@ def with_rates(task: NetworkTask, columns: Mapping[str, FloatArray]) -> NetworkT
 
 
 def _may_load_constants(options: Options, network: Network) -> bool:
-    """Whether the method runs unrolled code that takes constants as it takes literals."""
+    """Return whether unrolled code of the method may load constants in place of literals."""
     method = options.method
     if not options.set or not isinstance(method, SSA) or method.selector not in (None, "linear"):
         return False
@@ -832,7 +832,7 @@ def _refuse_negative(counts: Mapping[str, int]) -> None:
 
 
 def _moving(lowered: LoweredNetwork) -> str:
-    """Why reactions alone do not say what happens, for messages."""
+    """Elements beside reactions that change the state, for messages."""
     dynamics = lowered.dynamics
     drawn = dynamics is not None and dynamics.drawn
     return "values that it draws" if drawn else "events, or rate laws that depend on the time"

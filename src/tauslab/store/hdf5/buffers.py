@@ -69,7 +69,7 @@ class SparseBuffer:
         return size
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no data are buffered."""
 
     def _spans(self, count: int) -> Iterator[tuple[int, int, int, int]]:
         """Page, start and stop in it, and distance from the position, of the next bytes."""

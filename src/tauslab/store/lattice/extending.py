@@ -8,17 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.base.errors import ConfigError
-from tauslab.base.files.drafts import make_own_folder
 from tauslab.base.option_names import opt
 from tauslab.kernels.lattice.state import WAITING, LatticeState
 from tauslab.options.lattice import LatticeTask
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.checking.opening import open_hdf5
-from tauslab.store.format.versions import other_bits
+from tauslab.store.format.versions import other_bits, writers_of
 from tauslab.store.lattice.layout import MAY_DIFFER, lattice_attributes, place_of
-from tauslab.store.lattice.parts import PICTURE, STATE, HookState, Piece
+from tauslab.store.lattice.parts import STATE, HookState, Piece
 from tauslab.store.lattice.writer import LatticeWriter
-from tauslab.store.targets import parts_folder
 
 
 def begin_longer_run(path: Path, task: LatticeTask, seed: int, finished: Path) -> str:
@@ -42,21 +40,21 @@ def begin_longer_run(path: Path, task: LatticeTask, seed: int, finished: Path) -
             return "is of another version of tauslab, with other bits"
         first.require_samples()
         with closing(LatticeWriter(path, task, seed, threads=1)) as writer:
-            writer.create()
-            writer.open_counts()
-            for run in range(task.runs):
-                place = place_of(task, run)
-                rows = {one.name: np.asarray(first[one.name][place]) for one in first.sampled}
-                writer.write_rows(run, 0, rows)
-                if task.options.frame_every:
-                    _put_frames(first, task, run, writer)
-            writer.sync()
-        folder = parts_folder(path)
-        make_own_folder(folder)
-        for name in first:
-            if name.startswith(f"{STATE}/"):
-                np.asarray(first[name][()]).tofile(folder / Path(name).name)
+            writer.create(writers_of(first), lambda: _copy(first, task, writer))
     return ""
+
+
+def _copy(first: CheckedLattice, task: LatticeTask, writer: LatticeWriter) -> None:
+    """Write the samples, frames and last states of a finished result."""
+    for run in range(task.runs):
+        place = place_of(task, run)
+        rows = {one.name: np.asarray(first[one.name][place]) for one in first.sampled}
+        writer.write_rows(run, 0, rows)
+        if task.options.frame_every:
+            _put_frames(first, task, run, writer)
+    for name in first:
+        if name.startswith(f"{STATE}/"):
+            writer.write_state(Path(name).name, np.asarray(first[name][()]).tobytes())
 
 
 def _require_same(first: CheckedLattice, task: LatticeTask, seed: int, path: Path) -> None:
@@ -80,7 +78,7 @@ def _require_same(first: CheckedLattice, task: LatticeTask, seed: int, path: Pat
 
 
 def _put_frames(first: CheckedLattice, task: LatticeTask, run: int, writer: LatticeWriter) -> None:
-    """Write the frames of a run as parts, which are pictures alone: what waits is not in them."""
+    """Write the frames of a run as pictures: what waits is not in them."""
     place, lattice = place_of(task, run), task.lattice
     planes, reactions = lattice.shape[0], len(lattice.reactions)
     none = np.zeros(reactions, np.int64)
@@ -93,7 +91,7 @@ def _put_frames(first: CheckedLattice, task: LatticeTask, run: int, writer: Latt
             np.asarray(particles[(*place, number)]), np.zeros(0, WAITING),
             number * task.options.frame_every * task.passes_of(run), none, 0,
         )  # fmt: skip
-        hooks = HookState(rates, none, {PICTURE: True}, own if changed else None)
-        piece = Piece(run, number, 0, planes, state, hooks)
+        hooks = HookState(rates, none, sites=own if changed else None)
+        piece = Piece(run, number, 0, planes, state, hooks, picture=True)
         writer.make_room()
         writer.write_piece(lambda piece=piece: piece)  # type: ignore[misc]

@@ -42,9 +42,8 @@ T = TypeVar("T")
 LEVEL = 1  # of zlib: slots are mostly empty, more effort gains little
 CHECKPOINT = -1  # in place of a frame's number
 STATE = "state"  # group of a finished file: parts of the last state, as bytes, by their names
-PICTURE = "tauslab.picture"  # noted by a frame that no run can go on from
 _KIND = "lattice part"
-_NAME = re.compile(r"r(\d{5,})-(frame|checkpoint)-(\d+)-z(\d+)-(\d+)\.h5")
+_NAME = re.compile(r"r(\d{5,})-(frame|picture|checkpoint)-(\d+)-z(\d+)-(\d+)\.h5")
 
 
 class DamagedPartError(InputFileError):
@@ -71,7 +70,8 @@ class Piece:
 
     `replica` counts the replicas of all points of a sweep as one row, as `LatticeTask` does.
     `state` has the particles of these planes, and the particles that wait there; its counts since
-    the start are of the whole lattice.
+    the start are of the whole lattice. A `picture` is a frame without what waits and what hooks
+    changed, so that no run can continue from it.
     """
 
     replica: int
@@ -80,6 +80,7 @@ class Piece:
     end: int
     state: LatticeState
     hooks: HookState
+    picture: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,24 +93,28 @@ class PartName:
     step: int
     begin: int
     end: int
+    picture: bool = False
 
 
 @dataclass(frozen=True)
 class Begun:
     """The state from which a replica continues: parts and their planes, in ascending order.
 
-    `hooked` says whether the hooks of that step have been called.
+    `hooked` says whether the hooks of that step have been called; from a `picture` no replica
+    continues.
     """
 
     step: int
     hooked: bool
     parts: Sequence[tuple[Path, int, int]]
+    picture: bool = False
 
 
 def part_path(folder: Path, piece: Piece) -> Path:
     """Name of a piece's file."""
     checkpoint = piece.number == CHECKPOINT
     kind, number = ("checkpoint", piece.state.step) if checkpoint else ("frame", piece.number)
+    kind = "picture" if piece.picture else kind
     planes = f"z{piece.begin:05d}-{piece.end:05d}"
     return folder / f"r{piece.replica:05d}-{kind}-{number:08d}-{planes}.h5"
 
@@ -133,12 +138,11 @@ def list_parts(folder: Path, steps_of_a_frame: Callable[[int], int]) -> list[Par
         if match is None:
             raise InputFileError(f"{path} is not a part of a lattice run of this version")
         replica, number, begin, end = (int(match[k]) for k in (1, 3, 4, 5))
-        if match[2] == "frame":
-            parts.append(
-                PartName(path, replica, number, number * steps_of_a_frame(replica), begin, end)
-            )
-        else:
+        if match[2] == "checkpoint":
             parts.append(PartName(path, replica, CHECKPOINT, number, begin, end))
+        else:
+            step = number * steps_of_a_frame(replica)
+            parts.append(PartName(path, replica, number, step, begin, end, match[2] == "picture"))
     return parts
 
 
@@ -166,15 +170,15 @@ def covering(parts: Iterable[PartName], planes: int) -> list[tuple[Path, int, in
 
 def whole_states(parts: Iterable[PartName], planes: int) -> dict[int, list[Begun]]:
     """For every replica, the states of which there are all planes, in ascending order."""
-    by_state: dict[tuple[int, int, bool], list[PartName]] = {}
+    by_state: dict[tuple[int, int, bool, bool], list[PartName]] = {}
     for part in parts:
-        key = (part.replica, part.step, part.number == CHECKPOINT)
+        key = (part.replica, part.step, part.number == CHECKPOINT, part.picture)
         by_state.setdefault(key, []).append(part)
     states: dict[int, list[Begun]] = {}
-    for (replica, step, hooked), alike in sorted(by_state.items()):
+    for (replica, step, hooked, picture), alike in sorted(by_state.items()):
         cover = covering(alike, planes)
         if cover is not None:
-            states.setdefault(replica, []).append(Begun(step, hooked, cover))
+            states.setdefault(replica, []).append(Begun(step, hooked, cover, picture))
     return states
 
 
@@ -285,10 +289,6 @@ def read_planes(
         # Parts of earlier versions lack it: no hook could look.
         looked = file["looked"][...] if "looked" in file else np.zeros_like(state.fired)
         memory = json.loads(file["memory"][()])
-        if PICTURE in memory:
-            raise InputFileError(
-                f"{path} is a frame of the result that is extended: no run can continue from it"
-            )
         return state, HookState(file["rates"][...], looked, memory, sites)
 
     return _reading(path, identity, read)

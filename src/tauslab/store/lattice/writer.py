@@ -36,7 +36,7 @@ from tauslab.store.checking.lattice import (
     sample_sum,
 )
 from tauslab.store.checking.opening import open_hdf5, reading_back
-from tauslab.store.format.versions import WRITERS, other_bits
+from tauslab.store.format.versions import WRITERS, other_bits, with_this_program
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk, publish, write_error
 from tauslab.store.hdf5.in_place import RawFile, note_writer
@@ -110,8 +110,8 @@ def beginnings(
     begun: dict[int, Begun] = {}
     reasons = {part.replica: f"{part.path.name} is damaged" for part in damaged}
     for run in range(task.runs):
-        own = states.get(run, [])
-        gap = _first_gap(task, run, own, samples[run])
+        gap = _first_gap(task, run, states.get(run, []), samples[run])
+        own = [state for state in states.get(run, []) if not state.picture]
         usable = [state for state in own if state.step <= gap.last]
         if usable:
             begun[run] = usable[-1]
@@ -173,18 +173,34 @@ class LatticeWriter:
 
     # ---------------------------------------------------------------- opening
 
-    def create(self) -> None:
-        """Begin a new file."""
+    def create(self, writers: Sequence[str] = (), copy: Callable[[], None] = lambda: None) -> None:
+        """Begin a new file, which appears with all that `copy` writes by methods of this object.
+
+        Parameters
+        ----------
+        writers
+            Versions of the program that wrote what is copied.
+        """
         shutil.rmtree(self._folder, ignore_errors=True)
-        specs = lattice_specs(self._task, {})
+        specs = lattice_specs(self._task, {WRITERS: with_this_program(writers)})
 
         def extend(file: h5py.File) -> None:
             write_model_group(file.require_group("model"), self._task.model, self._task.canonical)
 
-        attributes = lattice_attributes(self._task, self._seed)
-        publish(
-            self.path, self._disk, lambda p: build_file(p, specs, attributes, self._disk, extend)
-        )
+        def build(draft: Path) -> None:
+            attributes = lattice_attributes(self._task, self._seed)
+            build_file(draft, specs, attributes, self._disk, extend)
+            self._open(draft)
+            try:
+                copy()
+                self.wait()
+            except Exception:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                raise
+            finally:
+                self._close_counts()
+
+        publish(self.path, self._disk, build)
 
     def open_again(self) -> tuple[bool, dict[int, Begun]]:
         """Look at a file to complete: whether it is complete, and where each replica can go on.
@@ -234,9 +250,17 @@ class LatticeWriter:
     def open_counts(self) -> None:
         """Open the file for `write_samples`."""
         note_writer(self.path, self._disk)
-        with reading_back(self.path) as file:
+        self._open(self.path)
+
+    def _open(self, path: Path) -> None:
+        with reading_back(path) as file:
             self._sampled = [each.name for each in RECORDED if each.name in file]
-        self._file = RawFile(self.path, [*self._sampled, MARKS, COMPLETE, CHECKSUMS], self._disk)
+        self._file = RawFile(path, [*self._sampled, MARKS, COMPLETE, CHECKSUMS], self._disk)
+
+    def _close_counts(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def read_begun(self, begun: Begun, begin: int, end: int) -> tuple[LatticeState, HookState]:
         """Planes ``begin .. end - 1`` of a state to go on from; its sums are of the whole lattice.
@@ -333,6 +357,15 @@ class LatticeWriter:
         except OSError as error:
             raise write_error(path, error) from error
 
+    def write_state(self, name: str, data: bytes) -> None:
+        """Write a part of the last state that a finished file keeps, under its name there."""
+        make_own_folder(self._folder)
+
+        def build(draft: Path) -> None:
+            draft.write_bytes(data)
+
+        publish(self._folder / name, self._disk, build)
+
     def wait(self) -> None:
         """Wait until all frames and checkpoints so far are in files of their own."""
         while self._pending:
@@ -360,8 +393,7 @@ class LatticeWriter:
         profile
             A row of `/profile` per rank.
         """
-        if self._file is not None:
-            self._file.close()
+        self._close_counts()
 
         def build(path: Path) -> None:
             if not self._task.options.frame_every:
@@ -412,9 +444,7 @@ class LatticeWriter:
         """Close; what is complete stays."""
         self._writer.shutdown()
         self._pool.shutdown()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._close_counts()
 
 
 def _write_profile(file: h5py.File, rows: Sequence[Mapping[str, Any]]) -> None:

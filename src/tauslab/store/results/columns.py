@@ -163,7 +163,7 @@ def _table_quantile(counted: UintArray, low: float, level: float) -> FloatArray:
 
 
 def _rank(n: IntArray, level: float) -> IntArray:
-    """How many of `n` sorted values are at or below the quantile.
+    """Number of the `n` sorted values at or below the quantile.
 
     Rounded first: 0.1 * 30 is 3.0000000000000004 in doubles, and its ceiling must be 3.
     """

@@ -269,7 +269,7 @@ class EnsembleData(Recorded):
 
     @property
     def status(self) -> npt.NDArray[np.uint8]:
-        """How each trajectory ended, ``[trajectory]``, of an unfinished run each that is there.
+        """Final status of each trajectory, ``[trajectory]``; in an unfinished run of done blocks.
 
         0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan, 5 event_queue, 6 event_cascade,
         8 delay_queue, 9 negative_delay, 10 delay_history; of an unfinished sweep 255 where a

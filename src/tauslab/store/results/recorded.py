@@ -182,7 +182,7 @@ class Recorded(RunResult):
 
     @property
     def unfinished(self) -> str:
-        """How much of an unfinished run is there, in words; empty where all is."""
+        """Finished part of an unfinished run, in words; empty for a finished one."""
         if self.complete:
             return ""
         done = self.completed_blocks

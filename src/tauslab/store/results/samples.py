@@ -224,7 +224,7 @@ def dataset_of(result: Recorded, dataset: str, option: str) -> Any:
 
 
 def status_of(result: Recorded) -> npt.NDArray[np.uint8]:
-    """How each trajectory ended: `Result.status`."""
+    """Status in which each trajectory ended, `Result.status`."""
     require_samples(result)
     return np.asarray(rows_there(result, result.data["status"], missing=_NO_STATUS), np.uint8)
 

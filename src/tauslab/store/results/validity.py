@@ -98,13 +98,13 @@ def _point(result: Recorded, point: int) -> str:
 
 
 def numbers_of_ends(status: npt.NDArray[np.uint8]) -> dict[str, int]:
-    """How many trajectories ended in each way, by its name."""
+    """Number of trajectories by the name of the status in which they ended."""
     numbers = np.bincount(status.ravel(), minlength=256).tolist()
     return {name: numbers[value] for name, value in STATUS_VALUES.items()}
 
 
 def _ends(status: npt.NDArray[np.uint8], result: Recorded) -> str:
-    """How many ended how, and what may help against that which is most frequent."""
+    """Numbers of trajectories by status, and a remedy for the most frequent failure."""
     numbers = {name: count for name, count in numbers_of_ends(status).items() if count}
     counted = ", ".join(f"{count} ended with status {name}" for name, count in numbers.items())
     return f"{counted}; {_hint(max(numbers, key=lambda name: numbers[name]), result)}"
@@ -197,6 +197,6 @@ def _model(result: Recorded) -> str:
 
 
 def _set_of(result: Recorded) -> str:
-    """How the size of a compartment is set; by the model's own name for it, where it has one."""
+    """Say how to set the size of a compartment, by its name in the model if it has one."""
     match = re.search(r'(?m)\bcompartment = "(\w+)"', _model(result))
     return f"{assigned('set', key=match[1] if match else 'NAME')}SIZE"

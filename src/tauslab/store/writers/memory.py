@@ -58,7 +58,7 @@ class MemoryWriter:
         self._chunks.append(Chunk(chunk.start, arrays))
 
     def checkpoint(self, totals: Accumulators, done: BoolArray) -> None:
-        """Nothing outlives this process."""
+        """Do nothing: no state outlives this process."""
 
     def finish(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
         """Gather all chunks and share the result. Collective.

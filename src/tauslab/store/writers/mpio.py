@@ -49,7 +49,7 @@ _ABORT_SECONDS = 3.0
 
 
 def why_not(comm: Communicator) -> str | None:
-    """Why files cannot be written by all ranks together; None if they can."""
+    """Return the reason for which the ranks cannot write one file together; None if they can."""
     if importlib.util.find_spec("h5py") is None:
         return "h5py is not installed"
     import h5py

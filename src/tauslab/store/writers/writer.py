@@ -75,7 +75,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Storage:
-    """How a file is written: by which writer, with which hints to MPI-IO, and gzip's level.
+    """Settings of writing: the writer, hints to MPI-IO, and the level of gzip.
 
     `run` is the identity of a new run, where it belongs to one that there is.
     """

@@ -254,17 +254,48 @@ def test_a_delay_is_not_negative(delay: float) -> None:
     ("call", "said"),
     [
         (lambda net: net.add_species(3, 1), "a name must be text, not int"),
-        (lambda net: net.add_species("B", None), "NoneType where a number or an expression"),
-        (lambda net: net.add_parameter("k", [1]), "list where a number or an expression"),
+        (
+            lambda net: net.add_species("B", None),
+            "species B: a number or an expression is expected, not NoneType",
+        ),
+        (
+            lambda net: net.add_parameter("k", [1]),
+            "parameter k: a number or an expression is expected, not list",
+        ),
         (lambda net: net.add_reaction(None, rate=1), "its equation must be text, not NoneType"),
         (lambda net: net.add_reaction("A ->", rate=[1]), "rate is a list, and 'A ->' has no '<->'"),
         (lambda net: net.add_reaction("A ->", rate=1, name=7), "a reaction must be text, not int"),
-        (lambda net: net.add_event("e", 1.0, {"A": {}}), "dict where a number or an expression"),
+        (
+            lambda net: net.add_species("B", compartment=1),
+            "B: its compartment must be text, not int",
+        ),
+        (
+            lambda net: net.add_reaction("A ->", rate=1, parameters=[1]),
+            "mapping such as .* not list",
+        ),
+        (lambda net: net.add_event("e", 1.0, persistent="no"), "persistent='no' is not allowed"),
+        (
+            lambda net: net.rules.update(Z="A"),
+            r"rules\['Z'\] = 'A' is .*: call add_rule\('Z', 'A'\)",
+        ),
+        (
+            lambda net: net.rules.update(T=3),
+            r"rules\['T'\] = 3 .*: del rules\['T'\], then call add_rule",
+        ),
+        (lambda net: setattr(net, "rules", {"Z": "A"}), r"call add_rule\('Z', 'A'\)"),
+        (lambda net: net.rates.update(A="1"), r"call add_rate\('A', '1'\)"),
+        (lambda net: net.reactions.append("A ->") or net.validate(), "'A ->' is not a reaction"),
+        (lambda net: net.events.append(1) or net.validate(), "1 is not an event: call add_event"),
+        (
+            lambda net: net.add_event("e", 1.0, {"A": {}}),
+            "e: assignment to A: a number or an expression is expected, not dict",
+        ),
     ],
 )
 def test_values_of_another_type_are_named(call: Callable[[Network], None], said: str) -> None:
     net = Network("m")
     net.add_species("A", 1)
+    net.add_rule("T", "2 * A")
     with pytest.raises(ModelError, match=said):
         call(net)
 

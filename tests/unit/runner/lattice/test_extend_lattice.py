@@ -8,10 +8,12 @@ import h5py
 import pytest
 from lattice_factory import STEP
 from lattice_run_factory import T_END, digest, meddling, model, run
+from mortal_disk import Killed, MortalDisk
 
 import tauslab as ts
 from tauslab.cli.main import main
 from tauslab.model.lattice.file import write_lattice
+from tauslab.store.lattice import writer as lattice_writer
 from tauslab.store.lattice.writer import LatticeWriter
 
 LATER = 90 * STEP
@@ -110,3 +112,34 @@ def test_a_damaged_state_is_refused(tmp_path):
         file["state"][name][100] ^= 1
     with pytest.raises(ts.InputFileError, match="damaged"):
         ts.run(model(), extend=tmp_path / "bad.h5", t_end=LATER, device=ts.CPU(threads=1))
+
+
+@pytest.mark.filterwarnings("ignore:.*goes back to step 0")  # what is overwritten lacks its parts
+@pytest.mark.parametrize("overwrites", [False, True])
+def test_an_extension_killed_at_any_change_of_its_copy_is_repeated(
+    tmp_path, monkeypatch, overwrites
+):
+    """Killed twice, at changes spread over the copy and the first steps; `extend` is repeated."""
+    run(tmp_path / "first.h5", keep_state=True).close()
+    run(tmp_path / "whole.h5", t_end=LATER).close()
+    again = {"extend": tmp_path / "first.h5", "t_end": LATER, "device": ts.CPU(threads=1)}
+    counted = MortalDisk()
+    monkeypatch.setattr(lattice_writer, "Disk", lambda: counted)
+    ts.run(model(), output=tmp_path / "later.h5", **again).close()
+    copied = 40
+    assert counted.used > copied
+    for lives in range(0, copied, 9):
+        out = tmp_path / f"{lives}.h5"
+        if overwrites:  # of the same job, unfinished
+            shutil.copy(tmp_path / "later.h5", out)
+            with h5py.File(out, "r+") as file:
+                file["progress/complete"][()] = 0
+        killed = ts.Output(out, overwrite=overwrites)
+        for disk in (MortalDisk(lives), MortalDisk(lives + 3)):
+            monkeypatch.setattr(lattice_writer, "Disk", lambda disk=disk: disk)
+            with pytest.raises(Killed):
+                ts.run(model(), output=killed, resume=not overwrites, **again)
+        monkeypatch.setattr(lattice_writer, "Disk", MortalDisk)
+        ts.run(model(), output=out, resume=True, **again).close()
+        assert digest(out) == digest(tmp_path / "whole.h5")
+        assert not out.with_name(f"{out.name}.parts").exists()

@@ -172,7 +172,7 @@ def _read(file: h5py.File) -> DynamicNetwork:
 
 
 def counted_blocks(path: Path) -> BoolArray:
-    """Which blocks of trajectories a stopped build has counted."""
+    """Return the blocks of trajectories that a stopped build has counted."""
     with reading(path, InputFileError), _checked(path) as file:
         if "progress/blocks" not in file:
             return np.ones(0, bool)

@@ -146,11 +146,11 @@ class DynamicNetwork:
     )
 
     def __enter__(self) -> Self:
-        """As a result of another kind; there is nothing to close."""
+        """Return the network, for use in a ``with`` statement like other results."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing is open: the tables are in memory."""
+        """Do nothing: the tables are in memory."""
 
     def __repr__(self) -> str:
         """One line."""

@@ -25,7 +25,7 @@ _ADAPTIVE = re.compile(r"adaptive(?::(\d+))?\Z")
 
 
 class Binning(Protocol):
-    """Which bin each walker is in."""
+    """The bins of walkers."""
 
     @property
     def size(self) -> int:

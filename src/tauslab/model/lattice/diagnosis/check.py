@@ -278,7 +278,7 @@ def _pair_lines(facts: Mapping[str, Any]) -> list[str]:
 
 
 def _surface_lines(lattice: LatticeData) -> list[str]:
-    """Of each surface, by how much coefficients of hops are larger than those on it."""
+    """Say for each surface by how much the coefficients of hops exceed the coefficients on it."""
     found: dict[str, list[str]] = {}
     for one in dict.fromkeys(rule.surface for rule in lattice.diffusion if rule.surface):
         name = f"surface {' and '.join(one.site_types)}: {one.sites} sites"

@@ -283,7 +283,7 @@ class Sheet:
 
     @cached_property
     def walk(self) -> SheetWalk | None:
-        """How particles diffuse on them, which takes longest to compute.
+        """Diffusion of particles on the sheets, the longest computation.
 
         None where sites are too many or too few, not joined, or a curve in a plane.
         """
@@ -291,7 +291,7 @@ class Sheet:
 
 
 class SheetWalk(NamedTuple):
-    """How particles diffuse on a sheet by hops along z, y and x.
+    """Diffusion on a sheet by hops along z, y and x.
 
     Attributes
     ----------
@@ -329,7 +329,7 @@ Pair = tuple[str, str]
 
 
 def surface_of(lattice: LatticeData, site_types: tuple[str, ...]) -> dict[Pair, Surface]:
-    """How particles diffuse on a sheet of sites by hops between each pair of its types.
+    """Compute the diffusion on a sheet of sites by hops between each pair of its types.
 
     Hops between two types may be along some of the axes only, as where types take turns like the
     fields of a chequerboard; they are then corrected for these axes.
@@ -527,7 +527,7 @@ def _walk(neighbours: IntArray, mask: BoolArray) -> SheetWalk:
 
 
 def _energies(neighbours: IntArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Of each coordinate a, smoothed: u L u, and sum over axes b of (L_b u)^2."""
+    """Return for each smoothed coordinate u: u L u, and the sum over axes b of (L_b u)^2."""
     energy, turns = np.zeros(3), np.zeros(3)
     for axis, (below, above) in enumerate(neighbours):
         up, down = above != np.arange(above.size), below != np.arange(below.size)
@@ -572,7 +572,7 @@ def _smoothed(neighbours: IntArray, times: Sequence[float]) -> list[FloatArray]:
 
 
 def _factors(z: float) -> FloatArray:
-    """Of Chebyshev polynomials T_k(y), in exp(-z (1 + y))."""
+    """Coefficients of the Chebyshev polynomials T_k(y) in exp(-z (1 + y))."""
     terms = int(6 + 2.5 * math.sqrt(2 * z))
     angles = np.pi * (np.arange(_POINTS) + 0.5) / _POINTS
     weights = np.exp(-z * (1 + np.cos(angles))) * 2 / _POINTS

@@ -230,7 +230,7 @@ def _compiling(task: NetworkTask) -> float:
 
 
 def _refusal(task: NetworkTask) -> str | None:
-    """Why leaps are out of the question."""
+    """Return the reason for which leaps are not possible."""
     reactions = len(task.lowered.reactions)
     if reactions == 0:
         return "the model has no reactions"

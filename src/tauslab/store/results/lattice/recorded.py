@@ -169,7 +169,7 @@ class RecordedLattice(RunResult):
 
     @property
     def unfinished(self) -> str:
-        """How much of an unfinished run is there, in words; empty where all is."""
+        """Finished part of an unfinished run, in words; empty for a finished one."""
         if self.complete:
             return ""
         marks, samples = self.data[MARKS][()], len(self.all_times)

@@ -1,0 +1,4 @@
+"""Protocols of BioNetGen: the actions of a .bngl file, run one after another.
+
+`protocol` runs them, `command` writes their reports.
+"""
