@@ -1,1 +1,1 @@
-"""Standards for simulation experiments: SED-ML and PEtab."""
+"""Standards for simulation experiments: SED-ML, PEtab, and the actions of BioNetGen."""

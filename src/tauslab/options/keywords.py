@@ -346,7 +346,7 @@ class ProtocolFlag:
 
     protocol: bool = option(
         False, "run the actions of a .bngl or .net file", flag="--protocol", group="model",
-        action="store_true", python=False,
+        action="store_true", python=False, in_python=lambda _: "tauslab run --protocol",
     )  # fmt: skip
 
 

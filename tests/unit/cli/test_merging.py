@@ -7,6 +7,8 @@ import re
 
 import h5py
 import pytest
+from lattice_run_factory import digest as lattice_digest
+from lattice_run_factory import run as lattice_run
 from places import ROOT
 from sample_job import sample_job
 
@@ -124,3 +126,28 @@ def test_digests_of_several_files_are_compared(tmp_path, capsys):
     told = capsys.readouterr()
     assert [line.split()[1] for line in told.out.splitlines()] == [first, other]
     assert "these results differ" in told.err
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"frame_every": 0, "sweep": {"k": [500.0, 900.0]}}], ids=["frames", "sweep"]
+)
+def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
+    lattice_run(tmp_path / "whole.h5", replicas=4, **options).close()
+    for first, count in ((0, 2), (2, 1), (3, 1)):
+        path = tmp_path / f"a{first}.h5"
+        lattice_run(path, replicas=count, first_replica=first, **options).close()
+    files = [str(tmp_path / f"a{first}.h5") for first in (3, 0, 2)]
+    merged = str(tmp_path / "merged.h5")
+    assert main(["merge", *files, "-o", merged]) == 0
+    assert "merged.h5 holds 4 replicas of 3 files" in capsys.readouterr().out
+    assert lattice_digest(merged) == lattice_digest(tmp_path / "whole.h5")
+    assert not [path for path in tmp_path.iterdir() if path.suffix != ".h5"]
+    assert main(["info", merged]) == 0
+    assert main(["merge", *files[:2], "-o", str(tmp_path / "b.h5")]) == 2
+    said = capsys.readouterr().err
+    assert "a0.h5 ends before replica 2" in said
+    assert "a3.h5 begins with replica 3" in said
+    lattice_run(tmp_path / "other.h5", first_replica=4, seed=8, **options).close()
+    assert main(["merge", *files, str(tmp_path / "other.h5"), "-o", str(tmp_path / "b.h5")]) == 2
+    assert "other.h5 is of another run than" in capsys.readouterr().err
+    assert not (tmp_path / "b.h5").exists()

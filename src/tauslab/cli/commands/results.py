@@ -56,6 +56,8 @@ def _digests(path: Path, species: str | None) -> list[tuple[str, str]]:
 def process_merge(arguments: argparse.Namespace) -> None:
     """``tauslab merge``: one file in place of a view of parts, or of the files of an array."""
     from tauslab.cli.merge import merge, merge_points
+    from tauslab.cli.merge_lattices import merge_replicas
+    from tauslab.store.results.lattice.result import is_lattice_result
 
     files, output = arguments.files, arguments.output
     if output is None and len(files) > 1:
@@ -67,7 +69,10 @@ def process_merge(arguments: argparse.Namespace) -> None:
     require_result_name(output)
     require_no_input(output, files)
     with making_new(output, overwrite=arguments.overwrite), reading(files[0], InputFileError):
-        print(merge_points(files, output, arguments.compress))
+        if is_lattice_result(files[0]):
+            print(merge_replicas(files, output, arguments.compress))
+        else:
+            print(merge_points(files, output, arguments.compress))
 
 
 def process_plot(arguments: argparse.Namespace) -> None:

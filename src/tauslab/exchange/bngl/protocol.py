@@ -323,11 +323,14 @@ class Protocol:
                 else (rows["observables"].sel(observable=name))
             )
             columns[name] = np.asarray(values.to_numpy(), np.float64)
-        last = amounts.isel(time=-1)
         state: dict[str, Amount] = {}
-        for name in network.species if sweep is None else ():
-            own = np.asarray(last.sel(species=name), np.float64)
-            state[name] = own if n > 1 else Number(float(own[0]))
+        if sweep is None:
+            last = amounts.isel(time=-1).transpose("species", "trajectory").to_numpy()
+            names = map(str, amounts["species"].to_numpy())
+            state = {
+                name: own if n > 1 else Number(float(own[0]))
+                for name, own in zip(names, last, strict=True)
+            }
         return _Rows(n, columns, state)
 
 

@@ -1,13 +1,16 @@
-"""The unfinished file of a longer run, made of a finished result that kept its last state."""
+"""Files made of finished lattice results: of a longer run, and of all replicas of an array."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tauslab.base.errors import ConfigError
+from tauslab.base.files.text import plain
 from tauslab.base.option_names import opt
 from tauslab.kernels.lattice.state import WAITING, LatticeState
 from tauslab.options.lattice import LatticeTask
@@ -44,14 +47,40 @@ def begin_longer_run(path: Path, task: LatticeTask, seed: int, finished: Path) -
     return ""
 
 
+def join_replicas(
+    path: Path, task: LatticeTask, seed: int, sources: Sequence[CheckedLattice]
+) -> None:
+    """Create the finished file of `task` from results that have its replicas, in this order."""
+    with closing(LatticeWriter(path, task, seed, threads=1)) as writer:
+        versions = [name for source in sources for name in writers_of(source)]
+        writer.create(versions, lambda: _copy_replicas(sources, task, writer))
+        writer.finish([row for source in sources for row in _profile(source)])
+
+
+def _copy_replicas(
+    sources: Sequence[CheckedLattice], task: LatticeTask, writer: LatticeWriter
+) -> None:
+    held = [(source, at) for source in sources for at in range(source.attributes["replicas"])]
+    for run in range(task.runs):
+        point, replica = task.place(run)
+        source, at = held[replica]
+        several = source.attributes["replicas"] > 1
+        place = (*(() if task.sweep is None else (point,)), *((at,) if several else ()))
+        _copy_run(source, place, task, run, writer)
+
+
+def _profile(source: CheckedLattice) -> list[dict[str, Any]]:
+    """Rows of ``/profile``, one for each rank."""
+    names = [name for name in source if name.startswith("profile/") and name != "profile/rank"]
+    columns = {name.partition("/")[2]: source[name][()] for name in names}
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, map(plain, row), strict=True)) for row in rows]
+
+
 def _copy(first: CheckedLattice, task: LatticeTask, writer: LatticeWriter) -> None:
     """Write the samples, frames and last states of a finished result."""
     for run in range(task.runs):
-        place = place_of(task, run)
-        rows = {one.name: np.asarray(first[one.name][place]) for one in first.sampled}
-        writer.write_rows(run, 0, rows)
-        if task.options.frame_every:
-            _put_frames(first, task, run, writer)
+        _copy_run(first, place_of(task, run), task, run, writer)
     for name in first:
         if name.startswith(f"{STATE}/"):
             writer.write_state(Path(name).name, np.asarray(first[name][()]).tobytes())
@@ -77,9 +106,29 @@ def _require_same(first: CheckedLattice, task: LatticeTask, seed: int, path: Pat
             )
 
 
-def _put_frames(first: CheckedLattice, task: LatticeTask, run: int, writer: LatticeWriter) -> None:
+def _copy_run(
+    source: CheckedLattice,
+    place: tuple[int, ...],
+    task: LatticeTask,
+    run: int,
+    writer: LatticeWriter,
+) -> None:
+    """Write the samples and frames of the run at a place of the axes of `source`."""
+    rows = {one.name: np.asarray(source[one.name][place]) for one in source.sampled}
+    writer.write_rows(run, 0, rows)
+    if task.options.frame_every:
+        _put_frames(source, place, task, run, writer)
+
+
+def _put_frames(
+    first: CheckedLattice,
+    place: tuple[int, ...],
+    task: LatticeTask,
+    run: int,
+    writer: LatticeWriter,
+) -> None:
     """Write the frames of a run as pictures: what waits is not in them."""
-    place, lattice = place_of(task, run), task.lattice
+    lattice = task.lattice
     planes, reactions = lattice.shape[0], len(lattice.reactions)
     none = np.zeros(reactions, np.int64)
     rates = np.zeros((reactions, len(lattice.site_types)))
