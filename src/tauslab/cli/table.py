@@ -85,6 +85,17 @@ _PICTURES = (
     _writes("picture: .png (default), .svg or .pdf; movie: .gif or .mp4"),
     _OVERWRITE,
 )  # fmt: skip
+_TABLES = (
+    _RESULT,
+    _SPECIES,
+    _takes("--what", metavar="TABLE", help="trajectories, statistics, final, summaries, or a table "
+           "of an analysis (the first that there is)"),
+    _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
+    _POINT,
+    _takes("--steps", metavar="A:B", help="time points of a Bayesian network"),
+    _writes(".csv, .tsv, .parquet, - to print; .vtkhdf (ParaView) or .npy of a lattice; .bif"),
+    _OVERWRITE,
+)  # fmt: skip
 
 
 def _of_petab() -> Iterable[Argument]:
@@ -106,22 +117,6 @@ def _of_petab() -> Iterable[Argument]:
                "unit of the model's amounts"),
         _OVERWRITE,
         _JSON,
-    )  # fmt: skip
-
-
-def _of_export() -> Iterable[Argument]:
-    from tauslab.store.results.tables import WHAT, WHAT_OF_CELLS
-
-    return (
-        _RESULT,
-        _SPECIES,
-        _takes("--what", choices=(*WHAT, *WHAT_OF_CELLS), help="table to write (the "
-               "first of these that was recorded)"),
-        _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
-        _POINT,
-        _takes("--steps", metavar="A:B", help="time points of a Bayesian network"),
-        _writes(".csv, .tsv, .parquet, - to print; .vtkhdf (ParaView) or .npy of a lattice; .bif"),
-        _OVERWRITE,
     )  # fmt: skip
 
 
@@ -222,7 +217,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "export": Command(
         "convert a result: tables, frames, networks",
-        "commands.results:process_export", _of_export,
+        "commands.results:process_export", _TABLES,
     ),
     "digest": Command(
         "print a SHA-256 of a result, the same on every machine", "commands.results:process_digest",

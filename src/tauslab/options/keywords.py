@@ -35,12 +35,11 @@ DEVICES: tuple[str, ...] = ("auto", *sorted(backend_names()))
 assert set(get_args(DeviceWord)) >= set(DEVICES)
 
 
-def device_option(*, python: bool = True) -> Device:
+def device_option() -> Device:
     """The device, an option of every job."""
     return option(
         "auto", "auto: a GPU if there is one", flag="--device", group="cluster",
         choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
-        python=python,
     )  # fmt: skip
 
 

@@ -89,9 +89,9 @@ def test_inside_an_endless_trajectory(endless, tmp_path, number):
 ASKED = """
 import os, signal, sys
 from tauslab.cli.main import main
-from tauslab.runner.ensemble.driver import Ensemble
+from tauslab.runner.ensemble.driver import EnsembleRun
 from tauslab.decomposition.blocks import SharedBlocks
-begin, deliver, written = SharedBlocks.__init__, Ensemble._deliver, []
+begin, deliver, written = SharedBlocks.__init__, EnsembleRun._deliver, []
 def one_block(self, numbers, **_):
     begin(self, numbers, smallest=1, room=1, largest=1)
 def asked(self, lane, delivery):
@@ -99,7 +99,7 @@ def asked(self, lane, delivery):
     written.append(1)
     if len(written) == 3:
         os.kill(os.getpid(), signal.SIGTERM)
-SharedBlocks.__init__, Ensemble._deliver = one_block, asked
+SharedBlocks.__init__, EnsembleRun._deliver = one_block, asked
 sys.exit(main(sys.argv[1:]))
 """
 

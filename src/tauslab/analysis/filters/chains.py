@@ -141,7 +141,7 @@ class Chain(Draws):
         columns = [one.ravel() for one in (*numbers, *np.moveaxis(self.values, -1, 0))]
         return ResultTable((*axes, "log_likelihood", *self.parameters), iter([columns]))
 
-    def _draw(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
+    def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         rows = {name: np.atleast_2d(self[name]) for name in self.parameters}
         return plot_traces(rows, "step", parameters, path)
 

@@ -65,10 +65,10 @@ class ParameterResult(FieldResult):
         OutputError
             The picture cannot be written.
         """
-        return self._draw(parameters, path)
+        return self._picture(parameters, path)
 
     @abstractmethod
-    def _draw(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
+    def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         """Draw the picture of `plot`."""
 
 

@@ -56,7 +56,7 @@ class WeightedDraws(Draws):
         """Effective sample size ``[stage]``: 1 over the sum of squared weights."""
         return np.asarray(1 / (self.weights**2).sum(axis=1))
 
-    def _draw(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
+    def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         return plot_weighted(
             {name: self[name] for name in self.parameters}, self.weights[-1], parameters, path
         )

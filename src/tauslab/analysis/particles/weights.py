@@ -150,10 +150,9 @@ def require_log_weights(logs: FloatArray) -> None:
 
 
 def ancestors_of(
-    shares: FloatArray, scheme: str, seed: int, number: int, group: int = 0,
-    part: slice | None = None,
-) -> IntArray:  # fmt: skip
-    """Ancestors ``[n]`` by weights ``[n]``, in increasing order; of a `part` of the n.
+    shares: FloatArray, scheme: str, seed: int, number: int, group: int = 0
+) -> IntArray:
+    """Ancestors ``[n]`` by weights ``[n]``, in increasing order.
 
     Parameters
     ----------
@@ -177,11 +176,7 @@ def ancestors_of(
             "all weights are 0: no particle can be copied; the data are impossible for every "
             "particle, or every particle overflowed"
         )
-    own = slice(0, n) if part is None else part
-    if scheme == "multinomial":
-        places = np.sort(uniforms)[own]
-    else:
-        places = (np.arange(own.start, own.stop) + uniforms[own if len(uniforms) == n else 0]) / n
+    places = np.sort(uniforms) if scheme == "multinomial" else (np.arange(n) + uniforms) / n
     found = np.searchsorted(ladder, places * ladder[-1], side="right")
     last = int(np.flatnonzero(shares > 0)[-1])  # where a place is rounded to the end
     return np.asarray(np.minimum(found, last), np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.base.arrays import Array, FloatArray
 from tauslab.store.checking.opening import SPLITTING, WEIGHTED
 from tauslab.store.format.intervals import FEWEST_INFORMATIVE, unequal_runs
-from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.array_result import FieldResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
 from tauslab.views.estimates import plot_rare
@@ -22,7 +22,6 @@ from tauslab.views.estimates import plot_rare
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_WHOLE = ("independent", "certain", "events", "seed")
 _SETTINGS = (
     "model",
     "target",
@@ -42,7 +41,7 @@ _ROUNDED = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class RareResult(ArrayResult):
+class RareResult(FieldResult):
     """The probability, or the rate, of reaching a target.
 
     Made by `tauslab.weighted_ensemble`.
@@ -81,6 +80,7 @@ class RareResult(ArrayResult):
     _AXES: ClassVar = {
         "run": "run", "estimate": "run", "lost": "run", "time": "time", "reached": "run time",
     }  # fmt: skip
+    _FIELDS: ClassVar = {"estimate": "runs"}
     _OPTIONAL = ("time", "reached")
 
     method: str
@@ -221,10 +221,8 @@ class RareResult(ArrayResult):
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them."""
-        found: dict[str, Array] = {
-            "run": np.arange(len(self.runs)), "estimate": self.runs, "lost": self.lost,
-        }  # fmt: skip
-        return found | ({"time": self.time, "reached": self.reached} if self.reached.size else {})
+        left_out = () if self.reached.size else ("time", "reached")
+        return {name: of for name, of in super().arrays().items() if name not in left_out}
 
     def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"runs": self._runs}
@@ -236,21 +234,14 @@ class RareResult(ArrayResult):
         )
 
     def _attributes(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("method", "quantity", "rounding")}
-        return own | {name: np.uint64(getattr(self, name)) for name in _WHOLE} | self.settings
+        return super()._attributes() | self.settings
 
     @classmethod
     def _of(cls, stored: State) -> Self:
-        runs = stored["estimate"]
-        return cls(
-            method=stored.text("method"), quantity=stored.text("quantity"), runs=runs,
-            time=stored.get("time", np.zeros(0)),
-            reached=stored.get("reached", np.zeros((len(runs), 0))), lost=stored["lost"],
-            rounding=stored.real("rounding"), independent=stored.whole("independent"),
-            certain=bool(stored.whole("certain")), events=stored.whole("events"),
-            seed=stored.whole("seed"),
-            settings={n: stored.attributes[n] for n in _SETTINGS if n in stored.attributes},
-        )  # fmt: skip
+        none = {"time": np.zeros(0), "reached": np.zeros((len(stored["estimate"]), 0))}
+        found = super()._of(State(stored.path, stored.attributes, {**none, **stored}))
+        own = {n: stored.attributes[n] for n in _SETTINGS if n in stored.attributes}
+        return replace(found, settings=own)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the estimate of each run and the weight in the target over time, as `Chain.plot`."""

@@ -45,16 +45,15 @@ class _Analyses(Kind):
     """
 
     suffix = ".csv"
+    of_tables = ("what",)
 
     def __init__(
         self,
         method: str,
         home: str,
         of_pictures: tuple[str, ...] = (),
-        of_tables: tuple[str, ...] = (),
     ) -> None:
-        self.told, self._home = OTHER_KINDS[method], home
-        self.of_pictures, self.of_tables = of_pictures, of_tables
+        self.told, self._home, self.of_pictures = OTHER_KINDS[method], home, of_pictures
 
     def open(self, path: str | os.PathLike[str]) -> ArrayResult:
         module, _, name = self._home.partition(":")
@@ -86,14 +85,12 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((WEIGHTED, SPLITTING), _Analyses(WEIGHTED, "rare.estimate:RareResult")),
     FILTER: _Analyses(FILTER, "filters.result:FilterResult", ("species",)),
     FILTERS: _Analyses(FILTERS, "filters.result:FilterResults"),
-    ABC: _Analyses(ABC, "filters.abc.result:AbcResult", ("species",), ("what",)),
-    SMC2: _Analyses(SMC2, "filters.smc2.result:Smc2Result", ("species",), ("what",)),
-    FIT: _Analyses(FIT, "filters.fitting.result:FitResult", ("species",), ("what",)),
+    ABC: _Analyses(ABC, "filters.abc.result:AbcResult", ("species",)),
+    SMC2: _Analyses(SMC2, "filters.smc2.result:Smc2Result", ("species",)),
+    FIT: _Analyses(FIT, "filters.fitting.result:FitResult", ("species",)),
     CHAINS: _Analyses(CHAINS, "filters.chains:Chain", ("species",)),
     SENSITIVITY: _Analyses(SENSITIVITY, "sensitivity.result:SensitivityResult", ("species",)),
-    POPULATION: _Analyses(
-        POPULATION, "populations.result:PopulationResult", ("species", "t"), ("what",)
-    ),
-    HYBRID: _Analyses(HYBRID, "hybrids.result:HybridResult", ("species",), ("what",)),
+    POPULATION: _Analyses(POPULATION, "populations.result:PopulationResult", ("species", "t")),
+    HYBRID: _Analyses(HYBRID, "hybrids.result:HybridResult", ("species",)),
     CME: _Analyses(CME, "cme.result:CmeResult", ("species",)),
 }

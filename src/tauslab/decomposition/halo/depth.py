@@ -78,19 +78,17 @@ def slab_planes(backend: Backend, lattice: LoweredLattice, number: float) -> Pla
     return Planes(number, seconds, ny * nx * site_bytes, backend.step_seconds)
 
 
-def step_seconds(
-    planes: Planes, way: Transport, depth: int = 1, edge_planes: float = EDGE_PLANES
-) -> float:
+def step_seconds(planes: Planes, way: Transport, depth: int = 1) -> float:
     """Seconds a step of a slab between neighbours.
 
     >>> slab = Planes(64, 1e-6, 2.0**18, 1e-5)
-    >>> round(1e6 * step_seconds(slab, Way(1e-4, 1e11)), 2)  # 71 us of 103 hide
+    >>> round(1e6 * step_seconds(slab, Transport(1e-4, 1e11)), 2)  # 71 us of 103 hide
     108.62
-    >>> round(1e6 * step_seconds(slab, Way(1e-4, 1e11), depth=4), 2)
+    >>> round(1e6 * step_seconds(slab, Transport(1e-4, 1e11), depth=4), 2)
     89.87
     """
-    work = planes.least + planes.seconds * (planes.number + edge_planes + depth - 1)
-    hidden = planes.least + planes.seconds * max(0.0, planes.number - edge_planes)
+    work = planes.least + planes.seconds * (planes.number + EDGE_PLANES + depth - 1)
+    hidden = planes.least + planes.seconds * max(0.0, planes.number - EDGE_PLANES)
     message = way.latency + depth * planes.size / way.bandwidth
     return work + (way.launches + max(0.0, message - hidden)) / depth
 

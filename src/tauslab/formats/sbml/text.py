@@ -58,9 +58,9 @@ def each(items: Any) -> Iterator[Any]:
     return (items.get(i) for i in range(items.size()))
 
 
-def shorten(names: list[str], limit: int = 6) -> str:
-    """Names for a message, at most `limit` of them."""
-    return ", ".join(names[:limit]) + (f", ... ({len(names)} in all)" if len(names) > limit else "")
+def shorten(names: list[str]) -> str:
+    """Names for a message, at most six of them."""
+    return ", ".join(names[:6]) + (f", ... ({len(names)} in all)" if len(names) > 6 else "")
 
 
 def read_text(path: Path) -> str:

@@ -67,7 +67,7 @@ class Memory(Protocol):
 
 
 @dataclass(frozen=True)
-class Following:
+class FollowingParticles:
     """How particles go with a shape.
 
     Attributes
@@ -126,7 +126,7 @@ class Reshaping:
         self._tables: tuple[Any, tuple[Any, Any]] = (None, (None, None))
         self._rings: dict[int, tuple[Any, Any, int]] = {}
 
-    def following(self, follow: Mapping[str, str]) -> Following:
+    def following(self, follow: Mapping[str, str]) -> FollowingParticles:
         """Return how species go with a shape, which `follow` says by name.
 
         Raises
@@ -143,7 +143,7 @@ class Reshaping:
             follows[number + 1] = how == "shell"
             if how == "pinned":
                 stays[:, number] = self._open
-        return Following(_by_particle(stays), follows)
+        return FollowingParticles(_by_particle(stays), follows)
 
     @cached_property
     def _open(self) -> BoolArray:
@@ -151,7 +151,7 @@ class Reshaping:
         return np.asarray((np.asarray(self._lattice.hop) > 0).any(axis=(0, 2)))
 
     def run(
-        self, memory: Memory, types: Array, following: Following, *, call: int,
+        self, memory: Memory, types: Array, following: FollowingParticles, *, call: int,
         gather: Gather, reach: int = REACH,
     ) -> Reshaped:  # fmt: skip
         """Give the whole lattice other site types, and move the particles of the slab.
@@ -191,7 +191,7 @@ class Reshaping:
             "n_rings": n_rings,
         }  # fmt: skip
 
-    def uploaded(self, following: Following) -> tuple[Any, Any]:
+    def uploaded(self, following: FollowingParticles) -> tuple[Any, Any]:
         """`stays` and `follows` on the device."""
         if self._tables[0] is not following:
             upload = self._backend.upload
@@ -229,8 +229,8 @@ class _Run:
     """A reshape of one lattice."""
 
     def __init__(
-        self, how: Reshaping, memory: Memory, types: Array, following: Following, call: int,
-        gather: Gather, reach: int,
+        self, how: Reshaping, memory: Memory, types: Array, following: FollowingParticles,
+        call: int, gather: Gather, reach: int,
     ) -> None:  # fmt: skip
         self._how, self._memory, self._following = how, memory, following
         self._gather, self._reach = gather, reach

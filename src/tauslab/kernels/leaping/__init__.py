@@ -1,6 +1,5 @@
 """Tau-leaping: one trajectory a thread (`tau_leap`) or many threads a trajectory (`fine_tau`).
 
-`event_tau` leaps in networks with events.
-
-`choice` picks the engine; the step limit is `bound` of csrc/leaping/leaps.h.
+`choice` picks the engine, also of networks with events, whose header `event_codegen` writes; the
+step limit is `bound` of csrc/leaping/leaps.h.
 """

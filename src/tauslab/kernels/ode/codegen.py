@@ -84,7 +84,6 @@ class CodeWriter:
         self,
         outputs: Sequence[int],
         absorbed: dict[int, int],
-        variable: Callable[[int], str] = "x[{}]".format,
         real: str = "Real",
     ) -> tuple[list[str], list[str]]:
         """Statements that compute `outputs` while a trajectory runs, and the text of each.
@@ -93,7 +92,7 @@ class CodeWriter:
         """
         inside = {self.graph.nodes[n].arguments[place] for n, place in absorbed.items()}
         inside -= set(outputs)
-        writing = _Body(self, absorbed, variable, real, RUNNING)
+        writing = _Body(self, absorbed, "x[{}]".format, real, RUNNING)
         lines = [
             line
             for number in self.graph.reached(list(outputs))

@@ -30,13 +30,13 @@ def comm_option() -> Any:
     )  # fmt: skip
 
 
-def seed_option(*, python: bool = True) -> int | None:
+def seed_option() -> int | None:
     """The seed of a job that writes no result file by default, and so prints it."""
     return option(
         None, "64-bit seed; drawn and printed by default",
         flag="--seed", group="sampling", type=int,
         metavar="S", check=whole(0, 2**64 - 1),
-        doc="64-bit seed; drawn by default.", python=python,
+        doc="64-bit seed; drawn by default.",
     )  # fmt: skip
 
 

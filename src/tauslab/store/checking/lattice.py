@@ -166,23 +166,20 @@ class CheckedLattice(StoredData):
 
     Raises
     ------
-    TauslabError
-        A `kind`: the file is another program's, of another version or kind, or not what was
-        written.
+    InputFileError
+        The file is another program's, of another version or kind, or not what was written.
     """
 
-    def __init__(
-        self, path: Path, file: h5py.File, kind: type[TauslabError] = InputFileError
-    ) -> None:
-        self._path, self._file, self._kind = path, file, kind
+    def __init__(self, path: Path, file: h5py.File) -> None:
+        self._path, self._file = path, file
         self._compared = False
         self._chunks: dict[str, VerifiedChunks] = {}
-        with reading(path, kind), ended_by_signals():
-            attributes = known_attributes(path, file, kind)
+        with reading(path, InputFileError), ended_by_signals():
+            attributes = known_attributes(path, file, InputFileError)
             method = attributes.get("method")
             if method != METHOD_OF_LATTICES:
-                raise kind(f"{path} is not a lattice result: its method is {method!r}")
-            self._sealed = SealedFile(path, file, kind, attributes=attributes)
+                raise InputFileError(f"{path} is not a lattice result: its method is {method!r}")
+            self._sealed = SealedFile(path, file, attributes=attributes)
             super().__init__(self._sealed.names)
             self.attributes: Mapping[str, Any] = self._sealed.attributes
             for wrong in self._wrong():
@@ -208,7 +205,7 @@ class CheckedLattice(StoredData):
             if name not in self._chunks:
                 sums = self._file[FRAMES[name]][()]
                 self._sealed.require(FRAMES[name])
-                self._chunks[name] = VerifiedChunks(self._path, self._file[name], sums, self._kind)
+                self._chunks[name] = VerifiedChunks(self._path, self._file[name], sums)
             return self._chunks[name]
         self._sealed.require(name)
         return self._file[name]

@@ -249,7 +249,7 @@ class FieldResult(ArrayResult):
         found: dict[str, Any] = {"method": self._METHODS[0]}
         for name, own in self._stored_fields().items():
             value = getattr(self, own.name)
-            if own.type not in _SCALARS or (own.default is not MISSING and np.isnan(value)):
+            if own.type not in _SCALARS or (_may_lack(own) and np.isnan(value)):
                 continue
             found[name] = np.uint64(value) if own.type in ("int", "bool") else value
         return found
@@ -258,7 +258,7 @@ class FieldResult(ArrayResult):
     def _of(cls, stored: State) -> Self:
         values = {}
         for name, own in cls._stored_fields().items():
-            if own.default is MISSING or name in stored or name in stored.attributes:
+            if name in stored or name in stored.attributes or not _may_lack(own):
                 read = _SCALARS.get(cast("str", own.type))
                 values[own.name] = _field(own, stored[name]) if read is None else read(stored, name)
         return cls(**values)
@@ -277,6 +277,10 @@ _SCALARS: Mapping[str, Callable[[State, str], Any]] = {
     "bool": lambda stored, name: bool(stored.whole(name, 0, 1)),
     "str": State.text,
 }
+
+
+def _may_lack(own: Field[Any]) -> bool:
+    return own.default is not MISSING or own.default_factory is not MISSING
 
 
 def _field(own: Field[Any], array: Array) -> Any:

@@ -38,7 +38,6 @@ PARQUET = ".parquet"
 SUFFIXES = (*SEPARATORS, PARQUET)
 _OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet computes a cell that begins so
 WHAT = ("trajectories", "statistics", "final", "summaries")
-WHAT_OF_CELLS = ("divisions",)  # of a population beside
 
 Columns = list[npt.NDArray[Any]]
 

@@ -63,7 +63,10 @@ def test_a_file_is_the_result(found, kind, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == f"{one.digest()} total"
     assert main(["info", str(path)]) == 0
     assert capsys.readouterr().out == "\n".join(one.lines()) + "\n"
-    assert main(["export", str(path), "-o", "-"]) == 0
+    for what in one._tables():
+        assert main(["export", str(path), "-o", "-", "--what", what]) == 0
+    assert main(["export", str(path), "-o", "-", "--what", "moons"]) == 2
+    assert f"there are {', '.join(one._tables())}" in capsys.readouterr().err
     page = again._repr_html_()
     assert one.lines()[-1] in page.replace("&gt;", ">")
     assert ">method</th><td" in page

@@ -129,7 +129,7 @@ class FitResult(ParameterResult):
         """A row per parameter: estimate, standard error, and bounds of 95 %."""
         return super().summary().set_index("parameter")
 
-    def _draw(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
+    def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         logs = np.log(self.points / self.values)
         surface = Quadratic.of(logs, self.point_log_likelihood, cubes=True)
         left = self.point_log_likelihood - surface(logs)

@@ -95,7 +95,7 @@ class Given:
         return replace(options, n=self.n, set=self.numbers)
 
 
-class FollowingConstants:
+class Following:
     """Constants of rate laws that follow some parameters, whose values change again and again."""
 
     def __init__(self, lowered: LoweredNetwork, names: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.particles.motions.given import (
-    FollowingConstants,
+    Following,
     Given,
     behind_amounts,
     behind_exponents,
@@ -78,7 +78,7 @@ class NetworkMotion(Motion):
         self._behind_amounts = behind_amounts(network)
         self.in_kernels = behind_exponents(network)
         self._given: Given | None = None
-        self._follow: FollowingConstants | None = None
+        self._follow: Following | None = None
         super().__init__(options.n, backend, comm)
         self._on_host: Int32Array | None = None
         self._time: tuple[float, Any] | None = None
@@ -194,10 +194,10 @@ class NetworkMotion(Motion):
         self._given = given
         return True
 
-    def _following(self, names: tuple[str, ...]) -> FollowingConstants:
+    def _following(self, names: tuple[str, ...]) -> Following:
         lowered = self.task.lowered
         if self._follow is None or not self._follow.of(lowered, names):
-            self._follow = FollowingConstants(lowered, names)
+            self._follow = Following(lowered, names)
         return self._follow
 
     def read_apart(self, names: Iterable[str]) -> None:

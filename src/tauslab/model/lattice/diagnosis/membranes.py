@@ -138,7 +138,7 @@ def _confined(
 
 
 def _effective(
-    walk: SheetWalk, values: LatticeValues, kind: int, columns: list[int], hop: float
+    walk: Walk, values: LatticeValues, kind: int, columns: list[int], hop: float
 ) -> Iterator[tuple[float, float]]:
     """Hop probabilities of species, and D_eff over the D that was given, each pair once."""
     given = values.diffusion[kind, kind, columns]
@@ -279,10 +279,10 @@ class Sheet:
     touching: int
     thin: bool
     bulk: bool
-    measure: Callable[[], SheetWalk | None]
+    measure: Callable[[], Walk | None]
 
     @cached_property
-    def walk(self) -> SheetWalk | None:
+    def walk(self) -> Walk | None:
         """Diffusion of particles on the sheets, the longest computation.
 
         None where sites are too many or too few, not joined, or a curve in a plane.
@@ -290,7 +290,7 @@ class Sheet:
         return self.measure()
 
 
-class SheetWalk(NamedTuple):
+class Walk(NamedTuple):
     """Diffusion on a sheet by hops along z, y and x.
 
     Attributes
@@ -438,13 +438,13 @@ def _looked_at(lattice: LatticeData, types: tuple[int, ...]) -> Sheet:
     whole = touching == len(_sizes(labels)) and bool(joined.all())
     walked = whole and _LEAST_WALKED <= number <= _MOST_WALKED
 
-    def measure() -> SheetWalk | None:
+    def measure() -> Walk | None:
         return _walk_on(mask, _wraps(lattice)) if walked else None
 
     return Sheet(labels, touching, thin, bulk, measure)
 
 
-def _walk_on(mask: BoolArray, wraps: Sequence[bool]) -> SheetWalk | None:
+def _walk_on(mask: BoolArray, wraps: Sequence[bool]) -> Walk | None:
     flat = _flat_across(mask)
     if flat is None:
         images, round_axes = _mirrored(mask, wraps)
@@ -476,12 +476,12 @@ def _flat_across(mask: BoolArray) -> int | None:
     return None
 
 
-def _flat_walk(mask: BoolArray, axis: int) -> SheetWalk:
+def _flat_walk(mask: BoolArray, axis: int) -> Walk:
     """A walk in a plane, in which nothing is slower; what its edges take away is no diffusion."""
     extent = np.ones(3)
     extent[axis] = 0.0
     planes = mask.any(axis=tuple(a for a in range(3) if a != axis))
-    return SheetWalk(extent, extent, extent, float(planes.sum()))
+    return Walk(extent, extent, extent, float(planes.sum()))
 
 
 def _unjoined(mask: BoolArray, labels: IntArray) -> str:
@@ -505,7 +505,7 @@ def _neighbours(mask: BoolArray, wraps: Sequence[bool]) -> IntArray:
     return neighbours
 
 
-def _walk(neighbours: IntArray, mask: BoolArray) -> SheetWalk:
+def _walk(neighbours: IntArray, mask: BoolArray) -> Walk:
     """Measure how coordinates smooth out along the sheet.
 
     With the matrix L of hops, u_a = exp(-t L / 2) x_a of the coordinate x_a. The mean square
@@ -521,9 +521,7 @@ def _walk(neighbours: IntArray, mask: BoolArray) -> SheetWalk:
     faster = np.divide(turns, 2 * early, where=early > 0, out=np.zeros(3))
     normals, spread = _normals(mask)
     thickness = math.sqrt(1 + 12 * spread)
-    return SheetWalk(
-        along, along / (1 - faster * MAX_HOP), 1 - (normals**2).mean(axis=0), thickness
-    )
+    return Walk(along, along / (1 - faster * MAX_HOP), 1 - (normals**2).mean(axis=0), thickness)
 
 
 def _energies(neighbours: IntArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
