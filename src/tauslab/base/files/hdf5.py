@@ -45,10 +45,11 @@ def create_at(
 
 
 def write_all(dataset: h5py.Dataset, values: Array) -> None:
-    """Write all values of a dataset, which has their shape, and a type of the same bits."""
+    """Write all values of a dataset, broadcast to its shape, from a type of the same bits."""
     from h5py import h5s
 
-    dataset.id.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values), dataset.id.get_type())
+    whole = np.ascontiguousarray(np.broadcast_to(values, dataset.shape))
+    dataset.id.write(h5s.ALL, h5s.ALL, whole, dataset.id.get_type())
 
 
 def put_attribute(target: h5py.Group | h5py.Dataset, name: str, value: Array) -> None:
