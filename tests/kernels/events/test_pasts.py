@@ -76,6 +76,7 @@ def test_each_path_finds_its_own_past(flows):
         assert v[:, 6:] == pytest.approx(w[:, :-6] + 7 * 1.5, rel=1e-6)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("name", "n", "others"),
     [
@@ -210,7 +211,6 @@ def dosed(*, flows: bool = False) -> ts.Network:
     ("flows", "selector"),
     ordinary(
         [(False, "linear"), (True, "linear"), *((False, name) for name in ("tree", "pdm", "rssa"))],
-        (False, "linear"),
         (True, "linear"),
     ),
 )

@@ -385,6 +385,7 @@ def test_intervals_apart_from_counts_give_the_same_bits(tmp_path, monkeypatch):
     assert "constexpr i64 SHARED_PARTS = 0;" not in text
 
 
+@pytest.mark.validate
 @compiler
 def test_a_pilot_counts_the_same_on_every_device(tmp_path):
     """Firings of each reaction, candidates, bounds that were made again."""

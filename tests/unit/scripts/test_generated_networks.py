@@ -101,6 +101,7 @@ def test_dependents_as_asked_for(wanted):
     assert dependents(network) == pytest.approx(wanted, rel=0.1)
 
 
+@pytest.mark.validate
 def test_large_networks_are_made_fast():
     """58,276 reactions take 0.8 s on an idle core."""
     began = time.process_time()

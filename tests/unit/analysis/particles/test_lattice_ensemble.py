@@ -77,6 +77,7 @@ def test_a_start_is_that_of_a_run():
         assert e.counts.sum() < 3 * 60
 
 
+@pytest.mark.validate
 def test_counts_that_are_set_again_are_kept_where_some_wait():
     """Of those that wait some go, and others come behind them."""
     model = ts.Lattice("full", shape=(1, 1, 2), spacing=3e-8, slots=8, step=1e-4)
@@ -288,6 +289,7 @@ def test_the_same_bits_on_a_gpu():
     assert digest("cuda") == digest("cpu")
 
 
+@pytest.mark.validate
 def test_a_copy_keeps_rates_that_were_set():
     box = ts.Lattice("box", shape=(3, 3, 3), spacing=1e-7, step=1e-3)
     box.add_species("A")

@@ -118,6 +118,7 @@ def test_ages_and_volumes_of_exponential_growth():
         assert math.isnan(found.growth_error)
 
 
+@pytest.mark.validate
 def test_generations_say_which_of_their_cells_have_not_divided():
     """Times of complete generations have mean 1 and sd 1; of others they are too short."""
     found = grown(constant_rate(rate=1.0), [4.0], cells=400, follow="tree", most=200_000)

@@ -108,6 +108,7 @@ def test_killed_at_a_change(tmp_path, record, ranks, parts, stride):
                 assert digest(path) == total
 
 
+@pytest.mark.validate
 def test_killed_twice(tmp_path):
     """The second attempt is killed as well, on another number of ranks; the third ends."""
     job = CRASH_JOBS["statistics"]()
@@ -143,6 +144,7 @@ def test_power_lost(tmp_path, record, ranks, stride):
     assert lost or stride > 1, "the power took nothing: the test saw no danger"
 
 
+@pytest.mark.validate
 @strides(9)
 def test_killed_where_rows_have_no_fill_values(tmp_path, monkeypatch, stride):
     """As a large result: only the status is written at creation."""

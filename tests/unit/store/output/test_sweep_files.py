@@ -66,7 +66,6 @@ def test_every_kind_of_file_holds_the_same(tmp_path, block):
     ("ranks", "record"),
     ordinary(
         [(ranks, record) for ranks in ((1, 1), (1, 2), (3, 2)) for record in (True, False)],
-        ((1, 1), True),
         ((1, 2), False),
         ((3, 2), True),
     ),
