@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tauslab.kernels.backends.base import Style
 from tauslab.kernels.events.draws import numbered
 from tauslab.kernels.events.tables import (
     DELAY_QUEUE,
@@ -43,14 +42,6 @@ _MOST_INLINE = 64
 # Completions that a jump may be made of: 31 powers of two, up or down (csrc/events/completions.h).
 JUMP_COMPLETIONS = 64
 _LONGEST_INLINE = 500  # characters of a law
-# Up to so many reactions a firing on a GPU recomputes what it changes alone. The text for that has
-# every pair of reactions, which the lanes of a warp go through one after another.
-_MOST_IN_BRANCHES = 16
-
-
-def in_branches(network: LoweredNetwork, style: Style) -> bool:
-    """Return whether a firing recomputes what it changes alone, or else all propensities."""
-    return style.branches or len(network.reactions) <= _MOST_IN_BRANCHES
 
 
 def events_header(

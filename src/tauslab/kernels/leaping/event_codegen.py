@@ -7,11 +7,19 @@ triggers and in times at which relations change, bound it: `bound` of csrc/leapi
 from __future__ import annotations
 
 from tauslab.kernels.backends.base import Style
-from tauslab.kernels.events.codegen import events_header, in_branches
+from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.watched import Margin, Watched
-from tauslab.kernels.leaping.codegen import channels, leap_parts
+from tauslab.kernels.leaping.codegen import LARGEST_IN_REGISTERS, channels, leap_parts
 from tauslab.kernels.network.codegen import LawWriter
 from tauslab.kernels.network.lowering import LoweredNetwork, counts_in
+
+
+def in_branches(network: LoweredNetwork, style: Style) -> bool:
+    """Return whether a firing recomputes what it changes alone, or else all propensities.
+
+    The first has text for every pair of reactions.
+    """
+    return style.branches or len(network.reactions) <= LARGEST_IN_REGISTERS
 
 
 def event_leap_header(network: LoweredNetwork, style: Style) -> str:

@@ -41,9 +41,11 @@ class MemoryWriter:
     """
 
     def __init__(self, layout: Layout, comm: Communicator, run: str) -> None:
-        on_root(comm, lambda: _require_room(layout))
+        copies = 1 if comm.size == 1 else 2  # chunks, and arrays that are put together from them
+        on_root(comm, lambda: _require_room(layout, copies))
         self._layout, self._comm = layout, comm
         self._chunks: list[Chunk] = []
+        self._whole: Arrays = {}  # of a rank alone: the result, of which its chunks are parts
         self.completed: BoolArray = np.zeros(layout.n_blocks, np.bool_)
         self.restored: Accumulators | None = None
         self.result_arrays: Arrays = {}
@@ -52,9 +54,17 @@ class MemoryWriter:
     def write(self, chunk: Chunk) -> None:
         """Keep a copy of a chunk, since its buffers are used again."""
         chunk_blocks(self._layout, chunk)
-        arrays = {
-            array.name: chunk.arrays[array.name].copy() for array in self._layout.row_arrays()
-        }
+        arrays: Arrays = {}
+        for array in self._layout.row_arrays():
+            rows = chunk.arrays[array.name]
+            if self._comm.size > 1:
+                arrays[array.name] = rows.copy()
+                continue
+            if array.name not in self._whole:
+                shape = (self._layout.total, *array.inner)
+                self._whole[array.name] = np.empty(shape, rows.dtype)
+            arrays[array.name] = self._whole[array.name][slice(*chunk.span)]
+            arrays[array.name][...] = rows
         self._chunks.append(Chunk(chunk.start, arrays))
 
     def checkpoint(self, totals: Accumulators, done: BoolArray) -> None:
@@ -87,7 +97,9 @@ class MemoryWriter:
             return {}
         arrays: Arrays = {}
         for array in layout.row_arrays():
-            rows = np.concatenate([chunk.arrays.pop(array.name) for chunk in chunks])
+            rows = self._whole.pop(array.name, None)
+            if rows is None:
+                rows = np.concatenate([chunk.arrays.pop(array.name) for chunk in chunks])
             arrays[array.name] = rows.reshape(*layout.lead, layout.n, *array.inner)
         arrays |= statistics_contents(layout, totals) | profile_contents(profile)
         arrays[MARKS] = np.ones(layout.n_blocks, np.uint8)
@@ -96,7 +108,7 @@ class MemoryWriter:
 
     def abort(self) -> None:
         """Forget what was collected."""
-        self._chunks = []
+        self._chunks, self._whole = [], {}
 
 
 def with_axes(layout: Layout, arrays: Arrays) -> Arrays:
@@ -107,9 +119,9 @@ def with_axes(layout: Layout, arrays: Arrays) -> Arrays:
     return arrays
 
 
-def _require_room(layout: Layout) -> None:
+def _require_room(layout: Layout, copies: int) -> None:
     """Refuse, before anything runs, rows that are more than memory can take."""
-    needed = 2 * layout.payload_bytes  # chunks, and arrays that are put together from them
+    needed = copies * layout.payload_bytes
     if needed <= _SMALL:
         return
     free = host.available_memory()

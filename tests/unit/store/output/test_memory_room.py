@@ -25,10 +25,10 @@ def test_more_rows_than_memory_takes(monkeypatch):
         raise AssertionError("the run began")
 
     monkeypatch.setattr("tauslab.runner.ensemble.run._simulate", never)
-    with pytest.raises(ts.ConfigError) as refused:  # 200,000 x (400 + 1) bytes, twice
+    with pytest.raises(ts.ConfigError) as refused:  # 200,000 x (400 + 1) bytes
         ts.run(decay(), n=200_000, record="trajectories", **GIVEN)
     text = str(refused.value)
-    assert text.startswith("results of 200000 trajectories need 153 MiB of memory and 64 MiB can")
+    assert text.startswith("results of 200000 trajectories need 76.5 MiB of memory and 64 MiB can")
     assert "output=" in text
     assert "record='statistics'" in text or 'record="statistics"' in text
 
