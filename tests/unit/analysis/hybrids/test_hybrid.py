@@ -216,14 +216,17 @@ def test_few_firings_cost_the_units_of_many():
     rng = np.random.default_rng(1)
     entries = [(r, p, rng.lognormal()) for r in range(40) for p in rng.choice(9, 4, replace=False)]
     account, fired = Account(entries), rng.poisson(0.05, (50, 40)).astype(float)
-    assert account._ascends
+    assert account._any_order
     wanted = np.zeros((50, 9))
     for reaction, pool, amount in entries:
         wanted[:, pool] += fired[:, reaction] * amount
     assert (account.units(fired) == wanted[:, account.pools]).all()
     both = account._of_few(fired + 1)
     assert (account.units(fired + 1) == both).all()
-    assert not Account(entries[::-1])._ascends
+    assert not Account(entries[::-1])._any_order
+    whole = Account([(r, p, round(9 * amount)) for r, p, amount in reversed(entries)])
+    assert whole._any_order
+    assert (whole.units(fired + 1) == whole._of_few(fired + 1)).all()
 
 
 def test_a_part_on_a_device_of_its_own():
