@@ -77,8 +77,9 @@ class Cell:
         """Genes G, loaded L; mRNAs M, in translation T, degraded D; proteins P, in membranes B."""
         size, genes = self.size, self.genes
         made = ts.Lattice("space", shape=size.shape, spacing=10e-9, step=size.step)
-        ball = ts.shapes.sphere(radius=size.radius * 1e-9, shells={"membrane": 1})
-        for name, mask in {"outside": None, **ball(made)}.items():
+        ball = ts.shapes.dividing_sphere(shells={"membrane": 1})
+        masks = ball(made, area=1e-18 * self.area, volume=2e-27 * self.volume)
+        for name, mask in {"outside": None, **masks}.items():
             made.add_site_type(name, mask)
         g, l_, m, t, d, p, b = ([f"{kind}{gene}" for gene in genes] for kind in "GLMTDPB")
         inserts, b = p[: size.in_membrane], b[: size.in_membrane]
@@ -109,9 +110,8 @@ class Cell:
         start = dict(zip([*b, *p[len(b):]], self.proteins.tolist(), strict=True))
         start |= {"ribosome": size.ribosomes, "RNAP": size.polymerases, "degradosome": size.degradosomes}
         where = {name: "membrane" if name in {*b, "degradosome"} else "cytoplasm" for name in start}
-        for name, by in (("ribosome", p[-1]), ("RNAP", p[-1]), ("degradosome", b[0])):
-            rate = start[name] / (size.cycle * start[by])  # all double in a cycle
-            add(f"assemble_{name}", f"{by} -> {by} + {name}", rate, where[name])
+        for name, by in (("ribosome", p[-1]), ("RNAP", p[-1]), ("degradosome", b[0])):  # double in a cycle
+            add(f"assemble_{name}", f"{by} -> {by} + {name}", start[name] / (size.cycle * start[by]), where[name])
         for name, count in {**start, **dict.fromkeys(m, 1)}.items():
             made.place(name, count=count, site_type=where.get(name, "cytoplasm"))
         return made

@@ -64,16 +64,16 @@ cell, given = Cell(SMALL).hybrid(), {{"t_end": 24.0}}
 """
 _RUN = """
 ts.run(
-    cell, seed=1, device=ts.CPU(threads=1), pilot=0, output=sys.argv[1], resume=True,
-    checkpoint_every=0, quiet=True, **given,
+    cell, seed=1, device=ts.GPU() if sys.argv[2] == "cuda" else ts.CPU(threads=1), pilot=0,
+    output=sys.argv[1], resume=True, checkpoint_every=0, quiet=True, **given,
 )
 """
 # Programs, and the part of the time of a whole run after which they are killed.
 _CASES = {"parts": (_PARTS, 0.4, 1.0), "cell": (_CELL, 0.2, 0.6)}
 
 
-def _started(folder: Path, output: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(folder / "program.py"), str(output)])
+def _started(folder: Path, output: Path, device: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, str(folder / "program.py"), str(output), device])
 
 
 def _digest(path: Path) -> str:
@@ -86,7 +86,7 @@ def run(given: Any) -> Outcome:
     """Kill each case again and again, and compare digests."""
     rows, told = list[list[str]](), list[str]()
     for name in given.cases or _CASES:
-        took, kills, resumed = _killed(name, given.runs, rows)
+        took, kills, resumed = _killed(name, given.runs, given.device, rows)
         told.append(
             f"{name}: {kills} of a run of {took:.1f} s, of which {resumed} left a checkpoint"
         )
@@ -97,7 +97,7 @@ def run(given: Any) -> Outcome:
     return Outcome("Hybrids that are killed", about, ("case", "run", "kills", "verdict"), rows)
 
 
-def _killed(name: str, runs: int, rows: list[list[str]]) -> tuple[float, int, int]:
+def _killed(name: str, runs: int, device: str, rows: list[list[str]]) -> tuple[float, int, int]:
     """Seconds of a whole run of a case, kills, and those that left a checkpoint."""
     program, least, most = _CASES[name]
     drawn, number = np.random.default_rng(1), 0
@@ -105,7 +105,7 @@ def _killed(name: str, runs: int, rows: list[list[str]]) -> tuple[float, int, in
         folder = Path(place)
         (folder / "program.py").write_text(program + _RUN, encoding="utf-8")
         start = time.monotonic()
-        _started(folder, folder / "whole.h5").wait()
+        _started(folder, folder / "whole.h5", device).wait()
         took = time.monotonic() - start
         whole = _digest(folder / "whole.h5")
         kills = resumed = 0
@@ -113,7 +113,7 @@ def _killed(name: str, runs: int, rows: list[list[str]]) -> tuple[float, int, in
             number += 1
             output, here = folder / f"cut{number}.h5", 0
             while not output.exists():  # it is there as a whole, or not at all
-                process = _started(folder, output)
+                process = _started(folder, output, device)
                 try:
                     process.wait(timeout=drawn.uniform(least, most) * took)
                 except subprocess.TimeoutExpired:
