@@ -89,8 +89,10 @@ def measure(*, small: bool, device: str, seconds: float, area: float | None) -> 
     print(f"model {modelled - began:.2f} s, build {built - modelled:.2f} s, "
           f"first exchange {first - built:.2f} s")  # fmt: skip
     print(f"{ran:g} biological seconds: {(last - first) / ran:.4f} s for each")
-    if run.divider is not None and run.divider.generation[0]:
-        print(f"divided at {run.divider.born[0]:g} s")
+    if run.divider is not None and (at := round(run.divider.born[0] / size.every)):
+        print(
+            f"divided at {run.divider.born[0]:g} s, until which {rounds[at - 1][0] - first:.2f} s"
+        )
     parts = {name: (many[name] - few[name]) / ran for name in many}
     for name, each in {**parts, "glue": (last - first) / ran - sum(parts.values())}.items():
         print(f"  {name:12} {each:.4f} s  {each * ran / (last - first):.1%}")
