@@ -67,7 +67,7 @@ class HybridView:
         return np.asarray(np.isin(held, chosen).sum(axis=-1), np.int64)
 
     def positions(self, part: str, *, cell: int = 0) -> FloatArray:
-        """Positions ``[bead, 3]`` (z, y, x) in metres of a chain, those of copied beads last.
+        """Positions ``[bead, 3]`` (z, y, x) in metres of a chain; copies of beads come last.
 
         Raises
         ------
