@@ -138,7 +138,8 @@ class Cell:
             for name in (*(f"{product}_{k}" for k in range(1, 4)), product):
                 net.add_species(name, 1.0 + (name in BASES))
                 net.add_parameter(f"enzyme_{name}", 1.0)
-                fast, ks, kp = rng.lognormal(np.log([0.3, 0.5, 0.5]), 0.4)  # mM/s, mM, mM
+                usual = 2.0 if product in BASES[:2] else 0.3  # ATP, GTP: what translation takes
+                fast, ks, kp = rng.lognormal(np.log([usual, 0.5, 0.5]), 0.4)  # mM/s, mM, mM
                 s, p = f"{before} / {ks:.4g}", f"{name} / {kp:.4g}"
                 law = f"enzyme_{name} * {fast * self.fast:.4g} * ({s} - {p}) / (1 + {s} + {p})"
                 net.add_reaction(f"{before if before != '5.0' else ''} -> {name}", law=law)
@@ -167,8 +168,7 @@ class Cell:
         volume = "(space.volume(cytoplasm) + space.volume(complex))"  # litres
         lipids = " + ".join(f"{each} * metabolism.{name}" for name, each in LIPIDS.items())
         area = f"({OUTER} * ({lipids}) + {PER_PROTEIN} * space.sum(B*_in_membrane))"  # nm^2
-        for name, formula in (("area", area), ("volume", volume)):
-            made.drive(f"size.{name}", formula, over="end")
+        made.drive("size.{x}", "{formula}", over="end", for_each={"x": ["area", "volume"], "formula": [area, volume]})
         made.share("expression.{x}", "metabolism.{x}", volume=volume, unit="mM", for_each={"x": self.pools})
         steps = [f"{x}{end}" for x in self.products for end in ("_1", "_2", "_3", "")]
         who = self.rng.integers(size.in_membrane, size.genes, len(steps))

@@ -4,7 +4,8 @@ The lattice is one stirred volume, which grows with the area; a gene counts twic
 passed it. Medians and quartiles over cells are of the times at which replication ends, volume and
 area have doubled, and of what the cell then has. An mRNA is translated until a degradosome catches it: as often as ribosomes have
 begun it, `bind R / (catch D)`; integrals of both rates over all exchanges but the first 60 are the
-theory, within five standard errors of Poisson counts and 2 %. tRNA is conserved to the last one.
+theory, within five standard errors of Poisson counts and 2 %. tRNA is conserved to the last one, and
+pools pay what is billed but for 1 %.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from minimal_cell import (  # type: ignore[import-not-found]
 
 _COUNTED = {"transcripts": "transcribe_*", "translations": "start_*", "decays": "catch_*"}
 _SAMPLES = 60  # exchanges between two samples
+_OWED = 0.01  # of bills: pools pay what cells take
 _COLUMNS = ("quantity", "median", "quartile_1", "quartile_3", "theory", "verdict")
 
 
@@ -147,6 +149,12 @@ def run(given: Any) -> Outcome:
     error = theory * (5 * np.sqrt(1 / translations.sum() + 1 / decays.sum()) + 0.02)
     row("translations of an mRNA", translations / decays, theory, wrong=abs(ratio - theory) > error)
     row("transcripts", of("expression.transcripts")[:, -1])
+    billed = [f"expression.{x}" for x in (*BASES, *(f"charged{i}" for i in range(20)))]
+    owed = [
+        result.debt(one)[:, -1] / (result.paid(one) + result.debt(one))[:, -1] for one in billed
+    ]
+    row("owed at the end, of what is billed", np.max(owed, axis=0), 0.0,
+        wrong=bool(np.median(np.max(owed, axis=0)) > _OWED))  # fmt: skip
     for number in range(20):
         names = f"expression.charged{number}", f"expression.tRNA{number}"
         charged, free = (of(name) for name in names)

@@ -372,6 +372,17 @@ def test_bills_are_exact_and_never_invent_a_unit():
     assert np.allclose(np.diff(paid[:, late], axis=1), 15000, atol=1)
 
 
+def test_a_result_names_pools_that_owe_most_of_their_bills():
+    cell = ts.Hybrid("short", tick=1)
+    cell.add_part("rna", network("births", {"M": 0}, [("-> M", 9.0)]))
+    cell.add_part("fuel", network("fuel", {"GTP": 10, "CTP": 9999}))
+    cell.bill("rna.fired(r*)", {"fuel.GTP": 2, "fuel.CTP": 1})
+    result = run(cell, 20)
+    made = result.values("rna.M")[0, -1]
+    assert result.owing() == {"fuel.GTP": (2 * made - 10) / (2 * made)}
+    assert "parts rna, fuel, fuel.GTP owes 97% of its bills, seed" in repr(result)
+
+
 def test_credits_and_amounts_by_reaction():
     cell = ts.Hybrid("credit")
     net = network("net", {"X": 0, "Y": 0}, [("-> X", 5.0), ("-> Y", 3.0)])
