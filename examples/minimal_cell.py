@@ -49,7 +49,7 @@ class Size:
 
 SMALL = Size(genes=12, in_membrane=3, proteins=900, ribosomes=9, degradosomes=4, polymerases=450,
              trnas=30, radius=55.0, cycle=24.0, genome=30, beads=600, bead=6.6e-18, fork=2.0,
-             shape=(30, 20, 20), step=8e-3, every=0.25, diffusion=(2e-15, 2e-15 / 30), bind=3e4,
+             shape=(30, 20, 20), step=5e-3, every=0.05, diffusion=(2e-15, 2e-15 / 30), bind=3e4,
              catch=1e3, insert=200.0)
 
 

@@ -55,7 +55,7 @@ def draw(folder: Path) -> None:
         axes.set_xlabel("time (s)")
         axes.legend(frameon=False)
     figure.savefig(folder / "minimal-cell.png", dpi=120)
-    print(result.divisions.time)
+    print(result, result.divisions.time)
 
 
 def film(frames: list[Frame], path: Path) -> None:
