@@ -306,6 +306,7 @@ def test_a_lattice_that_is_whole_on_a_rank_leaves_others_without_one(mpirun):
 
 
 _CHAINS = """
+import hashlib
 import sys
 from chain_factory import CPU, cell
 import tauslab as ts
@@ -314,9 +315,20 @@ from tauslab.decomposition.ranks.all_ranks import ranks
 made, n = cell(), int(sys.argv[1])
 if n > 1:
     made.dividing = type(made.dividing)(**{**vars(made.dividing), "follow": "population"})
-result = ts.run(made, t_end=4.5, seed=5, pilot=0, n=n, device=CPU, quiet=True)
+seen = hashlib.sha256()
+
+def look(view):
+    seen.update(view.values("space.P").tobytes())
+    for cell in range(n):
+        seen.update(view.particles("space", "P", cell=cell).tobytes())
+        seen.update(view.mask("space", "membrane", cell=cell).tobytes())
+        seen.update(view.positions("dna", cell=cell).tobytes())
+
+result = ts.run(
+    made, t_end=4.5, seed=5, pilot=0, n=n, device=CPU, quiet=True, hooks=[(1.5, look)],
+)
 assert len(result.divisions)
-found = set(ranks().allgather(result.digest()))
+found = set(ranks().allgather(result.digest() + seen.hexdigest()))
 if ranks().rank == 0:
     print("digest", *found)
 """
