@@ -49,7 +49,7 @@ class Size:
 
 SMALL = Size(genes=12, in_membrane=3, proteins=900, ribosomes=9, degradosomes=4, polymerases=450,
              trnas=30, radius=55.0, cycle=24.0, genome=30, beads=600, bead=6.6e-18, fork=2.0,
-             shape=(30, 20, 20), step=8e-3, every=0.25, diffusion=(2e-15, 2e-15 / 30), bind=3e4,
+             shape=(30, 20, 20), step=5e-3, every=0.05, diffusion=(2e-15, 2e-15 / 30), bind=3e4,
              catch=1e3, insert=200.0)
 
 
@@ -77,8 +77,9 @@ class Cell:
         """Genes G, loaded L; mRNAs M, in translation T, degraded D; proteins P, in membranes B."""
         size, genes = self.size, self.genes
         made = ts.Lattice("space", shape=size.shape, spacing=10e-9, step=size.step)
-        ball = ts.shapes.sphere(radius=size.radius * 1e-9, shells={"membrane": 1})
-        for name, mask in {"outside": None, **ball(made)}.items():
+        ball = ts.shapes.dividing_sphere(shells={"membrane": 1})
+        masks = ball(made, area=1e-18 * self.area, volume=2e-27 * self.volume)
+        for name, mask in {"outside": None, **masks}.items():
             made.add_site_type(name, mask)
         g, l_, m, t, d, p, b = ([f"{kind}{gene}" for gene in genes] for kind in "GLMTDPB")
         inserts, b = p[: size.in_membrane], b[: size.in_membrane]
@@ -109,9 +110,8 @@ class Cell:
         start = dict(zip([*b, *p[len(b):]], self.proteins.tolist(), strict=True))
         start |= {"ribosome": size.ribosomes, "RNAP": size.polymerases, "degradosome": size.degradosomes}
         where = {name: "membrane" if name in {*b, "degradosome"} else "cytoplasm" for name in start}
-        for name, by in (("ribosome", p[-1]), ("RNAP", p[-1]), ("degradosome", b[0])):
-            rate = start[name] / (size.cycle * start[by])  # all double in a cycle
-            add(f"assemble_{name}", f"{by} -> {by} + {name}", rate, where[name])
+        for name, by in (("ribosome", p[-1]), ("RNAP", p[-1]), ("degradosome", b[0])):  # double in a cycle
+            add(f"assemble_{name}", f"{by} -> {by} + {name}", start[name] / (size.cycle * start[by]), where[name])
         for name, count in {**start, **dict.fromkeys(m, 1)}.items():
             made.place(name, count=count, site_type=where.get(name, "cytoplasm"))
         return made
@@ -138,7 +138,8 @@ class Cell:
             for name in (*(f"{product}_{k}" for k in range(1, 4)), product):
                 net.add_species(name, 1.0 + (name in BASES))
                 net.add_parameter(f"enzyme_{name}", 1.0)
-                fast, ks, kp = rng.lognormal(np.log([0.3, 0.5, 0.5]), 0.4)  # mM/s, mM, mM
+                usual = 2.0 if product in BASES[:2] else 0.3  # ATP, GTP: what translation takes
+                fast, ks, kp = rng.lognormal(np.log([usual, 0.5, 0.5]), 0.4)  # mM/s, mM, mM
                 s, p = f"{before} / {ks:.4g}", f"{name} / {kp:.4g}"
                 law = f"enzyme_{name} * {fast * self.fast:.4g} * ({s} - {p}) / (1 + {s} + {p})"
                 net.add_reaction(f"{before if before != '5.0' else ''} -> {name}", law=law)
@@ -167,8 +168,7 @@ class Cell:
         volume = "(space.volume(cytoplasm) + space.volume(complex))"  # litres
         lipids = " + ".join(f"{each} * metabolism.{name}" for name, each in LIPIDS.items())
         area = f"({OUTER} * ({lipids}) + {PER_PROTEIN} * space.sum(B*_in_membrane))"  # nm^2
-        for name, formula in (("area", area), ("volume", volume)):
-            made.drive(f"size.{name}", formula, over="end")
+        made.drive("size.{x}", "{formula}", over="end", for_each={"x": ["area", "volume"], "formula": [area, volume]})
         made.share("expression.{x}", "metabolism.{x}", volume=volume, unit="mM", for_each={"x": self.pools})
         steps = [f"{x}{end}" for x in self.products for end in ("_1", "_2", "_3", "")]
         who = self.rng.integers(size.in_membrane, size.genes, len(steps))

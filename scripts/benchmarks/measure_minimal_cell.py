@@ -1,6 +1,9 @@
 """Seconds of a biological second of examples/minimal_cell.py, and the share of each part.
 
-python scripts/benchmarks/measure_minimal_cell.py --seconds 80 --device cuda
+    python scripts/benchmarks/measure_minimal_cell.py --seconds 80 --device cuda
+    python scripts/benchmarks/measure_minimal_cell.py --area 1.998 --seconds 80 --device cuda
+
+The second cell has twice of all, two chromosomes and nearly twice the area, and divides after 12 s.
 """
 
 from __future__ import annotations
@@ -8,25 +11,60 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
 from measure_hybrids import timed
-from minimal_cell import SMALL, Cell, Size  # type: ignore[import-not-found]
+from minimal_cell import BASES, SMALL, Cell, Size  # type: ignore[import-not-found]
 
+import tauslab as ts
 from tauslab.analysis.hybrids.driver import HybridRun
+
+
+class GrownCell(Cell):  # type: ignore[misc]
+    """A cell before it divides: twice of all, with an area that is `area` times that at birth."""
+
+    def __init__(self, size: Size, area: float) -> None:
+        twice = ("proteins", "ribosomes", "degradosomes", "polymerases", "trnas")
+        super().__init__(replace(size, **{name: 2 * getattr(size, name) for name in twice}))
+        self.grown = area * self.area  # nm^2
+
+    def space(self) -> ts.Lattice:
+        """Two balls that are nearly apart."""
+        return self._grown(super().space)
+
+    def metabolism(self) -> ts.Network:
+        """Lipids make up for what is not of proteins."""
+        return self._grown(super().metabolism)
+
+    def _grown(self, make: Callable[[], Any]) -> Any:
+        birth, self.area = self.area, self.grown
+        made = make()
+        self.area = birth
+        return made
+
+    def expression(self) -> ts.Network:
+        """The chromosome is copied, and the volume has doubled."""
+        net = super().expression()
+        for name in self.pools:
+            net.species[name] = round((1 + (name in BASES)) * 12.044e-4 * self.volume)
+        net.species["to_do"], net.species["done"] = 0, self.size.genome
+        return net
 
 
 class EnoughError(Exception):
     """The time is over."""
 
 
-def measure(*, small: bool, device: str, seconds: float) -> None:
+def measure(*, small: bool, device: str, seconds: float, area: float | None) -> None:
     """Run for some seconds after the first biological second, and print a table."""
     began = time.perf_counter()
     size = SMALL if small else Size()
-    cell = Cell(size).hybrid()
+    cell = (Cell(size) if area is None else GrownCell(size, area)).hybrid()
     modelled = time.perf_counter()
     with timed() as clock:
         run = HybridRun(
@@ -51,6 +89,10 @@ def measure(*, small: bool, device: str, seconds: float) -> None:
     print(f"model {modelled - began:.2f} s, build {built - modelled:.2f} s, "
           f"first exchange {first - built:.2f} s")  # fmt: skip
     print(f"{ran:g} biological seconds: {(last - first) / ran:.4f} s for each")
+    if run.divider is not None and (at := round(run.divider.born[0] / size.every)):
+        print(
+            f"divided at {run.divider.born[0]:g} s, until which {rounds[at - 1][0] - first:.2f} s"
+        )
     parts = {name: (many[name] - few[name]) / ran for name in many}
     for name, each in {**parts, "glue": (last - first) / ran - sum(parts.values())}.items():
         print(f"  {name:12} {each:.4f} s  {each * ran / (last - first):.1%}")
@@ -59,7 +101,8 @@ def measure(*, small: bool, device: str, seconds: float) -> None:
 if __name__ == "__main__":
     asked = argparse.ArgumentParser()
     asked.add_argument("--small", action="store_true")
+    asked.add_argument("--area", type=float, help="of the start, relative to birth; default: 1")
     asked.add_argument("--device", default="auto")
     asked.add_argument("--seconds", type=float, default=60.0)
     given = asked.parse_args()
-    measure(small=given.small, device=given.device, seconds=given.seconds)
+    measure(small=given.small, device=given.device, seconds=given.seconds, area=given.area)

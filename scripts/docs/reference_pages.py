@@ -178,6 +178,7 @@ PAGES = (
         (
             *_entries(ts.Hybrid),
             _class(ts.HybridResult),
+            *_entries(ts.HybridView, made_by_user=False),
         ),
     ),
     Page(

@@ -2,8 +2,11 @@
 
 A process runs a hybrid, and saves its state after each round: `parts`, a network, equations, a
 lattice and a function with all kinds of links; `cell`, the small cell of examples/minimal_cell.py
-over a whole cycle. It is ended by SIGKILL at a drawn moment, and another goes on, `--runs` times;
-the last one is left to its end. No difference is allowed.
+over a whole cycle; `grown`, the full one shortly before and after it divides, for a GPU and only
+if `--cases` names it. It is ended by SIGKILL at a drawn moment, and another goes on, until there
+were `--runs` kills; the last one is left to its end. No difference is allowed, and none between a
+mother and what both daughters have: particles, molecules, pools, debts. How particles are divided
+is told beside the binomial law by chi-square.
 """
 
 from __future__ import annotations
@@ -64,29 +67,60 @@ cell, given = Cell(SMALL).hybrid(), {{"t_end": 24.0}}
 """
 _RUN = """
 ts.run(
-    cell, seed=1, device=ts.CPU(threads=1), pilot=0, output=sys.argv[1], resume=True,
-    checkpoint_every=0, quiet=True, **given,
+    cell, seed=1, device=ts.GPU() if sys.argv[2] == "cuda" else ts.CPU(threads=1), pilot=0,
+    output=sys.argv[1], resume=True, checkpoint_every=0, quiet=True, **given,
 )
 """
+_GROWN = f"""
+import sys
+sys.path.append({str(Path(__file__).resolve().parents[1] / "benchmarks")!r})
+import tauslab as ts
+from measure_minimal_cell import GrownCell, Size
+
+cell, given = GrownCell(Size(), 1.998).hybrid(), {{"t_end": 16.0}}
+"""
 # Programs, and the part of the time of a whole run after which they are killed.
-_CASES = {"parts": (_PARTS, 0.4, 1.0), "cell": (_CELL, 0.2, 0.6)}
+_CASES = {
+    "parts": (_PARTS, 0.4, 1.0), "cell": (_CELL, 0.2, 0.6), "grown": (_GROWN, 0.6, 0.9),
+}  # fmt: skip
+_NOT_DIVIDED = "expression.to_do", "expression.done"  # as at birth
 
 
-def _started(folder: Path, output: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(folder / "program.py"), str(output)])
+def _started(folder: Path, output: Path, device: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, str(folder / "program.py"), str(output), device])
 
 
-def _digest(path: Path) -> str:
+def _opened(path: Path) -> ts.HybridResult:
     result = ts.open(path)
     assert isinstance(result, ts.HybridResult)
-    return result.digest()
+    return result
+
+
+def _divided(result: ts.HybridResult) -> tuple[int, str]:
+    """Quantities whose daughters have not all of their mother, and a sentence."""
+    divided = result.divisions
+    if divided is None or not len(divided):
+        return 0, ""
+    lost = squares = 0.0
+    several = list[str]()
+    names = [one for one in divided.names if one.startswith(("space.", "expression."))]
+    for name in (one for one in names if one not in _NOT_DIVIDED):
+        mother, first, second = divided.of(name)
+        lost += bool((np.floor(first) + np.floor(second) != np.floor(mother)).any())
+        if name.startswith(("space.P", "space.M", "space.B")) and (mother > 0).all():
+            squares += float(np.mean((first - second) ** 2 / mother))
+            several.append(name)
+    return int(lost), (
+        f"divided at {', '.join(f'{t:g}' for t in divided.time)} s; of {len(names)} quantities "
+        f"{lost:g} lost any; chi-square {squares:.1f} for {len(several)} species"
+    )
 
 
 def run(given: Any) -> Outcome:
     """Kill each case again and again, and compare digests."""
     rows, told = list[list[str]](), list[str]()
-    for name in given.cases or _CASES:
-        took, kills, resumed = _killed(name, given.runs, rows)
+    for name in given.cases or ["parts", "cell"]:
+        took, kills, resumed = _killed(name, given.runs, given.device, rows)
         told.append(
             f"{name}: {kills} of a run of {took:.1f} s, of which {resumed} left a checkpoint"
         )
@@ -97,7 +131,7 @@ def run(given: Any) -> Outcome:
     return Outcome("Hybrids that are killed", about, ("case", "run", "kills", "verdict"), rows)
 
 
-def _killed(name: str, runs: int, rows: list[list[str]]) -> tuple[float, int, int]:
+def _killed(name: str, runs: int, device: str, rows: list[list[str]]) -> tuple[float, int, int]:
     """Seconds of a whole run of a case, kills, and those that left a checkpoint."""
     program, least, most = _CASES[name]
     drawn, number = np.random.default_rng(1), 0
@@ -105,15 +139,19 @@ def _killed(name: str, runs: int, rows: list[list[str]]) -> tuple[float, int, in
         folder = Path(place)
         (folder / "program.py").write_text(program + _RUN, encoding="utf-8")
         start = time.monotonic()
-        _started(folder, folder / "whole.h5").wait()
+        _started(folder, folder / "whole.h5", device).wait()
         took = time.monotonic() - start
-        whole = _digest(folder / "whole.h5")
+        result = _opened(folder / "whole.h5")
+        whole, (lost, halves) = result.digest(), _divided(result)
+        if halves:
+            rows.append([name, halves, "", FAIL if lost else ""])
+            say(*rows[-1])
         kills = resumed = 0
         while kills < runs:
             number += 1
             output, here = folder / f"cut{number}.h5", 0
             while not output.exists():  # it is there as a whole, or not at all
-                process = _started(folder, output)
+                process = _started(folder, output, device)
                 try:
                     process.wait(timeout=drawn.uniform(least, most) * took)
                 except subprocess.TimeoutExpired:
@@ -122,7 +160,7 @@ def _killed(name: str, runs: int, rows: list[list[str]]) -> tuple[float, int, in
                     here += 1
                     resumed += Path(f"{output}.checkpoint").exists()
             kills += here
-            same = _digest(output) == whole
+            same = _opened(output).digest() == whole
             rows.append([name, str(number), str(here), "" if same else FAIL])
             say(*rows[-1])
     return took, kills, resumed

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.analysis.filters.smc2.result import Smc2Result as Smc2Result
     from tauslab.analysis.hybrids.hybrid import Hybrid as Hybrid
     from tauslab.analysis.hybrids.result import HybridResult as HybridResult
+    from tauslab.analysis.hybrids.view import HybridView as HybridView
     from tauslab.analysis.particles.ensemble import Ensemble as Ensemble
     from tauslab.analysis.polymers.beads import BeadTrack as BeadTrack
     from tauslab.analysis.polymers.polymer import Polymer as Polymer
@@ -112,6 +113,7 @@ _HOMES = {  # public names by module
     "analysis.filters.fitting.result": "FitResult",
     "analysis.hybrids.hybrid": "Hybrid",
     "analysis.hybrids.result": "HybridResult",
+    "analysis.hybrids.view": "HybridView",
     "analysis.polymers.beads": "BeadTrack",
     "analysis.polymers.polymer": "Polymer",
     "analysis.particles.ensemble": "Ensemble",

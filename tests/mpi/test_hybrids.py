@@ -205,6 +205,65 @@ def test_cells_divide_alike_on_ranks_and_after_a_stop(mpirun, engine, n, more):
     assert len(digests.pop().split()) == 2
 
 
+_GROWING = """
+import sys
+import tauslab as ts
+from tauslab.analysis.particles.store import StateCheckpoint
+from tauslab.decomposition.ranks.all_ranks import ranks
+
+stops = int(sys.argv[1])
+ball = ts.shapes.sphere(area="1e-18 * lipids.L", shells={"membrane": 1})
+space = ts.Lattice("space", shape=(20, 16, 16), spacing=1e-8, slots=8, step=1e-4)
+space.add_site_type("outside")
+for name, mask in ball(space, area=31_000e-18).items():
+    space.add_site_type(name, mask)
+space.add_species("C", "M")
+space.add_diffusion("C", 1e-13, within="cytoplasm")
+space.add_diffusion("M", 1e-13, within="membrane")
+space.place("C", count=700, site_type="cytoplasm")
+space.place("M", count=300, site_type="membrane")
+lipids = ts.Network("lipids")
+lipids.add_species("L", 31_000)
+lipids.add_reaction("L -> 2 L", rate=30)
+cell = ts.Hybrid("cell", tick=0.001)
+cell.add_part("space", space)
+cell.add_part("lipids", lipids)
+cell.shape("space", ball, every=0.001)
+usual, saved = StateCheckpoint.save, []
+
+def save(self, kept, *, last=False):
+    usual(self, kept, last=last)
+    saved.append(1)
+    if len(saved) == stops:
+        raise KeyboardInterrupt
+
+StateCheckpoint.save = save
+given = dict(t_end=0.016, seed=3, device="cpu", pilot=0, output=f"grown-{ranks().size}.h5")
+try:
+    result = ts.run(cell, checkpoint_every=0, **given)
+except KeyboardInterrupt:
+    result = ts.run(cell, checkpoint_every=0, resume=True, **given)
+for name, kind, count in (("C", "cytoplasm", 700), ("M", "membrane", 300)):
+    assert result.values(f"space.{name}_in_{kind}")[0, -1] == count
+found = set(ranks().allgather(result.digest()))
+if ranks().rank == 0:
+    print("digest", *found)
+"""
+
+
+@pytest.mark.parametrize(("ranks", "stops"), ordinary([(2, 5), (4, 9)], (4, 9)))
+def test_particles_go_with_a_shape_alike_on_ranks_and_after_a_stop(mpirun, ranks, stops):
+    """H14: of species with a place of their own; none is lost or left in a wall."""
+    digests = {
+        line
+        for n, stop in ((1, 0), (ranks, stops))
+        for line in mpirun(n, ["-c", _GROWING, str(stop)]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2
+
+
 _WHOLE = """
 import hashlib
 import tauslab as ts
@@ -248,6 +307,7 @@ def test_a_lattice_that_is_whole_on_a_rank_leaves_others_without_one(mpirun):
 
 
 _CHAINS = """
+import hashlib
 import sys
 from chain_factory import CPU, cell
 import tauslab as ts
@@ -256,9 +316,20 @@ from tauslab.decomposition.ranks.all_ranks import ranks
 made, n = cell(), int(sys.argv[1])
 if n > 1:
     made.dividing = type(made.dividing)(**{**vars(made.dividing), "follow": "population"})
-result = ts.run(made, t_end=4.5, seed=5, pilot=0, n=n, device=CPU, quiet=True)
+seen = hashlib.sha256()
+
+def look(view):
+    seen.update(view.values("space.P").tobytes())
+    for cell in range(n):
+        seen.update(view.particles("space", "P", cell=cell).tobytes())
+        seen.update(view.mask("space", "membrane", cell=cell).tobytes())
+        seen.update(view.positions("dna", cell=cell).tobytes())
+
+result = ts.run(
+    made, t_end=4.5, seed=5, pilot=0, n=n, device=CPU, quiet=True, hooks=[(1.5, look)],
+)
 assert len(result.divisions)
-found = set(ranks().allgather(result.digest()))
+found = set(ranks().allgather(result.digest() + seen.hexdigest()))
 if ranks().rank == 0:
     print("digest", *found)
 """

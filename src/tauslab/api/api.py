@@ -45,7 +45,6 @@ _OF_PARTS = {
     "record": "add_part(record=)", "species": "add_part(record=)",
     "points": "add_part(sample=)", "times": "add_part(sample=)",
     "count_every": "add_part(sample=)", "replicas": "n=",
-    "hooks": "add_part of a function f(t, dt, values)",
 }  # fmt: skip
 
 

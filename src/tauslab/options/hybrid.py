@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from tauslab.base.errors import ConfigError
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.keywords import device_option
 from tauslab.options.places import Device, Name, Output
@@ -54,7 +56,18 @@ class HybridKeywords(HybridFlags):
         None, doc="Result file. During the run, the state is saved in ``<output>.checkpoint``."
     )
     resume: bool = option(False, doc="Continue from the checkpoint of `output`, with equal bits.")
+    hooks: Sequence[tuple[float, Callable[[Any], Any]]] = option(
+        (),
+        doc="Pairs ``(seconds, function)``: the function is called with a `HybridView` at t = 0 "
+        "and after every so many seconds, on every rank.",
+    )  # fmt: skip
     checkpoint_every: float = checkpoint_every_option()
     quiet: bool | None = quiet_option()
     device: Device = device_option()
     comm: Any = comm_option()
+
+    def __post_init__(self) -> None:
+        """Check pairs of hooks."""
+        for one in self.hooks:
+            if not (isinstance(one, tuple | list) and len(one) == 2 and callable(one[1])):
+                raise ConfigError("hooks: each is (seconds, function)")

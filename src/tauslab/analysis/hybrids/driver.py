@@ -138,8 +138,7 @@ class HybridRun:
 
     def _looks_of(self, halvings: int) -> int:
         """Half ticks between two looks at who divides, when all parts are at one time."""
-        together = math.lcm(*(one.step for one in self.groups))
-        how = self.hybrid.dividing
+        together, how = self._together, self.hybrid.dividing
         if how is None or how.every is None:
             return together << halvings
         found = 2 * ticks_of(how.every, self.tick, "divide: every=")
@@ -203,6 +202,32 @@ class HybridRun:
     def ended(self) -> bool:
         """Return whether all groups are at the end."""
         return min(self._reached) >= self.end
+
+    @property
+    def time(self) -> float:
+        """Seconds that all groups have reached."""
+        return float(min(self._reached) * self.tick / 2)
+
+    def is_due(self, every: float) -> bool:
+        """Return whether all parts are at a whole multiple of a number of seconds.
+
+        Raises
+        ------
+        ConfigError
+            They are not at one time after it.
+        """
+        ticks, together = 2 * ticks_of(every, self.tick, "hooks:"), self._together
+        if ticks % together:
+            raise ConfigError(
+                f"hooks: {every:g} is not a whole multiple of {together * self.tick / 2:g}, after "
+                "which all parts are at one time"
+            )
+        return len(set(self._reached)) == 1 and self._reached[0] % ticks == 0
+
+    @property
+    def _together(self) -> int:
+        """Half ticks after which all parts are at one time."""
+        return math.lcm(*(one.step for one in self.groups))
 
     @property
     def rounds(self) -> tuple[int, int]:

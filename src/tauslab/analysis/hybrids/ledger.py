@@ -135,12 +135,14 @@ class Account:
         self._parts = np.append(starts, len(pools)).tolist()
         order = np.argsort(reactions, kind="stable")
         self._of_reactions = order, np.repeat(np.arange(len(starts)), np.diff(self._parts))[order]
-        # Where those of a pool ascend, they are added in the same order reaction by reaction.
-        self._ascends = bool(((np.diff(reactions) >= 0) | (np.diff(pools) > 0)).all())
+        # Whole numbers have one sum in any order. Others are added in the same order reaction by
+        # reaction where those of a pool ascend.
+        ascends = ((np.diff(reactions) >= 0) | (np.diff(pools) > 0)).all()
+        self._any_order = bool(ascends or (amounts == np.floor(amounts)).all())
 
     def units(self, fired: FloatArray) -> FloatArray:
         """Units ``[cell, one of pools]`` for firings ``[cell, reaction]``, added in one order."""
-        if self._ascends and np.count_nonzero(fired) * _FEW < fired.size:
+        if self._any_order and np.count_nonzero(fired) * _FEW < fired.size:
             return self._of_few(fired)
         found = np.empty((len(fired), len(self.pools)))
         for rows in blocks(len(fired), len(self._reactions)):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_LINES = 12
+_OWED, _MOST_TOLD = 0.1, 3  # of bills, and how many pools are named that owe more
 _BY_CHANCE = NormalDist().cdf(-3.0)  # probability of a change above three standard errors
 _EACH, _BOTH = "divisions/number", "divisions/number divisions/quantity"
 _DIVIDED = {  # axes of arrays of `Divisions`
@@ -254,6 +255,17 @@ class HybridResult(ArrayResult):
         """Units ``[trajectory, time]`` that the pool ``part.quantity`` owes."""
         return self.values(f"{pool}.debt")
 
+    def owing(self) -> dict[str, float]:
+        """Parts of the bills of all cells that pools owe at the end, by pool, where above 0."""
+        found = {}
+        for part, series in self.parts.items():
+            for name in (one for one in series.names if one.endswith(".debt")):
+                pool = f"{part}.{name.removesuffix('.debt')}"
+                debt, paid = (np.nansum(one(pool)[:, -1]) for one in (self.debt, self.paid))
+                if debt > 0:
+                    found[pool] = float(debt / (debt + paid))
+        return found
+
     def _part(self, name: str) -> Series:
         if name not in self.parts:
             known = some(dict.fromkeys(self.parts))
@@ -263,10 +275,11 @@ class HybridResult(ArrayResult):
     def __repr__(self) -> str:
         """One line."""
         end = max(float(own.time[-1]) for own in self.parts.values())
-        return (
-            f"<HybridResult of {self.name}: {self.n} cells to t = {end:g}, parts "
-            f"{', '.join(self.parts)}, seed {self.seed}>"
-        )
+        short = {pool: part for pool, part in self.owing().items() if part > _OWED}
+        owed = [f"{pool} owes {part:.0%} of its bills" for pool, part in short.items()]
+        more = ["..."] if len(owed) > _MOST_TOLD else []
+        told = ", ".join([*self.parts, *owed[:_MOST_TOLD], *more, f"seed {self.seed}"])
+        return f"<HybridResult of {self.name}: {self.n} cells to t = {end:g}, parts {told}>"
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them."""

@@ -16,6 +16,7 @@ from tauslab.analysis.hybrids.links import Dividing, Shaping
 from tauslab.analysis.hybrids.parts import PartModel
 from tauslab.analysis.hybrids.pilot import pilot_of
 from tauslab.analysis.hybrids.result import HybridResult, Pilot, Series
+from tauslab.analysis.hybrids.view import HybridView
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.polymers.polymer import Polymer, chain_of
 from tauslab.base.errors import ConfigError, one_of
@@ -116,6 +117,8 @@ def _result(
                 warn(f"hybrid {hybrid.name}: {sentence}")
         if kept:
             run.take_up(kept)
+        else:
+            _call(given, run)
         if written is not None and not run.ended:
             raise _another(written)
 
@@ -127,6 +130,7 @@ def _result(
 
             def keep(now: HybridRun, last: bool) -> None:  # noqa: FBT001 - called by position
                 more = {"seed": np.uint64(seed), **_of_pilot(pilot)}
+                _call(given, now)
                 file.save(lambda: {**now.stored(), **more}, last=last)
                 progress.update(now.rounds[0], 0)
 
@@ -147,6 +151,14 @@ def _result(
     if written is not None:
         on_root(comm, lambda: _require_same(result, written))
     return result
+
+
+def _call(given: HybridKeywords, run: HybridRun) -> None:
+    """Call the hooks that are due."""
+    view = HybridView(run)
+    for every, hook in given.hooks:
+        if run.is_due(every):
+            hook(view)
 
 
 def _are_there(*paths: Path | None) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import ModelError
+from tauslab.base.option_names import warn
 from tauslab.model.geometry.shapes import (
     Distances,
     Grid,
@@ -141,7 +142,7 @@ def sphere(
     def make(grid: Grid, values: Mapping[str, float]) -> Masks:
         z, y, x = site_centres(grid, centre)
         ball = _within(z * z + y * y + x * x, _radius(values))
-        return _with_shells(_whole(grid, ball), inside, shells)
+        return _round(_whole(grid, ball), inside, shells)
 
     return Shape(make, _given(radius=radius, area=area, volume=volume), _OF_BALLS)
 
@@ -180,7 +181,7 @@ def dividing_sphere(
             ball, offset, _ = overlapping_spheres(values["area"], largest)
         along, across = along_axis(grid, axis, centre)
         mask = _within((np.abs(along) - offset) ** 2 + across, ball)
-        return _with_shells(_whole(grid, mask), inside, shells)
+        return _round(_whole(grid, mask), inside, shells)
 
     return Shape(make, _given(area=area, volume=volume), _OF_BALLS[1:])
 
@@ -222,7 +223,7 @@ def capsule(
             )
         along, across = along_axis(grid, axis, centre)
         beyond = np.maximum(np.abs(along) - max(0.0, whole / 2 - r), 0.0)
-        return _with_shells(_whole(grid, _within(beyond * beyond + across, r)), inside, shells)
+        return _round(_whole(grid, _within(beyond * beyond + across, r)), inside, shells)
 
     given = _given(radius=radius, length=length, area=area, volume=volume)
     return Shape(make, given, ("radius", *_OF_CAPSULES))
@@ -279,6 +280,19 @@ def _with_shells(mask: Mask, inside: str, shells: Mapping[str, int] | None) -> M
             mask = _grown(mask)
         found[name] = mask
     return dict(reversed(found.items()))
+
+
+def _round(mask: Mask, inside: str, shells: Mapping[str, int] | None) -> Masks:
+    """The same of what has a wall all around; a warning where the lattice is too small for it."""
+    found = _with_shells(mask, inside, shells)
+    if around := sum((shells or {}).values()):
+        planes = [np.moveaxis(mask, axis, 0) for axis in range(3)]
+        if any(one[:around].any() or one[-around:].any() for one in planes):
+            warn(
+                f"shape: {inside} comes so close to a face of the lattice that "
+                f"{', '.join(shells or ())} is cut off: give the lattice more sites"
+            )
+    return found
 
 
 def _grown(mask: Mask) -> Mask:

@@ -65,7 +65,21 @@ def test_genes_are_at_their_beads_of_mothers_and_daughters(objects):
 
 
 def test_beads_and_genes_are_counted():
-    result = run(cell())
+    seen = []
+
+    def look(view):
+        inside = view.mask("space", "cytoplasm") | view.mask("space", "membrane")
+        particles, own = view.particles("space", "P"), view.positions("dna")
+        sites = tuple(np.floor(own.T / 1e-8).astype(int))
+        assert view.values("dna.beads")[0] == len(own)
+        assert view.values("space.P")[0] == particles.sum() == particles[inside].sum()
+        assert view.particles("space", "A,C").sum() in (2, 3, 4)
+        assert inside[sites].all()
+        seen.append(view.time)
+
+    result = run(cell(), hooks=[(1.5, look)])
+    assert seen == [0.0, 1.5, 3.0, 4.5]
+    assert result.digest() == run(cell()).digest()
     beads, done = result.values("dna.beads")[0], result.values("net.done")[0]
     at = np.searchsorted(result.time("net"), result.time("dna"))
     assert (beads <= BEADS + done[at]).all()
@@ -75,6 +89,22 @@ def test_beads_and_genes_are_counted():
     assert set(a.tolist()) == {1.0, 2.0}
     assert result.values("space.P")[0, -1] > 0
     assert any("confine dna: in space.cytoplasm, 3 genes" in line for line in result.links)
+
+
+@pytest.mark.parametrize(
+    ("every", "hook", "said"),
+    [
+        (0.75, print, "hooks: 0.75 is not a whole multiple of 0.5"),
+        (0.5, None, "each is .seconds, function."),
+        (0.5, lambda view: view.values("space.Q"), "'space.Q' is not a recorded quantity: part sp"),
+        (0.5, lambda view: view.mask("space", "wall"), "nothing is called 'wall'; there are outs"),
+        (0.5, lambda view: view.particles("dna"), "part dna is no lattice"),
+        (0.5, lambda view: view.positions("space"), "part space is no chain"),
+    ],
+)
+def test_what_hooks_cannot_have_is_refused(every, hook, said):
+    with pytest.raises(ConfigError, match=said):
+        run(cell(), t_end=0.5, hooks=[(every, hook)])
 
 
 def test_cells_that_are_stopped_go_on_with_the_same_bits(tmp_path):

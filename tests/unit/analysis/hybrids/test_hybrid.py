@@ -219,14 +219,17 @@ def test_few_firings_cost_the_units_of_many():
     rng = np.random.default_rng(1)
     entries = [(r, p, rng.lognormal()) for r in range(40) for p in rng.choice(9, 4, replace=False)]
     account, fired = Account(entries), rng.poisson(0.05, (50, 40)).astype(float)
-    assert account._ascends
+    assert account._any_order
     wanted = np.zeros((50, 9))
     for reaction, pool, amount in entries:
         wanted[:, pool] += fired[:, reaction] * amount
     assert (account.units(fired) == wanted[:, account.pools]).all()
     both = account._of_few(fired + 1)
     assert (account.units(fired + 1) == both).all()
-    assert not Account(entries[::-1])._ascends
+    assert not Account(entries[::-1])._any_order
+    whole = Account([(r, p, round(9 * amount)) for r, p, amount in reversed(entries)])
+    assert whole._any_order
+    assert (whole.units(fired + 1) == whole._of_few(fired + 1)).all()
 
 
 def test_a_part_on_a_device_of_its_own():
@@ -371,6 +374,17 @@ def test_bills_are_exact_and_never_invent_a_unit():
     assert 1500 < result.time("fuel")[(debt[0] > 0).argmax()] < 2500
     late = result.time("fuel") >= 2800
     assert np.allclose(np.diff(paid[:, late], axis=1), 15000, atol=1)
+
+
+def test_a_result_names_pools_that_owe_most_of_their_bills():
+    cell = ts.Hybrid("short", tick=1)
+    cell.add_part("rna", network("births", {"M": 0}, [("-> M", 9.0)]))
+    cell.add_part("fuel", network("fuel", {"GTP": 10, "CTP": 9999}))
+    cell.bill("rna.fired(r*)", {"fuel.GTP": 2, "fuel.CTP": 1})
+    result = run(cell, 20)
+    made = result.values("rna.M")[0, -1]
+    assert result.owing() == {"fuel.GTP": (2 * made - 10) / (2 * made)}
+    assert "parts rna, fuel, fuel.GTP owes 97% of its bills, seed" in repr(result)
 
 
 def test_credits_and_amounts_by_reaction():

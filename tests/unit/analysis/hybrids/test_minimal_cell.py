@@ -81,6 +81,7 @@ def test_bills_are_whole_proteins(model, result):
     """GTP that was billed is twice the residues of the proteins, and the bases of transcripts."""
     until = result.time("expression") <= result.divisions.time[0]
     gtp = "expression.GTP"
+    assert all(part < 0.2 for part in result.owing().values())
     billed = (result.paid(gtp) + result.debt(gtp))[0, until]
     residues = [
         (result.paid(name) + result.debt(name))[0, until]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -87,6 +88,15 @@ def test_a_dividing_sphere_keeps_its_volume():
         assert low.sum() == high.sum()
     middle = shape(GRID, area=1.99 * area)["cytoplasm"][63]
     assert abs(middle.sum() - math.pi * (20.0005**2 - 19.2985**2)) < 12  # half a site from the neck
+
+
+@pytest.mark.parametrize(("radius", "cut"), [(29.9, False), (31.9, True), (40.0, True)])
+def test_a_shape_that_its_lattice_cuts_off_is_told(radius, cut):
+    shape = ts.shapes.dividing_sphere(volume=1e-18, shells={"shell": 1, "membrane": 1})
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        shape(GRID, area=4 * math.pi * (radius * SPACING) ** 2)
+    assert ["shell, membrane is cut off" in str(one.message) for one in told] == [True] * cut
 
 
 def test_a_capsule_of_an_area_or_a_volume():

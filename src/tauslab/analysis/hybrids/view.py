@@ -1,0 +1,109 @@
+"""What hooks of a hybrid see between two exchanges: values, lattices, chains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from tauslab.analysis.hybrids.links import matching
+from tauslab.analysis.hybrids.parts import Part
+from tauslab.analysis.polymers.polymer import Polymer
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.counts import some
+
+if TYPE_CHECKING:
+    from tauslab.analysis.hybrids.driver import HybridRun
+
+CellHook: TypeAlias = Callable[["HybridView"], Any]
+
+
+class HybridView:
+    """All parts at one time; nothing that a hook does changes the run.
+
+    On several ranks all call the hook, which calls the same methods on each.
+    """
+
+    def __init__(self, run: HybridRun) -> None:
+        self._run = run
+        self._states: dict[str, dict[str, Any]] = {}  # of parts that were asked for
+
+    @property
+    def time(self) -> float:
+        """Seconds of model time."""
+        return self._run.time
+
+    def values(self, name: str) -> FloatArray:
+        """Values ``[cell]`` of a recorded quantity, ``part.quantity``.
+
+        Raises
+        ------
+        ConfigError
+            No part records it.
+        """
+        part, _, quantity = name.partition(".")
+        known = self._run.recorded.get(part, ())
+        if quantity not in known:
+            of = f"part {part} records {some(dict.fromkeys(known))}" if known else "there is none"
+            raise ConfigError(f"{name!r} is not a recorded quantity: {of}")
+        return self._run.table(part)[:, known.index(quantity)]
+
+    def mask(self, part: str, site_types: str = "*", *, cell: int = 0) -> BoolArray:
+        """Sites ``[z, y, x]`` of some types, such as ``"membrane"``, of a lattice."""
+        model = self._lattice(part)
+        types = self._state(part).get("state/site_types")
+        sites = model.sites.planes(0, model.shape[0]) if types is None else types[cell]
+        chosen = [model.type_names.index(one) for one in self._named(model.type_names, site_types)]
+        return np.isin(np.reshape(sites, model.shape), chosen)
+
+    def particles(self, part: str, species: str = "*", *, cell: int = 0) -> IntArray:
+        """Numbers ``[z, y, x]`` of particles of some species, such as ``"P*"``, in each site."""
+        names = tuple(self._lattice(part).species)
+        chosen = [names.index(one) + 1 for one in self._named(names, species)]
+        held = self._state(part)["state/particles"][cell]
+        return np.asarray(np.isin(held, chosen).sum(axis=-1), np.int64)
+
+    def positions(self, part: str, *, cell: int = 0) -> FloatArray:
+        """Positions ``[bead, 3]`` (z, y, x) in metres of a chain; copies of beads come last.
+
+        Raises
+        ------
+        ConfigError
+            The part is no chain.
+        """
+        if not isinstance(self._part(part).made.model, Polymer):
+            raise ConfigError(f"part {part} is no chain")
+        state = self._state(part)
+        places, (origin, left, right) = state["positions"][cell], state["forks"][cell].tolist()
+        beads = len(places) // 2
+        copied = np.sort(np.arange(origin - left, origin + right + 1) % beads)
+        copied = copied[: int(state["copied"][cell])]  # none before there are forks
+        found: FloatArray = np.concatenate([places[:beads], places[beads + copied]])
+        return found
+
+    def _part(self, name: str) -> Part:
+        one_of("part", name, tuple(self._run.parts))
+        return self._run.parts[name]
+
+    def _lattice(self, part: str) -> Lattice:
+        model = self._part(part).made.model
+        if not isinstance(model, Lattice):
+            raise ConfigError(f"part {part} is no lattice")
+        return model
+
+    def _state(self, part: str) -> dict[str, Any]:
+        if part not in self._states:
+            self._states[part] = self._run.parts[part].stored()
+        return self._states[part]
+
+    @staticmethod
+    def _named(names: tuple[str, ...], pattern: str) -> list[str]:
+        found = list(matching(pattern, names))
+        if not found:
+            raise ConfigError(
+                f"nothing is called {pattern!r}; there are {some(dict.fromkeys(names))}"
+            )
+        return found
