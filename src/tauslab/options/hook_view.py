@@ -336,7 +336,7 @@ class LatticeView:
         wanted[kinds] = _counts("remove", numbers)
         first = self.slab.begin * shape[1] * shape[2]
         own = engine.changing.candidates(
-            self._content, wanted > 0, each=math.prod(shape), first=first, seed=engine.seed,
+            self._content, wanted, each=math.prod(shape), first=first, seed=engine.seed,
             step=engine.step, call=self._call(), replica=self.replica,
         )  # fmt: skip
         mine = first_of(own, wanted)

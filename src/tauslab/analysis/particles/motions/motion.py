@@ -19,7 +19,7 @@ from tauslab.kernels.ensemble.gather import Ends, Gather
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS
 from tauslab.store.state import State
 
-_FEW = 64  # particles
+_FEW = 4096  # particles
 _FEW_STATUSES = 1 << 16  # that a GPU copies faster than it looks at them
 
 
