@@ -160,6 +160,11 @@ class Motion(ABC):
         del names, values
         return False
 
+    def refused(self, names: tuple[str, ...], values: FloatArray) -> BoolArray:
+        """Which particles cannot move with these values of parameters, bool ``[particle]``."""
+        del names
+        return np.zeros(len(values), bool)
+
     @abstractmethod
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
         """Move all particles; how each ended, u8 ``[particle]`` as in /status.

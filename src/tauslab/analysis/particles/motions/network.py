@@ -19,7 +19,7 @@ from tauslab.analysis.particles.motions.held import counts_anew, held_alike, hel
 from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
 from tauslab.analysis.particles.motions.turns import Turns, turns_of
 from tauslab.analysis.particles.shares import Copies, Shares
-from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
+from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.mpi import Communicator
@@ -37,6 +37,7 @@ from tauslab.kernels.events.tables import (
 )
 from tauslab.kernels.leaping.choice import leaper_of
 from tauslab.kernels.network.counters import apart
+from tauslab.kernels.network.lowering import Constant
 from tauslab.kernels.particles.initial import DrawInitial
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
@@ -195,6 +196,17 @@ class NetworkMotion(Motion):
         self._constants = self._upload_own(constants, self.n)
         self._given = given
         return True
+
+    def refused(self, names: tuple[str, ...], values: FloatArray) -> BoolArray:
+        """As of `Motion`: where a rate constant of mass action is negative."""
+        found = super().refused(names, values)
+        given = None if self._given is None else self._given.with_columns(names, values)
+        if given is not None and len(given.table) == len(self.task.constants):
+            constants = self._following(names).constants(self.task, given, values)
+            each = [one.constant for one in self.task.lowered.reactions]
+            places = [one.index for one in each if isinstance(one, Constant)]
+            found |= (constants[:, places] < 0).any(axis=1)
+        return found
 
     def _following(self, names: tuple[str, ...]) -> Following:
         lowered = self.task.lowered
