@@ -309,11 +309,12 @@ class Board:
         shared = self._shared[part]
         size = len(shared.whole)
         if size:
-            change = self.now[part][:, :size] - before[:, :size]
-            change = change * self._scale(part) if part in self._volumes else change
+            change, scaled = self.now[part][:, :size] - before[:, :size], part in self._volumes
+            change = change * self._scale(part) if scaled else change
             if not self.alive.all():
                 change = np.where(self.alive[:, None], change, 0.0)
-            self.ledger.add(change, shared.pools)
+            whole_ones = bool(shared.whole.all()) and not scaled
+            self.ledger.add(change, shared.pools, whole_ones=whole_ones)
 
     def follow(self, part: str, before: FloatArray, reading: Reading, end: int, took: int) -> None:
         """Keep what others read: integrals that a part has, or the mean of both ends."""

@@ -70,14 +70,20 @@ class Ledger:
             np.maximum(units, 0.0, out=units)
         return units
 
-    def add(self, change: FloatArray, pools: Columns) -> None:
-        """Add units ``[cell, one of pools]``, of which each occurs once; none where not finite."""
+    def add(self, change: FloatArray, pools: Columns, *, whole_ones: bool = False) -> None:
+        """Add units ``[cell, one of pools]``, of which each occurs once; none where not finite.
+
+        `whole_ones` says that all are whole, so that rests stay as they are.
+        """
         whole, rest = self.whole[:, pools], self.rest[:, pools]
         size = np.abs(whole + change)
         if not size.max(initial=0.0) < MOST_UNITS:  # not either where a change is NaN
             over = size >= MOST_UNITS
             self.overflowed[:, pools] |= over
             change = np.where(np.isfinite(change) & ~over, change, 0.0)
+        if whole_ones:
+            self.whole[:, pools] = whole + change.astype(np.int64)
+            return
         units = np.floor(change)
         rest = rest + (change - units)
         carry = np.floor(rest + _SLACK)
