@@ -141,7 +141,10 @@ def test_numbers_are_taken_at_random():
 
 
 def test_few_are_chosen_as_many_are(monkeypatch):
-    """By the device itself, and by the host: three of each, or fewer where there are no more."""
+    """By the device itself, by the host, and where lists have to grow first.
+
+    Three of each, or fewer where there are no more.
+    """
     crowded = cell(A=900, B=2, C=40)
 
     def look(view):
@@ -150,10 +153,12 @@ def test_few_are_chosen_as_many_are(monkeypatch):
 
     few, particles = seen(look, model=crowded)
     assert few == [{"A": 3, "B": 2, "C": 1}, {"A": 1, "B": 0, "C": 1}, {"A": 4, "B": 0, "C": 1}]
-    monkeypatch.setattr(changing, "_FEW", 0)
-    many, same = seen(look, model=crowded)
-    assert many == few
-    assert (same == particles).all()
+    for least, room in ((4, 16), (0, 1 << 14), (0, 16)):
+        monkeypatch.setattr(changing, "_FEW", least)
+        monkeypatch.setattr(changing, "_ROOM", room)
+        same, others = seen(look, model=crowded)
+        assert same == few
+        assert (others == particles).all()
 
 
 def test_particles_are_placed_in_sites_of_a_type():

@@ -116,8 +116,7 @@ class Changing(ABC):
         most = int(wanted.max(initial=0))
         few = bool(wanted.dtype != np.bool_ and most <= _FEW)
         wants = backend.upload((wanted if few else wanted > 0).astype(np.uint8), stream)
-        found = self._room + 1
-        while found > self._room:
+        while True:
             listed = self._lists[0][0]
             backend.clear(listed[0], stream)
             self._list(
@@ -131,8 +130,9 @@ class Changing(ABC):
                     then(wants)
             of_all = self._told(1 + rows, first=few)
             found, count = int(of_all[0, 1 if few else 0]), int(of_all[0, 0])
-            if found > self._room:
-                self._list_room(1 << (found - 1).bit_length())
+            if found <= self._room:
+                break
+            self._list_room(1 << (found - 1).bit_length())
         if count > rows:
             self._told(1 + count, first=few)
         if not few:
