@@ -250,9 +250,12 @@ class LatticeView:
             int(counts.sum()), total, seed=self._engine.seed, step=self._engine.step, call=call,
             replica=self.replica,
         )  # fmt: skip
-        here = (drawn >= before) & (drawn < before + len(own))
+        particles = np.repeat(kinds, counts)
+        if len(own) < total:
+            here = (drawn >= before) & (drawn < before + len(own))
+            drawn, particles = drawn[here] - before, particles[here]
         first = self.slab.begin * self._lattice.shape[1] * self._lattice.shape[2]
-        self._put(own[drawn[here] - before] + first, np.repeat(kinds, counts)[here])
+        self._put(own[drawn] + first, particles)
 
     @overload
     def remove(self, species: str, where: Any = None) -> int: ...
@@ -335,16 +338,21 @@ class LatticeView:
         kinds = self._numbers(numbers) + 1
         wanted[kinds] = _counts("remove", numbers)
         first = self.slab.begin * shape[1] * shape[2]
-        own = engine.changing.candidates(
-            self._content, wanted > 0, each=math.prod(shape), first=first, seed=engine.seed,
-            step=engine.step, call=self._call(), replica=self.replica,
-        )  # fmt: skip
-        mine = first_of(own, wanted)
-        chosen = self._chosen_of_all(mine, wanted, first)
-        engine.changing.take(self._content, chosen)
+        listing = {
+            "each": math.prod(shape), "first": first, "seed": engine.seed, "step": engine.step,
+            "call": self._call(), "replica": self.replica,
+        }  # fmt: skip
+        content, gone = self._content, None
+        if self.slab.end - self.slab.begin == shape[0]:
+            gone = engine.changing.take_first(content, wanted, **listing)
+        if gone is None:
+            own = first_of(engine.changing.candidates(content, wanted, **listing), wanted)
+            chosen = self._chosen_of_all(own, wanted, first)
+            engine.changing.take(content, chosen)
+            gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
+            gone = self._total(gone)
         self._changed()
-        gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
-        return dict(zip(numbers, self._total(gone)[kinds].tolist(), strict=True))
+        return dict(zip(numbers, gone[kinds].tolist(), strict=True))
 
     def _chosen_of_all(self, own: Array, numbers: IntArray, first: int) -> Array:
         """Those of this rank's candidates that are among the first of all ranks."""
@@ -596,8 +604,10 @@ class LatticeView:
         """Put particles at sites of the whole lattice, in order: into slots, or on their lists."""
         section = self._lattice.shape[1] * self._lattice.shape[2]
         begin, end = self.slab.begin * section, self.slab.end * section
-        here = np.flatnonzero((sites >= begin) & (sites < end))
-        order = here[np.argsort(sites[here], kind="stable")]
+        if self.slab.end - self.slab.begin < self._lattice.shape[0]:
+            here = (sites >= begin) & (sites < end)
+            sites, particles = sites[here], particles[here]
+        order = sites.argsort(kind="stable")
         sites, particles = sites[order], particles[order]
         left = self._engine.changing.put(self._content, sites - begin, particles)
         if left.any():
@@ -633,9 +643,8 @@ def _rate(name: str, rate: Any) -> float:
 
 def _rates(rates: Mapping[str, Any]) -> FloatArray:
     """Stochastic constants, as of `_rate`."""
-    values = list(rates.values())
-    if {*map(type, values)} == {float}:
-        found = np.array(values, np.float64)
+    if {*map(type, rates.values())} == {float}:
+        found = np.fromiter(rates.values(), np.float64, len(rates))
         if ((found >= 0) & (found < math.inf)).all():
             return found
     return np.array([_rate(name, rate) for name, rate in rates.items()], np.float64)
@@ -643,11 +652,9 @@ def _rates(rates: Mapping[str, Any]) -> FloatArray:
 
 def _counts(verb: str, numbers: Mapping[str, Any]) -> IntArray:
     """Numbers of particles, as of `_number`."""
-    values = list(numbers.values())
-    if {*map(type, values)} == {int} and max(values) < _MOST:
-        found = np.array(values, np.int64)
-        if found.min() >= 0:
-            return found
+    values = numbers.values()
+    if {*map(type, values)} == {int} and max(values) < _MOST and min(values) >= 0:
+        return np.fromiter(values, np.int64, len(values))
     several = [_number(f"{verb}({name!r})", count) for name, count in numbers.items()]
     return np.array(several, np.int64)
 

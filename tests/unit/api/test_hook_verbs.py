@@ -11,6 +11,7 @@ from sampling import ordinary
 import tauslab as ts
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.cpu import CpuBackend
+from tauslab.kernels.lattice import changing
 from tauslab.store.results.digest import digest_total
 from tauslab.store.results.lattice.digest import lattice_digest_lines
 
@@ -138,6 +139,27 @@ def test_numbers_are_taken_at_random():
         seen(look, seed=seed)
     middle, sd = (SHAPE[2] - 1) / 2, np.sqrt((SHAPE[2] ** 2 - 1) / 12)
     assert abs(np.mean(left) - middle) < 4.5 * sd / np.sqrt(12 * 50)
+
+
+def test_few_are_chosen_as_many_are(monkeypatch):
+    """By the device itself, by the host, and where lists have to grow first.
+
+    Three of each, or fewer where there are no more.
+    """
+    crowded = cell(A=900, B=2, C=40)
+
+    def look(view):
+        gone = [view.remove({"A": count, "B": 3, "C": 1}) for count in (3, 1, 4)]
+        return gone, np.asarray(view.particles).copy()
+
+    few, particles = seen(look, model=crowded)
+    assert few == [{"A": 3, "B": 2, "C": 1}, {"A": 1, "B": 0, "C": 1}, {"A": 4, "B": 0, "C": 1}]
+    for least, room in ((4, 16), (0, 1 << 14), (0, 16)):
+        monkeypatch.setattr(changing, "_FEW", least)
+        monkeypatch.setattr(changing, "_ROOM", room)
+        same, others = seen(look, model=crowded)
+        assert same == few
+        assert (others == particles).all()
 
 
 def test_particles_are_placed_in_sites_of_a_type():

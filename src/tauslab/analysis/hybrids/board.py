@@ -25,6 +25,7 @@ from tauslab.store.state import State
 
 Key: TypeAlias = tuple[str, str]
 _MOST_COUNT = 2**31 - 1
+_ALIKE = 1e-3  # relative: amounts so near each other are the same
 
 
 @dataclass
@@ -180,6 +181,23 @@ class Board:
                 if not any(one.quantities for one in scales):
                     self._fixed[name] = self._scale(name)
 
+    def begun_otherwise(self) -> list[str]:
+        """Sentences on amounts that members of pools had beside their pool's, unless they are 0."""
+        found = []
+        for part, name in self.pool_of:
+            place = self.watches[part].shared.index(name)
+            own, pool = self.now[part][:, place], self.seen(part)[:, place]
+            apart = np.abs(own - pool) > np.maximum(_ALIKE * np.abs(pool), _ALIKE)
+            if self._shared[part].whole[place]:
+                apart &= np.abs(own - pool) >= 1
+            if (which := np.flatnonzero(apart & (own != 0))).size:
+                first = which[0]
+                found.append(
+                    f"{part}.{name} begins with the {pool[first]:g} of its pool, and not with the "
+                    f"{own[first]:g} of its model"
+                )
+        return found
+
     # ---------------------------------------------------------------- values
 
     def parameter(self, part: str, name: str) -> FloatArray:
@@ -291,11 +309,12 @@ class Board:
         shared = self._shared[part]
         size = len(shared.whole)
         if size:
-            change = self.now[part][:, :size] - before[:, :size]
-            change = change * self._scale(part) if part in self._volumes else change
+            change, scaled = self.now[part][:, :size] - before[:, :size], part in self._volumes
+            change = change * self._scale(part) if scaled else change
             if not self.alive.all():
                 change = np.where(self.alive[:, None], change, 0.0)
-            self.ledger.add(change, shared.pools)
+            whole_ones = bool(shared.whole.all()) and not scaled
+            self.ledger.add(change, shared.pools, whole_ones=whole_ones)
 
     def follow(self, part: str, before: FloatArray, reading: Reading, end: int, took: int) -> None:
         """Keep what others read: integrals that a part has, or the mean of both ends."""

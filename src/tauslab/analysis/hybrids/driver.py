@@ -69,6 +69,7 @@ class HybridRun:
         self.groups = groups_of(self.intervals, edges_of(hybrid.acting()))
         self.divider: Divider | None = None
         self.not_finite: dict[str, None] = {}  # drives that were at times, and left what was
+        self.negative: dict[str, None] = {}  # drives of rate constants that were, which ended cells
         self._reached = [0] * len(self.groups)
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
         self._looks = self._looks_of(halvings)
@@ -311,6 +312,8 @@ class HybridRun:
         shared, driven = board.shared_anew(name), self._driven_anew(name, start, end)
         with _named(name, start * self.tick / 2):
             part.put(shared, driven)
+        if driven is not None:
+            self._note_ended(name, driven)
         before = board.now[name]
         part.advance(end * self.tick / 2)
         if part.home is not None:
@@ -324,6 +327,14 @@ class HybridRun:
         last = self.groups[self._home[name]]
         if end % self.intervals[name].step == 0 and end % last.step:
             self._sample(name, end)
+
+    def _note_ended(self, name: str, driven: FloatArray) -> None:
+        """Note inputs of a part that ended cells: they made rate constants negative."""
+        ended = self.board.alive & ~self.parts[name].alive
+        if ended.any():
+            own = [str(one) for one in self.hybrid.drives if one.part == name]
+            below = np.flatnonzero((driven[ended] < 0).any(axis=0)).tolist()
+            self.negative |= dict.fromkeys(own[place] for place in below)
 
     def _reshape(self, name: str, start: int, end: int) -> None:
         """Give a part the shape of the moment, if one is due."""

@@ -40,6 +40,9 @@ class Ledger:
         int64, and f64, ``[cell, pool]``.
     overflowed
         Pools that passed `MOST_UNITS` and stayed as they were, bool ``[cell, pool]``.
+    least
+        The least that a pool had in any cell, or 0, f64 ``[pool]``: below 0 if parts took more than
+        there was, which later gains make up for.
     """
 
     def __init__(self, start: FloatArray, real: BoolArray, billed: IntArray) -> None:
@@ -47,6 +50,7 @@ class Ledger:
         self.whole = np.zeros(start.shape, np.int64)
         self.rest, self.billed, self.paid, self.credited = np.zeros((4, *start.shape))
         self.overflowed = np.zeros(start.shape, bool)
+        self.least = np.zeros(start.shape[1])
         self.add(start, slice(None))
 
     @property
@@ -61,17 +65,25 @@ class Ledger:
         if not whole.all():
             rest = self.rest[:, pools]
             units += np.where(whole, 0.0, rest) if whole.any() else rest
-        found: FloatArray = np.maximum(units, 0.0, out=units)
-        return found
+        if units.min(initial=0.0) < 0:
+            self.least[pools] = np.minimum(self.least[pools], units.min(axis=0))
+            np.maximum(units, 0.0, out=units)
+        return units
 
-    def add(self, change: FloatArray, pools: Columns) -> None:
-        """Add units ``[cell, one of pools]``, of which each occurs once; none where not finite."""
+    def add(self, change: FloatArray, pools: Columns, *, whole_ones: bool = False) -> None:
+        """Add units ``[cell, one of pools]``, of which each occurs once; none where not finite.
+
+        `whole_ones` says that all are whole, so that rests stay as they are.
+        """
         whole, rest = self.whole[:, pools], self.rest[:, pools]
         size = np.abs(whole + change)
         if not size.max(initial=0.0) < MOST_UNITS:  # not either where a change is NaN
             over = size >= MOST_UNITS
             self.overflowed[:, pools] |= over
             change = np.where(np.isfinite(change) & ~over, change, 0.0)
+        if whole_ones:
+            self.whole[:, pools] = whole + change.astype(np.int64)
+            return
         units = np.floor(change)
         rest = rest + (change - units)
         carry = np.floor(rest + _SLACK)

@@ -37,6 +37,7 @@ from tauslab.store.locks import writing_result, written_by_us
 from tauslab.store.state import StateFile
 
 _KIND = "hybrid", "checkpoint of a hybrid"
+_SHORT = 1e-3  # units: by so much less than nothing a pool has by rounding
 _OF_PILOT = ("name", "mean", "halved", "error")
 
 
@@ -113,7 +114,7 @@ def _result(
     run = HybridRun(hybrid, n=given.n, t_end=given.t_end, **how)
     try:
         if comm.rank == 0:
-            for sentence in run.lags():
+            for sentence in run.lags() + ([] if kept else run.board.begun_otherwise()):
                 warn(f"hybrid {hybrid.name}: {sentence}")
         if kept:
             run.take_up(kept)
@@ -181,10 +182,19 @@ def _warn_of(run: HybridRun) -> None:
     """Warn of what values do not show."""
     name = run.hybrid.name
     if ended := int((~run.alive).sum()):
-        large = ", ".join(run.board.overflowed)
+        large, below = ", ".join(run.board.overflowed), "; ".join(run.negative)
         warn(
             f"{ended} of {run.n} cells of hybrid {name} ended early, and their values are NaN"
             + f": more than can be held of {large}" * bool(large)
+            + f": negative rate constants by {below}" * bool(below)
+        )
+    pools = dict(
+        zip((".".join(key) for key in run.board.pools), run.board.ledger.least, strict=True)
+    )
+    if short := [f"{key} by up to {-least:g}" for key, least in pools.items() if least < -_SHORT]:
+        warn(
+            f"hybrid {name}: parts took units from pools that had none, which later gains make up "
+            f"for: {'; '.join(short)}: let rates vanish with what they use"
         )
     if held := list(run.not_finite):
         warn(f"hybrid {name}: not finite at times, where the last value stayed: {'; '.join(held)}")

@@ -51,7 +51,7 @@ from tauslab.options.python_values import numbers, whole
 from tauslab.options.values.checks import seed_of, within
 from tauslab.options.values.initial_counts import InitialCount, initial_distributions
 from tauslab.runner.ensemble.breaks import warn_of_steps
-from tauslab.store.format.schema import STATUS_NAMES
+from tauslab.store.format.schema import STATUS_NAMES, STATUS_VALUES
 from tauslab.store.state import State
 
 _ENDED = 2  # this status and all above are ends
@@ -638,7 +638,10 @@ class Ensemble:
         self, names: tuple[str, ...], states: FloatArray,
         parameters: tuple[str, ...], values: FloatArray,
     ) -> None:  # fmt: skip
-        """`set` of known states and parameters, each ``[particle, name]``, again and again."""
+        """`set` of known states and parameters, each ``[particle, name]``, again and again.
+
+        A particle that these give a negative rate constant ends, and the others go on.
+        """
         motion, key = self._motion, (names, self._motion.looks)
         if key not in self._are_states:
             self._are_states[key] = np.array([motion.holds(name) for name in names], bool)
@@ -648,6 +651,7 @@ class Ensemble:
             values = np.hstack([values, states[:, ~held]])
             names, states = tuple(compress(names, held)), states[:, held]
         if parameters and not motion.change(parameters, values):
+            values = self._without_refused(parameters, values)
             columns = np.hstack([states, values]).T
             self.set(dict(zip((*names, *parameters), columns, strict=True)))
             return
@@ -657,6 +661,16 @@ class Ensemble:
         motion.put_table(names, states, self.time)
         if motion.looks:
             self._move(self.time)
+
+    def _without_refused(self, parameters: tuple[str, ...], values: FloatArray) -> FloatArray:
+        """End particles that cannot move with these values; all have values that are allowed."""
+        wrong = self._motion.refused(parameters, values)
+        if not wrong.any() or wrong[self.alive].all():
+            return values
+        self.status = np.where(wrong & self.alive, np.uint8(STATUS_VALUES["nan"]), self.status)
+        self._logs[~self.alive] = -np.inf
+        self._stand_in(wrong)
+        return np.where(wrong[:, None], values[self.alive.argmax()], values)
 
     @property
     def _rows(self) -> dict[str, Any]:

@@ -19,7 +19,11 @@ class Engine(ABC):
     ----------
     entry
         The kernel, the first of its source.
+    takes_turns
+        Whether launches take trajectories in a given order, and tell their lengths.
     """
+
+    takes_turns = False
 
     def __init__(self, backend: Backend, source: KernelSource) -> None:
         self.backend, self.entry = backend, source.entries[0]
@@ -106,4 +110,6 @@ class NetworkEngine(Engine):
             "kept_words": int(states[0].shape[1]) if states else 0,
             "final_amounts": buffers.final_amounts,
             "halt": launch.halt,
+            "order": launch.order,
+            "lengths": buffers.lengths,
         }

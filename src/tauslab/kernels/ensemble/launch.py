@@ -38,6 +38,8 @@ class SampleBuffers:
     ``[rows, priors]`` takes what is drawn; steps f64 ``[rows]`` are those to go on with, and those
     at the end; kept_queue and keep_queue, f64 ``[rows, words]``, are triggers and executions to go
     on from, and those at the end.
+
+    Of some engines (`Engine.takes_turns`): lengths u64 ``[rows]`` takes steps of each.
     """
 
     status: DeviceArray
@@ -53,6 +55,7 @@ class SampleBuffers:
     steps: DeviceArray | None = None
     kept_queue: DeviceArray | None = None
     keep_queue: DeviceArray | None = None
+    lengths: DeviceArray | None = None
 
     @classmethod
     def of(
@@ -82,7 +85,8 @@ class Launch:
     trajectories of every point follow each other; it has one input for each of the points that
     the launch touches. Numbers of trajectories begin at `before`, within each point. `times` f64 on
     the device stand in place of those of the engine, as many. Trajectories with events go on from
-    the states `kept`, where they are given, and halt when quantity number `halt` is not 0.
+    the states `kept`, where they are given, and halt when quantity number `halt` is not 0. Engines
+    that take turns begin rows as `order` says, int64 ``[rows]`` on the device.
     """
 
     first: int
@@ -94,6 +98,7 @@ class Launch:
     times: DeviceArray | None = None
     kept: DeviceArray | None = None
     halt: int = -1
+    order: DeviceArray | None = None
     seed: int = field(kw_only=True)
     max_steps: int = field(default=MAX_STEPS, kw_only=True)
 

@@ -37,6 +37,8 @@ class UnrolledSsa(NetworkEngine):
     `keeps`, launches go on from states of an earlier one: csrc/ensemble/standing.h.
     """
 
+    takes_turns = True
+
     def __init__(
         self, backend: Backend, network: LoweredNetwork, times: Sequence[float], lanes: int = 1,
         *, keeps: bool = False,
@@ -79,6 +81,8 @@ class UnrolledSsa(NetworkEngine):
 
 class LanesSsa(NetworkEngine):
     """The direct method with a trajectory on each SIMD lane of a CPU core."""
+
+    takes_turns = True
 
     def __init__(self, backend: Backend, times: Sequence[float], header: str) -> None:
         source = KernelSource("ensemble/ssa_lanes.cc", ("ssa_lanes",), {"model.h": header})

@@ -944,6 +944,38 @@ def test_cells_end_where_units_overflow_and_others_go_on(growth, method, name):
     assert np.isnan(found.values("a.X")[1, -1])
 
 
+def test_a_cell_with_a_negative_rate_ends_and_others_go_on():
+    cell = ts.Hybrid("cell", tick=1)
+    falls = network("falls", {"E": 4}, (), {"E": "-k"}, k=0.0)
+    cell.add_part("falls", falls, method="ode", parameters={"k": np.array([0.0, 2.0, 0.5])})
+    cell.add_part("net", network("net", {"X": 0}, [("-> X", "k")], k=0.0))
+    cell.drive("net.k", "falls.E", over="start")
+    said = r"1 of 3 cells .*: negative rate constants by net.k = falls.E"
+    with pytest.warns(UserWarning, match=said):
+        found = run(cell, 4.0, n=3)
+    counts = found.values("net.X")
+    assert np.isfinite(counts[[0, 2]]).all()
+    assert np.isnan(counts[1]).tolist() == [False, False, False, False, True]
+
+
+def test_pools_that_equations_empty_are_named():
+    cell = pooled(5.0, {"rates": {"X": "-2"}}, method="ode")
+    with pytest.warns(UserWarning, match=r"units from pools that had none.*: a.X by up to 3:"):
+        found = run(cell, 4.0)
+    assert found.values("b.X")[0] == pytest.approx([5, 3, 1, 0, 0])
+
+
+def test_members_of_a_pool_that_begin_otherwise_are_named():
+    cell = ts.Hybrid("cell", tick=1)
+    for name, count in {"a": 7, "b": 9, "c": 0}.items():
+        cell.add_part(name, network(name, {"X": count}, [("X ->", 0.5)]))
+    cell.share("a.X", "b.X")
+    cell.share("a.X", "c.X")
+    with pytest.warns(UserWarning, match="b.X begins with the 7 of its pool, .* the 9 of its"):
+        found = run(cell, 1.0)
+    assert found.values("c.X")[0, 0] == 7
+
+
 def test_lattices_that_lag_behind_are_named():
     """Steps of 16.7 s, chosen by diffusion, and exchanges every second."""
     space = ts.Lattice("space", shape=(4, 4, 4), spacing=1e-6, boundary="periodic")

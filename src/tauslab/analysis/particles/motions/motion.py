@@ -19,7 +19,7 @@ from tauslab.kernels.ensemble.gather import Ends, Gather
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS
 from tauslab.store.state import State
 
-_FEW = 64  # particles
+_FEW = 4096  # particles
 _FEW_STATUSES = 1 << 16  # that a GPU copies faster than it looks at them
 
 
@@ -159,6 +159,11 @@ class Motion(ABC):
         """
         del names, values
         return False
+
+    def refused(self, names: tuple[str, ...], values: FloatArray) -> BoolArray:
+        """Which particles cannot move with these values of parameters, bool ``[particle]``."""
+        del names
+        return np.zeros(len(values), bool)
 
     @abstractmethod
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:

@@ -17,8 +17,9 @@ from tauslab.analysis.particles.motions.given import (
 )
 from tauslab.analysis.particles.motions.held import counts_anew, held_alike, held_amounts
 from tauslab.analysis.particles.motions.motion import Motion, own_rows, require_each
+from tauslab.analysis.particles.motions.turns import Turns, turns_of
 from tauslab.analysis.particles.shares import Copies, Shares
-from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
+from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.mpi import Communicator
@@ -36,6 +37,7 @@ from tauslab.kernels.events.tables import (
 )
 from tauslab.kernels.leaping.choice import leaper_of
 from tauslab.kernels.network.counters import apart
+from tauslab.kernels.network.lowering import Constant
 from tauslab.kernels.particles.initial import DrawInitial
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
@@ -83,6 +85,7 @@ class NetworkMotion(Motion):
         self._on_host: Int32Array | None = None
         self._time: tuple[float, Any] | None = None
         self._engine: Engine | None = None
+        self._turns: Turns | None = None
         self._divide: Divide | None = None
         self._drawing: DrawInitial | None = None
         self.task: NetworkTask
@@ -193,6 +196,17 @@ class NetworkMotion(Motion):
         self._constants = self._upload_own(constants, self.n)
         self._given = given
         return True
+
+    def refused(self, names: tuple[str, ...], values: FloatArray) -> BoolArray:
+        """As of `Motion`: where a rate constant of mass action is negative."""
+        found = super().refused(names, values)
+        given = None if self._given is None else self._given.with_columns(names, values)
+        if given is not None and len(given.table) == len(self.task.constants):
+            constants = self._following(names).constants(self.task, given, values)
+            each = [one.constant for one in self.task.lowered.reactions]
+            places = [one.index for one in each if isinstance(one, Constant)]
+            found |= (constants[:, places] < 0).any(axis=1)
+        return found
 
     def _following(self, names: tuple[str, ...]) -> Following:
         lowered = self.task.lowered
@@ -476,18 +490,23 @@ class NetworkMotion(Motion):
             self._start(end if moves else end - start, seed, buffers, first, halt)
         self.counts, self.kept = counts, keep
         self._harvest()
+        if self._turns is not None:
+            self._turns.over()
         return buffers.status
 
     def _start(
         self, time: float, seed: int, buffers: SampleBuffers, first: int = 0, halt: int = -1
     ) -> None:
-        task, own = self.task, self.shares.own
+        task, own, engine = self.task, self.shares.own, self._compiled()
+        rows = own.stop - own.start
+        self._turns = turns = turns_of(self._turns, engine, self._rows, rows)
+        if turns is not None:
+            buffers.lengths = turns.lengths
         launch = Launch(
-            first + own.start, own.stop - own.start, self._initial(), self._constants,
+            first + own.start, rows, self._initial(), self._constants,
             times=self._uploaded(time), kept=self.kept, halt=halt, seed=seed,
-            max_steps=task.options.max_steps,
+            order=None if turns is None else turns.order, max_steps=task.options.max_steps,
         )  # fmt: skip
-        engine = self._compiled()
         buffers.scratch = self._scratch_of(engine, launch.rows)
         engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()

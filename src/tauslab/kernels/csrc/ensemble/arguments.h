@@ -28,11 +28,18 @@ struct EnsembleArguments {
     i64 kept_words;
     double *final_amounts;  // [rows, N_AMOUNTS]: of networks whose species are real numbers
     i64 halt;  // the quantity that halts a trajectory with events when it is not 0; -1: none
+    const i64 *order;  // [rows]: rows as they are taken; null: 0, 1, ...
+    u64 *lengths;      // [rows]: firings of each; null: nobody asks
 };
 
 // The place of row `row` of the launch, see place_of in random/streams.h.
 DEVICE Place place_in(const EnsembleArguments &launch, i64 row) {
     return place_of(launch.first, row, launch.per_point, launch.before);
+}
+
+// The row that is taken as number `turn` of the launch; `rows` or more where none is left.
+DEVICE i64 row_of(const EnsembleArguments &launch, i64 turn) {
+    return launch.order && turn < launch.rows ? launch.order[turn] : turn;
 }
 
 DEVICE u64 seed_of(const EnsembleArguments &launch) {

@@ -182,11 +182,14 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         record_end(out, row, ended, valid, state);
         keep_standing(launch, row, ended, valid, t, (u64)era << 32 | step, state);
         fired += (u64)era << 32 | step;
+        if (launch.lengths) launch.lengths[row] = (u64)era << 32 | step;
     };
 
     // Takes the next trajectory of the launch, or one that is parked; false if there is none.
     const auto take = [&](Parked &next) {
-        do next.row = by_first(lane, [&] { return take_row(launch.control, rows); });
+        do
+            next.row = by_first(
+                lane, [&] { return row_of(launch, take_row(launch.control, rows)); });
         while (next.row < rows && ended_before(launch, out, next.row, state));
         const bool fresh = next.row < rows;
         if (!fresh && !parking.take(next)) return false;

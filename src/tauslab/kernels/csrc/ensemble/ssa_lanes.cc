@@ -82,7 +82,7 @@ DEVICE PhiloxSeries begin_series(const Thread &thread, Lanes &lanes, int lane, c
 DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lane, u64 clock,
                                     int d) {
     i64 row = 0;
-    do row = take_row(thread.launch.control, thread.launch.rows);
+    do row = row_of(thread.launch, take_row(thread.launch.control, thread.launch.rows));
     while (row < thread.launch.rows &&
            ended_before(thread.launch, thread.out, row, CountsOfLane{lanes, lane}));
     at<u64>(lanes.begun, lane) = clock;
@@ -161,6 +161,7 @@ DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock
     record_end(thread.out, row, ended, valid, state);
     keep_standing(thread.launch, row, ended, valid, lanes.t[lane], number, state);
     thread.fired += number;
+    if (thread.launch.lengths) thread.launch.lengths[row] = number;
     --thread.busy;
     begin_trajectory(thread, lanes, v, lane, clock, d);
     return true;

@@ -83,36 +83,73 @@ struct TakeArguments {
     i64 count;
 };
 
+// Empties slots of a site, a bit for each; the other particles keep their order.
+DEVICE void take_out_slots(Site &site, u32 gone) {
+    Slot *const slots = slots_of(site);
+    int kept = 0;
+    for (int s = 0; s < SLOTS; ++s) {
+        const Particle particle = slots[s];
+        if (gone >> s & 1) continue;
+        slots[kept++] = particle;
+    }
+    for (; kept < SLOTS; ++kept) slots[kept] = 0;
+}
+
 KERNEL(rdme_take, const TakeArguments a) {
-    for (i64 i = GLOBAL_ID; i < a.count; i += GLOBAL_SIZE) {
-        Slot *const slots = slots_of(a.sites[a.at[i]]);
-        int kept = 0;
-        for (int s = 0; s < SLOTS; ++s) {
-            const Particle particle = slots[s];
-            if (a.slots[i] >> s & 1) continue;
-            slots[kept++] = particle;
+    for (i64 i = GLOBAL_ID; i < a.count; i += GLOBAL_SIZE)
+        take_out_slots(a.sites[a.at[i]], a.slots[i]);
+}
+
+struct TakeFirstArguments {
+    Site *sites;
+    const Candidate *first;  // those of lattice/first.cc
+    const u64 *found;        // [2]: how many these are, and how many candidates there were
+    u64 room;                // of candidates: with more the list is not complete, and nobody goes
+    const u8 *wanted;        // [N_SPECIES + 1]
+};
+
+// Takes out those of `first` with the smallest keys of each species, of which there are few. A site is changed by the
+// first of its particles among them.
+KERNEL(rdme_take_first, const TakeFirstArguments a) {
+    const u64 count = a.found[1] <= a.room ? a.found[0] : 0;
+    const auto goes = [&](const Candidate &one) {
+        u32 before = 0;
+        for (u64 j = 0; j < count; ++j) {
+            const Candidate &other = a.first[j];
+            before += other.particle == one.particle &&
+                      (other.key < one.key || (other.key == one.key && other.site < one.site));
         }
-        for (; kept < SLOTS; ++kept) slots[kept] = 0;
+        return before < a.wanted[one.particle];
+    };
+    for (u64 i = (u64)GLOBAL_ID; i < count; i += (u64)GLOBAL_SIZE) {
+        const u64 site = a.first[i].site;
+        u32 gone = 0;
+        bool leads = true;
+        for (u64 j = 0; j < count; ++j) {
+            if (a.first[j].site != site) continue;
+            leads &= j >= i;
+            if (goes(a.first[j])) gone |= 1u << a.first[j].slot;
+        }
+        if (leads) take_out_slots(a.sites[site], gone);
     }
 }
 
 struct PutArguments {
     Site *sites;
-    const i64 *at;         // [count]: different sites
-    const i64 *begins;     // [count + 1]: where the particles of each begin
-    const i64 *particles;  // species + 1
+    const i64 *given;  // different sites [count], where the particles of each begin [count + 1], species + 1
     i64 count;
     i32 *room;  // [count]: how many found a slot, the first ones
 };
 
 KERNEL(rdme_put, const PutArguments a) {
+    const i64 *const begins = a.given + a.count, *const particles = begins + a.count + 1;
     for (i64 i = GLOBAL_ID; i < a.count; i += GLOBAL_SIZE) {
-        Site &site = a.sites[a.at[i]];
+        Site &site = a.sites[a.given[i]];
         const int filled = particles_in(site);
-        const i64 begin = a.begins[i], coming = a.begins[i + 1] - begin;
+        const i64 begin = begins[i], coming = begins[i + 1] - begin;
         const int room = coming < SLOTS - filled ? (int)coming : SLOTS - filled;
         for (int k = 0; k < room; ++k)
-            slots_of(site)[filled + k] = (Particle)a.particles[begin + k];
+            slots_of(site)[filled + k] = (Particle)particles[begin + k];
         a.room[i] = room;
     }
 }
