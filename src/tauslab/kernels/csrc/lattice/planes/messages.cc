@@ -26,7 +26,7 @@ DEVICE void travel(const Lattice &l, int buffer, const EdgePlane &edge, i64 thre
     if (!edge.message) return;
     for (i64 i = thread; i < l.plane; i += threads) {
         u32 more = PACKS ? 0 : edge.message[i];
-    UNROLL for (int s = 0; s < N_SPECIES; s += OWN) {
+    UNROLL for (int s = 0; s < MORE_SETS; ++s) {
             u32 &flags = more_of(l, buffer, s)[edge.first + i];
             if (PACKS)
                 more |= flags;
