@@ -373,7 +373,7 @@ class PlanesEngine(PlanesMemory):
 
     def _run(self, steps: int, marks: Sequence[int], rows: DeviceArray | None) -> None:
         self.backend.clear(self.work[7:9], self.stream)  # the cell of barriers, and words taken
-        self._marks = self.backend.upload(np.array(marks, np.int64)) if len(marks) else None
+        self._marks = self.backend.upload(np.array(marks, np.int64), self.stream)
         self._start(
             "planes_steps", steps=steps, marks=self._marks, n_marks=len(marks), counts=rows,
             columns=counted_columns(self.lattice.sizes),

@@ -1,0 +1,28 @@
+"""What array operations and engines put on a GPU is in order, whoever is late."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+from late_arrays import be_late
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+
+
+@pytest.mark.gpu
+def test_engines_and_array_operations_wait_for_each_other():
+    with closing(get_backend("cuda", BackendOptions())) as gpu:
+        first, second = gpu.stream(), gpu.stream(urgent=True)
+        array, other = (gpu.upload(np.zeros(1000)) for _ in range(2))
+        mirror = gpu.mirror(other)
+        be_late()
+        array[...] = 7  # an array operation
+        gpu.copy(array, other, first)  # as of an engine
+        gpu.download(other, mirror, len(mirror), first)
+        first.record().wait()
+        assert (mirror == 7).all()
+        be_late(second)
+        gpu.clear(other, second)
+        assert float((other + 1).sum()) == 1000
