@@ -70,28 +70,15 @@ DEVICE void compare(const u32 *thresholds, const Bits (&words)[COUNT], const Bit
     open &= upto & ~below;
 }
 
-// Of the first two blocks of a level, the same for all words.
-template <bool KEPT>
-DEVICE IntQuad first_addresses(const Lattice &l, const StepDraws &s, int axis, int species, int level) {
-#ifdef LANES_SIDE_BY_SIDE
-    if (KEPT && TEAM_WARPS == 1)
-        return load_quad(l.hop_addresses + 4 * ((axis * N_SPECIES + species) * FIRST_LEVELS + level));
-#endif
-    const AddressSeries a = address_series(s, hop_address(axis, species, level, 0));
-    const AddressSeries b = address_series(s, hop_address(axis, species, level, 1));
-    return {(i32)a.u1, (i32)a.u2, (i32)b.u1, (i32)b.u2};
-}
-
 // Decides about particle `level` of each site that has it: those that hop to either side.
 template <int BLOCKS_AT_ONCE, int CLASSES>
 DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int species,
                          int level, Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
     const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
-    const IntQuad addresses = first_addresses<(BLOCKS_AT_ONCE > 1)>(l, s, axis, species, level);
+    const u32 address = hop_address(axis, species, level, 0);
     Bits words[4 * BLOCKS_AT_ONCE];
     UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
-        const AddressSeries address = {(u32)(block ? addresses.c : addresses.a), (u32)(block ? addresses.d : addresses.b)};
-        const Draw drawn = draw_of_words(s, series, address);
+        const Draw drawn = draw_of_words(s, series, address + (u32)block);
         UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
     }
     const Bits side = words[0];
@@ -103,7 +90,7 @@ DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries 
     Bits open = there & doored;
     compare<1>(thresholds, words, of_class, open, hop);
     NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
-        const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
+        const Draw drawn = draw_of_words(s, series, address + (u32)block);
         compare<0>(thresholds + 4 * block, drawn.x, of_class, open, hop);
     }
     minus = hop & side;

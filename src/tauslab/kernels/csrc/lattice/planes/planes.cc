@@ -86,7 +86,7 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
             draw_for_all(species, draw_of_words(s, series, plane_address(CANDIDATES, (u32)species)), desk);
     });
     if (leads(desk) && first_own() == 0) note_of(desk) = waits != 0;
-    meet(desk);
+    meet_others(desk);
     if (pass.arrives == 2) {
         end_step(l, g, pass, s, series, desk);
     } else if (pass.arrives >= 0) {
@@ -125,7 +125,7 @@ DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const 
         });
         if (keeps) store_words(more_of(l, buffer, desk.species) + moved_index(l, g.first), more);
         if (!exchanges) return;
-        meet(desk);
+        meet_others(desk);
         if (again) {
             settle(*l.kept, s, g, pass.step + (pass.arrives == 2), axis, buffer, over, next);
         } else {
@@ -173,7 +173,6 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     const Way way = way_along(l, pass.arrives);
 #ifdef LANES_SIDE_BY_SIDE
     SHARED TeamMemory memory[TEAMS];
-    if (TEAM_WARPS == 1) keep_addresses(l, draws_of_hops(l, pass));
     const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
     Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
@@ -181,7 +180,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words;) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(block.taken, 32) : 0;  // comes while words are done
         do_words(l, i + (u32)first_own(), pass, way, desk);
-        i = takes ? each + LANES_READ(32, (u32)(taken - block.before), 0) : i + each;
+        i = uniform(takes ? each + LANES_READ(32, (u32)(taken - block.before), 0) : i + each);
     }
 #else
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;

@@ -101,7 +101,6 @@ struct Lattice : PlaneArguments {
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
     const Lattice *kept;
-    i32 *hop_addresses;  // in the block's memory, see `first_addresses`
 };
 
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
@@ -114,7 +113,6 @@ DEVICE Lattice lattice_of(const PlaneArguments &given) {
             (u32)given.moved_stride * 4,
             divisor_of((u32)row),
             divisor_of((u32)given.ny),
-            nullptr,
             nullptr};
 }
 
@@ -139,24 +137,12 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
     SHARED i32 kept_tables[ROOM_FOR(TABLE_ENTRIES)]; \
     SHARED i32 kept_thinned[6 * N_TYPES], kept_thinning[2 * N_TYPES]; \
     SHARED double kept_chances[ROOM_FOR(N_REACTIONS * N_TYPES)]; \
-    alignas(16) SHARED i32 kept_addresses[12 * N_SPECIES * FIRST_LEVELS]; \
-    l.hop_addresses = kept_addresses; \
     l.hop_bits = keep_in_block(kept_bits, 64 * HOP_CLASSES, l.hop_bits); \
     l.tables = keep_in_block(kept_tables, TABLE_ENTRIES, l.tables); \
     l.thinned = keep_in_block(kept_thinned, 6 * N_TYPES, l.thinned); \
     l.thinning = keep_in_block(kept_thinning, 2 * N_TYPES, l.thinning); \
     l.chances = keep_in_block(kept_chances, N_REACTIONS * N_TYPES, l.chances); \
     l.cause_types = keep_in_block(kept_causes, N_CAUSES, l.cause_types)
-// What the first addresses of hops make of rounds 0 and 1 in a step, [axis, species, level, block].
-DEVICE void keep_addresses(const Lattice &l, const StepDraws &s) {
-    for (int i = THREAD_ID; i < 6 * N_SPECIES * FIRST_LEVELS; i += BLOCK_THREADS) {
-        const int level = i / 2 % FIRST_LEVELS, species = i / 2 / FIRST_LEVELS % N_SPECIES;
-        const int axis = i / 2 / FIRST_LEVELS / N_SPECIES;
-        const AddressSeries found = address_series(s, hop_address(axis, species, level, i % 2));
-        l.hop_addresses[2 * i] = (i32)found.u1, l.hop_addresses[2 * i + 1] = (i32)found.u2;
-    }
-    BARRIER();
-}
 #else
 #define KEEP_TABLES(l)
 #endif
@@ -448,6 +434,10 @@ DEVICE void meet_in(int team) {
 DEVICE void meet(const Desk &desk) {
     meet_in<0>(desk.number);
 }
+// The same where each thread goes on with what it has put there itself, of all species that its warp has.
+DEVICE void meet_others(const Desk &desk) {
+    if (TEAM_WARPS > 1) meet(desk);
+}
 DEVICE Counts &next_counts(const Desk &desk) {
     return desk.team->counts[desk.counts == desk.team->counts];
 }
@@ -480,8 +470,10 @@ DEVICE void turn(Desk &desk) {
 DEVICE void draw_for_all(int species, const Draw &drawn, Desk &desk) {
     UNROLL for (int i = 0; i < 4; ++i) desk.team->drawn[species][i][THREAD_ID % 32] = drawn.x[i];
 }
-DEVICE Bits drawn_before(const Desk &desk, int word) {
-    return desk.team->drawn[word / 4][word % 4][THREAD_ID % 32];
+DEVICE Draw drawn_before(const Desk &desk, int block) {
+    Draw drawn;
+    UNROLL for (int i = 0; i < 4; ++i) drawn.x[i] = desk.team->drawn[block][i][THREAD_ID % 32];
+    return drawn;
 }
 // Whether a thread does what one of its team has to.
 DEVICE bool leads(const Desk &desk) {
@@ -523,10 +515,11 @@ DEVICE bool any_listed(const Desk &desk) {
     return any_site(desk.listed);
 }
 DEVICE void meet(const Desk &) {}
+DEVICE void meet_others(const Desk &) {}
 DEVICE void turn(Desk &) {}
 DEVICE void draw_for_all(int, const Draw &, Desk &) {}
-DEVICE Bits drawn_before(const Desk &, int) {
-    return Bits{};
+DEVICE Draw drawn_before(const Desk &, int) {
+    return {};
 }
 DEVICE bool leads(const Desk &) {
     return true;

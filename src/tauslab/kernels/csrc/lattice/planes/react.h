@@ -182,14 +182,14 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &s
     Draw drawn = {};
     i32 words = 0;
     NO_UNROLL for (int e = 0; e < 2 * N_TYPES && any_site(rest & all); ++e) {
-        NO_UNROLL for (; words < l.thinned[3 * e]; ++words) {
-            if (words < 4 * DRAWN_TOGETHER) {
-                all &= drawn_before(desk, words);
-                continue;
-            }
-            if (words % 4 == 0)
-                drawn = draw_of_words(s, series, plane_address(CANDIDATES, (u32)words / 4));
-            UNROLL for (int i = 0; i < 4; ++i) if (words % 4 == i) all &= drawn.x[i];
+        const i32 end = l.thinned[3 * e];
+        NO_UNROLL while (words < end) {
+            const i32 block = words / 4, from = words % 4, upto = end - 4 * block;
+            if (from == 0)
+                drawn = block < DRAWN_TOGETHER ? drawn_before(desk, block)
+                                               : draw_of_words(s, series, plane_address(CANDIDATES, (u32)block));
+            UNROLL for (int i = 0; i < 4; ++i) all &= drawn.x[i] | all_or_none(i < from || i >= upto);
+            words = upto < 4 ? end : 4 * block + 4;
         }
         some = Bits{};
         UNROLL for (int t = 0; t < N_TYPES; ++t) some |= active[t] & all_or_none(t == l.thinned[3 * e + 1]);
