@@ -139,7 +139,10 @@ DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const 
     }
 }
 
-DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const Way &way, Desk &desk) {
+// Words of a pass; `between` is called once they are taken in.
+template <class Between>
+DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const Way &way, Desk &desk,
+                            const Between &between) {
     WordGroup g = {};
     g.first = first;
     look_around(l, way, g);
@@ -147,6 +150,7 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
     if (TEAM_WARPS > 1) fetch_masks(l, g, pass.arrives == 2, pass.departs, desk);
     take_in(l, g, pass, number, desk);
+    between();
     if (pass.counts) count_words(l, g, desk, pass.counts);
     if (pass.departs >= 0) {
         leave(l, g, pass, number, desk);
@@ -168,6 +172,34 @@ struct OneBlock {
     u64 before;
 };
 
+#ifdef LANES_SIDE_BY_SIDE
+// A plane of which a warp reads 32 words in a pass, and how far from its own these begin.
+struct LineOfWords {
+    const u32 *plane;
+    i32 by, last;
+};
+constexpr int LINES = N_SPECIES * PLANES + 4 * (N_SPECIES * LOW_PLANES + 1);
+
+DEVICE LineOfWords line_of_words(const Lattice &l, const Pass &pass, const Way &way, int line) {
+    if (line < N_SPECIES * PLANES) return {l.stayed + line * l.stride, 0, (i32)l.stride - 1};
+    const int other = (line < LINES ? line : LINES - 1) - N_SPECIES * PLANES, plane = other / 4;
+    const int side = other & 1, beyond = other & 2 ? 31 : 0;
+    const u32 *const flags = more_of(l, pass.buffer, 0);
+    const u32 *const moved = moved_plane(l, pass.buffer, side, plane / LOW_PLANES, plane % LOW_PLANES);
+    return {plane < N_SPECIES * LOW_PLANES ? moved : flags,
+            moved_index(l, 0) + beyond + (side == PLUS ? -way.step : way.step), (i32)l.moved_stride - 1};
+}
+
+// Lines of the words that a warp does next come near while it does others: each lane asks for some of them.
+constexpr int LINES_OF_LANE = (LINES + 31) / 32;
+DEVICE void fetch_lines(const LineOfWords (&lines)[LINES_OF_LANE], u32 first) {
+    UNROLL for (int i = 0; i < LINES_OF_LANE; ++i) {
+        const i32 at = (i32)first + lines[i].by, least = at < 0 ? 0 : at;
+        PREFETCH(lines[i].plane + (least < lines[i].last ? least : lines[i].last));
+    }
+}
+#endif
+
 // All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
 DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     const Way way = way_along(l, pass.arrives);
@@ -177,15 +209,22 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
     Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
     const bool takes = TEAM_WARPS == 1 && block.taken;
+    LineOfWords lines[LINES_OF_LANE];
+    UNROLL for (int i = 0; i < LINES_OF_LANE; ++i) lines[i] = line_of_words(l, pass, way, 32 * i + first_own());
     for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words;) {
-        const u64 taken = takes && first_own() == 0 ? atomic_add(block.taken, 32) : 0;  // comes while words are done
-        do_words(l, i + (u32)first_own(), pass, way, desk);
-        i = uniform(takes ? each + LANES_READ(32, (u32)(taken - block.before), 0) : i + each);
+        const u64 taken = takes && first_own() == 0 ? atomic_add(block.taken, 32) : 0;  // comes meanwhile
+        u32 next = i + each;
+        do_words(l, i + (u32)first_own(), pass, way, desk, [&] {
+            if (takes) next = each + LANES_READ(32, (u32)(taken - block.before), 0);
+            next = uniform(next);
+            if (TEAM_WARPS == 1 && next < (u32)l.words) fetch_lines(lines, next);
+        });
+        i = next;
     }
 #else
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
     Desk desk = {};
-    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass, way, desk);
+    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass, way, desk, [] {});
 #endif
 }
 
