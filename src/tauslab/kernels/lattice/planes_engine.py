@@ -310,7 +310,7 @@ class PlanesMemory(SlabMemory):
 
     @property
     def content(self) -> DeviceArray:
-        """Counts ``[species, plane, word]``."""
+        """Counts, as csrc/lattice/planes/planes.h has them."""
         own: DeviceArray = self._stayed
         return own
 

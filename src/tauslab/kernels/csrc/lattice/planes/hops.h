@@ -141,14 +141,14 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
 }
 
 DEVICE void store_counts(const Lattice &l, const WordGroup &g, int species, const Bits (&n)[PLANES]) {
-    u32 *const plane = plane_of(l, l.stayed, species) + g.first;
+    u32 *const plane = stayed_at(l, g.first, species);
     UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(plane, l.plane_bytes, i), n[i]);
 }
 
 // Keeps what leaves. Planes above the lowest are written where a word of the group has such a count; those that have get
 // a bit in `more`.
 DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves, Bits &more) {
-    u32 *const minus = moved_plane(l, buffer, MINUS, species) + moved_index(l, g.first);
+    u32 *const minus = moved_at(l, moved_index(l, g.first), buffer, MINUS, species);
     u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
     Bits high = {};
     UNROLL for (int i = 0; i < PLANES; ++i) {
@@ -194,14 +194,15 @@ struct Arrivals {
     Bits from_minus, from_plus;
 };
 
+template <int MANY>
 DEVICE Arrivals load_arrivals(const WordGroup &g, const u32 *ups, const u32 *downs) {
-    return {load_beside(ups, g.minus, g.minus_follows), load_beside(downs, g.plus, g.plus_follows)};
+    return {load_beside<MANY>(ups, g.minus, g.minus_follows), load_beside<MANY>(downs, g.plus, g.plus_follows)};
 }
 
 // Along x most of it comes from within the words. `own` is ~0 where the words' own planes are written.
 DEVICE Arrivals arriving_along_x(const Lattice &l, const WordGroup &g, const u32 *ups, const u32 *downs, Bits own,
                                  const Arrivals &beside) {
-    const i32 at = moved_index(l, g.first);
+    const i32 at = place_in_planes<MOVED_PLANES>(moved_index(l, g.first));
     const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
     return {(((up << 1) & g.inside) | (beside.from_minus >> g.before & 1u)) & g.there,
             ((down >> 1) | (beside.from_plus & 1u) << g.last) & g.there};
@@ -216,7 +217,7 @@ struct Flags {
 DEVICE Flags load_flags(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
     const u32 *const flags = more_of(l, buffer, species);
     const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) & g.there : Bits{};
-    return {load_arrivals(g, flags, flags), own};
+    return {load_arrivals<1>(g, flags, flags), own};
 }
 
 // What comes in low planes.
@@ -229,7 +230,7 @@ DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, in
     const u32 *const downs = moved_plane(l, buffer, MINUS, species);
     const u32 *const ups = after(downs, l.moved_bytes, N_SPECIES * PLANES);
     UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-        in.low[i] = load_arrivals(g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i));
+        in.low[i] = load_arrivals<MOVED_PLANES>(g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i));
     UNROLL for (int i = 0; axis == 0 && i < LOW_PLANES; ++i)
         in.low[i] = arriving_along_x(l, g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i),
                                      on_words(~0u), in.low[i]);
@@ -246,7 +247,7 @@ DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, i
     const bool high = any_site((flags.own | flags.beside.from_minus | flags.beside.from_plus) & bit);
     UNROLL for (int i = LOW_PLANES; high && i < PLANES; ++i) {
         const u32 *const ups = moved_plane(l, buffer, PLUS, species, i), *const downs = moved_plane(l, buffer, MINUS, species, i);
-        Arrivals come = load_arrivals(g, ups, downs);
+        Arrivals come = load_arrivals<MOVED_PLANES>(g, ups, downs);
         come.from_minus &= where_any(flags.beside.from_minus & bit), come.from_plus &= where_any(flags.beside.from_plus & bit);
         if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(flags.own & bit), come);
         carry |= add_bit(n, i, come.from_minus);
@@ -335,11 +336,11 @@ struct Crowd {
     u32 stay[N_SPECIES], from_minus[N_SPECIES], from_plus[N_SPECIES];
 };
 
-DEVICE u32 moved_at(const Lattice &l, int buffer, int side, int species, i32 index, u32 place) {
+DEVICE u32 count_moved(const Lattice &l, int buffer, int side, int species, i32 index, u32 place) {
     const bool all = more_of(l, buffer, species)[index] >> species & 1;
     u32 count = 0;
     NO_UNROLL for (int i = 0; i < (all ? PLANES : LOW_PLANES); ++i)
-        count |= (moved_plane(l, buffer, side, species, i)[index] >> place & 1) << i;
+        count |= (*moved_at(l, index, buffer, side, species, i) >> place & 1) << i;
     return count;
 }
 
@@ -357,10 +358,10 @@ DEVICE void crowd_at(const Lattice &l, const StepDraws &draws, u32 word, u32 pla
     NO_UNROLL for (int s = 0; s < N_SPECIES; ++s) {
         u32 stay = 0;
         NO_UNROLL for (int i = 0; i < PLANES; ++i)
-            stay |= (plane_of(l, l.stayed, s, i)[word] >> place & 1) << i;
+            stay |= (*stayed_at(l, word, s, i) >> place & 1) << i;
         crowd.stay[s] = stay;
-        crowd.from_minus[s] = minus < 0 ? 0 : moved_at(l, buffer, PLUS, s, minus, minus_place);
-        crowd.from_plus[s] = plus < 0 ? 0 : moved_at(l, buffer, MINUS, s, plus, plus_place);
+        crowd.from_minus[s] = minus < 0 ? 0 : count_moved(l, buffer, PLUS, s, minus, minus_place);
+        crowd.from_plus[s] = plus < 0 ? 0 : count_moved(l, buffer, MINUS, s, plus, plus_place);
         if (!SOME_HELD) continue;
         crowd.from_minus[s] += ghosts_at(l, draws, word, place, axis, MINUS, s);
         crowd.from_plus[s] += ghosts_at(l, draws, word, place, axis, PLUS, s);

@@ -73,7 +73,7 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
     const Flags flags = load_flags(l, g, pass.arrives, pass.buffer, desk.species);
     each_species(desk, [&](int species) {
         Bits n[PLANES];
-        const u32 *const own = plane_of(l, l.stayed, species) + g.first;
+        const u32 *const own = stayed_at(l, g.first, species);
         UNROLL for (int i = 0; i < PLANES; ++i) n[i] = load_words(after(own, l.plane_bytes, i));
         const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer, species);
         UNROLL for (int i = 0; i < PLANES; ++i) n[i] &= g.there;
@@ -173,21 +173,21 @@ struct OneBlock {
 };
 
 #ifdef LANES_SIDE_BY_SIDE
-// A plane of which a warp reads 32 words in a pass, and how far from its own these begin.
+// A plane of which a warp reads 32 words in a pass, how far from its own these begin, and how far from those of the
+// next warp, less 32.
 struct LineOfWords {
     const u32 *plane;
-    i32 by, last;
+    i32 by, last, apart;
 };
-constexpr int LINES = N_SPECIES * PLANES + 4 * (N_SPECIES * LOW_PLANES + 1);
+constexpr int LINES = STAYED_PLANES + 4 * (N_SPECIES * LOW_PLANES + 1);
 
 DEVICE LineOfWords line_of_words(const Lattice &l, const Pass &pass, const Way &way, int line) {
-    if (line < N_SPECIES * PLANES) return {l.stayed + line * l.stride, 0, (i32)l.stride - 1};
-    const int other = (line < LINES ? line : LINES - 1) - N_SPECIES * PLANES, plane = other / 4;
+    if (line < STAYED_PLANES) return {stayed_at(l, 0, 0, line), 0, (i32)l.stride - 1, 32 * (STAYED_PLANES - 1)};
+    const int other = (line < LINES ? line : LINES - 1) - STAYED_PLANES, plane = other / 4;
     const int side = other & 1, beyond = other & 2 ? 31 : 0;
-    const u32 *const flags = more_of(l, pass.buffer, 0);
-    const u32 *const moved = moved_plane(l, pass.buffer, side, plane / LOW_PLANES, plane % LOW_PLANES);
-    return {plane < N_SPECIES * LOW_PLANES ? moved : flags,
-            moved_index(l, 0) + beyond + (side == PLUS ? -way.step : way.step), (i32)l.moved_stride - 1};
+    const i32 by = moved_index(l, 0) + beyond + (side == PLUS ? -way.step : way.step), last = (i32)l.moved_stride - 1;
+    if (plane == N_SPECIES * LOW_PLANES) return {more_of(l, pass.buffer, 0), by, last, 0};
+    return {moved_plane(l, pass.buffer, side, plane / LOW_PLANES, plane % LOW_PLANES), by, last, 32 * (MOVED_PLANES - 1)};
 }
 
 // Lines of the words that a warp does next come near while it does others: each lane asks for some of them.
@@ -195,7 +195,8 @@ constexpr int LINES_OF_LANE = (LINES + 31) / 32;
 DEVICE void fetch_lines(const LineOfWords (&lines)[LINES_OF_LANE], u32 first) {
     UNROLL for (int i = 0; i < LINES_OF_LANE; ++i) {
         const i32 at = (i32)first + lines[i].by, least = at < 0 ? 0 : at;
-        PREFETCH(lines[i].plane + (least < lines[i].last ? least : lines[i].last));
+        const i32 word = least < lines[i].last ? least : lines[i].last;
+        PREFETCH(lines[i].plane + word + word / 32 * lines[i].apart);
     }
 }
 #endif
@@ -321,7 +322,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_count, const PlaneCountArgu
     if (!a.filled) return;
     for (i64 word = BLOCK_ID * BLOCK_THREADS + THREAD_ID; word < l.words; word += BLOCKS * BLOCK_THREADS) {
         u32 some = 0;
-        for (int s = 0; s < N_SPECIES * PLANES; ++s) some |= l.stayed[s * l.stride + word];
+        for (int k = 0; k < N_SPECIES * PLANES; ++k) some |= *stayed_at(l, (u32)word, 0, k);
         if (some) atomic_add(a.filled + word / l.plane, 1);
     }
 }
@@ -357,7 +358,7 @@ KERNEL(planes_from_slots, const PlaneSlotsArguments a) {
             }
         }
         for (int s = 0; s < N_SPECIES; ++s)
-            for (int k = 0; k < PLANES; ++k) plane_of(l, l.stayed, s, k)[word] = planes[s][k];
+            for (int k = 0; k < PLANES; ++k) *stayed_at(l, word, s, k) = planes[s][k];
     }
 }
 
@@ -371,7 +372,7 @@ KERNEL(planes_to_slots, const PlaneSlotsArguments a) {
             int slot = 0;
             for (int s = 0; s < N_SPECIES; ++s) {
                 int count = 0;
-                for (int k = 0; k < PLANES; ++k) count |= (int)(plane_of(l, l.stayed, s, k)[word] >> place & 1) << k;
+                for (int k = 0; k < PLANES; ++k) count |= (int)(*stayed_at(l, word, s, k) >> place & 1) << k;
                 for (; count > 0; --count) slots[slot++] = (u8)(s + 1);
             }
             while (slot < SLOTS) slots[slot++] = 0;

@@ -2,7 +2,7 @@
 //
 //     stayed   [species, plane, word]          particles that do not move, or all between batches of steps
 //     moved    [2, side, species, plane, word] particles on their way along an axis, from the word in which they were;
-//                                              two buffers by turns
+//                                              two buffers by turns (of both see also `place_in_planes`)
 //     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
 //
 // Counts of the words that are at work lie on a desk, and a thread takes up one species after another. On a GPU that
@@ -96,7 +96,7 @@ DEVICE u32 quotient_of(u32 n, const Divisor &by) {
 struct Lattice : PlaneArguments {
     i32 row, plane;                // words along x, and of a plane
     u32 last;                      // sites of the last word of a row, less 1
-    u32 plane_bytes, moved_bytes;  // from one plane to the next
+    u32 plane_bytes, moved_bytes;  // from one plane to the next, see `place_in_planes`
     Divisor by_row, by_ny;
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
@@ -109,8 +109,8 @@ DEVICE Lattice lattice_of(const PlaneArguments &given) {
             row,
             row * (i32)given.ny,
             (u32)(given.nx - 1) % 32,
-            (u32)given.stride * 4,
-            (u32)given.moved_stride * 4,
+            PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.stride * 4,
+            PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.moved_stride * 4,
             divisor_of((u32)row),
             divisor_of((u32)given.ny),
             nullptr};
@@ -299,11 +299,21 @@ DEVICE void look_around(const Lattice &l, const Way &way, WordGroup &g) {
     }
 }
 
+// Where a word is in each of so many planes. A GPU has the 32 words of a warp in all planes together, so that one address
+// serves for all; then a plane begins 32 words behind the one before. A CPU has plane after plane.
+template <int MANY>
+DEVICE i32 place_in_planes(i32 word) {
+    return PLANE_LANES > 1 ? word + word / PLANE_LANES * (MANY - 1) * PLANE_LANES : word;
+}
+constexpr int STAYED_PLANES = N_SPECIES * PLANES, MOVED_PLANES = 2 * N_SPECIES * PLANES;
+
+// Words beside those of a group, of a plane among so many.
+template <int MANY>
 DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
     if (PLANE_WORDS > 1 && follow) return load_words(from + index[0]);
     Bits bits;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(bits, i) =
-        index[i] >= 0 ? from[index[i]] : 0;
+        index[i] >= 0 ? from[place_in_planes<MANY>(index[i])] : 0;
     return bits;
 }
 
@@ -313,17 +323,24 @@ DEVICE T *after(T *plane, u32 bytes, int number) {
     return (T *)((char *)plane + (u64)bytes * (u32)number);
 }
 
-DEVICE u32 *plane_of(const Lattice &l, u32 *base, int species, int plane = 0) {
-    return after(base, l.plane_bytes, species * PLANES + plane);
+// Words in a plane of particles that do not move.
+DEVICE u32 *stayed_at(const Lattice &l, u32 word, int species, int plane = 0) {
+    return after(l.stayed + place_in_planes<STAYED_PLANES>((i32)word), l.plane_bytes, species * PLANES + plane);
 }
 
+// A plane of those on their way, see `place_in_planes<MOVED_PLANES>`.
 DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int plane = 0) {
-    return after(l.moved, l.moved_bytes, ((buffer * 2 + side) * N_SPECIES + species) * PLANES + plane);
+    return after(l.moved + buffer * MOVED_PLANES * l.moved_stride, l.moved_bytes,
+                 (side * N_SPECIES + species) * PLANES + plane);
+}
+
+DEVICE u32 *moved_at(const Lattice &l, i32 index, int buffer, int side, int species, int plane = 0) {
+    return moved_plane(l, buffer, side, species, plane) + place_in_planes<MOVED_PLANES>(index);
 }
 
 // Flags of a species.
 DEVICE u32 *more_of(const Lattice &l, int buffer, int species) {
-    return after(l.more, l.moved_bytes, buffer * MORE_SETS + species % MORE_SETS);
+    return l.more + (buffer * MORE_SETS + species % MORE_SETS) * l.moved_stride;
 }
 
 // ---------------------------------------------------------------- numbers in planes
