@@ -202,7 +202,7 @@ DEVICE Arrivals load_arrivals(const WordGroup &g, const u32 *ups, const u32 *dow
 // Along x most of it comes from within the words. `own` is ~0 where the words' own planes are written.
 DEVICE Arrivals arriving_along_x(const Lattice &l, const WordGroup &g, const u32 *ups, const u32 *downs, Bits own,
                                  const Arrivals &beside) {
-    const i32 at = place_in_planes<MOVED_PLANES>(moved_index(l, g.first));
+    const i64 at = place_in_planes<MOVED_PLANES>(moved_index(l, g.first));
     const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
     return {(((up << 1) & g.inside) | (beside.from_minus >> g.before & 1u)) & g.there,
             ((down >> 1) | (beside.from_plus & 1u) << g.last) & g.there};

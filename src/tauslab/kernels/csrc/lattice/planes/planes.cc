@@ -192,11 +192,12 @@ DEVICE LineOfWords line_of_words(const Lattice &l, const Pass &pass, const Way &
 
 // Lines of the words that a warp does next come near while it does others: each lane asks for some of them.
 constexpr int LINES_OF_LANE = (LINES + 31) / 32;
-DEVICE void fetch_lines(const LineOfWords (&lines)[LINES_OF_LANE], u32 first) {
+DEVICE void fetch_lines(const LineOfWords (&lines)[LINES_OF_LANE][32], u32 first) {
     UNROLL for (int i = 0; i < LINES_OF_LANE; ++i) {
-        const i32 at = (i32)first + lines[i].by, least = at < 0 ? 0 : at;
-        const i32 word = least < lines[i].last ? least : lines[i].last;
-        PREFETCH(lines[i].plane + word + word / 32 * lines[i].apart);
+        const LineOfWords &line = lines[i][first_own()];
+        const i32 at = (i32)first + line.by, least = at < 0 ? 0 : at;
+        const i32 word = least < line.last ? least : line.last;
+        PREFETCH(line.plane + word + (i64)(word / 32) * line.apart);
     }
 }
 #endif
@@ -210,15 +211,16 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
     Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
     const bool takes = TEAM_WARPS == 1 && block.taken;
-    LineOfWords lines[LINES_OF_LANE];
-    UNROLL for (int i = 0; i < LINES_OF_LANE; ++i) lines[i] = line_of_words(l, pass, way, 32 * i + first_own());
+    SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
+    UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
+        lines[team][i][first_own()] = line_of_words(l, pass, way, 32 * i + first_own());
     for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words;) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(block.taken, 32) : 0;  // comes meanwhile
         u32 next = i + each;
         do_words(l, i + (u32)first_own(), pass, way, desk, [&] {
             if (takes) next = each + LANES_READ(32, (u32)(taken - block.before), 0);
             next = uniform(next);
-            if (TEAM_WARPS == 1 && next < (u32)l.words) fetch_lines(lines, next);
+            if (TEAM_WARPS == 1 && next < (u32)l.words) fetch_lines(lines[team], next);
         });
         i = next;
     }

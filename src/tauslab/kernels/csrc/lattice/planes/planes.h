@@ -302,8 +302,8 @@ DEVICE void look_around(const Lattice &l, const Way &way, WordGroup &g) {
 // Where a word is in each of so many planes. A GPU has the 32 words of a warp in all planes together, so that one address
 // serves for all; then a plane begins 32 words behind the one before. A CPU has plane after plane.
 template <int MANY>
-DEVICE i32 place_in_planes(i32 word) {
-    return PLANE_LANES > 1 ? word + word / PLANE_LANES * (MANY - 1) * PLANE_LANES : word;
+DEVICE i64 place_in_planes(i32 word) {
+    return PLANE_LANES > 1 ? word + (i64)(word / PLANE_LANES) * ((MANY - 1) * PLANE_LANES) : word;
 }
 constexpr int STAYED_PLANES = N_SPECIES * PLANES, MOVED_PLANES = 2 * N_SPECIES * PLANES;
 
