@@ -27,7 +27,7 @@ _SLOT_BYTES = 1 << 28  # of planes that are put into slots at a time
 _WAITING_BYTES = 2  # of a site: lists of particles that wait, and a copy
 THREADS = 128  # of a block of messages
 # Of a GPU's blocks: threads, where a team has fewer, and blocks that a multiprocessor has room for.
-MANY_THREADS, MANY_BLOCKS = 128, 4
+MANY_THREADS, MANY_BLOCKS = 64, 8
 FEW_THREADS, FEW_BLOCKS = 96, 4
 FEW_WORDS = 1 << 14  # of a lattice with so many or fewer, warps have one species each
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
