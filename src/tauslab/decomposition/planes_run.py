@@ -94,10 +94,10 @@ class PlanesSlab:
             return
         arrives, engine, stream = -1, self.engine, self.engine.stream
         for _ in range(steps):
-            for axis in (0, 2) if engine.rows_together else (0, 1, 2):
+            for axis in (0, 2) if engine.axes_together else (0, 1, 2):
                 self._pass(arrives, axis)
                 engine.step += arrives == 2
-                arrives = 1 if axis == 0 and engine.rows_together else axis
+                arrives = 1 if axis == 0 and engine.axes_together else axis
             self._halo.send(stream)
             self._halo.wait(stream)
         self._pass(2, -1)

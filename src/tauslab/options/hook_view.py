@@ -125,14 +125,12 @@ class LatticeView:
         """Give the engine what was changed by hand; slots that kernels cannot read are noted."""
         if self._cells is None or not (ends or self._engine.SLOTS_APART):
             return
-        self._engine.wait_for_arrays()
         self._faults += faulty_slots(self._cells, len(self._lattice.species))
         self._engine.from_slots(self._cells)
 
     @property
     def _content(self) -> DeviceArray:
         """The device array that the engine's kernels change."""
-        self._engine.wait_for_arrays()  # masks, and changes by hand
         self._take_up()
         return self._engine.content
 
@@ -212,7 +210,6 @@ class LatticeView:
         given = self._cells is not None
         if self._counted is None or given:
             if given:
-                self._engine.wait_for_arrays()
                 self._take_up()
             self._counted = self._count()
         return self._counted
@@ -379,7 +376,6 @@ class LatticeView:
             slab, section = self.slab, shape[1] * shape[2]
             own = np.arange((slab.end - slab.begin) * section)
             if site_type is not None and sites is not None:
-                self._engine.wait_for_arrays()
                 types = self._engine.host(sites).reshape(-1)
                 own = np.flatnonzero(types == self._type(site_type))
             planes = np.zeros(shape[0], np.int64)

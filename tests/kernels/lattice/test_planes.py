@@ -31,6 +31,7 @@ from tauslab.kernels.lattice.planes import (
     engine_of,
     missing_in_planes,
     teams_of,
+    threads_of_team,
 )
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
@@ -474,18 +475,22 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "order"),
+    ("name", "order", "teamed"),
     ordinary(
         itertools.product(
-            ("frequent", "crowded", "typed periodic", "held and crowded"), (1, -1, 7)
+            ("frequent", "crowded", "typed periodic", "held and crowded"), (1, -1, 7), (True, False)
         ),
-        ("frequent", 7),
+        ("frequent", 7, True),
+        ("typed periodic", 1, False),
+        ("held and crowded", -1, False),
     ),
 )
-def test_warps_of_a_team_have_the_bits_of_a_cpu(cpu, tmp_path, name, order):
-    """One species each; they show each other their counts, and share sites that may react."""
-    lattice = binding((3, 3, 64), 3, frequent=30) if name == "frequent" else cases()[name]()
-    threads = 32 * len(lattice.species) * teams_of(lattice)
+def test_warps_have_the_bits_of_a_cpu(cpu, tmp_path, monkeypatch, name, order, teamed):
+    """A warp of a team has a species, and shows its counts; others have all species."""
+    if not teamed:
+        monkeypatch.setattr(choice, "FEW_WORDS", 0)
+    lattice = binding((3, 4, 64), 3, frequent=30) if name == "frequent" else cases()[name]()
+    threads = threads_of_team(lattice) * teams_of(lattice)
     states = []
     for backend in (cpu, EmulatedLattices(tmp_path, threads, order, counter=cpu)):
         engine = started(backend, lattice)

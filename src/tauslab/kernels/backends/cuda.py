@@ -76,12 +76,16 @@ class CudaEvent:
 
 
 class CudaStream:
-    """A non-blocking CUDA stream."""
+    """A CUDA stream in order with array operations, which CuPy puts on the device's default stream.
+
+    Work here begins when the array operations before it are done, and an array operation begins
+    when all work before it is done, on every stream of this class.
+    """
 
     def __init__(self, priority: int | None = None) -> None:
         import cupy
 
-        self.stream = cupy.cuda.Stream(non_blocking=True, priority=priority)
+        self.stream = cupy.cuda.Stream(priority=priority)
 
     def record(self) -> CudaEvent:
         """Mark the work given so far."""
@@ -314,18 +318,17 @@ class CudaBackend(CudaStyle):
         return cupy.empty(tuple(shape), dtype)
 
     def upload(self, array: Array, stream: CudaStream | None = None) -> Any:
-        """Copy to the device; on a stream the copy of a few numbers is not waited for."""
+        """Copy to the device; a copy on a stream is not waited for."""
         import cupy
 
         given = np.ascontiguousarray(array)
-        if given.nbytes > _STAGED:  # CuPy takes pinned memory, which is faster where it is long
-            buffer = cupy.asarray(given)
-            cupy.cuda.get_current_stream().synchronize()
-            return buffer
         on = cupy.cuda.get_current_stream() if stream is None else stream.stream
         with on:  # CuPy gives again at once what was freed on the same stream
-            buffer = cupy.empty(given.shape, given.dtype)
-        if given.nbytes:
+            if given.nbytes > _STAGED:  # CuPy takes pinned memory, which is faster where it is long
+                buffer = cupy.asarray(given)
+            else:
+                buffer = cupy.empty(given.shape, given.dtype)
+        if 0 < given.nbytes <= _STAGED:
             # The driver has taken the numbers when this returns.
             cupy.cuda.runtime.memcpyAsync(
                 buffer.data.ptr, given.ctypes.data, given.nbytes, _TO_DEVICE, on.ptr

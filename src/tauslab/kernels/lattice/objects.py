@@ -72,7 +72,6 @@ class Ground:
     def all_types(self) -> Array:
         """Types of all sites of the lattice."""
         memory = self.memory
-        memory.wait_for_arrays()
         own = memory.host(memory.types)[memory.own].reshape(-1)
         return np.concatenate([part[0] for part in self.gather(own)])
 
@@ -96,9 +95,7 @@ class Ground:
         types = np.zeros(0, np.uint8)
         cells = np.zeros((0, memory.lattice.slots), memory.lattice.particle_type)
         if end > begin:
-            found = self._found(sites[begin:end] - self._first)
-            memory.wait_for_arrays()
-            types, cells = map(memory.host, found)
+            types, cells = map(memory.host, self._found(sites[begin:end] - self._first))
         parts = self.gather(types, cells)
         return (
             np.concatenate([part[0] for part in parts]),
@@ -596,7 +593,6 @@ class _Kind:
             self._program = backend.compile(KernelSource("lattice/objects.cc", (_ENTRY,)))
         leaves, centre, (goes, stays) = self._tables
         wide = cells.astype(np.uint16)
-        memory.wait_for_arrays()  # those that made `types`, `cells` and `wide`
         claims = backend.empty((len(taken),), np.uint64)
         moved = backend.empty((len(objects),), np.uint8)
         for buffer in (claims, moved):
@@ -611,7 +607,6 @@ class _Kind:
         self._program.launch_blocks(_ENTRY, LaunchGrid(1, _THREADS), arguments, memory.stream)
         found = memory.host(moved) == _MOVES
         cells[...] = wide.astype(cells.dtype)
-        memory.wait_for_arrays()
         return np.asarray(found)
 
 

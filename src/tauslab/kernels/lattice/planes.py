@@ -27,9 +27,9 @@ _SLOT_BYTES = 1 << 28  # of planes that are put into slots at a time
 _WAITING_BYTES = 2  # of a site: lists of particles that wait, and a copy
 THREADS = 128  # of a block of messages
 # Of a GPU's blocks: threads, where a team has fewer, and blocks that a multiprocessor has room for.
-MANY_THREADS, MANY_BLOCKS = 192, 8  # registers for so many hide how long memory takes
-FEW_THREADS, FEW_BLOCKS = 96, 4  # of lattices of few words, where each warp has more registers
-FEW_WORDS = 1 << 14
+MANY_THREADS, MANY_BLOCKS = 64, 8
+FEW_THREADS, FEW_BLOCKS = 96, 4
+FEW_WORDS = 1 << 14  # of a lattice with so many or fewer, warps have one species each
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots, but for these:
 DENSE, LEAST_DENSE_SITES = 0.1, 1 << 18
@@ -94,10 +94,15 @@ def missing_in_planes(lattice: LoweredLattice) -> str | None:
     return None
 
 
+def threads_of_team(lattice: LoweredLattice) -> int:
+    """Threads of a GPU that do 32 words: a warp, or one for each species."""
+    return WORD * len(lattice.species) if _has_few_words(lattice) else WORD
+
+
 def teams_of(lattice: LoweredLattice) -> int:
-    """Teams of a block of a GPU, of which each has a warp for each species."""
+    """Teams of a block of a GPU."""
     threads = FEW_THREADS if _has_few_words(lattice) else MANY_THREADS
-    return max(1, threads // (WORD * len(lattice.species)))
+    return max(1, threads // threads_of_team(lattice))
 
 
 def _has_few_words(lattice: LoweredLattice) -> bool:
@@ -135,7 +140,7 @@ class HopTables:
     Attributes
     ----------
     bits
-        ``[class, 63]``: 0 or ~0 for each bit of a threshold, the highest of 63 first.
+        ``[class, 64]``: 0 or ~0 for each bit of a threshold, the highest first, which is 0.
     class_of
         ``[from type, to type, species]``: class, of all species, -1 for a wall.
     """
@@ -155,7 +160,7 @@ def hop_tables(lattice: LoweredLattice) -> HopTables:
             class_of[..., species][thresholds[..., species] == value] = first + number
         first += len(values)
     every = np.concatenate([*classes, np.zeros(0, np.uint64)])
-    return HopTables(_bits_of(every, 63), class_of)
+    return HopTables(_bits_of(every), class_of)
 
 
 @dataclass(frozen=True)
@@ -188,12 +193,12 @@ def ghost_thresholds(lattice: LoweredLattice) -> GhostThresholds:
                 break
             left = beyond
     every = np.array(thresholds, np.uint64)
-    return GhostThresholds(rows, _bits_of(every, 64))
+    return GhostThresholds(rows, _bits_of(every))
 
 
-def _bits_of(thresholds: UintArray, n: int) -> Uint32Array:
-    """Return 0 or ~0 for each of the lowest n bits, the highest first."""
-    shifts = np.arange(n - 1, -1, -1, dtype=np.uint64)
+def _bits_of(thresholds: UintArray) -> Uint32Array:
+    """Return 0 or ~0 for each of 64 bits, the highest first."""
+    shifts = np.arange(63, -1, -1, dtype=np.uint64)
     ones = (thresholds[:, None] >> shifts & np.uint64(1)).astype(np.int64)
     return np.ascontiguousarray((-ones & 0xFFFFFFFF).astype(np.uint32))
 
@@ -281,6 +286,7 @@ def planes_header(lattice: LoweredLattice) -> str:
         "// Generated from the lattice: its sizes, its faces, and which species can do what.\n"
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
+        + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
         + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
         + f"constexpr bool SOME_HELD = {str('held' in lattice.boundary).lower()};\n"
         + "".join(_function(name, values) for name, values in listed.items())

@@ -23,7 +23,7 @@ def changes_program(backend: Backend, lattice: LoweredLattice) -> Program:
 
 
 class PlanesChanging(Changing):
-    """Changes counts of a slab, ``[species, plane, word]``.
+    """Changes counts of a slab, which lie as csrc/lattice/planes/planes.h says.
 
     Particles of a site have slots in the order of species: with draws for these, the same are taken
     out as of a lattice in slots that are filled so.

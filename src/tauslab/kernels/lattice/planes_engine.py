@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from tauslab.kernels.lattice.planes import (
     planes_in_slots,
     reaction_masks,
     teams_of,
+    threads_of_team,
     words_of,
 )
 from tauslab.kernels.lattice.planes_changing import PlanesChanging
@@ -48,8 +49,9 @@ class PlanesMemory(SlabMemory):
 
     Attributes
     ----------
-    rows_together
-        Whether threads that go together have whole rows along x: then two passes make a step.
+    axes_together
+        Along how many axes threads that go together have whole lines: with x two passes make a
+        step; with x and y one does, as long as no particle waits.
     """
 
     SLOTS_APART = True
@@ -74,8 +76,9 @@ class PlanesMemory(SlabMemory):
         self._arguments = KeptArguments(self.program)
         self.plane_words = words_of(lattice)
         self.words = self._own_planes * self.plane_words
-        row = self.plane_words // lattice.shape[1]
-        self.rows_together = backend.style.warp > 1 and backend.style.warp % row == 0
+        warp, whole = backend.style.warp, not (slab.below or slab.above)
+        lines = (self.plane_words // lattice.shape[1], self.plane_words)[: 1 + whole]
+        self.axes_together = sum(warp % words == 0 for words in lines) if warp > 1 else 0
         self._make_memory()
         self._make_tables()
 
@@ -86,7 +89,8 @@ class PlanesMemory(SlabMemory):
         self._moved_stride = self._stride + 2 * _aligned(self.plane_words)
         self._stayed = empty((species, planes, self._stride), np.uint32)
         self.moved = empty((2, 2, species, planes, self._moved_stride), np.uint32)
-        sets = species if self.backend.style.warp > 1 else 1
+        teamed = self.backend.style.warp > 1 and threads_of_team(self.lattice) > WORD
+        sets = species if teamed else 1
         self.more = empty((2, sets, self._moved_stride), np.uint32)
         self._heads = empty((2, self._stride), np.int32)
         for buffer in (self.moved, self.more):
@@ -217,7 +221,7 @@ class PlanesMemory(SlabMemory):
             "below": slab.below,
             "above": slab.above,
             "wraps": whole and self.lattice.boundary[0] == "periodic",
-            "rows_together": self.rows_together,
+            "axes_together": self.axes_together,
             "seed": self.seed,
             "step": self.step,
             "replica": self.replica,
@@ -282,6 +286,16 @@ class PlanesMemory(SlabMemory):
         self._launch(entry, words, slots=slots, first=begin * self.plane_words, words=words)
         self.synchronize()
 
+    def _load_waiting(self, waiting: Array, counted: Mapping[str, int]) -> None:
+        if len(waiting):
+            self.axes_together = min(1, self.axes_together)
+        super()._load_waiting(waiting, counted)
+
+    def restore(self, before: dict[str, Any]) -> None:
+        """As of `SlabMemory`: some particles have to wait."""
+        self.axes_together = min(1, self.axes_together)
+        super().restore(before)
+
     def _lists_of(self, sites: Array) -> IntArray:
         z, y, x = np.unravel_index(sites.astype(np.int64), self.lattice.shape)
         row = -(-self.lattice.shape[2] // WORD)
@@ -296,7 +310,7 @@ class PlanesMemory(SlabMemory):
 
     @property
     def content(self) -> DeviceArray:
-        """Counts ``[species, plane, word]``."""
+        """Counts, as csrc/lattice/planes/planes.h has them."""
         own: DeviceArray = self._stayed
         return own
 
@@ -342,7 +356,7 @@ class PlanesEngine(PlanesMemory):
         self.threads, each = 1, max(1, backend.sites_of_a_block // WORD)
         if backend.style.warp > 1:
             teams = teams_of(lattice)
-            self.threads, each = WORD * len(lattice.species) * teams, WORD * teams
+            self.threads, each = threads_of_team(lattice) * teams, WORD * teams
         resident = self.program.resident_blocks("planes_steps", self.threads)
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
 
@@ -358,8 +372,8 @@ class PlanesEngine(PlanesMemory):
         self._run(marks[-1], marks, rows)
 
     def _run(self, steps: int, marks: Sequence[int], rows: DeviceArray | None) -> None:
-        self.backend.clear(self.work[7:8], self.stream)  # the cell of barriers
-        self._marks = self.backend.upload(np.array(marks, np.int64)) if len(marks) else None
+        self.backend.clear(self.work[7:9], self.stream)  # the cell of barriers, and words taken
+        self._marks = self.backend.upload(np.array(marks, np.int64), self.stream)
         self._start(
             "planes_steps", steps=steps, marks=self._marks, n_marks=len(marks), counts=rows,
             columns=counted_columns(self.lattice.sizes),

@@ -329,7 +329,6 @@ class Replicas(ABC):
             return half
         own = slice(engine.slab.begin, engine.slab.end)
         slots[...] = self.backend.upload(np.ascontiguousarray(half.cells[own]))
-        engine.wait_for_arrays()
         engine.from_slots(slots)
         self.backend.copy(engine.content, self._content(row), engine.stream)
         engine.synchronize()
@@ -383,11 +382,8 @@ class Replicas(ABC):
         self._rates = None if rates is None or not len(rates) else rates
 
     def host(self, buffer: DeviceArray) -> Array:
-        """A copy on the host of device memory that array operations from outside may have made."""
-        if not len(buffer):
-            return np.zeros(buffer.shape, buffer.dtype)
-        self._engine.wait_for_arrays()
-        return self._engine.host(buffer)
+        """A copy on the host of device memory."""
+        return self._engine.host(buffer) if len(buffer) else np.zeros(buffer.shape, buffer.dtype)
 
     # ---------------------------------------------------------------- steps
 
@@ -546,7 +542,6 @@ class LatticeReplicas(Replicas):
                 for lattice, number in starts[begin : begin + most]
             ]
             self.particles[begin : begin + len(placed)] = backend.upload(np.stack(placed))
-        self._engine.wait_for_arrays()
 
     def _listed(self, numbers: IntArray, **draws: int) -> Array:
         wanted = np.asarray(numbers.any(axis=0))
@@ -718,7 +713,6 @@ class LatticeReplicas(Replicas):
             room["waiting"][at, current, : len(entries)] = backend.upload(words)
         room["work"][:n] = backend.upload(work)
         room["fired"][:n] = backend.upload(fired)
-        self._engine.wait_for_arrays()
 
     def _start(
         self,

@@ -148,9 +148,7 @@ class SlabMemory(ABC):
         """Do so with copies of those ``[z, y, x]`` of the whole lattice."""
         slab, shape = self.slab, self.lattice.shape
         planes = np.arange(slab.begin - slab.below, slab.end + slab.above) % shape[0]
-        copied = types.reshape(shape)[self.backend.upload(planes)]
-        self.wait_for_arrays()
-        self.set_types(copied)
+        self.set_types(types.reshape(shape)[self.backend.upload(planes)])
 
     @property
     def own(self) -> slice:
@@ -187,9 +185,8 @@ class SlabMemory(ABC):
     def _lists_of(self, sites: Array) -> IntArray:
         """Lists, of all in `_heads`, of particles that wait at numbered sites of the lattice."""
 
-    def mark_all(self) -> None:
+    def mark_all(self) -> None:  # noqa: B027 - an engine may know nothing of them
         """Forget which sites are empty: after particles were changed from outside."""
-        self.wait_for_arrays()
 
     def _take_up_rest(self, state: LatticeState) -> None:
         """Go on from a state whose particles stand in the sites."""
@@ -280,10 +277,6 @@ class SlabMemory(ABC):
         sites = self.lattice.shape[1] * self.lattice.shape[2]
         entries = words.view(WAITING).reshape(-1)
         return in_order(entries, self.slab.begin * sites, self.slab.end * sites)
-
-    def wait_for_arrays(self) -> None:
-        """Wait for array operations from outside: CuPy runs them on a stream of its own."""
-        self.backend.upload(np.zeros(1))
 
     def synchronize(self) -> None:
         """Wait until all steps that were asked for are done."""

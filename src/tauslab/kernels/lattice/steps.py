@@ -191,7 +191,7 @@ class SparseSteps(Steps):
         counts: DeviceArray | None,
         **values: Any,
     ) -> None:
-        self._marks = self._backend.upload(np.array(marks, np.int64)) if marks else None
+        self._marks = self._backend.upload(np.array(marks, np.int64), self._memory.stream)
         self._start(
             blocks, z_moves=self._z_moves, rows=self._rows, anew=not self._known, steps=steps,
             marks=self._marks, n_marks=len(marks), counts=counts,

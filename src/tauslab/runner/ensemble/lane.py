@@ -235,7 +235,7 @@ class Lane:
             self._rows_of(task.constants, inputs, self._shared[1]),
             per_point,
             task.options.first,
-            kept=None if task.begun is None else engine.backend.upload(task.begun[first:end]),
+            kept=None if task.begun is None else self._upload(task.begun[first:end]),
             seed=task.options.seed,
             max_steps=task.options.max_steps,
         )
@@ -262,7 +262,11 @@ class Lane:
 
     def _rows_of(self, table: npt.NDArray[Any], inputs: slice, shared: Any) -> Any:
         """Inputs of a launch: the row that all share, or those of its trajectories or points."""
-        return shared if len(table) == 1 else self._engine.backend.upload(table[inputs])
+        return shared if len(table) == 1 else self._upload(table[inputs])
+
+    def _upload(self, table: npt.NDArray[Any]) -> Any:
+        """On the launch's stream: on the default one it would wait for other lanes' launches."""
+        return self._engine.backend.upload(table, self._stream)
 
     def wait(self) -> Delivery:
         """Block until samples and sums are on the host."""

@@ -249,7 +249,6 @@ class RankSlab:
 
     def _host_sites(self, *, whole: bool = False) -> Array:
         """Site types of the slab's own planes, or of all in memory, on the host."""
-        self.engine.wait_for_arrays()
         sites = self.engine.host(self.engine.types)
         return sites if whole else sites[self.engine.own]
 

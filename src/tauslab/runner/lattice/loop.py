@@ -362,7 +362,6 @@ class ReplicaRuns:
 
     def _share_objects(self, group: RankSlab) -> None:
         group.share_sites(known=True)
-        group.engine.wait_for_arrays()
 
     def _call_hooks(self, done: int) -> None:
         """Call hooks, after the moves of objects."""
@@ -377,7 +376,6 @@ class ReplicaRuns:
                 )  # fmt: skip
                 hook(view)
                 view.finish()
-                engine.wait_for_arrays()
 
 
 def _rows(samples: Samples, chosen: npt.NDArray[np.bool_]) -> Samples:

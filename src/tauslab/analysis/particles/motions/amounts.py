@@ -364,7 +364,6 @@ class OdeMotion(Motion):
             return self._backend.upload(np.take(self._on_host, columns, axis=1))
         found = self._backend.empty((self._held.shape[0], len(columns)), np.float64)
         found[...] = self._held[:, columns]
-        self._backend.upload(np.zeros(1))  # waits for array operations
         return found
 
     def _launch(

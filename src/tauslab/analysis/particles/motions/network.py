@@ -336,7 +336,6 @@ class NetworkMotion(Motion):
         if self.kept is not None:  # there they are species behind all others
             last = self.task.initial.shape[1]
             self.kept[:, last - len(self._counted) : last] = 0
-        self._backend.upload(np.zeros(1))  # waits for array operations
 
     def _tell_of_apart(self) -> None:
         """Warn where leaps draw other numbers with counters than without."""

@@ -11,13 +11,13 @@ struct WordCounts {
 DEVICE WordCounts load_word(const Lattice &l, u32 word) {
     WordCounts found;
     for (int s = 0; s < N_SPECIES; ++s)
-        for (int k = 0; k < PLANES; ++k) found.n[s][k] = plane_of(l, l.stayed, s, k)[word];
+        for (int k = 0; k < PLANES; ++k) found.n[s][k] = *stayed_at(l, word, s, k);
     return found;
 }
 
 DEVICE void store_word(const Lattice &l, u32 word, const WordCounts &counts) {
     for (int s = 0; s < N_SPECIES; ++s)
-        for (int k = 0; k < PLANES; ++k) plane_of(l, l.stayed, s, k)[word] = counts.n[s][k];
+        for (int k = 0; k < PLANES; ++k) *stayed_at(l, word, s, k) = counts.n[s][k];
 }
 
 DEVICE u32 number_at(const u32 (&n)[PLANES], u32 place) {

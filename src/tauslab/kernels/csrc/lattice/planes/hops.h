@@ -7,18 +7,17 @@
 
 #include "lattice/planes/planes.h"
 
-constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
 constexpr int BLOCKS_OF_HOP = 16;
-
-DEVICE u32 hop_address(int axis, int species, int level, int block) {
-    return plane_address(HOPS_OF_PLANES + (u32)axis, (u32)(species << 11 | level << 5 | block));
-}
 
 // Sites of a word from which a particle hops with each class of a species' probabilities.
 template <int CLASSES>
 struct Doors {
     Bits minus[CLASSES], plus[CLASSES];
 };
+
+DEVICE const u32 *doors_of(const Lattice &l, const WordGroup &g, int axis, int side, int number) {
+    return l.doors + ((2 * axis + side) * HOP_CLASSES + number) * l.stride + g.first;
+}
 
 template <int CLASSES>
 DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int species,
@@ -32,27 +31,40 @@ DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int speci
             doors.minus[k] = doors.plus[k] = on_words(~0u);
             continue;
         }
-        const u32 *const of_axis = l.doors + (i64)(2 * axis) * HOP_CLASSES * l.stride;
-        doors.minus[k] = load_words(of_axis + (first_class(species) + k) * l.stride + g.first);
-        doors.plus[k] = load_words(of_axis + (HOP_CLASSES + first_class(species) + k) * l.stride + g.first);
+        doors.minus[k] = load_words(doors_of(l, g, axis, MINUS, first_class(species) + k));
+        doors.plus[k] = load_words(doors_of(l, g, axis, PLUS, first_class(species) + k));
     }
 }
 
-// Compares random words with bits of the thresholds from number `bit` on: takes sites that are decided out of `open`,
-// and puts those whose particle hops into `hop`.
-template <int COUNT, int CLASSES>
-DEVICE void compare(const u32 *thresholds, int bit, const Bits *words, const Bits (&of_class)[CLASSES],
-                    Bits &open, Bits &hop) {
+// Masks of a pass come near while it begins.
+DEVICE void fetch_masks(const Lattice &l, const WordGroup &g, bool reacts, int departs, const Desk &desk) {
+    UNROLL for (int t = 0; reacts && N_TYPES > 1 && t < N_TYPES; ++t) PREFETCH(l.type_sites + t * l.stride + g.first);
+    for (int axis = departs; MASKED && axis >= 0 && axis <= (departs > 0 ? departs : (int)l.axes_together); ++axis)
+        each_species(desk, [&](int species) {
+            for (int k = 0; k < 2 * classes_of(species); ++k)
+                PREFETCH(doors_of(l, g, axis, k % 2, first_class(species) + k / 2));
+        });
+}
+
+// Compares random words, but for the first SKIPPED, with bits of the thresholds: takes sites that are decided out of
+// `open`, and puts those whose particle hops into `hop`.
+template <int SKIPPED, int COUNT, int CLASSES>
+DEVICE void compare(const u32 *thresholds, const Bits (&words)[COUNT], const Bits (&of_class)[CLASSES], Bits &open,
+                    Bits &hop) {
     Bits below = {}, upto = on_words(~0u);
-    UNROLL for (int i = COUNT - 1; i >= 0; --i) {
-        Bits threshold = on_words(thresholds[bit + i]);
-        if (CLASSES > 1) {
-            threshold &= of_class[0];
-            UNROLL for (int k = 1; k < CLASSES; ++k)
-                threshold |= of_class[k] & on_words(thresholds[63 * k + bit + i]);
+    UNROLL for (int first = COUNT - 4; first >= 0; first -= 4) {
+        IntQuad bits[CLASSES];
+        UNROLL for (int k = 0; k < CLASSES; ++k) bits[k] = load_quad((const i32 *)thresholds + 64 * k + first);
+        UNROLL for (int i = 3; i >= 0; --i) {
+            if (first + i < SKIPPED) continue;
+            Bits threshold = {};
+            UNROLL for (int k = 0; k < CLASSES; ++k) {
+                const i32 bit = i == 3 ? bits[k].d : i == 2 ? bits[k].c : i == 1 ? bits[k].b : bits[k].a;
+                threshold |= CLASSES > 1 ? of_class[k] & on_words((u32)bit) : on_words((u32)bit);
+            }
+            below = majority(~words[first + i], threshold, below);
+            upto = majority(~words[first + i], threshold, upto);
         }
-        below = majority(~words[i], threshold, below);
-        upto = majority(~words[i], threshold, upto);
     }
     hop |= open & below;
     open &= upto & ~below;
@@ -62,10 +74,11 @@ DEVICE void compare(const u32 *thresholds, int bit, const Bits *words, const Bit
 template <int BLOCKS_AT_ONCE, int CLASSES>
 DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int species,
                          int level, Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
-    const u32 *const thresholds = l.hop_bits + 63 * first_class(species);
+    const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
+    const u32 address = hop_address(axis, species, level, 0);
     Bits words[4 * BLOCKS_AT_ONCE];
     UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
-        const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
+        const Draw drawn = draw_of_words(s, series, address + (u32)block);
         UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
     }
     const Bits side = words[0];
@@ -75,10 +88,10 @@ DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries 
         doored |= of_class[k];
     }
     Bits open = there & doored;
-    compare<4 * BLOCKS_AT_ONCE - 1, CLASSES>(thresholds, 0, words + 1, of_class, open, hop);
+    compare<1>(thresholds, words, of_class, open, hop);
     NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
-        const Draw drawn = draw_of_words(s, series, hop_address(axis, species, level, block));
-        compare<4, CLASSES>(thresholds, 4 * block - 1, drawn.x, of_class, open, hop);
+        const Draw drawn = draw_of_words(s, series, address + (u32)block);
+        compare<0>(thresholds + 4 * block, drawn.x, of_class, open, hop);
     }
     minus = hop & side;
     plus = hop & ~side;
@@ -88,32 +101,37 @@ struct Moves {
     Bits minus[PLANES], plus[PLANES];
 };
 
-// Decides about all particles of a species, which has up to CLASSES probabilities; takes those that hop out of `n`.
-template <int CLASSES>
+// Decides about all particles of a species; takes those that hop out of `n`.
 DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
                    int species, Bits (&n)[PLANES], Moves &moves) {
     moves = {};
-    if constexpr (CLASSES > 0) {
+    if constexpr (MOST_CLASSES > 0) {
         if (classes_of(species) == 0) return;
         Bits there = beyond(n, 0), minus, plus;
         if (!any_site(there)) return;
-        Doors<CLASSES> doors;
+        Doors<MOST_CLASSES> doors;
         load_doors(l, g, axis, species, doors);
         NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
             if (level > 0) {
                 there = level == 1 ? beyond(n, 1) : beyond(n, 2);
                 if (!any_site(there)) break;
             }
-            decide_level<2, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            decide_level<2>(l, s, series, axis, species, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus, LOW_PLANES);
             count_up<0>(moves.plus, plus, LOW_PLANES);
         }
         NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
-            there = on_words(~0u);
-            UNROLL for (int i = 0; i < PLANES; ++i)
-                there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+            if (level == FIRST_LEVELS)
+                there = beyond(n, FIRST_LEVELS);
+            else if (level == FIRST_LEVELS + 1)
+                there = beyond(n, FIRST_LEVELS + 1);
+            else {
+                there = on_words(~0u);
+                UNROLL for (int i = 0; i < PLANES; ++i)
+                    there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+            }
             if (!any_site(there)) break;
-            decide_level<1, CLASSES>(l, s, series, axis, species, level, there, doors, minus, plus);
+            decide_level<1>(l, s, series, axis, species, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus);
             count_up<0>(moves.plus, plus);
         }
@@ -122,57 +140,53 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
     }
 }
 
-// What leaves words along an axis of each species, in low planes.
-typedef Bits LowMoves[OWN][2][LOW_PLANES];
+DEVICE void store_counts(const Lattice &l, const WordGroup &g, int species, const Bits (&n)[PLANES]) {
+    u32 *const plane = stayed_at(l, g.first, species);
+    UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(plane, l.plane_bytes, i), n[i]);
+}
 
 // Keeps what leaves. Planes above the lowest are written where a word of the group has such a count; those that have get
 // a bit in `more`.
-DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves,
-                       LowMoves &low, Bits &more) {
-    UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-        low[species % OWN][MINUS][i] = moves.minus[i], low[species % OWN][PLUS][i] = moves.plus[i];
-    Bits high = {};
-    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
-    if (!any_site(high)) return;
-    u32 *const minus = moved_plane(l, buffer, MINUS, species) + moved_index(l, g.first);
+DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves, Bits &more) {
+    u32 *const minus = moved_at(l, moved_index(l, g.first), buffer, MINUS, species);
     u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
-    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
+    Bits high = {};
+    UNROLL for (int i = 0; i < PLANES; ++i) {
+        if (i == LOW_PLANES) {
+            UNROLL for (int k = i; k < PLANES; ++k) high |= moves.minus[k] | moves.plus[k];
+            if (!any_site(high)) return;
+        }
         store_words(after(minus, l.moved_bytes, i), moves.minus[i]);
         store_words(after(plus, l.moved_bytes, i), moves.plus[i]);
     }
     more |= where_any(high) & (1u << species);
 }
 
-// Decides which particles of a species, and of those after it, leave along an axis.
-template <int SPECIES>
-DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
-                   int buffer, Counts &n, LowMoves &low, Bits &more) {
-    if constexpr (SPECIES < N_SPECIES) {
-        Moves moves;
-        decide<classes_of(SPECIES)>(l, s, series, g, axis, SPECIES, n[SPECIES], moves);
-        keep_moves(l, g, buffer, SPECIES, moves, low, more);
-        depart<SPECIES + 1>(l, s, series, g, axis, buffer, n, low, more);
+// Takes in what comes along x or y from the words on either side, which threads have that go together.
+DEVICE void exchange(const Lattice &l, const WordGroup &g, int axis, const Moves &moves, Bits (&n)[PLANES]) {
+    const Way way = way_along(l, axis);
+    const u32 lane = (u32)THREAD_ID % 32, step = (u32)way.step, last = (u32)way.extent - 1;
+    const u32 place = lane / step & last, first = lane - place * step;
+    const u32 before = first + ((place - 1) & last) * step, after = first + ((place + 1) & last) * step;
+    const Bits from_before = all_or_none(way.round || place > 0), from_after = all_or_none(way.round || place < last);
+    const auto come_up = [&](Bits up) {
+        const Bits beside = word_of_lane(up, before) & from_before;
+        return axis == 1 ? beside : ((up << 1) & g.inside) | (beside >> g.before & 1u);
+    };
+    const auto come_down = [&](Bits down) {
+        const Bits beside = word_of_lane(down, after) & from_after;
+        return axis == 1 ? beside : (down >> 1) | (beside & 1u) << g.last;
+    };
+    Bits a[LOW_PLANES], b[LOW_PLANES], high = {};
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = come_up(moves.plus[i]), b[i] = come_down(moves.minus[i]);
+    Bits carry = join_low(n, a, b);
+    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
+    const bool some = any_site(high);
+    UNROLL for (int i = LOW_PLANES; some && i < PLANES; ++i) {
+        carry |= add_bit(n, i, come_up(moves.plus[i]));
+        carry |= add_bit(n, i, come_down(moves.minus[i]));
     }
-}
-
-// Stores the low planes of what leaves, and the flags.
-DEVICE void store_moves(const Lattice &l, const WordGroup &g, int buffer, const LowMoves &low, Bits more) {
-    const i32 at = moved_index(l, g.first);
-    u32 *const minus = moved_plane(l, buffer, MINUS, g.species) + at;
-    u32 *const plus = after(minus, l.moved_bytes, N_SPECIES * PLANES);
-    UNROLL for (int s = 0; s < OWN; ++s) {
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            store_words(after(minus, l.moved_bytes, s * PLANES + i), low[s][MINUS][i]);
-            store_words(after(plus, l.moved_bytes, s * PLANES + i), low[s][PLUS][i]);
-        }
-    }
-    store_words(more_of(l, buffer, g.species) + at, more);
-}
-
-DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) {
-    u32 *const own = plane_of(l, l.stayed, g.species) + g.first;
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) store_words(after(own, l.plane_bytes, s * PLANES + i), n[s][i]);
+    saturate(n, carry);
 }
 
 // What comes to words along an axis from either side, in a plane.
@@ -180,67 +194,66 @@ struct Arrivals {
     Bits from_minus, from_plus;
 };
 
+template <int MANY>
 DEVICE Arrivals load_arrivals(const WordGroup &g, const u32 *ups, const u32 *downs) {
-    return {load_beside(ups, g.minus, g.minus_follows), load_beside(downs, g.plus, g.plus_follows)};
+    return {load_beside<MANY>(ups, g.minus, g.minus_follows), load_beside<MANY>(downs, g.plus, g.plus_follows)};
 }
 
 // Along x most of it comes from within the words. `own` is ~0 where the words' own planes are written.
 DEVICE Arrivals arriving_along_x(const Lattice &l, const WordGroup &g, const u32 *ups, const u32 *downs, Bits own,
                                  const Arrivals &beside) {
-    const i32 at = moved_index(l, g.first);
+    const i64 at = place_in_planes<MOVED_PLANES>(moved_index(l, g.first));
     const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
     return {(((up << 1) & g.inside) | (beside.from_minus >> g.before & 1u)) & g.there,
             ((down >> 1) | (beside.from_plus & 1u) << g.last) & g.there};
 }
 
-// What comes, and flags of the planes that are written.
-struct Incoming {
-    Arrivals low[OWN][LOW_PLANES], flags;
-    Bits own_flags;
+// Flags of the planes that are written.
+struct Flags {
+    Arrivals beside;
+    Bits own;
 };
 
-// All loads, before the first of them is needed.
-DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer) {
+DEVICE Flags load_flags(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
+    const u32 *const flags = more_of(l, buffer, species);
+    const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) & g.there : Bits{};
+    return {load_arrivals<1>(g, flags, flags), own};
+}
+
+// What comes in low planes.
+struct Incoming {
+    Arrivals low[LOW_PLANES];
+};
+
+DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
     Incoming in;
-    const u32 *const flags = more_of(l, buffer, g.species);
-    const u32 *const downs = moved_plane(l, buffer, MINUS, g.species);
+    const u32 *const downs = moved_plane(l, buffer, MINUS, species);
     const u32 *const ups = after(downs, l.moved_bytes, N_SPECIES * PLANES);
-    in.flags = load_arrivals(g, flags, flags), in.own_flags = Bits{};
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-            in.low[s][i] = load_arrivals(g, after(ups, l.moved_bytes, s * PLANES + i),
-                                         after(downs, l.moved_bytes, s * PLANES + i));
-    if (axis != 0) return in;
-    in.own_flags = load_words(flags + moved_index(l, g.first)) & g.there;
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-            in.low[s][i] = arriving_along_x(l, g, after(ups, l.moved_bytes, s * PLANES + i),
-                                            after(downs, l.moved_bytes, s * PLANES + i), on_words(~0u), in.low[s][i]);
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+        in.low[i] = load_arrivals<MOVED_PLANES>(g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i));
+    UNROLL for (int i = 0; axis == 0 && i < LOW_PLANES; ++i)
+        in.low[i] = arriving_along_x(l, g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i),
+                                     on_words(~0u), in.low[i]);
     return in;
 }
 
-// Takes in what comes along an axis.
-DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, const Incoming &in, Counts &n) {
-    Bits carry[OWN];
-    UNROLL for (int s = 0; s < OWN; ++s) {
-        Bits a[LOW_PLANES], b[LOW_PLANES];
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = in.low[s][i].from_minus, b[i] = in.low[s][i].from_plus;
-        carry[s] = join_low(n[s], a, b);
+// Takes in what comes along an axis of a species.
+DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, int species, const Incoming &in,
+                   const Flags &flags, Bits (&n)[PLANES]) {
+    Bits a[LOW_PLANES], b[LOW_PLANES];
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = in.low[i].from_minus, b[i] = in.low[i].from_plus;
+    Bits carry = join_low(n, a, b);
+    const u32 bit = 1u << species;
+    const bool high = any_site((flags.own | flags.beside.from_minus | flags.beside.from_plus) & bit);
+    UNROLL for (int i = LOW_PLANES; high && i < PLANES; ++i) {
+        const u32 *const ups = moved_plane(l, buffer, PLUS, species, i), *const downs = moved_plane(l, buffer, MINUS, species, i);
+        Arrivals come = load_arrivals<MOVED_PLANES>(g, ups, downs);
+        come.from_minus &= where_any(flags.beside.from_minus & bit), come.from_plus &= where_any(flags.beside.from_plus & bit);
+        if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(flags.own & bit), come);
+        carry |= add_bit(n, i, come.from_minus);
+        carry |= add_bit(n, i, come.from_plus);
     }
-    const bool high = any_site(in.own_flags | in.flags.from_minus | in.flags.from_plus);
-    UNROLL for (int s = 0; high && s < OWN; ++s) {
-        const u32 bit = 1u << (g.species + s);
-        UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
-            const u32 *const ups = moved_plane(l, buffer, PLUS, g.species + s, i);
-            const u32 *const downs = moved_plane(l, buffer, MINUS, g.species + s, i);
-            Arrivals come = load_arrivals(g, ups, downs);
-            come.from_minus &= where_any(in.flags.from_minus & bit), come.from_plus &= where_any(in.flags.from_plus & bit);
-            if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(in.own_flags & bit), come);
-            carry[s] |= add_bit(n[s], i, come.from_minus);
-            carry[s] |= add_bit(n[s], i, come.from_plus);
-        }
-    }
-    UNROLL for (int s = 0; s < OWN; ++s) saturate(n[s], carry[s]);
+    saturate(n, carry);
 }
 
 // ---------------------------------------------------------------- what comes through held faces
@@ -256,13 +269,14 @@ DEVICE Bits ghosts_that_pass(const StepDraws &s, const WordSeries &series, int f
     Bits passed = {}, all[1] = {on_words(~0u)};
     NO_UNROLL for (int block = 0; block < BLOCKS_OF_HOP && any_site(sites); ++block) {
         const Draw drawn = draw_of_words(s, series, ghost_address(face, species, number, block));
-        compare<4, 1>(threshold, 4 * block, drawn.x, all, sites, passed);
+        compare<0>(threshold + 4 * block, drawn.x, all, sites, passed);
     }
     return passed;
 }
 
 // Takes in what comes to words through a face.
-DEVICE_SELDOM void arrive_ghosts(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, int side, Counts &n) {
+DEVICE_SELDOM void arrive_ghosts(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, int side,
+                                 int species, Bits (&n)[PLANES]) {
     const int face = face_of(axis, side);
     Bits edge = {}, number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
@@ -272,24 +286,24 @@ DEVICE_SELDOM void arrive_ghosts(const Lattice &l, const StepDraws &s, const Wor
     }
     if (!any_site(edge)) return;
     const WordSeries series = word_series(s, number);
-    NO_UNROLL for (int k = 0; k < OWN * N_TYPES; ++k) {
-        const int own = k / N_TYPES, type = k % N_TYPES, species = g.species + own;
+    NO_UNROLL for (int type = 0; type < N_TYPES; ++type) {
         const i32 row = l.ghost_rows[(face * N_TYPES + type) * N_SPECIES + species];
         if (row < 0) continue;
         Bits sites = N_TYPES == 1 ? edge : edge & load_words(l.type_sites + type * l.stride + g.first), carry = {};
         for (u32 number_in = 0; any_site(sites); ++number_in) {
             const u32 *const threshold = l.ghost_bits + 64 * ((i64)row + number_in);
             sites = ghosts_that_pass(s, series, face, species, number_in, threshold, sites);
-            carry |= count_up<0>(n[own], sites);
+            carry |= count_up<0>(n, sites);
         }
-        saturate(n[own], carry);
+        saturate(n, carry);
     }
 }
 
-DEVICE void arrive_from_faces(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, Counts &n) {
+DEVICE void arrive_from_faces(const Lattice &l, const StepDraws &s, const WordGroup &g, int axis, int species,
+                              Bits (&n)[PLANES]) {
     if (!SOME_HELD) return;
     NO_UNROLL for (int side = MINUS; side <= PLUS; ++side)
-        if (face_kind(face_of(axis, side)) == HELD) arrive_ghosts(*l.kept, s, g, axis, side, n);
+        if (face_kind(face_of(axis, side)) == HELD) arrive_ghosts(*l.kept, s, g, axis, side, species, n);
 }
 
 // How many of a species come to one site through a face: the same number.
@@ -322,11 +336,11 @@ struct Crowd {
     u32 stay[N_SPECIES], from_minus[N_SPECIES], from_plus[N_SPECIES];
 };
 
-DEVICE u32 moved_at(const Lattice &l, int buffer, int side, int species, i32 index, u32 place) {
+DEVICE u32 count_moved(const Lattice &l, int buffer, int side, int species, i32 index, u32 place) {
     const bool all = more_of(l, buffer, species)[index] >> species & 1;
     u32 count = 0;
     NO_UNROLL for (int i = 0; i < (all ? PLANES : LOW_PLANES); ++i)
-        count |= (moved_plane(l, buffer, side, species, i)[index] >> place & 1) << i;
+        count |= (*moved_at(l, index, buffer, side, species, i) >> place & 1) << i;
     return count;
 }
 
@@ -344,10 +358,10 @@ DEVICE void crowd_at(const Lattice &l, const StepDraws &draws, u32 word, u32 pla
     NO_UNROLL for (int s = 0; s < N_SPECIES; ++s) {
         u32 stay = 0;
         NO_UNROLL for (int i = 0; i < PLANES; ++i)
-            stay |= (plane_of(l, l.stayed, s, i)[word] >> place & 1) << i;
+            stay |= (*stayed_at(l, word, s, i) >> place & 1) << i;
         crowd.stay[s] = stay;
-        crowd.from_minus[s] = minus < 0 ? 0 : moved_at(l, buffer, PLUS, s, minus, minus_place);
-        crowd.from_plus[s] = plus < 0 ? 0 : moved_at(l, buffer, MINUS, s, plus, plus_place);
+        crowd.from_minus[s] = minus < 0 ? 0 : count_moved(l, buffer, PLUS, s, minus, minus_place);
+        crowd.from_plus[s] = plus < 0 ? 0 : count_moved(l, buffer, MINUS, s, plus, plus_place);
         if (!SOME_HELD) continue;
         crowd.from_minus[s] += ghosts_at(l, draws, word, place, axis, MINUS, s);
         crowd.from_plus[s] += ghosts_at(l, draws, word, place, axis, PLUS, s);
@@ -402,9 +416,8 @@ DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup 
 
 // Where sites are crowded, those that find no room wait.
 DEVICE void settle(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
-                   Bits sites, Desk &desk, Counts &n) {
+                   Bits sites, Desk &desk) {
     meet(desk);
-    if (leads(g)) settle_crowds(l, s, g, step, axis, buffer, sites, desk);
+    if (leads(desk)) settle_crowds(l, s, g, step, axis, buffer, sites, desk);
     meet(desk);
-    take_back(g, desk, n);
 }

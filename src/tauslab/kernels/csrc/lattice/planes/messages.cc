@@ -26,7 +26,7 @@ DEVICE void travel(const Lattice &l, int buffer, const EdgePlane &edge, i64 thre
     if (!edge.message) return;
     for (i64 i = thread; i < l.plane; i += threads) {
         u32 more = PACKS ? 0 : edge.message[i];
-    UNROLL for (int s = 0; s < N_SPECIES; s += OWN) {
+    UNROLL for (int s = 0; s < MORE_SETS; ++s) {
             u32 &flags = more_of(l, buffer, s)[edge.first + i];
             if (PACKS)
                 more |= flags;
@@ -37,7 +37,7 @@ DEVICE void travel(const Lattice &l, int buffer, const EdgePlane &edge, i64 thre
     UNROLL for (int s = 0; s < N_SPECIES; ++s) {
             const int end = more >> s & 1 ? PLANES : LOW_PLANES;
             for (int k = 0; k < end; ++k) {
-                u32 *const here = moved_plane(l, buffer, edge.side, s, k) + edge.first + i;
+                u32 *const here = moved_at(l, (i32)(edge.first + i), buffer, edge.side, s, k);
                 u32 *const there = edge.message + (1 + s * PLANES + k) * (i64)l.plane + i;
                 if (PACKS)
                     *there = *here;

@@ -20,23 +20,27 @@ struct Pass {
     u64 *counts;  // of the state at the end of the step, see `count_words`; may be null
 };
 
+DEVICE StepDraws draws_of_hops(const Lattice &l, const Pass &pass) {
+    return step_draws(l.seed, pass.step + (pass.arrives == 2), (u32)l.replica);
+}
+
 // Adds numbers of particles to `counts` [type, species].
-DEVICE void count_words(const Lattice &l, const WordGroup &g, const Counts &n, u64 *counts) {
+DEVICE void count_words(const Lattice &l, const WordGroup &g, const Desk &desk, u64 *counts) {
     NO_UNROLL for (int t = 0; t < N_TYPES; ++t) {
         const Bits of_type = N_TYPES == 1 ? on_words(~0u) : load_words(l.type_sites + t * l.stride + g.first);
-        UNROLL for (int s = 0; s < OWN; ++s) {
+        each_species(desk, [&](int species) {
             u32 found = 0;
-            UNROLL for (int i = 0; i < PLANES; ++i) found += bits_in(n[s][i] & of_type) << i;
-            add_together(counts + t * N_SPECIES + g.species + s, found);
-        }
+            UNROLL for (int i = 0; i < PLANES; ++i) found += bits_in(bits_on(desk, species, i) & of_type) << i;
+            add_together(counts + t * N_SPECIES + species, found);
+        });
     }
 }
 
-// The end of a step, where a team has shown its counts: one warp finds crowded sites and candidates for reactions, all
-// do the reactions, and one lets in particles that waited.
+// The end of a step: one warp finds crowded sites and candidates for reactions, all do the reactions, and one lets in
+// particles that waited.
 DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const WordSeries &series,
-                     Desk &desk, Counts &n) {
-    if (leads(g)) {
+                     Desk &desk) {
+    if (leads(desk)) {
         const Bits over = crowded(desk);
         if (any_site(over)) {
             settle_crowds(*l.kept, s, g, pass.step, 2, pass.buffer, over, desk);
@@ -50,135 +54,153 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
         meet(desk);
     }
     if (note_of(desk)) {
-        if (leads(g))
+        if (leads(desk))
             NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
                 if (g.first + (u32)i < (u32)l.words)
                     place_waiting(*l.kept, pass.step, g.first + (u32)i, first_own() + i, desk);
         meet(desk);
     }
-    take_back(g, desk, n);
 }
 
-// Takes in what came along an axis.
-DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, const Incoming &in,
-                    u32 waits, Desk &desk, Counts &n) {
+// Puts counts on the desk, with what came along an axis.
+DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk) {
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
-    const bool ends = pass.arrives == 2;
-    arrive(l, g, pass.arrives, pass.buffer, in, n);
-    arrive_from_faces(l, s, g, pass.arrives, n);
-    next_desk(desk);
-    if (!ends) {
-        show(g, n, 0, desk);
-        const Bits over = crowded(desk);
-        if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk, n);
-        return;
-    }
     const WordSeries series = word_series(s, number);
-    if (g.species < DRAWN_TOGETHER && 4 * g.species < l.thinned[6 * N_TYPES - 3])
-        draw_for_all(g, draw_of_words(s, series, plane_address(CANDIDATES, (u32)g.species)), desk);
-    show(g, n, waits, desk);
-    end_step(l, g, pass, s, series, desk, n);
-}
-
-// Takes in what comes along x from the words on either side, which threads have that go together.
-DEVICE void exchange_along_x(const Lattice &l, const WordGroup &g, const Moves &moves, Counts &n) {
-    const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
-    const u32 before = lane - place + ((place - 1) & last);
-    const u32 after = lane - place + ((place + 1) & last);
-    const bool round = face_kind(4) == PERIODIC;
-    const Bits from_before = all_or_none(round || place > 0);
-    const Bits from_after = all_or_none(round || place < last);
-    const auto come_up = [&](Bits up) {
-        return ((up << 1) & g.inside) | ((word_of_lane(up, before) & from_before) >> g.before & 1u);
-    };
-    const auto come_down = [&](Bits down) {
-        return (down >> 1) | ((word_of_lane(down, after) & from_after) & 1u) << g.last;
-    };
-    Bits a[LOW_PLANES], b[LOW_PLANES], high = {};
-    UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = come_up(moves.plus[i]), b[i] = come_down(moves.minus[i]);
-    Bits carry = join_low(n[0], a, b);
-    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
-    const bool some = any_site(high);
-    UNROLL for (int i = LOW_PLANES; some && i < PLANES; ++i) {
-        carry |= add_bit(n[0], i, come_up(moves.plus[i]));
-        carry |= add_bit(n[0], i, come_down(moves.minus[i]));
+    turn(desk);
+    // By one lane: the compiler makes others wait for what all have.
+    const bool asks = pass.arrives == 2 && leads(desk) && first_own() == 0;
+    const u64 waits = asks ? read_now(l.work + WAITING_0 + (pass.step & 1)) : 0;
+    const Flags flags = load_flags(l, g, pass.arrives, pass.buffer, desk.species);
+    each_species(desk, [&](int species) {
+        Bits n[PLANES];
+        const u32 *const own = stayed_at(l, g.first, species);
+        UNROLL for (int i = 0; i < PLANES; ++i) n[i] = load_words(after(own, l.plane_bytes, i));
+        const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer, species);
+        UNROLL for (int i = 0; i < PLANES; ++i) n[i] &= g.there;
+        if (pass.arrives >= 0) {
+            arrive(l, g, pass.arrives, pass.buffer, species, in, flags, n);
+            arrive_from_faces(l, s, g, pass.arrives, species, n);
+        }
+        put(desk, species, n);
+        if (pass.arrives == 2 && species < DRAWN_TOGETHER && 4 * species < l.thinned[6 * N_TYPES - 3])
+            draw_for_all(species, draw_of_words(s, series, plane_address(CANDIDATES, (u32)species)), desk);
+    });
+    if (leads(desk) && first_own() == 0) note_of(desk) = waits != 0;
+    meet_others(desk);
+    if (pass.arrives == 2) {
+        end_step(l, g, pass, s, series, desk);
+    } else if (pass.arrives >= 0) {
+        const Bits over = crowded(desk);
+        if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk);
     }
-    saturate(n[0], carry);
 }
 
-// The same, and where sites are crowded those that find no room wait; that is done in memory.
-DEVICE void arrive_along_x(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int buffer,
-                           const Moves &moves, Desk &desk, Counts &n) {
-    Counts before;
-    UNROLL for (int i = 0; i < PLANES; ++i) before[0][i] = n[0][i];
-    exchange_along_x(l, g, moves, n);
-    arrive_from_faces(l, s, g, 0, n);
-    next_desk(desk);
-    show(g, n, 0, desk);
-    const Bits over = crowded(desk);
-    if (LIKELY(!any_site(over))) return;
-    LowMoves low;
-    Bits more = {};
-    const Lattice &far = *l.kept;
-    keep_moves(far, g, buffer, g.species, moves, low, more);
-    store_moves(far, g, buffer, low, more);
-    store_counts(far, g, before);
-    settle(far, s, g, step, 0, buffer, over, desk, n);
-}
-
-// What leaves along an axis. Along x it arrives at once where threads that go together have whole rows, and what
-// leaves along y follows: a loop, so that there is one text.
-DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk, Counts &n) {
-    const u64 step = pass.step + (pass.arrives == 2);
-    const StepDraws s = step_draws(l.seed, step, (u32)l.replica);
+// What leaves along an axis. Along those of which threads that go together have whole lines it arrives at once, and
+// what leaves along the next one follows: a loop, so that there is one text. Where sites would be crowded it is decided
+// again, and arrives from memory.
+DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk) {
+    const StepDraws s = draws_of_hops(l, pass);
     const WordSeries series = word_series(s, number);
     const int buffer = 1 - pass.buffer;
-    LowMoves low;
-    Bits more = {};
-    if constexpr (OWN == N_SPECIES && PLANE_LANES == 1) {
-        depart<0>(l, s, series, g, pass.departs, buffer, n, low, more);
-    } else {
-        NO_UNROLL for (int axis = pass.departs;; ++axis) {
+    Bits over = {};
+    bool again = false;
+    NO_UNROLL for (int axis = pass.departs;;) {
+        const bool exchanges = PLANE_LANES > 1 && axis < l.axes_together, keeps = !exchanges || again;
+        Bits more = {};
+        Desk next = desk;
+        turn(next);
+        each_species(desk, [&](int species) {
+            Bits n[PLANES];
             Moves moves;
-            decide<MOST_CLASSES>(l, s, series, g, axis, g.species, n[0], moves);
-            if (axis == 0 && l.rows_together) {
-                arrive_along_x(l, s, g, step, buffer, moves, desk, n);
-                continue;
+            take(desk, species, n);
+            decide(l, s, series, g, axis, species, n, moves);
+            if (keeps) {
+                keep_moves(l, g, buffer, species, moves, more);
+                store_counts(l, g, species, n);
             }
-            keep_moves(l, g, buffer, g.species, moves, low, more);
-            break;
+            if (!exchanges) return;
+            exchange(l, g, axis, moves, n);
+            arrive_from_faces(l, s, g, axis, species, n);
+            put(next, species, n);
+        });
+        if (keeps) store_words(more_of(l, buffer, desk.species) + moved_index(l, g.first), more);
+        if (!exchanges) return;
+        meet_others(desk);
+        if (again) {
+            settle(*l.kept, s, g, pass.step + (pass.arrives == 2), axis, buffer, over, next);
+        } else {
+            over = crowded(next);
+            again = any_site(over);
+            if (again) continue;
         }
+        desk = next;
+        again = false;
+        ++axis;
     }
-    store_moves(l, g, buffer, low, more);
 }
 
-DEVICE_SHARED void do_words(const Lattice &l, u32 first, int species, const Pass &pass, const Way &way, Desk &desk) {
+// Words of a pass; `between` is called once they are taken in.
+template <class Between>
+DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const Way &way, Desk &desk,
+                            const Between &between) {
     WordGroup g = {};
-    g.first = first, g.species = species;
+    g.first = first;
     look_around(l, way, g);
-    Counts n;
     Bits number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
-    const u32 *const own = plane_of(l, l.stayed, g.species) + first;
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i)
-            n[s][i] = load_words(after(own, l.plane_bytes, s * PLANES + i));
-    const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer);
-    // By one lane: the compiler makes others wait for what all have.
-    const bool asks = pass.arrives == 2 && leads(g) && first_own() == 0;
-    const u64 waits = asks ? read_now(l.work + WAITING_0 + (pass.step & 1)) : 0;
-    UNROLL for (int s = 0; s < OWN; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) n[s][i] &= g.there;
-    if (pass.arrives >= 0) take_in(l, g, pass, number, in, waits != 0, desk, n);
-    if (pass.counts) count_words(l, g, n, pass.counts);
-    if (pass.departs >= 0) leave(l, g, pass, number, desk, n);
-    store_counts(l, g, n);
+    if (TEAM_WARPS > 1) fetch_masks(l, g, pass.arrives == 2, pass.departs, desk);
+    take_in(l, g, pass, number, desk);
+    between();
+    if (pass.counts) count_words(l, g, desk, pass.counts);
+    if (pass.departs >= 0) {
+        leave(l, g, pass, number, desk);
+        return;
+    }
+    each_species(desk, [&](int species) {
+        Bits n[PLANES];
+        take(desk, species, n);
+        store_counts(l, g, species, n);
+    });
 }
 
 // Which of a launch's blocks this one is.
 struct OneBlock {
     i64 number, blocks;
+    // Of words that warps took in earlier passes of the launch: a warp that is ready takes the next ones. Null where each
+    // has its own from the start.
+    u64 *taken;
+    u64 before;
 };
+
+#ifdef LANES_SIDE_BY_SIDE
+// A plane of which a warp reads 32 words in a pass, how far from its own these begin, and how far from those of the
+// next warp, less 32.
+struct LineOfWords {
+    const u32 *plane;
+    i32 by, last, apart;
+};
+constexpr int LINES = STAYED_PLANES + 4 * (N_SPECIES * LOW_PLANES + 1);
+
+DEVICE LineOfWords line_of_words(const Lattice &l, const Pass &pass, const Way &way, int line) {
+    if (line < STAYED_PLANES) return {stayed_at(l, 0, 0, line), 0, (i32)l.stride - 1, 32 * (STAYED_PLANES - 1)};
+    const int other = (line < LINES ? line : LINES - 1) - STAYED_PLANES, plane = other / 4;
+    const int side = other & 1, beyond = other & 2 ? 31 : 0;
+    const i32 by = moved_index(l, 0) + beyond + (side == PLUS ? -way.step : way.step), last = (i32)l.moved_stride - 1;
+    if (plane == N_SPECIES * LOW_PLANES) return {more_of(l, pass.buffer, 0), by, last, 0};
+    return {moved_plane(l, pass.buffer, side, plane / LOW_PLANES, plane % LOW_PLANES), by, last, 32 * (MOVED_PLANES - 1)};
+}
+
+// Lines of the words that a warp does next come near while it does others: each lane asks for some of them.
+constexpr int LINES_OF_LANE = (LINES + 31) / 32;
+DEVICE void fetch_lines(const LineOfWords (&lines)[LINES_OF_LANE][32], u32 first) {
+    UNROLL for (int i = 0; i < LINES_OF_LANE; ++i) {
+        const LineOfWords &line = lines[i][first_own()];
+        const i32 at = (i32)first + line.by, least = at < 0 ? 0 : at;
+        const i32 word = least < line.last ? least : line.last;
+        PREFETCH(line.plane + word + (i64)(word / 32) * line.apart);
+    }
+}
+#endif
 
 // All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
 DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
@@ -187,13 +209,25 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     SHARED TeamMemory memory[TEAMS];
     const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
-    Desk desk = {memory + team, memory[team].shown, (int)team};
-    for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words; i += each)
-        do_words(l, i + (u32)first_own(), (int)species, pass, way, desk);
+    Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
+    const bool takes = TEAM_WARPS == 1 && block.taken;
+    SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
+    UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
+        lines[team][i][first_own()] = line_of_words(l, pass, way, 32 * i + first_own());
+    for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words;) {
+        const u64 taken = takes && first_own() == 0 ? atomic_add(block.taken, 32) : 0;  // comes meanwhile
+        u32 next = i + each;
+        do_words(l, i + (u32)first_own(), pass, way, desk, [&] {
+            if (takes) next = each + LANES_READ(32, (u32)(taken - block.before), 0);
+            next = uniform(next);
+            if (TEAM_WARPS == 1 && next < (u32)l.words) fetch_lines(lines[team], next);
+        });
+        i = next;
+    }
 #else
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
     Desk desk = {};
-    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), 0, pass, way, desk);
+    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass, way, desk, [] {});
 #endif
 }
 
@@ -231,7 +265,7 @@ struct PlaneStepsArguments {
 // Whole steps of a lattice that lies on one device. All blocks run at the same time.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    const OneBlock block = {BLOCK_ID, BLOCKS};
+    OneBlock block = {BLOCK_ID, BLOCKS, l.work + WORDS_TAKEN, 0};
     u32 arrivals = 0;
     i64 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
@@ -244,6 +278,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
         if (arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
             l.work[WAITING_0 + ((step + 1) & 1)] = 0;
         do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
+        block.before += (u64)(l.words + 31) / 32 * 32;
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         if (settles) {
             arrives = -1;
@@ -256,7 +291,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
             continue;
         }
         buffer = 1 - buffer;
-        if (PLANE_LANES > 1 && l.rows_together && axis == 0) ++axis;
+        if (PLANE_LANES > 1 && axis < l.axes_together) axis = (int)l.axes_together;
         arrives = axis;
         ended += axis == 2;
         axis = (axis + 1) % 3;
@@ -272,7 +307,7 @@ struct PlanePassArguments {
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
     if (a.arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-    do_pass(l, {BLOCK_ID, BLOCKS}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, 0}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
 }
 
 struct PlaneCountArguments {
@@ -284,12 +319,12 @@ struct PlaneCountArguments {
 // Counts a lattice between batches of steps.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    do_pass(l, {BLOCK_ID, BLOCKS}, {-1, -1, 0, l.step, a.counts});
-    count_rest(l, {BLOCK_ID, BLOCKS}, l.step & 1, a.counts);
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, 0}, {-1, -1, 0, l.step, a.counts});
+    count_rest(l, {BLOCK_ID, BLOCKS, nullptr, 0}, l.step & 1, a.counts);
     if (!a.filled) return;
     for (i64 word = BLOCK_ID * BLOCK_THREADS + THREAD_ID; word < l.words; word += BLOCKS * BLOCK_THREADS) {
         u32 some = 0;
-        for (int s = 0; s < N_SPECIES * PLANES; ++s) some |= l.stayed[s * l.stride + word];
+        for (int k = 0; k < N_SPECIES * PLANES; ++k) some |= *stayed_at(l, (u32)word, 0, k);
         if (some) atomic_add(a.filled + word / l.plane, 1);
     }
 }
@@ -325,7 +360,7 @@ KERNEL(planes_from_slots, const PlaneSlotsArguments a) {
             }
         }
         for (int s = 0; s < N_SPECIES; ++s)
-            for (int k = 0; k < PLANES; ++k) plane_of(l, l.stayed, s, k)[word] = planes[s][k];
+            for (int k = 0; k < PLANES; ++k) *stayed_at(l, word, s, k) = planes[s][k];
     }
 }
 
@@ -339,7 +374,7 @@ KERNEL(planes_to_slots, const PlaneSlotsArguments a) {
             int slot = 0;
             for (int s = 0; s < N_SPECIES; ++s) {
                 int count = 0;
-                for (int k = 0; k < PLANES; ++k) count |= (int)(plane_of(l, l.stayed, s, k)[word] >> place & 1) << k;
+                for (int k = 0; k < PLANES; ++k) count |= (int)(*stayed_at(l, word, s, k) >> place & 1) << k;
                 for (; count > 0; --count) slots[slot++] = (u8)(s + 1);
             }
             while (slot < SLOTS) slots[slot++] = 0;

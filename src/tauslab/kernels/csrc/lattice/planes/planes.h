@@ -2,11 +2,11 @@
 //
 //     stayed   [species, plane, word]          particles that do not move, or all between batches of steps
 //     moved    [2, side, species, plane, word] particles on their way along an axis, from the word in which they were;
-//                                              two buffers by turns
+//                                              two buffers by turns (of both see also `place_in_planes`)
 //     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
 //
-// A thread of a CPU has all species of its words. On a GPU a warp has one species of 32 words, and the warps of a team
-// have all: they show each other their counts where sites are crowded or react.
+// Counts of the words that are at work lie on a desk, and a thread takes up one species after another. On a GPU that
+// has few words (TEAMED) a team has a warp for each species. The warps of a team share the desk, in the block's memory.
 // Words are numbered [z, y, x / 32]; the last of a row may have fewer sites. A pass takes in what came along an axis,
 // and decides what leaves along the next one; a step is three passes.
 #pragma once
@@ -17,9 +17,10 @@
 // Bits of a count of up to SLOTS particles.
 constexpr int PLANES = SLOTS > 16 ? 6 : SLOTS > 8 ? 5 : 4;
 static_assert(SLOTS == 1 << (PLANES - 1));
-constexpr int OWN = PLANE_LANES > 1 ? 1 : N_SPECIES;             // species that a thread has
-constexpr int TEAM_SIZE = PLANE_LANES > 1 ? 32 * N_SPECIES : 1;  // threads of a team
-constexpr int MORE_SETS = N_SPECIES / OWN;
+constexpr int TEAM_WARPS =
+    PLANE_LANES > 1 && TEAMED ? N_SPECIES : 1;       // each has a species, or one has all
+constexpr int TEAM_SIZE = PLANE_LANES * TEAM_WARPS;  // threads of a team
+constexpr int MORE_SETS = TEAM_WARPS;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
 
 enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2, HELD = 3 };
@@ -33,7 +34,14 @@ struct Waiting {
 };
 
 // Words of `PlaneArguments::work`: those of lattice/site/work.h.
-enum PlaneWork { WAITING_0 = 0, SPILLS = 2, LIST_FULL = 3, BARRIER_CELL = 7, TRUNCATED = 13 };
+enum PlaneWork {
+    WAITING_0 = 0,
+    SPILLS = 2,
+    LIST_FULL = 3,
+    BARRIER_CELL = 7,
+    WORDS_TAKEN = 8,
+    TRUNCATED = 13
+};
 // Places in an age, see lattice/site/waiting.h.
 constexpr u32 SPILL_OF_AXIS = 0x1000, SPILL_REACTION = 0x3000, MOST_SPILLED = 0xb000;
 
@@ -43,7 +51,7 @@ struct PlaneArguments {
     // sites are alike.
     const u32 *doors;
     const u32 *type_sites;  // of each site type, [type, word]; null where there is one
-    const u32 *hop_bits;  // [class, 63]: bits of the threshold, the highest first, each as 0 or ~0
+    const u32 *hop_bits;  // [class, 64]: bits of the threshold, the highest first, each as 0 or ~0
     // Of particles that come in through held faces: see `ghosts_at` in hops.h. Null where there are none.
     const i32 *
         ghost_rows;  // [face, type, species]: where the first of their thresholds is; -1: none come
@@ -65,7 +73,7 @@ struct PlaneArguments {
     i64 planes, first_plane;  // own planes, and the number of the first
     i64 below, above;         // whether there is a plane beside the slab
     i64 wraps;                // whether own planes close a ring along z
-    i64 rows_together;        // whether threads that go together have whole rows along x
+    i64 axes_together;        // see `PlanesEngine`
     u64 seed, step;
     i64 replica;
 };
@@ -88,7 +96,7 @@ DEVICE u32 quotient_of(u32 n, const Divisor &by) {
 struct Lattice : PlaneArguments {
     i32 row, plane;                // words along x, and of a plane
     u32 last;                      // sites of the last word of a row, less 1
-    u32 plane_bytes, moved_bytes;  // from one plane to the next
+    u32 plane_bytes, moved_bytes;  // from one plane to the next, see `place_in_planes`
     Divisor by_row, by_ny;
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
@@ -101,11 +109,17 @@ DEVICE Lattice lattice_of(const PlaneArguments &given) {
             row,
             row * (i32)given.ny,
             (u32)(given.nx - 1) % 32,
-            (u32)given.stride * 4,
-            (u32)given.moved_stride * 4,
+            PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.stride * 4,
+            PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.moved_stride * 4,
             divisor_of((u32)row),
             divisor_of((u32)given.ny),
             nullptr};
+}
+
+constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
+
+DEVICE u32 hop_address(int axis, int species, int level, int block) {
+    return plane_address(HOPS_OF_PLANES + (u32)axis, (u32)(species << 11 | level << 5 | block));
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -119,11 +133,11 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
 }
 #define ROOM_FOR(entries) ((entries) > MOST_KEPT || (entries) == 0 ? 1 : (entries))
 #define KEEP_TABLES(l) \
-    SHARED u32 kept_bits[ROOM_FOR(63 * HOP_CLASSES)], kept_causes[ROOM_FOR(N_CAUSES)]; \
+    alignas(16) SHARED u32 kept_bits[ROOM_FOR(64 * HOP_CLASSES)], kept_causes[ROOM_FOR(N_CAUSES)]; \
     SHARED i32 kept_tables[ROOM_FOR(TABLE_ENTRIES)]; \
     SHARED i32 kept_thinned[6 * N_TYPES], kept_thinning[2 * N_TYPES]; \
     SHARED double kept_chances[ROOM_FOR(N_REACTIONS * N_TYPES)]; \
-    l.hop_bits = keep_in_block(kept_bits, 63 * HOP_CLASSES, l.hop_bits); \
+    l.hop_bits = keep_in_block(kept_bits, 64 * HOP_CLASSES, l.hop_bits); \
     l.tables = keep_in_block(kept_tables, TABLE_ENTRIES, l.tables); \
     l.thinned = keep_in_block(kept_thinned, 6 * N_TYPES, l.thinned); \
     l.thinning = keep_in_block(kept_thinning, 2 * N_TYPES, l.thinning); \
@@ -231,7 +245,6 @@ DEVICE u32 sites_at_face(const Lattice &l, const WordPlace &at, int axis, int si
 // The words that a thread does together.
 struct WordGroup {
     u32 first;                                  // the first of them
-    int species;                                // the thread's first
     Bits there;                                 // ~0 for those that there are
     Bits inside;                                // sites of each
     Bits last;                                  // sites of each, less 1
@@ -286,11 +299,21 @@ DEVICE void look_around(const Lattice &l, const Way &way, WordGroup &g) {
     }
 }
 
+// Where a word is in each of so many planes. A GPU has the 32 words of a warp in all planes together, so that one address
+// serves for all; then a plane begins 32 words behind the one before. A CPU has plane after plane.
+template <int MANY>
+DEVICE i64 place_in_planes(i32 word) {
+    return PLANE_LANES > 1 ? word + (i64)(word / PLANE_LANES) * ((MANY - 1) * PLANE_LANES) : word;
+}
+constexpr int STAYED_PLANES = N_SPECIES * PLANES, MOVED_PLANES = 2 * N_SPECIES * PLANES;
+
+// Words beside those of a group, of a plane among so many.
+template <int MANY>
 DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
     if (PLANE_WORDS > 1 && follow) return load_words(from + index[0]);
     Bits bits;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(bits, i) =
-        index[i] >= 0 ? from[index[i]] : 0;
+        index[i] >= 0 ? from[place_in_planes<MANY>(index[i])] : 0;
     return bits;
 }
 
@@ -300,17 +323,24 @@ DEVICE T *after(T *plane, u32 bytes, int number) {
     return (T *)((char *)plane + (u64)bytes * (u32)number);
 }
 
-DEVICE u32 *plane_of(const Lattice &l, u32 *base, int species, int plane = 0) {
-    return after(base, l.plane_bytes, species * PLANES + plane);
+// Words in a plane of particles that do not move.
+DEVICE u32 *stayed_at(const Lattice &l, u32 word, int species, int plane = 0) {
+    return after(l.stayed + place_in_planes<STAYED_PLANES>((i32)word), l.plane_bytes, species * PLANES + plane);
 }
 
+// A plane of those on their way, see `place_in_planes<MOVED_PLANES>`.
 DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int plane = 0) {
-    return after(l.moved, l.moved_bytes, ((buffer * 2 + side) * N_SPECIES + species) * PLANES + plane);
+    return after(l.moved + buffer * MOVED_PLANES * l.moved_stride, l.moved_bytes,
+                 (side * N_SPECIES + species) * PLANES + plane);
+}
+
+DEVICE u32 *moved_at(const Lattice &l, i32 index, int buffer, int side, int species, int plane = 0) {
+    return moved_plane(l, buffer, side, species, plane) + place_in_planes<MOVED_PLANES>(index);
 }
 
 // Flags of a species.
 DEVICE u32 *more_of(const Lattice &l, int buffer, int species) {
-    return after(l.more, l.moved_bytes, buffer * MORE_SETS + species / OWN);
+    return l.more + (buffer * MORE_SETS + species % MORE_SETS) * l.moved_stride;
 }
 
 // ---------------------------------------------------------------- numbers in planes
@@ -371,40 +401,42 @@ DEVICE Bits join_low(Bits (&n)[PLANES], const Bits (&a)[LOW_PLANES], const Bits 
     return count_up<3>(n, majority(plane_2, c1, c2));
 }
 
-typedef Bits Counts[OWN][PLANES];
-
 // ---------------------------------------------------------------- counts of all species
 
 #ifdef LANES_SIDE_BY_SIDE
-// What the warps of a team show each other, in the block's memory.
-constexpr int DRAWN_TOGETHER = N_CAUSES ? N_SPECIES : 0;  // blocks of random bits, one by each warp
-struct Shown {
-    u32 counts[N_SPECIES][PLANES][32];
+constexpr int DRAWN_TOGETHER = N_CAUSES && TEAM_WARPS > 1 ? N_SPECIES : 0;  // blocks of random bits, one by each warp
+struct Counts {
+    union {
+        u32 bits[N_SPECIES][PLANES][32];
+        u16 listed[N_CAUSES ? 1024 : 1];  // sites, 32 * word + place, where counts come next
+    };
     u32 note;
 };
 struct TeamMemory {
-    Shown shown[2];  // by turns, so that what some still read is not written by those ahead
+    Counts counts[2];  // by turns, so that what some still read is not written by those ahead
     u32 drawn[DRAWN_TOGETHER + 1][4][32];
     u32 n_listed;
-    u16 listed[N_CAUSES ? 1024 : 1];  // sites, 32 * word + place
 };
 struct Desk {
     TeamMemory *team;
-    Shown *shown;
-    int number;  // of the team in the block
+    Counts *counts;
+    int number, species;  // of the team in the block; the warp's first
 };
-DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
-    return desk.shown->counts[species][plane][word];
+DEVICE u32 &word_on(Desk &desk, int species, int plane, int word) {
+    return desk.counts->bits[species][plane][word];
 }
 // The thread's words, of those that it does together with others.
 DEVICE int first_own() {
     return THREAD_ID % 32;
 }
-DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
-    return desk.shown->counts[species][plane][THREAD_ID % 32];
+DEVICE Bits bits_on(const Desk &desk, int species, int plane) {
+    return desk.counts->bits[species][plane][THREAD_ID % 32];
+}
+DEVICE void put(Desk &desk, int species, const Bits (&n)[PLANES]) {
+    UNROLL for (int i = 0; i < PLANES; ++i) word_on(desk, species, i, first_own()) = n[i];
 }
 DEVICE u32 &note_of(Desk &desk) {
-    return desk.shown->note;
+    return desk.counts->note;
 }
 template <int TEAM>
 DEVICE void meet_in(int team) {
@@ -417,10 +449,14 @@ DEVICE void meet_in(int team) {
 }
 // Waits for the others of the team.
 DEVICE void meet(const Desk &desk) {
-    if (N_SPECIES == 1)
-        LANES_BARRIER(32);
-    else
-        meet_in<0>(desk.number);
+    meet_in<0>(desk.number);
+}
+// The same where each thread goes on with what it has put there itself, of all species that its warp has.
+DEVICE void meet_others(const Desk &desk) {
+    if (TEAM_WARPS > 1) meet(desk);
+}
+DEVICE Counts &next_counts(const Desk &desk) {
+    return desk.team->counts[desk.counts == desk.team->counts];
 }
 // Lists sites, for all threads of the team; those of a warp call it.
 DEVICE void list_sites(Bits sites, Desk &desk) {
@@ -431,50 +467,51 @@ DEVICE void list_sites(Bits sites, Desk &desk) {
         if (first_own() >= distance) end += before;
     }
     if (first_own() == 31) desk.team->n_listed = end;
-    u16 *next = desk.team->listed + end - count;
+    u16 *next = next_counts(desk).listed + end - count;
     NO_UNROLL for (; sites; sites &= sites - 1) *next++ = (u16)(32 * first_own() + lowest_bit(sites));
 }
 // Calls `work` with the word, counted from the first of those that go together, and the place of each.
 template <class Work>
 DEVICE void each_listed(const Desk &desk, const Work &work) {
     NO_UNROLL for (u32 i = (u32)(THREAD_ID % TEAM_SIZE); i < desk.team->n_listed; i += TEAM_SIZE)
-        work(desk.team->listed[i] / 32, (u32)desk.team->listed[i] % 32);
+        work(next_counts(desk).listed[i] / 32, (u32)next_counts(desk).listed[i] % 32);
 }
 DEVICE bool any_listed(const Desk &desk) {
     return desk.team->n_listed != 0;
 }
-// Before the next is shown.
-DEVICE void next_desk(Desk &desk) {
-    desk.shown = desk.team->shown + (desk.shown == desk.team->shown);
+// To the counts that come next; or back to those before.
+DEVICE void turn(Desk &desk) {
+    desk.counts = &next_counts(desk);
 }
-// Shows the thread's counts; `note` is the first warp's.
-DEVICE void show(const WordGroup &g, Counts &n, u32 note, Desk &desk) {
-    UNROLL for (int i = 0; i < PLANES; ++i) shown_word(desk, g.species, i, first_own()) = n[0][i];
-    if (g.species == 0 && THREAD_ID % 32 == 0) desk.shown->note = note;
-    meet(desk);
+// Random bits for `drawn_before`.
+DEVICE void draw_for_all(int species, const Draw &drawn, Desk &desk) {
+    UNROLL for (int i = 0; i < 4; ++i) desk.team->drawn[species][i][THREAD_ID % 32] = drawn.x[i];
 }
-DEVICE void take_back(const WordGroup &g, const Desk &desk, Counts &n) {
-    UNROLL for (int i = 0; i < PLANES; ++i) n[0][i] = shown_bits(desk, g.species, i);
+DEVICE Draw drawn_before(const Desk &desk, int block) {
+    Draw drawn;
+    UNROLL for (int i = 0; i < 4; ++i) drawn.x[i] = desk.team->drawn[block][i][THREAD_ID % 32];
+    return drawn;
 }
-// Random bits for `drawn_before`, to be shown.
-DEVICE void draw_for_all(const WordGroup &g, const Draw &drawn, Desk &desk) {
-    UNROLL for (int i = 0; i < 4; ++i) desk.team->drawn[g.species][i][THREAD_ID % 32] = drawn.x[i];
-}
-DEVICE Bits drawn_before(const Desk &desk, int word) {
-    return desk.team->drawn[word / 4][word % 4][THREAD_ID % 32];
+// Whether a thread does what one of its team has to.
+DEVICE bool leads(const Desk &desk) {
+    return TEAM_WARPS == 1 || desk.species == 0;
 }
 #else
 constexpr int DRAWN_TOGETHER = 0;
 struct Desk {
-    Bits (*counts)[PLANES];
+    Bits bits[N_SPECIES][PLANES];
     Bits listed;
     u32 note;
+    int species;
 };
-DEVICE u32 &shown_word(Desk &desk, int species, int plane, int word) {
-    return word_of(desk.counts[species][plane], word);
+DEVICE u32 &word_on(Desk &desk, int species, int plane, int word) {
+    return word_of(desk.bits[species][plane], word);
 }
-DEVICE Bits shown_bits(const Desk &desk, int species, int plane) {
-    return desk.counts[species][plane];
+DEVICE Bits bits_on(const Desk &desk, int species, int plane) {
+    return desk.bits[species][plane];
+}
+DEVICE void put(Desk &desk, int species, const Bits (&n)[PLANES]) {
+    UNROLL for (int i = 0; i < PLANES; ++i) desk.bits[species][i] = n[i];
 }
 DEVICE u32 &note_of(Desk &desk) {
     return desk.note;
@@ -495,39 +532,47 @@ DEVICE bool any_listed(const Desk &desk) {
     return any_site(desk.listed);
 }
 DEVICE void meet(const Desk &) {}
-DEVICE void next_desk(Desk &) {}
-DEVICE void draw_for_all(const WordGroup &, const Draw &, Desk &) {}
-DEVICE Bits drawn_before(const Desk &, int) {
-    return Bits{};
+DEVICE void meet_others(const Desk &) {}
+DEVICE void turn(Desk &) {}
+DEVICE void draw_for_all(int, const Draw &, Desk &) {}
+DEVICE Draw drawn_before(const Desk &, int) {
+    return {};
 }
-DEVICE void show(const WordGroup &, Counts &n, u32 note, Desk &desk) {
-    desk = {n, Bits{}, note};
+DEVICE bool leads(const Desk &) {
+    return true;
 }
-DEVICE void take_back(const WordGroup &, const Desk &, Counts &) {}
 #endif
 
-// Whether a thread does what one of its team has to.
-DEVICE bool leads(const WordGroup &g) {
-    return OWN == N_SPECIES || g.species == 0;
+// Calls `work` with each species of the thread.
+template <class Work>
+DEVICE void each_species(const Desk &desk, const Work &work) {
+    if (TEAM_WARPS > 1)
+        work(desk.species);
+    else
+        NO_UNROLL for (int species = 0; species < N_SPECIES; ++species) work(species);
+}
+
+DEVICE void take(const Desk &desk, int species, Bits (&n)[PLANES]) {
+    UNROLL for (int i = 0; i < PLANES; ++i) n[i] = bits_on(desk, species, i);
 }
 
 DEVICE Bits beyond(const Desk &desk, int species, int level) {
     Bits n[PLANES];
-    UNROLL for (int i = 0; i < PLANES; ++i) n[i] = shown_bits(desk, species, i);
+    take(desk, species, n);
     return beyond(n, level);
 }
 
 // Number of a species at a site.
 DEVICE u32 count_at(Desk &desk, int species, int word, u32 place) {
     u32 count = 0;
-    UNROLL for (int i = 0; i < PLANES; ++i) count |= (shown_word(desk, species, i, word) >> place & 1) << i;
+    UNROLL for (int i = 0; i < PLANES; ++i) count |= (word_on(desk, species, i, word) >> place & 1) << i;
     return count;
 }
 
 // Others of the team may change other sites of the word meanwhile.
 DEVICE void set_count(Desk &desk, int species, int word, u32 place, u32 count) {
     NO_UNROLL for (int i = 0; i < PLANES; ++i) {
-        u32 &cell = shown_word(desk, species, i, word);
+        u32 &cell = word_on(desk, species, i, word);
         const u32 change = ((cell >> place ^ count >> i) & 1) << place;
         if (change) flip_in_block(&cell, change);
     }
@@ -544,11 +589,11 @@ DEVICE void set_counts(Desk &desk, int word, u32 place, const u32 *counts) {
 // Sites of more than SLOTS particles.
 DEVICE Bits crowded(const Desk &desk) {
     Bits total[PLANES], carry = {}, lower = {};
-    UNROLL for (int i = 0; i < PLANES; ++i) total[i] = shown_bits(desk, 0, i);
+    take(desk, 0, total);
     UNROLL for (int s = 1; s < N_SPECIES; ++s) {
         Bits c = {};
         UNROLL for (int i = 0; i < PLANES; ++i) {
-            const Bits bit = shown_bits(desk, s, i), next = majority(total[i], bit, c);
+            const Bits bit = bits_on(desk, s, i), next = majority(total[i], bit, c);
             total[i] = parity(total[i], bit, c);
             c = next;
         }
@@ -560,10 +605,11 @@ DEVICE Bits crowded(const Desk &desk) {
 
 // ---------------------------------------------------------------- particles that wait
 
-// Puts a particle on the list of a word. If the list is full, the batch of steps is void: LIST_FULL makes the host
-// repeat it with a longer list.
+// Puts a particle on the list of a word. If the list is full, or if a step is one pass, in which no list could be
+// emptied, the batch of steps is void: LIST_FULL makes the host repeat it with a longer list and more passes.
 DEVICE_SELDOM void add_waiting(const Lattice &l, u64 list, u32 word, u64 site, u64 age, u32 particle) {
-    const u64 place = atomic_add(l.work + WAITING_0 + list, 1);
+    // A list is counted no longer than it is written, since counts of this batch still read it.
+    const u64 place = l.axes_together == 2 ? (u64)l.capacity : atomic_add(l.work + WAITING_0 + list, 1);
     if (place >= (u64)l.capacity) {
         atomic_add(l.work + LIST_FULL, 1);
         return;

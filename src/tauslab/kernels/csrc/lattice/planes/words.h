@@ -221,16 +221,24 @@ struct Draw {
     Bits x[4];
 };
 
-// philox4x32_10 of every word with this address.
-DEVICE Draw draw_of_words(const StepDraws &s, const WordSeries &series, u32 address) {
+// What rounds 0 and 1 make of an address, whatever the word.
+struct AddressSeries {
+    u32 u1, u2;
+};
+
+DEVICE AddressSeries address_series(const StepDraws &s, u32 address) {
     const u32 of_step = (u32)(wide_product(s.c2, PHILOX_M1) >> 32);
     const u64 q0 = wide_product(of_step ^ address ^ key_0(s, 0), PHILOX_M0);
-    const u32 u1 = (u32)(q0 >> 32) ^ key_1(s, 1), u2 = (u32)q0;
+    return {(u32)(q0 >> 32) ^ key_1(s, 1), (u32)q0};
+}
+
+// philox4x32_10 of every word with this address.
+DEVICE Draw draw_of_words(const StepDraws &s, const WordSeries &series, const AddressSeries &address) {
     Lanes x[4][PARTS];
     UNROLL for (int i = 0; i < PARTS; ++i) {
-        const auto r1 = lane_products(series.a3[i] ^ u1, PHILOX_M1);
+        const auto r1 = lane_products(series.a3[i] ^ address.u1, PHILOX_M1);
         Lanes c0 = upper_half(r1) ^ series.s1[i], c1 = (Lanes)r1;
-        Lanes c2 = series.s2[i] ^ u2, c3 = series.c3[i];
+        Lanes c2 = series.s2[i] ^ address.u2, c3 = series.c3[i];
         UNROLL for (u32 round = 3; round < PHILOX_ROUNDS; ++round) {
             const auto p0 = lane_products(c0, PHILOX_M0), p1 = lane_products(c2, PHILOX_M1);
             c0 = lane_xor(upper_half(p1), c1, Lanes{} + key_0(s, round));
@@ -241,6 +249,10 @@ DEVICE Draw draw_of_words(const StepDraws &s, const WordSeries &series, u32 addr
         x[0][i] = c0, x[1][i] = c1, x[2][i] = c2, x[3][i] = c3;
     }
     return {{joined_parts(x[0]), joined_parts(x[1]), joined_parts(x[2]), joined_parts(x[3])}};
+}
+
+DEVICE Draw draw_of_words(const StepDraws &s, const WordSeries &series, u32 address) {
+    return draw_of_words(s, series, address_series(s, address));
 }
 
 // The same of one word.
