@@ -30,6 +30,10 @@ _GUESSES = (
 _SUMS = ("find_row", "find_starts", "add_pieces")
 _BY_ROW = {"add_in_order", "guess_row", "find_row"}
 _BY_PIECE = {"guess_pieces", "count_units", "add_pieces"}  # others by group of pieces
+_TO_WARPS = {  # whose items are of all lanes of a warp
+    "weigh_particles", "share_weights", "reduce_sums", "reduce_maxima", "moments", "find_row",
+    "find_starts",
+}  # fmt: skip
 BLOCK = _IN_BLOCK**2  # particles of a part of a row that are summed together
 
 
@@ -315,6 +319,8 @@ class DeviceWeights:
             self._arguments[entry].set(**values)
         else:
             self._arguments[entry] = program.arguments(entry, **values)
+        if entry in _TO_WARPS:
+            items *= self._backend.style.warp
         if self._backend.style.warp == 1:  # a thread takes as long to start as some numbers
             items = 1 + items // _FEWEST
         program.launch(entry, items, self._arguments[entry], self._stream)

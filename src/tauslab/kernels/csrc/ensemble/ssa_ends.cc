@@ -6,9 +6,10 @@
 // but a firing happens, the row is listed: `ssa` then runs it from its start.
 //
 //     waiting time W / a0, in units     error
-//     W = -log(u)                       ABSOLUTE: u cut to 24 bits (2^-23), logarithm near 1 (2^-22 log 2)
-//     W, products, 1 / a0               RELATIVE: 2^-22 of the logarithm, 2^-23 of the reciprocal and of a0 cut to
-//                                       24 bits, 2^-24 of each product and constant; of doubles in `ssa` far less
+//     W = -log(u)                       ABSOLUTE: u cut to 24 bits (2^-23), logarithm near 1 (2^-22 log 2), and LEAST,
+//                                       which is added so that W is above 0
+//     W, products, 1 / a0               RELATIVE: 2^-22 of the logarithm, 2^-23 of the reciprocal, 2^-24 of a0 and
+//                                       of each product and constant; of doubles in `ssa` far less
 //     whole units                       1 for each firing
 //
 // Errors of the logarithm and the reciprocal: PTX ISA, lg2.approx and rcp.approx. Errors of W add up to ABSOLUTE times
@@ -21,7 +22,8 @@
 
 constexpr u32 SPAN = 15u << 28;    // units from the start to the sample
 constexpr u32 CLOSE = SPAN >> 18;  // errors of a row that is not listed are smaller
-constexpr float ABSOLUTE = 1.3f * 0x1p-22f, RELATIVE = 3.0f * 0x1p-22f;
+constexpr float LEAST = 0.75f * 0x1p-22f;
+constexpr float ABSOLUTE = 1.3f * 0x1p-22f + LEAST, RELATIVE = 3.0f * 0x1p-22f;
 constexpr float LOG_2 = 0x1.62e43p-1f;
 constexpr double SHORTEST = 0x1p-60, LONGEST = 0x1p60;  // spans
 // High words of total propensities whose reciprocals are normal numbers of single precision.
@@ -49,7 +51,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
     const double span = launch.times[0];
     const bool usual_span = span > SHORTEST && span < LONGEST;
     const float units = (float)((double)SPAN / (usual_span ? span : 1.0));  // of a time of 1
-    const float of_logarithm = -LOG_2 * units;
+    const float of_logarithm = -LOG_2 * units, least = LEAST * units;
     i32 x[N_SPECIES] = {};
     double c[N_CONSTANTS + N_LITERALS + 1] = {};
     double a[N_REACTIONS] = {};
@@ -60,15 +62,16 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
     double unit = 0;    // in [1, 2), for the choice of the reaction
     u32 row = 0xffffffffu, step = 0, left = 0;
     float each = 0, sum = 0;  // 1 / a0, and its sum over firings
-    i32 signs = 0;            // negative after an overflow
     u64 fired = 0;
 
     // Ends the row, or lists it, where its next firing comes after `passed` units.
-    const auto end = [&](double a0, bool usual, u32 passed) {
-        const float errors = (sum + each) * (ABSOLUTE * units) + (RELATIVE * SPAN + (float)step + 4);
+    const auto end = [&](double a0, u32 passed) {
+        const u32 high = high_word(a0);
+        const bool none = a0 == 0, usual = high - SMALLEST_SINGLE < LARGEST_SINGLE - SMALLEST_SINGLE;
+        const float all = sum + (none ? 0.0f : each);
+        const float errors = all * (ABSOLUTE * units) + (RELATIVE * SPAN + (float)step + 4);
         const bool sure =
             usual_span && step < LOOK_EVERY && step < launch.max_steps && errors < (float)CLOSE;
-        const bool none = a0 == 0 && signs >= 0;
         const bool after = usual && passed > left + CLOSE + (u32)(sure ? errors : 0);
         if (sure && (none || after)) {
             record_end(out, row, none ? ABSORBED : DONE, true, Counts{x});
@@ -80,14 +83,13 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
 
     for (;;) {
         const double a0 = cumulative[N_REACTIONS - 1];
-        const u32 size = high_word(a0) | ((u32)signs & 0x80000000u);
-        const bool usual = size - SMALLEST_SINGLE < LARGEST_SINGLE - SMALLEST_SINGLE;
-        each = ABOUT_RECIPROCAL(single_of(a0));
+        // Of an a0 that is not above 0, or no number, no time or the longest passes, and the row is listed in the end.
+        each = ABOUT_RECIPROCAL((float)a0);
         u32 passed = WHOLE_OF_SINGLE(waiting * each);
         double target = scaled_half_open(unit, a0);
         Philox4 bits = philox_draw(series, keys, step + 1);
-        if (!LIKELY(usual & (passed < left) & (step != LOOK_EVERY))) {
-            if (row != 0xffffffffu) end(a0, usual, passed);
+        if (!LIKELY((passed < left) & (step != LOOK_EVERY))) {
+            if (row != 0xffffffffu) end(a0, passed);
             const i64 next = take_row(launch.control, launch.rows);
             if (next >= launch.rows) break;
             row = (u32)next;
@@ -96,17 +98,19 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
             load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
             load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
             check_constants(c);
+            const bool room = events_before_overflow(x) > LOOK_EVERY;
             // The first reaction leads to this state: no sum is below a target that is no number.
             before_first(x);
             target = not_a_number();
-            each = sum = 0, passed = 0, step = 0xffffffffu, left = SPAN - CLOSE;
+            each = sum = 0, passed = 0, step = 0xffffffffu, left = room ? SPAN - CLOSE : 0;
             bits = philox_draw(series, keys, 0);
         }
         GO_ON_TOGETHER(step);
         left -= passed, sum += each, ++step;
-        waiting = of_logarithm * ABOUT_LOG2(single_of(unit_open_low(bits.x0, bits.x1)));
+        const float log_2 = ABOUT_LOG2(single_of(unit_open_low(bits.x0, bits.x1)));
+        waiting = FMA_SINGLE(of_logarithm, log_2, least);
         unit = unit_one_to_two(bits.x2, bits.x3);
-        signs = fire(target, x, c, a, cumulative);
+        fire(target, x, c, a, cumulative);
     }
     atomic_add(launch.work, fired);
 }
