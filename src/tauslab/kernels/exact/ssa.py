@@ -29,7 +29,7 @@ _EACH = 16  # trajectories that a thread takes one after another, where a launch
 # Trajectories from which on most are ended by a kernel that keeps no exact times. It lists those
 # that it cannot end; where it lists one in so many, as where all have 8,192 firings, others follow.
 _FEWEST_ENDS, _MOST_LISTED = 1 << 16, 16
-_FIRES_ALL = "constexpr bool FIRES_ALL = true;"
+FIRES_ALL = "constexpr bool FIRES_ALL = true;"
 _KEEPS = "#define KEEPS_STATES\n"
 _LANES, _WARPS = (32, 16, 8), 8  # that run one trajectory; of a multiprocessor, two for a scheduler
 
@@ -55,7 +55,7 @@ class UnrolledSsa(NetworkEngine):
         source = KernelSource("ensemble/ssa.cc", ("ssa",), {"model.h": header})
         super().__init__(backend, times, source)
         plain = not (network.observables or network.thinning or len(times) > 1 or lanes > 1)
-        fits = ends and plain and _FIRES_ALL in header and backend.style.warp > 1
+        fits = ends and plain and FIRES_ALL in header and backend.style.warp > 1
         self._ends = Ends(backend, header) if fits else None
 
     def scratch(self, rows: int) -> Any:
