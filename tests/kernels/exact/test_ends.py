@@ -70,3 +70,16 @@ def test_final_states_have_the_bits_of_ssa(case):
         assert np.array_equal(one, other)
     assert least <= ends.listed["listed"][0] <= most
     backend.close()
+
+
+@pytest.mark.gpu
+def test_a_gpu_has_the_bits_of_a_cpu():
+    found = []
+    for device in ("cpu", "cuda"):
+        with ts.Ensemble(predators(), 1 << 16, seed=5, device=device) as particles:
+            for t in (0.25, 0.5):
+                particles.advance(t)
+            found.append(particles.counts)
+            if device == "cuda":
+                assert particles._motion._engine._ends.listed
+    assert np.array_equal(*found)
