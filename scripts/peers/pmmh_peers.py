@@ -1,12 +1,13 @@
 """PMMH of predators and prey beside `particles` with Numba: effective draws a second of one core.
 
     PYTHONPATH=/tmp/peers python scripts/peers/pmmh_peers.py      # has particles and numba
+    python scripts/peers/pmmh_peers.py --device cuda --chains 512 --filters 102400
 
 Both have the noisy time course of python-smfsb, priors of three rates (log-normal, deviation 0.5),
 walks on logarithms that adapt and begin at the medians, bootstrap filters of as many particles, and
 as many filters, of which the first third is the warm-up. Ours are eight chains side by side, theirs
 is one. Effective sizes, of the worst parameter, bulk or tail, are by one function. Processor seconds
-without imports and compilation.
+without imports and compilation; of a GPU, which runs ours alone, seconds of the clock.
 """
 
 from __future__ import annotations
@@ -30,21 +31,25 @@ from tauslab.analysis.filters.mixing import SIZES
 
 RATES = {"birth": 1.0, "meet": 0.005, "death": 0.6}
 SPREAD, FIRST = 0.5, 0.05  # deviations of the logarithms: of priors, and of the peer's first guess
-CHAINS = 8
+CHAINS = 8  # the default
 
 
-def ours(filters: int, n: int, seed: int) -> tuple[Any, float]:
-    """Draws ``[chain, step, parameter]`` and processor seconds."""
+def ours(
+    filters: int, n: int, seed: int, chains: int = CHAINS, device: str = "cpu"
+) -> tuple[Any, float]:
+    """Draws ``[chain, step, parameter]`` and seconds: of the processor, or of a GPU."""
     net, data = course()
     priors = {name: f"lognormal(median={value},sigma={SPREAD})" for name, value in RATES.items()}
     usual: dict[str, Any] = {
         "observe": OBSERVE, "initial": INITIAL, "n": n, "seed": seed,
-        "device": ts.CPU(threads=1), "quiet": True,
+        "device": ts.CPU(threads=1) if device == "cpu" else device, "quiet": True,
+        "chains": chains,
     }  # fmt: skip
+    clock = time.process_time if device == "cpu" else time.perf_counter
     ts.pmmh(net, data, priors, steps=2, warm_up=2, **usual)
-    each, began = filters // CHAINS, time.process_time()
+    each, began = filters // chains, clock()
     found = ts.pmmh(net, data, priors, steps=each - each // 3, warm_up=each // 3, **usual)
-    return found.values, time.process_time() - began
+    return found.values, clock() - began
 
 
 def theirs(filters: int, n: int, seed: int) -> tuple[Any, float]:
@@ -80,9 +85,13 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=100, help="particles")
     parser.add_argument("--filters", type=int, default=4800, help="of each program")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chains", type=int, default=CHAINS, help="of ours")
+    parser.add_argument("--device", default="cpu", help="of ours; cuda leaves the peer out")
     given = parser.parse_args()
-    for name, run in (("tauslab", ours), ("particles", theirs)):
-        values, seconds = run(given.filters, given.n, given.seed)
+    usual = given.filters, given.n, given.seed
+    for name in ("tauslab", "particles") if given.device == "cpu" else ("tauslab",):
+        own = name == "tauslab"
+        values, seconds = ours(*usual, given.chains, given.device) if own else theirs(*usual)
         rows = np.moveaxis(values, -1, 0)
         size = min(SIZES[of](row) for row in rows for of in ("bulk", "tail"))
         means = ", ".join(f"{k} {row.mean():.4g}" for k, row in zip(RATES, rows, strict=True))

@@ -46,6 +46,7 @@ from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_heade
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.ssa import FIRES_ALL
 from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
 from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
@@ -216,6 +217,19 @@ def test_states_that_are_kept_cost_no_registers(lanes, architecture):
     usage = compile_usage("ensemble/ssa.cc", texts, architecture)
     check(usage, {"ssa"}, SOME)
     assert usage["ssa"][-1] <= 72
+
+
+def ends_of(name: str) -> str:
+    header = unrolled_header(lowered(model(name)), CudaBackend.style, literals=8)
+    assert FIRES_ALL in header
+    return header
+
+
+def test_final_states_leave_registers_for_ten_blocks(architecture):
+    texts = csrc_texts() | {"model.h": ends_of("schlogl")}
+    usage = compile_usage("ensemble/ssa_ends.cc", texts, architecture)
+    check(usage, {"ssa_ends"})
+    assert usage["ssa_ends"][-1] <= 48 or architecture == OLDEST
 
 
 def test_a_swept_rate_costs_no_registers(architecture):
@@ -508,6 +522,7 @@ def every_file() -> list[tuple[str, str]]:
         "dbn/count.cc": "",
         "ensemble/gather.cc": "",
         "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style, literals=8),
+        "ensemble/ssa_ends.cc": ends_of("schlogl"),
         "ensemble/statistics.cc": "",
         "ensemble/summaries.cc": "",
         "events/divide.cc": "",

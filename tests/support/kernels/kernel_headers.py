@@ -12,7 +12,7 @@ from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_heade
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import lanes_header
+from tauslab.kernels.exact.ssa import FIRES_ALL, lanes_header
 from tauslab.kernels.exact.table_network import header_of, tables_of
 from tauslab.kernels.exact.table_selector import file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
@@ -62,7 +62,10 @@ def headers(models=MODELS):
     for model in models:
         network = lowered(model)
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True))
-        yield "ensemble/ssa.cc", unrolled_header(network, CudaBackend.style)
+        header = unrolled_header(network, CudaBackend.style)
+        yield "ensemble/ssa.cc", header
+        if FIRES_ALL in header and not network.observables:
+            yield "ensemble/ssa_ends.cc", header
         for style in (Style(branches=True), CudaBackend.style):
             yield "coupled/coupled_pairs.cc", coupled_header(network, style)
             yield "coupled/common_paths.cc", common_header(network, style)

@@ -15,7 +15,7 @@ from tauslab.analysis.particles import weights as particle_weights
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.shares import Shares
 from tauslab.analysis.particles.store import StateCheckpoint, read_stored
-from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.store.state import State
 
@@ -115,6 +115,7 @@ class ParticleFilters:
         """Forget all rows; the ensemble is at its start."""
         rows, species = len(self._data), len(self._particles.species)
         self.row = 0
+        self._moments: Callable[[], None] | None = None  # of the row before: not waited for yet
         self._constants: dict[str, float | FloatArray] = {}
         self._weights.begin()
         self.resamplings: IntArray = np.zeros(self.count, np.int64)
@@ -125,6 +126,7 @@ class ParticleFilters:
 
     def kept(self) -> dict[str, Array]:
         """Arrays from which the filters go on, beside the ensemble. Collective."""
+        self._settle()
         logs = self._particles.joined(self._weights.logs()).reshape(self.count, self.n)
         names = ("resamplings", "terms", "sizes", "mean", "sd")
         found = {name: getattr(self, name) for name in names}
@@ -165,6 +167,7 @@ class ParticleFilters:
             self.terms[:, self.row :] = -np.inf
             self.row = len(self._data)
             after_row()
+        self._settle()
         total = np.add.accumulate(self.terms, axis=1)[:, -1]
         return FilterResults(
             total, self.terms, self._data.times, self._particles.species, self.mean, self.sd,
@@ -176,6 +179,7 @@ class ParticleFilters:
         particles, row = self._particles, self.row
         if row:
             self.resample(self._going())
+            self._settle()
         if not (particles.none_ended or particles.alive.any()):
             self.terms[self._going(), row] = -np.inf
             return False
@@ -196,10 +200,25 @@ class ParticleFilters:
         going = self._going(row + 1)
         self.sizes[going, row] = self._weights.sizes[going]
         if self._states and going.any():
-            mean, variance = self._weights.moments()
+            self._moments = self._moments_of(row, going)
+        return bool(going.any())
+
+    def _moments_of(self, row: int, going: BoolArray) -> Callable[[], None]:
+        """Start means and deviations of a row; the function waits for them. Collective."""
+        moments = self._weights.moments()
+
+        def take() -> None:
+            mean, variance = moments()
             self.mean[going, row] = mean[:, going].T
             self.sd[going, row] = np.sqrt(variance[:, going].T)
-        return bool(going.any())
+
+        return take
+
+    def _settle(self) -> None:
+        """Take what the device was still computing when the host went on. Collective."""
+        if self._moments:
+            self._moments()
+        self._moments = None
 
     def _going(self, rows: int | None = None) -> Any:
         """Filters whose likelihood is above 0 so far, bool ``[filter]``."""

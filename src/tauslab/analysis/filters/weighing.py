@@ -6,6 +6,7 @@ bit depends on where ranks are cut. Arrays ``[own]`` are of the particles of thi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,7 @@ class Weighing:
         rows = self._whole[shares.rank]
         if rows:
             first = rows.start * self._n - shares.own.start
-            weights = DeviceWeights(particles.backend, len(rows), self._n)
+            weights = DeviceWeights(particles.backend, len(rows), self._n, stream=particles.stream)
             own = slice(first, first + len(rows) * self._n)
             self._pieces.append(_Piece(slice(rows.start, rows.stop), own, weights))
         self._pieces.sort(key=lambda piece: piece.rows.start)
@@ -64,7 +65,9 @@ class Weighing:
         mine = parts[self._particles.shares.rank]
         start = first + mine.start - own.start if mine.start < mine.stop else 0
         place = slice(start, start + mine.stop - mine.start)
-        weights = CutWeights(self._particles.backend, parts, self._particles.shares)
+        weights = CutWeights(
+            self._particles.backend, parts, self._particles.shares, self._particles.stream
+        )
         return _Piece(slice(row, row + 1), place, weights)
 
     def begin(self) -> None:
@@ -149,11 +152,11 @@ class Weighing:
         size = sum(len(rows) for rows in found)
         rows, at = found[0], len(found[0])
         if len(found) > 1:
-            rows, at, stream = backend.empty((size,), np.int64), 0, backend.stream(waited=True)
+            rows, at = backend.empty((size,), np.int64), 0
             for part in found:
-                backend.copy(part, rows[at : at + len(part)], stream)
+                backend.copy(part, rows[at : at + len(part)], self._particles.stream)
                 at += len(part)
-            stream.record().wait()
+            self._particles.stream.record().wait()
         return Copies([0, *np.add.accumulate(shares.all_of(size)).tolist()], rows)
 
     def _found(self, piece: _Piece, chosen: BoolArray, numbers: IntArray, scheme: str) -> Any:
@@ -180,14 +183,22 @@ class Weighing:
             )
         return self._particles.backend.upload(index.reshape(-1) + base)
 
-    def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Weighted means and variances ``[species, filter]`` of counts."""
+    def moments(self) -> Callable[[], tuple[FloatArray, FloatArray]]:
+        """Weighted means and variances ``[species, filter]`` of counts.
+
+        The function that is returned waits for them; it is collective too.
+        """
         counts = self._particles.device_counts
-        found = np.zeros((2, int(counts.shape[1]), self._count))
-        for piece in self._pieces:
-            found[:, :, piece.rows] = piece.weights.moments(counts[piece.own])
-        means, variances = self._everywhere(found)
-        return means, variances
+        each = [piece.weights.moments(counts[piece.own]) for piece in self._pieces]
+
+        def moments() -> tuple[FloatArray, FloatArray]:
+            found = np.zeros((2, int(counts.shape[1]), self._count))
+            for piece, those in zip(self._pieces, each, strict=True):
+                found[:, :, piece.rows] = those() if callable(those) else those
+            means, variances = self._everywhere(found)
+            return means, variances
+
+        return moments
 
     def _know(self) -> None:
         """Take sums of all filters to all ranks."""

@@ -12,7 +12,7 @@ from tauslab.analysis.particles import weights as particle_weights
 from tauslab.analysis.particles.shares import Shares
 from tauslab.analysis.particles.sums import size_in_pieces, sums_of_parts
 from tauslab.base.arrays import Array, BoolArray, FloatArray
-from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.backends.base import Backend, Stream
 from tauslab.kernels.particles.weights import PartWeights, Seen
 
 
@@ -33,11 +33,16 @@ class CutWeights:
         f64 ``[1]``, as of `DeviceWeights`.
     """
 
-    def __init__(self, backend: Backend, parts: Sequence[slice], shares: Shares) -> None:
+    def __init__(
+        self, backend: Backend, parts: Sequence[slice], shares: Shares,
+        stream: Stream | None = None,
+    ) -> None:  # fmt: skip
         self._backend, self._shares, self._parts = backend, shares, parts
         self._n, own = parts[-1].stop, parts[shares.rank]
         self._own = own
-        self._part = PartWeights(backend, own.start, own.stop, self._n) if _size(own) else None
+        self._part = (
+            PartWeights(backend, own.start, own.stop, self._n, stream) if _size(own) else None
+        )
         self.begin()
 
     def begin(self) -> None:

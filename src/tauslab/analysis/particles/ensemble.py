@@ -980,6 +980,11 @@ class Ensemble:
         """The device."""
         return self._backend
 
+    @property
+    def stream(self) -> Any:
+        """On which particles are copied, of work that is waited for."""
+        return self._motion.stream
+
     def _drawn(self) -> dict[str, IntArray]:
         """Initial counts by inverting the distribution function of each distribution."""
         first, size = self._number, self._group

@@ -44,6 +44,8 @@ from tauslab.options.values.priors import Prior
 
 _CHAIN_BYTES = 1000  # of its generator and its proposal
 _TOLD_EVERY = 25  # steps between figures of how chains mix
+_APART, _MANY_STEPS = 1.2, 100  # R-hat of chains of so many steps that do not agree
+_FEW, _MANY = 2.5, 100  # effective particles that hold no distribution, of so many
 
 
 @checks_keywords
@@ -209,9 +211,25 @@ def _filters(
         if kept := file.take_up():
             course.go_on(kept)
         now = {**rows, **particles.given}
-        return course.run(
+        found = course.run(
             constants_of(network, now, observed),
             lambda: file.save(course.kept, last=course.row == len(observed)),
+        )
+    if count == 1:
+        _warn_of_few(found, n)
+    return found
+
+
+def _warn_of_few(found: FilterResults, n: int) -> None:
+    """Say where a likelihood, and a mean, rest on one or two particles."""
+    sizes = np.where(found.terms[0] > -np.inf, found.effective_size[0], np.inf)
+    row = int(sizes.argmin())
+    if n >= _MANY and sizes[row] < _FEW:
+        warn(
+            f"at t = {found.time[row]:g} the {n} particles have an effective size of "
+            f"{sizes[row]:.2g}: the data are far from what they reach, and the likelihood and the "
+            "means of this row say little; give more particles or noise, or a model that reaches "
+            "them"
         )
 
 
@@ -413,19 +431,25 @@ def pmmh(
                 return {**walk.kept(), "solver": np.bytes_(particles.solver)}
 
             walk.run(after_step)
-        if given.target_ess is not None and walk.step == total:
-            _warn_of_target(walk, given.target_ess)
+        if walk.step == total:
+            _warn_of_mixing(walk, given.target_ess)
         return Chain(tuple(parsed), *walk.result())
 
 
-def _warn_of_target(walk: Walk, target: float) -> None:
-    """Say where the chains came, if that is not the target."""
+def _warn_of_mixing(walk: Walk, target: float | None) -> None:
+    """Say where the chains came, if that is not the target, or if they do not agree."""
     size, rhat = walk.mixed()
-    if not (size >= target and rhat <= MOST_RHAT):
+    came = f"the chains ended with an effective size of {size:.4g} and R-hat {rhat:.3f}"
+    if target is None:
+        if rhat > _APART and walk.step >= _MANY_STEPS:
+            warn(
+                f"{came}: they do not agree on the posterior; give more steps, or more particles "
+                "where few steps move"
+            )
+    elif not (size >= target and rhat <= MOST_RHAT):
         warn(
-            f"the chains ended with an effective size of {size:.4g} and R-hat {rhat:.3f}, and "
-            f"{assigned('target_ess')}{target:g} with R-hat {MOST_RHAT} at most was asked for: "
-            "give more steps, or more particles where few steps move"
+            f"{came}, and {assigned('target_ess')}{target:g} with R-hat {MOST_RHAT} at most was "
+            "asked for: give more steps, or more particles where few steps move"
         )
 
 

@@ -21,6 +21,7 @@ from tauslab.api.model_reading import model_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.host import require_memory
+from tauslab.base.option_names import opt
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.progress import Progress
@@ -99,11 +100,8 @@ def smc2(
         given.checkpoint, given.checkpoint_every, digest, ranks, "smc2",
         "file of draws, which ts.smc2 writes",
     )  # fmt: skip
-    draws = given.draws * len(parsed) * 8
-    require_memory(
-        draws * (len(rows) + 4) + given.draws * (24 * len(rows) + 64 * given.n),
-        f"draws={given.draws} with n={given.n}",
-    )
+    results = given.draws * 8 * (len(parsed) * (len(rows) + 4) + 3 * len(rows))
+    _require_memory(results, given, given.n)
     settings = Settings(given.draws, given.n, given.moves, given.threshold, given.seed)
     middle = np.array([[prior.start() for prior in parsed.values()]])
     with file.held(), ExitStack() as stack:
@@ -115,6 +113,7 @@ def smc2(
             total = given.draws * n
             if particles is None or particles.n != total:
                 stack.pop_all().close()
+                _require_memory(results, given, n)
                 start = {k: np.repeat(v, total) for k, v in values_at(parsed, middle).items()}
                 particles = stack.enter_context(
                     Ensemble(
@@ -151,3 +150,17 @@ def smc2(
         tuple(parsed), values, sampler.weights, rows.times, sampler.log_evidence,
         sampler.acceptance, sampler.particles,
     )  # fmt: skip
+
+
+def _require_memory(results: int, given: Smc2Keywords, n: int) -> None:
+    """Refuse filters of n particles that need more host memory than there is.
+
+    Fewer particles would be another result than that of a larger machine.
+    """
+    grown = (
+        f", as many as filters have now that fewer than 15 % of moves were accepted: give fewer "
+        f"draws or a larger threshold, or go on from {opt('checkpoint')} on a larger machine,"
+        if n > given.n
+        else ""
+    )
+    require_memory(results + given.draws * 64 * n, f"draws={given.draws} with n={n}{grown}")

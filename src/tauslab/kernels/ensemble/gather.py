@@ -10,7 +10,7 @@ from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 
 _ENTRY = "gather_rows"
-_LARGEST, _EACH = "largest_status", 1024  # rows for which csrc/particles/status.cc has a number
+_LARGEST, _EACH = "largest_status", 64  # rows for which csrc/particles/status.cc has a number
 
 
 class Gather:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.arrays import FloatArray
-from tauslab.kernels.backends.base import Backend, KernelSource, Stream, Style
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
 from tauslab.kernels.events.ssa import EventSsa
@@ -26,6 +26,10 @@ FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 # over too 0.078; where half of them end at once 0.020, 0.014, 0.026; 100,000 0.112, 0.091, 0.089.
 _FEWEST_SHARED, _FEWEST_PARKING = 0.4, 0.6
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
+# Trajectories from which on most are ended by a kernel that keeps no exact times. It lists those
+# that it cannot end; where it lists one in so many, as where all have 8,192 firings, others follow.
+_FEWEST_ENDS, _MOST_LISTED = 1 << 16, 16
+FIRES_ALL = "constexpr bool FIRES_ALL = true;"
 _KEEPS = "#define KEEPS_STATES\n"
 _LANES, _WARPS = (32, 16, 8), 8  # that run one trajectory; of a multiprocessor, two for a scheduler
 
@@ -41,7 +45,7 @@ class UnrolledSsa(NetworkEngine):
 
     def __init__(
         self, backend: Backend, network: LoweredNetwork, times: Sequence[float], lanes: int = 1,
-        *, keeps: bool = False,
+        *, keeps: bool = False, ends: bool = False,
     ) -> None:  # fmt: skip
         self._lanes = lanes
         header = unrolled_header(
@@ -52,6 +56,9 @@ class UnrolledSsa(NetworkEngine):
         self._parked_words = (8 + len(network.species)) // 2 * 2
         source = KernelSource("ensemble/ssa.cc", ("ssa",), {"model.h": header})
         super().__init__(backend, times, source)
+        plain = not (network.observables or network.thinning or len(times) > 1 or lanes > 1)
+        fits = ends and plain and FIRES_ALL in header and backend.style.warp > 1
+        self._ends = Ends(backend, header) if fits else None
 
     def scratch(self, rows: int) -> Any:
         """The queue of trajectories that are handed over, csrc/ensemble/parking.h, or None."""
@@ -64,12 +71,21 @@ class UnrolledSsa(NetworkEngine):
 
     def start(self, launch: Launch, buffers: SampleBuffers, stream: Stream) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
+        if self._ends and self._ends.fits(launch, buffers):
+            values = self._sampling(launch, buffers, stream)
+            self._ends.start(values, launch.rows, stream)
+            self.backend.clear(buffers.row_counter[:1], stream)  # and none of what else it counts
+            given = self.program.arguments(
+                self.entry, launch=values, queue=None, ready=None, **self._ends.listed
+            )
+            self.program.launch(self.entry, -(-launch.rows // _MOST_LISTED), given, stream)
+            return
         # Where few blocks run, others would not go on faster if some of them ended.
         parks = launch.rows > _FEWEST_PARKING * self.program.resident(self.entry)
         queue, ready = buffers.scratch if buffers.scratch and parks else (None, None)
         if ready is not None:
             self.backend.clear(ready, stream)
-        self._launch(launch, buffers, stream, queue=queue, ready=ready)
+        self._launch(launch, buffers, stream, queue=queue, ready=ready, listed=None, list=None)
 
     def _items(self, rows: int, scratch: Any) -> int:
         resident = self.program.resident(self.entry)
@@ -77,6 +93,50 @@ class UnrolledSsa(NetworkEngine):
             return min(rows * self._lanes, resident)
         shared = bool(scratch) and rows > _FEWEST_SHARED * resident
         return self.backend.work_stealing_items(rows, resident, _EACH, parks=shared)
+
+
+class Ends:
+    """Final states of many trajectories by csrc/ensemble/ssa_ends.cc, which lists the others.
+
+    Compiled by the first launch that it fits.
+
+    Attributes
+    ----------
+    listed
+        The list, by names of arguments of `ssa`.
+    """
+
+    def __init__(self, backend: Backend, header: str) -> None:
+        self._backend = backend
+        self._source = KernelSource("ensemble/ssa_ends.cc", ("ssa_ends",), {"model.h": header})
+        self._program: Program | None = None
+        self.listed: dict[str, Any] = {}
+        self._rows = 0  # of the launch before
+        self._told = np.zeros(1, np.uint64)  # which listed so many, where it has ended
+
+    def fits(self, launch: Launch, buffers: SampleBuffers) -> bool:
+        """Return whether a launch gets final states sooner this way."""
+        others = (buffers.counts, buffers.reals, buffers.keep, launch.kept)
+        if not _FEWEST_ENDS <= launch.rows < 1 << 32 or any(one is not None for one in others):
+            return False
+        return self._rows == 0 or int(self._told[0]) * _MOST_LISTED <= self._rows
+
+    def start(self, values: dict[str, Any], rows: int, stream: Stream) -> None:
+        """Put one launch on `stream`."""
+        backend = self._backend
+        if self._program is None:
+            self._program = backend.compile(self._source)
+            self.listed["listed"] = backend.empty((1,), np.uint64)
+            self._told = backend.mirror(self.listed["listed"])
+            self._told[0] = 0
+        if self._rows != rows:
+            self.listed["list"] = backend.empty((rows,), np.uint32)
+            self._rows = rows
+        backend.clear(self.listed["listed"], stream)
+        arguments = self._program.arguments("ssa_ends", launch=values, **self.listed)
+        resident = self._program.resident("ssa_ends")
+        self._program.launch("ssa_ends", min(rows, resident), arguments, stream)
+        backend.download(self.listed["listed"], self._told, 1, stream)
 
 
 class LanesSsa(NetworkEngine):
@@ -202,7 +262,7 @@ def exact_engine(
         header = lanes_header(network, vectors)
         return LanesSsa(backend, times, header + _KEEPS if keeps else header)
     lanes = lanes_of(backend, expected.trajectories)
-    return UnrolledSsa(backend, network, times, lanes, keeps=keeps)
+    return UnrolledSsa(backend, network, times, lanes, keeps=keeps, ends=expected.ends)
 
 
 def goes_on_exactly(network: LoweredNetwork, selector: str) -> bool:

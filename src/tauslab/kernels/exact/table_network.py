@@ -40,12 +40,13 @@ class Expected:
 
     `trajectories`: how many this device will run, 0 where nobody knows. `highest` int
     ``[species]``: initial counts that none exceeds, or None. `delay_queue`: delayed reactions that
-    may wait in a trajectory, beyond which it ends.
+    may wait in a trajectory, beyond which it ends. `ends`: whether there is one launch at a time.
     """
 
     trajectories: int = 0
     highest: IntArray | None = None
     delay_queue: int = DELAY_QUEUE
+    ends: bool = False
 
 
 NOTHING_KNOWN = Expected()

@@ -5,7 +5,7 @@ They have the bits of `tauslab.analysis.particles.weights`; the host gets a few 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.kernels.backends.arguments import Arguments
-from tauslab.kernels.backends.base import Backend, KernelSource
+from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 
 KINDS = ("normal", "lognormal", "poisson", "negative_binomial", "binomial", "student_t", "given")
 OBSERVED = np.dtype([
@@ -30,6 +30,10 @@ _GUESSES = (
 _SUMS = ("find_row", "find_starts", "add_pieces")
 _BY_ROW = {"add_in_order", "guess_row", "find_row"}
 _BY_PIECE = {"guess_pieces", "count_units", "add_pieces"}  # others by group of pieces
+_TO_WARPS = {  # whose items are of all lanes of a warp
+    "weigh_particles", "share_weights", "reduce_sums", "reduce_maxima", "moments", "find_row",
+    "find_starts",
+}  # fmt: skip
 BLOCK = _IN_BLOCK**2  # particles of a part of a row that are summed together
 
 
@@ -70,16 +74,20 @@ class DeviceWeights:
 
     Parameters
     ----------
+    stream
+        On which kernels run, in order with what else it has: then nobody waits for ancestors here.
     in_pieces
         Whether to cut long rows where weights are added in order; no bit depends on it. By default
         where threads of the device run in step.
     """
 
     def __init__(
-        self, backend: Backend, rows: int, n: int, *, in_pieces: bool | None = None
-    ) -> None:
+        self, backend: Backend, rows: int, n: int, *, stream: Stream | None = None,
+        in_pieces: bool | None = None,
+    ) -> None:  # fmt: skip
         self._backend, self._rows, self._n = backend, rows, n
-        self._stream = backend.stream(waited=True)
+        self._alone = stream is None
+        self._stream: Any = backend.stream(waited=True) if stream is None else stream
         self._arguments: dict[str, Arguments] = {}
         self._pieces = backend.style.warp > 1 and n > _SHORT if in_pieces is None else in_pieces
         entries = {
@@ -148,7 +156,7 @@ class DeviceWeights:
         return bool((self.largest < np.inf).all())
 
     def _weigh(self, status: Array | None, counts: Any, seen: Seen | None) -> Any:
-        up = self._backend.upload
+        up = self._up
         table = np.zeros(0, OBSERVED) if seen is None else seen.table
         values = None if seen is None or not seen.values else up(np.stack(seen.values))
         self._start(
@@ -168,15 +176,15 @@ class DeviceWeights:
             logs=self._logs, largest=largest, shares=self._shares, sums=self._sums,
         )  # fmt: skip
         sums = self._reduced("reduce_sums", self._sums)
-        self.largest = self._host(largest).copy()
-        self.totals, self.squares, self.numbers = self._host(sums).reshape(3, self._rows).copy()
+        most, found = self._later(largest, sums)()
+        self.largest = most.copy()
+        self.totals, self.squares, self.numbers = found.reshape(3, self._rows).copy()
 
     def level(self, chosen: BoolArray) -> None:
         """Let all particles of chosen rows weigh the same."""
         self._start(
             "level_weights", self._rows * self._n, rows=self._rows, n=self._n,
-            chosen=self._backend.upload(chosen.astype(np.uint8)), logs=self._logs,
-            shares=self._shares,
+            chosen=self._up(chosen.astype(np.uint8)), logs=self._logs, shares=self._shares,
         )  # fmt: skip
         self.largest = np.where(chosen, 0.0, self.largest)
         for name in ("totals", "squares", "numbers"):
@@ -208,14 +216,14 @@ class DeviceWeights:
         return self._find(slice(0, self._n))
 
     def _begin_ladder(self, chosen: BoolArray, numbers: IntArray, **given: int) -> None:
-        backend, rows, n = self._backend, self._rows, self._n
+        rows, n = self._rows, self._n
         self._ladder = given | {
-            "rows": rows, "n": n, "chosen": backend.upload(chosen.astype(np.uint8)),
+            "rows": rows, "n": n, "chosen": self._up(chosen.astype(np.uint8)),
             "shares": self._shares, "ladder": self._kept("ladder", (rows * n,), np.float64),
             "starts": None, "even": None, "odd": None,
             "group_starts": None, "group_even": None, "group_odd": None,
             "ends": self._kept("ends", (rows,), np.float64),
-            "numbers": backend.upload(np.ascontiguousarray(numbers, np.int64)),
+            "numbers": self._up(np.ascontiguousarray(numbers, np.int64)),
             "start": 0.0, "first": 0, "made": 0, "ancestors": None,
         }  # fmt: skip
         if self._pieces:
@@ -249,16 +257,20 @@ class DeviceWeights:
         given |= {} if ends is None else {"ends": ends}
         if size:
             self._start("find_ancestors", self._rows * _parts(size, _TOGETHER), **given)
-        self._stream.record().wait()
+        if self._alone:
+            self._stream.record().wait()
         return found
 
     # ---------------------------------------------------------------- moments
 
-    def moments(self, counts: Any) -> tuple[FloatArray, FloatArray]:
-        """Weighted means and variances ``[species, row]`` of ``counts [particle, species]``."""
-        species, up = int(counts.shape[1]), self._backend.upload
+    def moments(self, counts: Any) -> Callable[[], tuple[FloatArray, FloatArray]]:
+        """Weighted means and variances ``[species, row]`` of ``counts [particle, species]``.
+
+        The function that is returned waits for them.
+        """
+        species, up = int(counts.shape[1]), self._up
         if not species:
-            return np.zeros((0, self._rows)), np.zeros((0, self._rows))
+            return lambda: (np.zeros((0, self._rows)), np.zeros((0, self._rows)))
         full = bool((self.numbers == self._n).all())
         given = {
             "rows": self._rows, "n": self._n, "first": 0, "size": species, "counts": counts,
@@ -269,14 +281,20 @@ class DeviceWeights:
                 "moments", (species, self._rows, _parts(self._n, _IN_BLOCK)), np.float64
             ),
         }  # fmt: skip
-        found = []
-        means = None
+        found: list[Any] = []
         for _ in range(2):
             items = species * self._rows * _parts(self._n, _IN_BLOCK)
-            self._start("moments", items, means=means, **given)
-            means = self._reduced("reduce_sums", given["sums"])
-            found.append(self._host(means).reshape(species, self._rows).copy())
-        return found[0], found[1]
+            self._start("moments", items, means=found[0] if found else None, **given)
+            found.append(self._reduced("reduce_sums", given["sums"]))
+            if found[-1] is given["sums"]:  # of few particles: the next are not written there
+                given["sums"] = self._kept("variances", given["sums"].shape, np.float64)
+        told = self._later(*found)
+
+        def moments() -> tuple[FloatArray, FloatArray]:
+            means, variances = (each.reshape(species, self._rows).copy() for each in told())
+            return means, variances
+
+        return moments
 
     def _held(self) -> Any:
         """Particles of each row that have weight, in order, int64 ``[particle]``."""
@@ -301,6 +319,8 @@ class DeviceWeights:
             self._arguments[entry].set(**values)
         else:
             self._arguments[entry] = program.arguments(entry, **values)
+        if entry in _TO_WARPS:
+            items *= self._backend.style.warp
         if self._backend.style.warp == 1:  # a thread takes as long to start as some numbers
             items = 1 + items // _FEWEST
         program.launch(entry, items, self._arguments[entry], self._stream)
@@ -326,11 +346,25 @@ class DeviceWeights:
             self._spare[name] = self._backend.empty(shape, dtype)
         return self._spare[name]
 
+    def _up(self, array: Array) -> Any:
+        """A few numbers on the device, in stream order."""
+        return self._backend.upload(array, self._stream)
+
+    def _later(self, *buffers: Any) -> Callable[[], list[Any]]:
+        """What buffers have now, flat on the host; the function waits for it."""
+        mirrors = [self._backend.mirror(buffer) for buffer in buffers]
+        for buffer, mirror in zip(buffers, mirrors, strict=True):
+            self._backend.download(buffer, mirror, buffer.shape[0], self._stream)
+        event = self._stream.record()
+
+        def told() -> list[Any]:
+            event.wait()
+            return [np.asarray(mirror).reshape(-1) for mirror in mirrors]
+
+        return told
+
     def _host(self, buffer: Any) -> Any:
-        mirror = self._backend.mirror(buffer)
-        self._backend.download(buffer, mirror, buffer.shape[0], self._stream)
-        self._stream.record().wait()
-        return np.asarray(mirror).reshape(-1)
+        return self._later(buffer)()[0]
 
 
 class PartWeights(DeviceWeights):
@@ -341,9 +375,11 @@ class PartWeights(DeviceWeights):
     such as the largest weight, they are given.
     """
 
-    def __init__(self, backend: Backend, start: int, stop: int, whole: int) -> None:
+    def __init__(
+        self, backend: Backend, start: int, stop: int, whole: int, stream: Stream | None = None
+    ) -> None:
         self._first, self._whole = start, whole
-        super().__init__(backend, 1, stop - start)
+        super().__init__(backend, 1, stop - start, stream=stream)
 
     def multiply(self, status: Array | None, counts: Any, seen: Seen | None) -> float:
         """Do as `weigh`, and return the largest logarithm; infinity where one is no number."""
@@ -363,7 +399,7 @@ class PartWeights(DeviceWeights):
         """
         given = {
             "rows": 1,
-            "largest": self._backend.upload(np.array([largest])),
+            "largest": self._up(np.array([largest])),
             "sums": self._sums,
         }
         found = []
@@ -404,7 +440,7 @@ class PartWeights(DeviceWeights):
         -------
         ``[piece, species]``.
         """
-        species, up = int(counts.shape[1]), self._backend.upload
+        species, up = int(counts.shape[1]), self._up
         given = {
             "rows": 1, "first": 0, "size": species, **_layout(counts),
             "totals": up(np.array([total])), "means": None if means is None else up(means),
@@ -442,7 +478,7 @@ class PartWeights(DeviceWeights):
 
     def copied(self, made: slice, total: float) -> Any:
         """Ancestors int64 ``[particle]`` on the device of particles which find their place here."""
-        return self._find(made, self._backend.upload(np.array([total])))
+        return self._find(made, self._up(np.array([total])))
 
 
 def in_blocks(start: int, stop: int) -> Iterator[tuple[slice, bool]]:

@@ -115,7 +115,8 @@ class Task(ABC):
     ) -> Engine:
         """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows.
 
-        With `goes_on`, trajectories may begin from other counts than `initial`.
+        With `goes_on`, trajectories may begin from other counts than `initial`, and there is one
+        launch at a time.
         """
 
     @property
@@ -304,7 +305,7 @@ class NetworkTask(Task):
             return common_paths(backend, self.lowered, times, one_trajectory=self.rows_differ)
         delay_queue = method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
         highest = None if goes_on else self.initial.max(axis=0).astype(np.int64)
-        expected = Expected(each, highest, delay_queue)
+        expected = Expected(each, highest, delay_queue, ends=goes_on)
         return exact_engine(
             backend, self.lowered, times, selector=self.selector, team=self.team,
             firings=None if pilot is None else pilot.firings, expected=expected,

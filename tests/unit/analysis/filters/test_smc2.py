@@ -119,3 +119,12 @@ def test_tables_and_draws_for_arviz():
     assert groups["posterior"]["k"].shape == (1, 50)
     assert groups["observed_data"]["X"].shape == (4,)
     assert abs(float(groups["posterior"]["k"].mean()) - found.mean("k")) < 0.1 * found.sd("k")
+
+
+def test_filters_that_grow_need_memory_for_it(monkeypatch):
+    """Filters of two particles become filters of four, for which there is no room."""
+    room = 200 * (8 * 20 + 64 * 3)
+    monkeypatch.setattr("tauslab.base.host._SMALL", 0)
+    monkeypatch.setattr("tauslab.base.host.available_memory", lambda: room)
+    with pytest.raises(ts.ModelError, match="draws=200 with n=4, as many as filters have now"):
+        ts.smc2(births(), DATA, PRIOR, n=2, draws=200, **HOW | {"observe": {"X": "normal(0.3)"}})

@@ -361,3 +361,20 @@ def test_the_example_finds_rates(monkeypatch):
     assert chain.accepted.any()
     for name, true in (("birth", 1.0), ("death", 0.6)):
         assert abs(chain[name].mean() - true) < 5 * max(0.05, chain[name].std())
+
+
+def test_a_likelihood_of_one_or_two_particles_is_told():
+    data = {"time": [1.0, 2.0], "X": [11.0, 1e4]}
+    with pytest.warns(UserWarning, match="at t = 2 the 200 particles have an effective size of 1"):
+        ts.particle_filter(decay(), data, observe={"X": "normal(2)"}, n=200, seed=1, device="cpu")
+
+
+def test_chains_that_do_not_agree_are_told():
+    """Apart from the start, with a proposal that leaves them there."""
+    network = decay()
+    with pytest.warns(UserWarning, match="they do not agree on the posterior"):
+        ts.pmmh(
+            network, {"time": [1.0], "X": [11.0]}, {"k": "loguniform(0.1,10)"},
+            observe={"X": "normal(9)"}, n=2, steps=100, warm_up=0, chains=2, seed=1, device="cpu",
+            start={"k": [0.2, 8.0]}, proposal=[1e-6], quiet=True,
+        )  # fmt: skip

@@ -85,9 +85,9 @@ def top_of(
         half = draws.standard_normal(((at_last if last else count) // 2, size))
         u = np.concatenate([half, -half])  # odd powers cancel
         values = surface(place + u @ root.T, work, number)
-        below = values.max() - values
-        if not np.isfinite(below).any():
+        if not np.isfinite(values).any():
             raise ConfigError("the likelihood is 0 near the best place: give another start=")
+        below = values.max() - values
         kept = below < max(_BELOW, 2 * float(np.median(below[np.isfinite(below)])))
         if kept.sum() < 2 * _terms(size) and not last:
             place, root = place + root @ u[int(values.argmax())], root * _NARROWER

@@ -58,6 +58,11 @@ class Motion(ABC):
         return self.shares.n
 
     @property
+    def stream(self) -> Any:
+        """On which rows are copied."""
+        return self._rows.copies
+
+    @property
     @abstractmethod
     def species(self) -> tuple[str, ...]:
         """Names of the columns of counts."""
@@ -273,7 +278,7 @@ class DeviceRows:
     def __init__(self, backend: Backend, comm: Communicator) -> None:
         self.backend, self.comm = backend, comm
         self.stream = backend.stream()
-        self._copies = backend.stream(waited=True)
+        self.copies = backend.stream(waited=True)
         self._gather = Gather(backend)
         self._ends: Ends | None = None
         self._control: Any = None
@@ -294,7 +299,7 @@ class DeviceRows:
             place = slice(got.start - own.start, got.stop - own.start)
             if other == rank:
                 if len(rows):
-                    self._gather.start(source, rows, target[place], self._copies)
+                    self._gather.start(source, rows, target[place], self.copies)
                 continue
             if len(rows):
                 parcels.append(Parcel(other, self.host(self.gathered(source, rows)), sent=True))
@@ -306,8 +311,8 @@ class DeviceRows:
         self.comm.exchange(parcels)
         uploads = [(place, backend.upload(part)) for place, part in arrived]
         for place, part in uploads:
-            backend.copy(part, target[place], self._copies)
-        self._copies.record().wait()
+            backend.copy(part, target[place], self.copies)
+        self.copies.record().wait()
         return target
 
     def moved(
@@ -335,19 +340,23 @@ class DeviceRows:
         at = len(wanted[rank])
         pool = backend.empty((at + sum(len(part) for part in parts), source.shape[1]), source.dtype)
         if at:
-            backend.copy(here, pool[:at], self._copies)
+            backend.copy(here, pool[:at], self.copies)
         uploads = [backend.upload(part) for part in parts]  # held until they are copied
         for part in uploads:
-            backend.copy(part, pool[at : at + len(part)], self._copies)
+            backend.copy(part, pool[at : at + len(part)], self.copies)
             at += len(part)
         return self.gathered(pool, order)
+
+    def follow(self) -> None:
+        """Let copies, and all that is taken to the host, come after what was launched so far."""
+        self.copies.wait_for(self.stream.record())
 
     def filled(self, row: Array, size: int) -> Any:
         """Device memory ``[size, column]`` with one row ``[1, column]`` of 4 or 8 bytes in all."""
         source = self.backend.upload(np.ascontiguousarray(row))
         target = self.backend.empty((size, source.shape[1]), source.dtype)
-        self._gather.start(source, None, target, self._copies)
-        self._copies.record().wait()
+        self._gather.start(source, None, target, self.copies)
+        self.copies.record().wait()
         return target
 
     def gathered(self, source: Any, index: Any) -> Any:
@@ -355,26 +364,27 @@ class DeviceRows:
         target = self.backend.empty((len(index), source.shape[1]), source.dtype)
         if len(index):
             index = self.backend.upload(index) if isinstance(index, np.ndarray) else index
-            self._gather.start(source, index, target, self._copies)
-            self._copies.record().wait()
+            self._gather.start(source, index, target, self.copies)
+            self.copies.record().wait()
         return target
 
     def host(self, buffer: Any) -> Array:
         """A copy of device memory on the host."""
         if isinstance(buffer, np.ndarray):
+            self.copies.record().wait()
             return buffer.copy()
         if not buffer.shape[0] or not all(buffer.shape):
             return np.zeros(buffer.shape, buffer.dtype)
         mirror = self.backend.mirror(buffer)
-        self.backend.download(buffer, mirror, buffer.shape[0], self._copies)
-        self._copies.record().wait()
+        self.backend.download(buffer, mirror, buffer.shape[0], self.copies)
+        self.copies.record().wait()
         return mirror.copy()
 
     def ends(self, status: Any) -> Array | None:
         """Statuses u8 ``[row]`` on the host, None where all are 0: a GPU copies no large ones."""
         if self.backend.style.warp > 1 and status.shape[0] > _FEW_STATUSES:
             self._ends = self._ends or Ends(self.backend)
-            if not self.host(self._ends.start(status, self._copies)).any():
+            if not self.host(self._ends.start(status, self.copies)).any():
                 return None
         found = self.host(status)
         return found if found.view(np.bool_).any() else None

@@ -330,6 +330,7 @@ class NetworkMotion(Motion):
         """Add what counters have to `_fired`, and let them begin with 0, where states have them."""
         if not self._counted or not len(self._fired):
             return
+        self._rows.stream.record().wait()
         counters = self.counts[:, len(self.species) :]
         self._fired += counters
         counters[...] = 0
@@ -508,7 +509,7 @@ class NetworkMotion(Motion):
         )  # fmt: skip
         buffers.scratch = self._scratch_of(engine, launch.rows)
         engine.start(launch, buffers, self._rows.stream)
-        self._rows.stream.record().wait()
+        self._rows.follow()
 
     def _uploaded(self, time: float) -> Any:
         """A sample time on the device, which is often that of the launch before."""

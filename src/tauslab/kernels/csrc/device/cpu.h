@@ -48,6 +48,10 @@ typedef u64 Word;
 #define ABS_SINGLE(a) __builtin_fabsf(a)
 #define SQRT_SINGLE(a) __builtin_sqrtf(a)
 #define MULHI64(a, b) ((u64)(((unsigned __int128)(a) * (unsigned __int128)(b)) >> 64))
+// Of a normal positive number, as near as on a GPU.
+#define ABOUT_RECIPROCAL(a) (1.0f / (a))
+#define ABOUT_LOG2(a) __builtin_log2f(a)
+#define WHOLE_OF_SINGLE(a) ((a) < 0x1p32f ? (a) > 0.0f ? (u32)(a) : 0u : 0xffffffffu)
 #define TABLE static constexpr
 // A CPU has few registers, and reads its memory as fast.
 template <class Numbers>
@@ -110,6 +114,14 @@ DEVICE u32 high_word(double value) {
 
 DEVICE u32 low_word(double value) {
     return (u32)as_bits(value);
+}
+
+// The first 24 bits of a positive number that is normal in single precision.
+DEVICE float single_of(double value) {
+    const u32 bits = (u32)(as_bits(value) >> 29) + 0x40000000u;
+    float found;
+    __builtin_memcpy(&found, &bits, sizeof found);
+    return found;
 }
 
 // Eight doubles, for sums over lanes: as many registers as the processor needs.

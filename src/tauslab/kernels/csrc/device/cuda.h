@@ -139,6 +139,21 @@ DEVICE void barrier_of_() {
 #define ABS_SINGLE(a) fabsf(a)
 #define SQRT_SINGLE(a) __fsqrt_rn(a)
 #define MULHI64(a, b) __umul64hi((a), (b))
+// What an instruction gives of a normal positive number: 1 / a to 2^-23 of itself; log2(a) to 2^-22, outside of (0.5, 2)
+// to 2^-22 of itself (PTX ISA); and the largest whole number that is not above, from 0 to 2^32 - 1.
+#define ABOUT_RECIPROCAL(a) about_reciprocal_(a)
+#define ABOUT_LOG2(a) about_log2_(a)
+#define WHOLE_OF_SINGLE(a) __float2uint_rz(a)
+DEVICE float about_reciprocal_(float a) {
+    float found;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+DEVICE float about_log2_(float a) {
+    float found;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
 
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would
 // have to be put together first. For indices known at compile time only.
@@ -192,6 +207,12 @@ DEVICE double from_words(u32 high, u32 low) {
 
 DEVICE u32 high_word(double value) {
     return (u32)__double2hiint(value);
+}
+
+// The first 24 bits of a positive number that is normal in single precision.
+DEVICE float single_of(double value) {
+    const u32 high = (u32)__double2hiint(value), low = (u32)__double2loint(value);
+    return __uint_as_float(__funnelshift_l(low, high, 3) + 0x40000000u);
 }
 
 // A copy of a table of doubles that stays in registers, those of a warp where it has such: a loop would read

@@ -75,8 +75,10 @@ DEVICE StepDraws draws_at(const StepDraws &own, u32) {
 
 struct SsaArguments {
     EnsembleArguments launch;
-    Parked *queue;  // [2 * lanes], see ensemble/parking.h; null: nobody parks
-    u8 *ready;      // [2 * lanes], zeros
+    Parked *queue;      // [2 * lanes], see ensemble/parking.h; null: nobody parks
+    u8 *ready;          // [2 * lanes], zeros
+    const u64 *listed;  // how many rows run, see ensemble/ssa_ends.cc; null: all of the launch
+    const u32 *list;    // these rows
 };
 
 KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
@@ -92,7 +94,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     const Recorder out = recorder_of(launch);
     Recorder samples = out;
     samples.n_times = 1;  // rows of one sample: `sample` counts those of all trajectories
-    const i64 rows = launch.rows;
+    const i64 rows = arguments.listed ? (i64)*arguments.listed : launch.rows;
     const i32 n_times = (i32)launch.n_times;
     const double *const times = launch.times;
     i32 x[N_SPECIES] = {};
@@ -192,6 +194,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                 lane, [&] { return row_of(launch, take_row(launch.control, rows)); });
         while (next.row < rows && ended_before(launch, out, next.row, state));
         const bool fresh = next.row < rows;
+        if (fresh && arguments.listed) next.row = arguments.list[next.row];
         if (!fresh && !parking.take(next)) return false;
         const bool goes_on = fresh && take_up(launch, next.row, next.t, next.number,
                                               [&](int i, double count) { next.x[i] = (i32)count; });

@@ -189,47 +189,76 @@ DEVICE double in_units(double sum, double guess, i64 even, i64 odd) {
     return after < (1ll << 53) ? (double)after * power_of_two(exponent - 52) : -1.0;
 }
 
-// The sum after a piece.
-DEVICE double after_piece(const AncestorArguments &a, i64 row, i64 piece, double sum) {
-    const i64 at = row * pieces_of(a.n) + piece;
-    const double found = in_units(sum, a.starts[at], a.even[at], a.odd[at]);
-    if (found >= 0.0) return found;
-    const i64 end = (piece + 1) * PIECE < a.n ? (piece + 1) * PIECE : a.n;
-    for (i64 i = row * a.n + piece * PIECE; i < row * a.n + end; ++i) sum += a.shares[i];
+// The sum after weights begin .. end - 1. Lanes of a warp load them, and what pieces and groups add, together; all
+// then go through them in order.
+DEVICE double after_weights(const AncestorArguments &a, i64 begin, i64 end, double sum, i64 lane) {
+    for (i64 first = begin; first < end; first += LANES_OF_BLOCK) {
+        const double own = first + lane < end ? a.shares[first + lane] : 0.0;
+        const i64 last = first + LANES_OF_BLOCK < end ? first + LANES_OF_BLOCK : end;
+        for (i64 i = first; i < last; ++i) sum += BLOCK_READ(own, i - first);
+    }
+    return sum;
+}
+
+// The sum after pieces begin .. end - 1 of a row; the sums before them are stored if `kept`.
+DEVICE double after_pieces(const AncestorArguments &a, i64 row, i64 begin, i64 end, double sum,
+                           i64 lane, bool kept) {
+    const i64 pieces = row * pieces_of(a.n);
+    for (i64 first = begin; first < end; first += LANES_OF_BLOCK) {
+        const i64 at = pieces + (first + lane < end ? first + lane : first);
+        const double guess = a.starts[at];
+        const i64 even = a.even[at], odd = a.odd[at];
+        const i64 last = first + LANES_OF_BLOCK < end ? first + LANES_OF_BLOCK : end;
+        double own = sum;
+        for (i64 i = first; i < last; ++i) {
+            if (i == first + lane) own = sum;
+            const double found = in_units(sum, BLOCK_READ(guess, i - first),
+                                          BLOCK_READ(even, i - first), BLOCK_READ(odd, i - first));
+            const i64 behind = (i + 1) * PIECE < a.n ? (i + 1) * PIECE : a.n;
+            sum = found >= 0.0
+                      ? found
+                      : after_weights(a, row * a.n + i * PIECE, row * a.n + behind, sum, lane);
+        }
+        if (kept && first + lane < last) a.starts[pieces + first + lane] = own;
+    }
     return sum;
 }
 
 // The sums before groups, to the bit, from group to group.
 KERNEL(find_row, const AncestorArguments a) {
-    const i64 groups = groups_of(a.n), pieces = pieces_of(a.n);
-    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+    const i64 groups = groups_of(a.n), lane = GLOBAL_ID % LANES_OF_BLOCK;
+    for (i64 row = GLOBAL_ID / LANES_OF_BLOCK; row < a.rows; row += GLOBAL_SIZE / LANES_OF_BLOCK) {
         if (!a.chosen[row]) continue;
         double sum = a.start;
-        for (i64 item = row * groups; item < (row + 1) * groups; ++item) {
-            const Group group = group_of(item, a.n);
-            const double guess = a.starts[row * pieces + group.begin];
-            const double found = in_units(sum, guess, a.group_even[item], a.group_odd[item]);
-            a.group_starts[item] = sum;
-            if (found >= 0.0)
-                sum = found;
-            else
-                for (i64 i = group.begin; i < group.end; ++i) sum = after_piece(a, row, i, sum);
+        for (i64 first = 0; first < groups; first += LANES_OF_BLOCK) {
+            const i64 at = row * groups + (first + lane < groups ? first + lane : first);
+            const double guess = a.starts[row * pieces_of(a.n) + group_of(at, a.n).begin];
+            const i64 even = a.group_even[at], odd = a.group_odd[at];
+            const i64 last = first + LANES_OF_BLOCK < groups ? first + LANES_OF_BLOCK : groups;
+            double own = sum;
+            for (i64 i = first; i < last; ++i) {
+                if (i == first + lane) own = sum;
+                const double found =
+                    in_units(sum, BLOCK_READ(guess, i - first), BLOCK_READ(even, i - first),
+                             BLOCK_READ(odd, i - first));
+                const Group group = group_of(row * groups + i, a.n);
+                sum = found >= 0.0 ? found
+                                   : after_pieces(a, row, group.begin, group.end, sum, lane, false);
+            }
+            if (first + lane < last) a.group_starts[row * groups + first + lane] = own;
         }
-        a.ends[row] = sum;
+        if (lane == 0) a.ends[row] = sum;
     }
 }
 
 // The sums before pieces, to the bit.
 KERNEL(find_starts, const AncestorArguments a) {
-    for (i64 item = GLOBAL_ID; item < a.rows * groups_of(a.n); item += GLOBAL_SIZE) {
+    const i64 lane = GLOBAL_ID % LANES_OF_BLOCK;
+    for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < a.rows * groups_of(a.n);
+         item += GLOBAL_SIZE / LANES_OF_BLOCK) {
         const Group group = group_of(item, a.n);
         if (!a.chosen[group.row]) continue;
-        double sum = a.group_starts[item];
-        for (i64 i = group.begin; i < group.end; ++i) {
-            const double after = after_piece(a, group.row, i, sum);
-            a.starts[group.row * pieces_of(a.n) + i] = sum;
-            sum = after;
-        }
+        after_pieces(a, group.row, group.begin, group.end, a.group_starts[item], lane, true);
     }
 }
 

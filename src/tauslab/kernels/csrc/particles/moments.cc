@@ -27,17 +27,20 @@ DEVICE double term(const MomentArguments &a, i64 row, i64 quantity, i64 i) {
 
 KERNEL(moments, const MomentArguments a) {
     const i64 blocks = blocks_of(a.n), items = a.size * a.rows * blocks;
-    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+    const i64 lane = GLOBAL_ID % LANES_OF_BLOCK;
+    for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < items;
+         item += GLOBAL_SIZE / LANES_OF_BLOCK) {
         const i64 quantity = item / (a.rows * blocks);
         const Block block = block_of(item - quantity * a.rows * blocks, a.n);
         const i64 first = block.row * a.n;
         const i64 n = a.held ? (i64)a.numbers[block.row] : a.n;
-        double x[IN_BLOCK];
-    UNROLL for (int i = 0; i < IN_BLOCK; ++i) {
-            const i64 place = block.begin + i;
+        double x[OF_LANE];
+    UNROLL for (int i = 0; i < OF_LANE; ++i) {
+            const i64 place = block.begin + i + lane;
             x[i] = place < n ? term(a, block.row, quantity, first + (a.held ? a.held[first + place] : place)) : 0.0;
         }
-        a.sums[item] = sum_by_halves(x, n > 1 ? n : 1);
+        const double sum = sum_by_halves(x, n > 1 ? n : 1);
+        if (lane == 0) a.sums[item] = sum;
     }
 }
 

@@ -45,11 +45,13 @@ DEVICE double log_density_of(const WeighArguments &a, i64 i) {
 }
 
 KERNEL(weigh_particles, const WeighArguments a) {
-    const i64 items = a.rows * blocks_of(a.n);
-    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+    const i64 items = a.rows * blocks_of(a.n), lane = GLOBAL_ID % LANES_OF_BLOCK;
+    for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < items;
+         item += GLOBAL_SIZE / LANES_OF_BLOCK) {
         const Block block = block_of(item, a.n);
+        const i64 first = block.row * a.n;
         double largest = -tl_infinity();
-        for (i64 i = block.row * a.n + block.begin; i < block.row * a.n + block.end; ++i) {
+        for (i64 i = first + block.begin + lane; i < first + block.end; i += LANES_OF_BLOCK) {
             double log = a.logs[i];
             if (a.status && a.status[i] > 1)
                 log = -tl_infinity();
@@ -58,7 +60,8 @@ KERNEL(weigh_particles, const WeighArguments a) {
             a.logs[i] = log;
             largest = log > largest ? log : is_nan(log) ? tl_infinity() : largest;
         }
-        a.largest[item] = largest;
+        largest = largest_of_lanes(largest);
+        if (lane == 0) a.largest[item] = largest;
     }
 }
 
@@ -71,29 +74,33 @@ struct ShareArguments {
 };
 
 KERNEL(share_weights, const ShareArguments a) {
-    const i64 items = a.rows * blocks_of(a.n);
-    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+    const i64 items = a.rows * blocks_of(a.n), lane = GLOBAL_ID % LANES_OF_BLOCK;
+    for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < items;
+         item += GLOBAL_SIZE / LANES_OF_BLOCK) {
         const Block block = block_of(item, a.n);
         const double largest = a.largest[block.row];
         const double some = largest == -tl_infinity() ? 0.0 : largest;
-        double share[IN_BLOCK], square[IN_BLOCK];
-        const i64 first = block.row * a.n + block.begin, size = block.end - block.begin;
-        double above = 0.0;
-        LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) share[i] =
+        double share[OF_LANE], square[OF_LANE], above[OF_LANE];
+        const i64 first = block.row * a.n + block.begin + lane,
+                  size = block.end - block.begin - lane;
+        LANE_LOOP for (int i = 0; i < OF_LANE; ++i) share[i] =
             i < size ? a.logs[first + i] - some : LEAST;
-        LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) {
+        LANE_LOOP for (int i = 0; i < OF_LANE; ++i) {
             const double less = share[i] > LEAST ? share[i] : LEAST;
             const double x = host_exp(less);
             share[i] = less > LEAST ? x : 0.0;
         }
-        for (int i = 0; i < size; ++i) {
-            a.shares[first + i] = share[i];
-            above += share[i] > 0.0 ? 1.0 : 0.0;
+        for (int i = 0; i < OF_LANE && i < size; ++i) a.shares[first + i] = share[i];
+        LANE_LOOP for (int i = 0; i < OF_LANE; ++i) {
+            square[i] = share[i] * share[i];
+            above[i] = share[i] > 0.0 ? 1.0 : 0.0;
         }
-        LANE_LOOP for (int i = 0; i < IN_BLOCK; ++i) square[i] = share[i] * share[i];
-        a.sums[item] = sum_by_halves(share, a.n);
-        a.sums[items + item] = sum_by_halves(square, a.n);
-        a.sums[2 * items + item] = above;
+        const double sum = sum_by_halves(share, a.n), squares = sum_by_halves(square, a.n);
+        const double number = sum_by_halves(above, a.n);
+        if (lane != 0) continue;
+        a.sums[item] = sum;
+        a.sums[items + item] = squares;
+        a.sums[2 * items + item] = number;
     }
 }
 
@@ -104,26 +111,30 @@ struct ReduceArguments {
 };
 
 KERNEL(reduce_sums, const ReduceArguments a) {
-    const i64 items = a.rows * blocks_of(a.n);
-    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+    const i64 items = a.rows * blocks_of(a.n), lane = GLOBAL_ID % LANES_OF_BLOCK;
+    for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < items;
+         item += GLOBAL_SIZE / LANES_OF_BLOCK) {
         const Block block = block_of(item, a.n);
-        double x[IN_BLOCK];
-    UNROLL for (int i = 0; i < IN_BLOCK; ++i)
-            x[i] = i < block.end - block.begin ? a.from[block.row * a.n + block.begin + i] : 0.0;
-        a.to[item] = sum_by_halves(x, a.n);
+        const i64 first = block.begin + lane;
+        double x[OF_LANE];
+    UNROLL for (int i = 0; i < OF_LANE; ++i)
+            x[i] = first + i < block.end ? a.from[block.row * a.n + first + i] : 0.0;
+        const double sum = sum_by_halves(x, a.n);
+        if (lane == 0) a.to[item] = sum;
     }
 }
 
 KERNEL(reduce_maxima, const ReduceArguments a) {
-    const i64 items = a.rows * blocks_of(a.n);
-    for (i64 item = GLOBAL_ID; item < items; item += GLOBAL_SIZE) {
+    const i64 items = a.rows * blocks_of(a.n), lane = GLOBAL_ID % LANES_OF_BLOCK;
+    for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < items; item += GLOBAL_SIZE / LANES_OF_BLOCK) {
         const Block block = block_of(item, a.n);
         double largest = -tl_infinity();
-        for (i64 i = block.begin; i < block.end; ++i) {
+        for (i64 i = block.begin + lane; i < block.end; i += LANES_OF_BLOCK) {
             const double x = a.from[block.row * a.n + i];
             largest = x > largest ? x : largest;
         }
-        a.to[item] = largest;
+        largest = largest_of_lanes(largest);
+        if (lane == 0) a.to[item] = largest;
     }
 }
 
