@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from sampling import ordinary
 
 PROGRAM = """
-import json, warnings
+import json, sys, warnings
 import tauslab as ts
 from tauslab.decomposition.ranks.all_ranks import ranks
 net = ts.Network("immigration")
@@ -22,7 +23,7 @@ here = dict(n=30, generations=3, seed=1, device="cpu", quiet=True)
 warnings.simplefilter("ignore")
 def digests(comm):
     found = [ts.abc_smc(net, data, priors, comm=comm, **here).digest()]
-    for noise, method in (("poisson", "ssa"), ("normal(k)", "ode"), ("", "hybrid"), ("", "auto")):
+    for noise, method in json.loads(sys.argv[1]):
         given = {"observe": {"X": noise}} if noise else {}
         made = ts.abc_smc(net, data, priors, method=method, comm=comm, **given, **here)
         found.append(made.digest())
@@ -49,10 +50,14 @@ if told is not None:
 """
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.validate), 3])
-def test_ranks_change_no_bit(mpirun, ranks):
+ODE = [("normal(k)", "ode")]
+MOST = [("poisson", "ssa"), ("", "hybrid"), ("", "auto")]
+
+
+@pytest.mark.parametrize(("ranks", "ways"), ordinary([(2, MOST), (3, ODE), (3, MOST)], (3, ODE)))
+def test_ranks_change_no_bit(mpirun, ranks, ways):
     """Values that the model refuses are refused on all ranks alike."""
-    done = mpirun(ranks, ["-c", PROGRAM])
+    done = mpirun(ranks, ["-c", PROGRAM, json.dumps(ways)])
     (line,) = [one for one in done.stdout.splitlines() if one.startswith("told ")]
     told = json.loads(line.removeprefix("told "))
     for together, _, longer, refused in told:

@@ -186,6 +186,7 @@ tell("digest", result.digest().encode())
 )
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("engine", "n", "more"),
     ordinary(
@@ -263,7 +264,7 @@ if ranks().rank == 0:
 """
 
 
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n", ordinary([1, 2], 2))
 def test_chains_of_cells_are_the_same_on_any_ranks(mpirun, n):
     """One lattice is cut, and each rank has its chain; of several a daughter goes to a rank."""
     digests = {

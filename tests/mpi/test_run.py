@@ -123,6 +123,7 @@ def test_rank_0_chooses_the_method_for_all(mpirun, tmp_path):
     assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 
 
+@pytest.mark.validate
 def test_checked_leaps_are_the_same_on_any_number_of_ranks(mpirun, tmp_path):
     checked = [*RUN[:-1], "tau", "--post-leap-check", "--epsilon", "0.1", "-n", "200"]
     for ranks, block in ((1, "64"), (3, "7")):

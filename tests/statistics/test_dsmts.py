@@ -58,6 +58,7 @@ def test_case_by_rejection(name):
         assert max(comparison.worst) <= 5, comparison.variable
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("name", "applies"),
     ordinary(

@@ -37,6 +37,7 @@ def test_distributions(name):
     assert min(test.p_value for test in tests) >= cme.smallest_p(N_TESTS)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("selector", ordinary(SELECTORS[1:], "pdm", "rssa"))
 @pytest.mark.parametrize(
     "name",

@@ -82,6 +82,7 @@ def test_few_molecules_against_exact_simulation(tables):
     assert exact_events > 0.5 * crew.data["profile/events"][()].sum()
 
 
+@pytest.mark.validate
 def test_mass_is_conserved_and_no_count_is_negative(tables):
     """Masses of the generator: a left null vector of the stoichiometry, found from it."""
     net = random(200, 60)

@@ -71,6 +71,7 @@ def test_checked_leaps(cases):
     check(cases["isomers"], method=ts.TauLeaping(post_leap_check=True))
 
 
+@pytest.mark.validate
 def test_a_balance_that_is_too_stiff_is_simulated_exactly(cases):
     """No leap would span ten events, so none is tried: the law is that of exact simulation.
 

@@ -96,6 +96,7 @@ def test_the_start_of_michaelis_menten_at_a_large_epsilon(checked):
     assert abs(leaped.mean("E")[0] - exact) < 0.008 * exact
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("checked", ordinary([False, True], True))
 def test_a_fast_exchange_does_not_spread(checked):
     """A <-> B in equilibrium, of 10,000 molecules: A has a standard deviation of 50.

@@ -258,6 +258,7 @@ def test_t7_two_reactions_of_the_same_pair(backend):
     assert abs(fired[0] - total / 4) < Z_LIMIT * np.sqrt(total * 3 / 16)
 
 
+@pytest.mark.validate
 def test_t9_flux_between_two_held_faces(backend):
     """Ghost planes at c0 and 0: flux D c0 / L, L = (N + 1) h: the profile's slope, within 5 %."""
     n, area, hop, steps, ghosts = 7, 24 * 24, 0.2, 1250, 2.0

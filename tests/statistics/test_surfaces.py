@@ -44,6 +44,7 @@ def test_particles_on_a_sphere_forget_where_they_were():
     assert abs(-np.log(left) / 0.5 - 1) < 0.02 + Z_LIMIT * error / 0.5
 
 
+@pytest.mark.validate
 def test_a_wall_adsorbs_as_its_constant_says():
     """A slab of length L, one wall of which takes kappa c: with kappa L / D = 1, at t = L^2 / D."""
     sites, replicas = 10, 10

@@ -72,6 +72,7 @@ def test_rates_follow_a_volume_that_grows():
     assert mean > 400 + 2 * MOST * math.sqrt(mean)  # more than at constant volume
 
 
+@pytest.mark.validate
 def test_a_division_shares_particles_by_volume():
     """H8: a sphere becomes two; the numbers in the halves are binomial, by their sites."""
     shape = ts.shapes.dividing_sphere(area=0.0, volume=0.0, shells={})

@@ -41,6 +41,7 @@ def usage_of(file: str, header: str, architecture: str = "sm_90") -> tuple[int, 
     return numbers
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("precision", ordinary(["single", "double"], "double"))
 def test_steps_of_rk4_stay_in_registers(precision):
     network = read_sbml(DATA / "sbml" / "BIOMD0000000033.xml")
@@ -57,6 +58,7 @@ def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
     assert stores == 0
 
 
+@pytest.mark.validate
 def test_equations_spread_over_warps():
     system = system_of(clock())
     header = ode_header(system, more=with_layout(spread(system, 2, 4)))
@@ -67,7 +69,10 @@ def test_equations_spread_over_warps():
 
 @pytest.mark.parametrize(
     "choose",
-    [lambda one: spread(one, 1, 4), lambda one: alone(one, 1, 42)],
+    [
+        pytest.param(lambda one: spread(one, 1, 4), marks=pytest.mark.validate),
+        lambda one: alone(one, 1, 42),
+    ],
     ids=["warps", "counting"],
 )
 def test_what_integrates_in_blocks_spills_nothing(choose):

@@ -30,6 +30,7 @@ def test_known_laws(flows, n):
     assert found[least] > ALARM / len(found), least
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "rssa"))
 def test_known_laws_by_other_selectors(selector):
     found = delays.p_values(5000, "cpu", seed=4, selector=selector)

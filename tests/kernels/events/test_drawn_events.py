@@ -28,6 +28,7 @@ def test_drawn_models(monkeypatch):
     assert found.executions > 100
 
 
+@pytest.mark.validate
 def test_means_of_drawn_models(monkeypatch):
     """Means of one model with reactions, by `ssa` and `tau`."""
     monkeypatch.setitem(fuzz_events.PARTS, "reactions", 1)

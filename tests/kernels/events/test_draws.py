@@ -231,7 +231,7 @@ def test_a_drawn_value_may_be_set_and_its_mean_swept():
     assert not without_missing(net, ["X"]).features  # what is given is not drawn
 
 
-@pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "pdm", "rssa"))
+@pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "rssa"))
 def test_drawn_values_read_the_time_at_which_every_trajectory_begins(selector):
     net = ts.Network("early")
     net.add_species("X", "poisson(20) + 1000 * time")

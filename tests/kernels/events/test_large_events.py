@@ -102,6 +102,7 @@ def stage_mean(i: int, t: float) -> float:
     return 10 * arrived.cdf(t) + 10 * arrived.cdf(t - 2)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("selector", ordinary(OF_TABLES, "rssa"))
 def test_a_large_network_has_its_laws(selector):
     method = ts.SSA(selector=None if selector == "tree" else selector, presimulation=0)
@@ -199,6 +200,7 @@ def test_which_selector_a_network_with_events_gets():
         selector_of(lowered_events(growing()), "rssa")
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("selector", ordinary(["tree", "pdm"], "pdm"))
 def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
     """As in networks whose reactions have too many dependents to list them for each reaction."""
@@ -212,6 +214,7 @@ def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.validate
 @pytest.mark.filterwarnings("ignore:event timed:UserWarning")  # the new Z is rounded
 @pytest.mark.parametrize("selector", ordinary(["pdm", "rssa"], "rssa"))
 def test_what_events_end_a_trajectory_with(selector):
@@ -245,6 +248,7 @@ def cell(stages: int) -> ts.Network:
     return net
 
 
+@pytest.mark.validate
 def test_large_cells_grow_and_divide_as_small_ones():
     """Two propensities that are not 0 have one sum in any order: all bits are the same."""
     options = {"times": [1.5, 4], "division": "divide", "cells": 30, "seed": 1, "device": "cpu"}

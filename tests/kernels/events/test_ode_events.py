@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from event_models import everything
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError
@@ -40,7 +41,7 @@ def height(t: float) -> float:
     return float(v * (t - bounced) - g * (t - bounced) ** 2 / 2)
 
 
-@pytest.mark.parametrize("solver", ["dopri5", "rosenbrock"])
+@pytest.mark.parametrize("solver", ordinary(["dopri5", "rosenbrock"], "rosenbrock"))
 def test_triggers_are_found_to_the_tolerance(solver):
     times = np.linspace(0, 8, 17)
     found = run(ball(), times, solver).amounts("h")[0]

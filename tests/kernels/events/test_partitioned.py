@@ -110,6 +110,7 @@ def dimers():
     return net
 
 
+@pytest.mark.validate
 def test_jumps_on_amounts_keep_what_is_conserved():
     result = run(dimers(), ts.Partitioned(ode="pa*", jump="*"), times=np.linspace(0, 20, 41))
     m, d, g, b = (result.amounts(name) for name in "MDGB")

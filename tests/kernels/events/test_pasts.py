@@ -76,6 +76,7 @@ def test_each_path_finds_its_own_past(flows):
         assert v[:, 6:] == pytest.approx(w[:, :-6] + 7 * 1.5, rel=1e-6)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("name", "n", "others"),
     [
@@ -98,6 +99,7 @@ def linear(tau: object = 2.0) -> ts.Network:
     return net
 
 
+@pytest.mark.validate
 def test_means_of_linear_laws_are_those_of_the_equations():
     """Also with a delay of 0, and one for each point: 24 means, a false alarm in 700 seeds."""
     times, n = [0.5, 1, 2, 3, 4.5, 6, 8, 10], 3000
@@ -209,7 +211,6 @@ def dosed(*, flows: bool = False) -> ts.Network:
     ("flows", "selector"),
     ordinary(
         [(False, "linear"), (True, "linear"), *((False, name) for name in ("tree", "pdm", "rssa"))],
-        (False, "linear"),
         (True, "linear"),
     ),
 )

@@ -65,6 +65,7 @@ def test_what_moves_is_recorded_and_divides_at_its_trigger(result):
     assert result.variance("V").max() < 1e-12
 
 
+@pytest.mark.validate
 def test_bits_do_not_depend_on_threads(result):
     assert digest_lines(run(device=ts.CPU(threads=3)), None) == digest_lines(result, None)
 

@@ -40,6 +40,7 @@ def p_of(found, law) -> float:
     return float(scipy.stats.chisquare(observed, expected).pvalue)
 
 
+@pytest.mark.validate
 def test_a_wash_out_leaves_a_poisson_law(result):
     a = result.counts("A")
     before, after = 4000 * (1 - np.exp(-0.25)), 8000 * (1 - np.exp(-0.5))

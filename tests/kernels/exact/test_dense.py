@@ -59,6 +59,7 @@ def test_the_bits_are_those_of_lists(monkeypatch, n):
     assert same(*found)
 
 
+@pytest.mark.validate
 @compiler
 @pytest.mark.parametrize(
     ("team", "order"), ordinary([(8, 1), (32, 1), (32, -1), (128, -1)], (128, -1))

@@ -136,6 +136,7 @@ def test_last_reactions_compute_what_they_change_alone(monkeypatch):
     assert found["events"][0] > 1000
 
 
+@pytest.mark.validate
 @pytest.mark.skipif("avx512vbmi" not in cpu_features(), reason="the processor lacks AVX512_VBMI")
 def test_tables_of_processors_without_permutations_of_bytes(monkeypatch):
     flags = f"{quick_flags()} -mno-avx512vbmi -mno-avx512vbmi2"

@@ -58,7 +58,7 @@ def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, orde
 
 
 @compiler
-@pytest.mark.parametrize("lanes", [8, 32])
+@pytest.mark.parametrize("lanes", ordinary([8, 32], 8))
 def test_trajectories_that_lanes_share_keep_their_bits(tmp_path, monkeypatch, lanes):
     """More trajectories than there are groups of lanes, some of which end at once."""
     times, n = np.linspace(0, 4, 9), 3 * LANES // lanes + 1

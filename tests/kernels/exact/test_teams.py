@@ -60,7 +60,6 @@ WAYS = [(team, order) for team in (8, 32, 128) for order in (1, -1)]
     ("selector", "team", "order"),
     ordinary(
         [(selector, *way) for selector in SELECTORS_OF_TABLES for way in WAYS],
-        ("pdm", 128, -1),
         ("rssa", 8, 1),
     ),
 )
@@ -76,7 +75,7 @@ def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, or
 
 
 @compiler
-@pytest.mark.parametrize("selector", ["tree", "pdm"])
+@pytest.mark.parametrize("selector", ordinary(["tree", "pdm"], "pdm"))
 def test_sums_in_registers_give_the_same_bits(tmp_path, monkeypatch, selector):
     """As few trajectories keep them, with a part of the whole numbers in fast memory."""
     cpu = get_backend("cpu", BackendOptions(threads=1))
@@ -115,6 +114,7 @@ def sparse(n_species: int, n_reactions: int, seed: int = 5) -> Network:
     return net
 
 
+@pytest.mark.validate
 @compiler
 @pytest.mark.parametrize(
     ("n_reactions", "n_species", "fast"),
@@ -141,6 +141,7 @@ def test_short_events_give_the_bits_of_a_thread(
         assert np.array_equal(one, other)
 
 
+@pytest.mark.validate
 @compiler
 def test_short_events_that_change_nothing(tmp_path):
     """Networks of catalysts alone have events, but no change that a record would have room for."""
@@ -157,6 +158,7 @@ def test_short_events_that_change_nothing(tmp_path):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.validate
 @compiler
 def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch):
     """As plans by reaction do."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from engine_runs import compiler
 from event_models import forced
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.kernels.network import thinning
@@ -137,7 +138,7 @@ def test_a_rate_that_is_negative_ends_a_trajectory():
 
 @compiler
 @pytest.mark.filterwarnings("ignore:.*no trajectory reached the last sample time")
-@pytest.mark.parametrize("n", [2, 300])
+@pytest.mark.parametrize("n", ordinary([2, 300], 2))
 def test_a_rate_above_its_bound_ends_a_trajectory(monkeypatch, n):
     """Bounds halved behind the back of the kernel: events would be lost unseen."""
     packed = thinning._packed

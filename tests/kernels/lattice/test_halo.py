@@ -79,7 +79,7 @@ CUTS = [("crowded", 2, 1, 2), ("crowded", 3, 3, 1), ("held", 3, 1, 1), ("typed p
     ordinary(
         [(*cut, record, early) for cut in CUTS
          for record in (False, True) for early in (False, True)],
-        *((*cut, number % 2 == 0, number % 2 == 0) for number, cut in enumerate(CUTS)),
+        *((*cut, number % 2 == 0, number % 2 == 0) for number, cut in enumerate(CUTS[:4:3])),
     ),
 )  # fmt: skip
 def test_a_cut_changes_nothing(name, size, depth, threads, record, early):
@@ -95,7 +95,7 @@ def test_a_cut_changes_nothing(name, size, depth, threads, record, early):
     ordinary(
         [(depth, early, slow) for depth, early in ((1, False), (1, True), (2, None))
          for slow in ("stream", "edge_stream")],
-        (1, False, "stream"), (1, True, "edge_stream"), (2, None, "stream"),
+        (1, True, "edge_stream"),
     ),
 )  # fmt: skip
 def test_streams_may_be_as_slow_as_they_like(slow, depth, early):

@@ -102,6 +102,7 @@ def test_one_step_of_sources_far_apart(cpu):
         assert chi_square(stayed[species], stayed[species].sum() * home) > LEAST
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("hop", [2.0**-16, 1 / 60, 1 / 6, 0.4999])
 def test_how_often_a_particle_hops_is_exact(cpu, hop):
     """Particles with an odd number of hops stand on the other sites of a chequerboard."""
@@ -270,6 +271,7 @@ def test_a_rare_reaction_is_no_less_rare(cpu):
 # -------------------------------------------------------------------- nothing is lost
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("slots", ordinary([8, 16, 32], 8))
 def test_no_particle_is_lost_in_a_crowded_lattice(cpu, slots):
     lattice = binding((6, 7, 45), (0.6 if slots == 8 else 0.8) * slots, slots=slots)
@@ -349,7 +351,7 @@ def cases():
     }
 
 
-@pytest.mark.parametrize("name", ordinary(cases(), "absorbing", "typed periodic"))
+@pytest.mark.parametrize("name", ordinary(cases(), "typed periodic"))
 def test_batches_threads_and_resuming_change_no_bit(cpu, three_threads, name):
     lattice = cases()[name]()
     whole = started(cpu, lattice)
@@ -367,7 +369,7 @@ def test_batches_threads_and_resuming_change_no_bit(cpu, three_threads, name):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    ordinary(itertools.product(("odd", "typed"), (2, 4, 8, 16)), ("odd", 2), ("odd", 16)),
+    ordinary(itertools.product(("odd", "typed"), (2, 4, 8, 16)), ("odd", 2)),
 )
 def test_vectors_of_any_width_have_the_same_bits(cpu, monkeypatch, name, words):
     lattice = cases()[name]()
@@ -392,14 +394,19 @@ BITS = {
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [
+    ordinary(
+        [
+            ("crowded", 3),
+            ("held", 3),
+            ("typed", 2),
+            ("absorbing", 3),
+            ("typed periodic", 4),
+            ("typed periodic", 12),
+        ],
         ("crowded", 3),
-        ("held", 3),
-        ("typed", 2),
         ("absorbing", 3),
-        ("typed periodic", 4),
         ("typed periodic", 12),
-    ],
+    ),
 )
 @pytest.mark.parametrize("transport", ["peer", "host"])
 def test_slabs_have_the_bits_of_the_whole(cpu, name, size, transport):

@@ -81,7 +81,7 @@ def compare(found, expected):
             assert np.array_equal(answer, same)
 
 
-@pytest.mark.parametrize("name", ordinary(LATTICES, "odd", "wide"))
+@pytest.mark.parametrize("name", ordinary(LATTICES, "odd"))
 def test_changes_are_those_of_slots(cpu, three_threads, name):
     lattice = LATTICES[name]()
     mask = np.random.default_rng(2).random(lattice.shape) < 0.4

@@ -103,7 +103,7 @@ def engines(cpu, folder, lattice, order=1, blocks=3):
     return expected, found
 
 
-@pytest.mark.parametrize(("name", "order", "blocks"), ordinary(CASES, *SOME))
+@pytest.mark.parametrize(("name", "order", "blocks"), ordinary(CASES, SOME[0]))
 def test_lines_give_the_bits_of_single_steps(cpu, tmp_path, name, order, blocks):
     expected, found = engines(cpu, tmp_path, MODELS[name](), order, blocks)
     counts = expected.run_sampled([3, 8])
@@ -159,6 +159,7 @@ def test_all_multiprocessors_of_a_gpu_keep_lines(cpu, apart, monkeypatch):
     backend.close()
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("crowded", ordinary([False, True], True))
 def test_blocks_that_fall_behind(cpu, tmp_path, crowded):
     """Two planes of three columns on five blocks; by chance some are left behind for a while."""
@@ -175,6 +176,7 @@ def test_blocks_that_fall_behind(cpu, tmp_path, crowded):
     backend.close()
 
 
+@pytest.mark.validate
 def test_blocks_wait_whatever_their_cells_held_before(cpu, tmp_path):
     """Steps without number may lie between two launches in which blocks tell each other."""
     lattice = binding((2, 16, 96), 2.0)
@@ -190,6 +192,7 @@ def test_blocks_wait_whatever_their_cells_held_before(cpu, tmp_path):
         backend.close()
 
 
+@pytest.mark.validate
 def test_particles_that_find_no_room_make_all_blocks_wait(cpu, tmp_path):
     """The first of them makes the engine do the steps again; later batches know."""
     expected, found = engines(cpu, tmp_path, MODELS["crowded"](), blocks=4)
@@ -216,6 +219,7 @@ def test_particles_that_wait_at_the_start_of_a_launch(cpu, tmp_path):
     found.backend.close()
 
 
+@pytest.mark.validate
 def test_bits_are_drawn_when_they_are_needed_where_memory_is_short(cpu, tmp_path, monkeypatch):
     lattice = binding((2, 21, 37), 1.6)
     needed = line_plan(EmulatedLattices(tmp_path, THREADS, 1, counter=cpu), lattice, 84, 1)
@@ -230,6 +234,7 @@ def test_bits_are_drawn_when_they_are_needed_where_memory_is_short(cpu, tmp_path
     found.backend.close()
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("where", ["medium", "cell"])
 def test_particles_outside_of_the_lines(cpu, tmp_path, where, monkeypatch):
     """Nothing can hop there, but a state may have particles there: then lists of tiles serve."""
@@ -253,6 +258,7 @@ def test_particles_outside_of_the_lines(cpu, tmp_path, where, monkeypatch):
     found.backend.close()
 
 
+@pytest.mark.validate
 def test_other_site_types(cpu, tmp_path):
     """Some of the medium becomes part of the cell, then more: lines are listed anew."""
     lattice = cell()

@@ -98,6 +98,7 @@ class OneType:
         return np.zeros((z1 - z0, *NARROW), np.uint8)
 
 
+@pytest.mark.validate
 def test_site_numbers_pass_32_bits_within_a_plane(cpu, tmp_path, monkeypatch):
     """The planes around site 2^32 of a lattice that is larger than memory."""
     monkeypatch.setattr(ParticleStart, "crowding", 0.0)

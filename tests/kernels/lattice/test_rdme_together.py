@@ -141,6 +141,7 @@ def test_empty_tiles_are_not_on_the_list(three_threads, monkeypatch):
     assert listed(engine) <= 3 * 27 * 2
 
 
+@pytest.mark.validate
 def test_tiles_that_nothing_can_enter_are_not_on_the_list(cpu, three_threads, monkeypatch):
     """A cell in a medium; then the medium is made part of the cell, and particles go there."""
     small_tiles(monkeypatch)
@@ -180,6 +181,7 @@ def test_the_list_ends_when_all_particles_are_gone(three_threads, monkeypatch):
     assert engine.run_sampled([1]).by_type.sum() == 1
 
 
+@pytest.mark.validate
 def test_rates_that_make_particles_in_an_empty_region(cpu, three_threads, monkeypatch):
     """Zeroth order in sites of one type only, none elsewhere, and none at all at first."""
     small_tiles(monkeypatch)

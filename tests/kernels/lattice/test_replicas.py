@@ -109,7 +109,7 @@ def by_species(lattices):
     return np.sort(lattices.host_cells(), axis=-1)
 
 
-@pytest.mark.parametrize("size", [0, 3])
+@pytest.mark.parametrize("size", ordinary([0, 3], 3))
 def test_each_with_rates_of_its_own(size, cpu, monkeypatch):
     lattice = typed((4, 9, 19))
     rates = np.array([[r.rates for r in lattice.reactions]] * 3) * [[[0.0]], [[1.0]], [[2.5]]]

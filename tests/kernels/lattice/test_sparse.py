@@ -86,7 +86,7 @@ def same(engines, marks):
         assert digest(engine) == digest(engines[0])
 
 
-@pytest.mark.parametrize(("name", "order"), ordinary(CASES, *CASES[::2]))
+@pytest.mark.parametrize(("name", "order"), ordinary(CASES, CASES[0], CASES[4]))
 def test_warps_and_threads_give_the_bits_of_single_steps(cpu, three_threads, tmp_path, name, order):
     lattice = MODELS[name]()
     warps = EmulatedLattices(tmp_path, sparse_threads(lattice), order, counter=cpu)
@@ -262,6 +262,7 @@ def test_the_choice_stays_where_it_was_made_by_hand(cpu, three_threads):
         assert {sparse for _, sparse in passed} == {how.get("sparse", True)}
 
 
+@pytest.mark.validate
 def test_a_state_that_is_loaded_is_looked_at(cpu, three_threads):
     """A run that goes on has the particles of its last state, not of its start."""
     full, start = engine_on(cpu, dying(0.8)).save(), dying(0.05)
@@ -273,6 +274,7 @@ def test_a_state_that_is_loaded_is_looked_at(cpu, three_threads):
     assert (engines[1].filling, engines[1].plan.sparse) == (MANY, False)
 
 
+@pytest.mark.validate
 def test_rates_and_painted_sites_outlive_another_choice(cpu, three_threads):
     lattice = MODELS["walled"]()
     engines = [engine_on(cpu, lattice, together=False), engine_on(three_threads, lattice)]
@@ -288,6 +290,7 @@ def test_rates_and_painted_sites_outlive_another_choice(cpu, three_threads):
     assert not engines[1].plan.sparse
 
 
+@pytest.mark.validate
 def test_few_sites_on_a_cpu_are_counted_within_a_launch(cpu):
     """However many particles they hold: a launch takes longer than a step of all its sites."""
     engines = [engine_on(cpu, binding((4, 8, 8), 2.0), sparse=how) for how in (False, None)]

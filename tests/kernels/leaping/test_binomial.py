@@ -177,6 +177,7 @@ def hat(trials, p, u):
     return (1.1239 + 1.6 / b) / (a / (0.5 - abs(u - 0.5)) ** 2 + b)
 
 
+@pytest.mark.validate
 def test_hat_is_above_the_law(probe) -> None:
     # v = 1 is under the hat's edge: whatever is accepted there would be drawn too seldom. All
     # attempts fail, and the mean rounded down is what is left.

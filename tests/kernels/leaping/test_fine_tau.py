@@ -56,7 +56,8 @@ def expected():
         pytest.param(32, 1, 1, marks=pytest.mark.validate),
         pytest.param(64, 1, 1, marks=pytest.mark.validate),
         pytest.param(32, 3, 3, marks=pytest.mark.validate),
-        (64, 4, 2),
+        pytest.param(64, 4, 2, marks=pytest.mark.validate),
+        (32, 2, 2),
     ],
 )
 def test_crews_give_the_bits_of_a_thread(tmp_path, expected, threads, blocks, crew, order):
@@ -72,6 +73,7 @@ def test_threads_take_trajectories_in_any_order(expected):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.validate
 def test_a_network_of_two_reactions_gives_the_bits_of_the_generated_code():
     """Where a sum has one order and every reaction draws for itself, both engines agree."""
     net = ts.Network("chain")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cuda_usage import NEWEST, compile_usage, require_nvrtc
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError
@@ -69,7 +70,7 @@ def test_stationary_moments_are_those_of_events():
     assert abs(x.var() / 1000 - 1) < 0.01 + 5 * np.sqrt(2 / N)
 
 
-@pytest.mark.parametrize("rate", [0.1, 1, 5])
+@pytest.mark.parametrize("rate", ordinary([0.1, 1, 5], 1))
 def test_no_amount_falls_below_zero(rate):
     """And so the mean is too large where there is next to nothing, which the page says."""
     result = run(births(rate), times=np.linspace(0, 10, 51))
@@ -91,7 +92,12 @@ def dimers():
 
 
 @pytest.mark.parametrize(
-    "method", ["cle", ts.Partitioned(many=20), ts.Partitioned(langevin="pa*", jump="wash")]
+    "method",
+    [
+        pytest.param("cle", marks=pytest.mark.validate),
+        pytest.param(ts.Partitioned(many=20), marks=pytest.mark.validate),
+        ts.Partitioned(langevin="pa*", jump="wash"),
+    ],
 )
 def test_what_reactions_conserve_stays(method):
     """Though pairs run out: channels are cut, not amounts."""
@@ -109,6 +115,7 @@ def test_chosen_reactions_are_exact_where_molecules_are_few():
     assert abs(x.var() / 5 - 1) < 5 * np.sqrt(2.2 / 20_000)
 
 
+@pytest.mark.validate
 def test_chosen_reactions_flow_among_many_and_end_whole():
     """A decay from 10,000 to nothing: real among many, whole among few, right in law.
 
@@ -144,6 +151,7 @@ def gene(kind):
     }[kind]
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("kind", ["langevin", "auto"])
 def test_jumps_beside_channels_give_the_variance_of_a_gene(kind):
     """Variance 10,000 of the gene and 200 of mRNA, within 3 %, of which sampling has 0.9 %."""

@@ -7,7 +7,7 @@ from tauslab.kernels.backends.compilers import host_compiler
 
 # Compiles in less than half the time of -O1. Kernels are half as fast without the second. The
 # others allocate registers by a simpler algorithm, which saves a tenth to a quarter.
-LIGHT = "-Og -ftree-sra -fira-algorithm=priority -fira-region=one"
+LIGHT = "-Og -ftree-sra -fira-algorithm=priority -fira-region=one -fno-asynchronous-unwind-tables"
 PLAIN = "-O1"  # which every compiler knows; g++ alone takes the others
 
 

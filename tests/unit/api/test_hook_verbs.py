@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError
@@ -17,7 +18,7 @@ SHAPE = (6, 7, 9)
 GIVEN = {"device": "cpu", "seed": 3, "quiet": True}
 
 
-@pytest.fixture(autouse=True, params=["slots", "planes"])
+@pytest.fixture(autouse=True, params=ordinary(["slots", "planes"], "planes"))
 def engine(request, monkeypatch) -> str:
     """All of them with either storage."""
     monkeypatch.setitem(GIVEN, "engine", request.param)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from places import ROOT
+from sampling import ordinary
 
 EXAMPLES = ROOT / "examples"
 PRIOR_SD = 2 / np.sqrt(12)  # of two decades
@@ -18,7 +19,7 @@ def examples(monkeypatch):
 
 
 @pytest.mark.usefixtures("examples")
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", ordinary([0, 1], 0))
 def test_rates_are_recovered(seed):
     """Within 0.15 decades, two posterior deviations; of twelve seeds the worst had 0.08."""
     from inference_abc import TRUTH, infer
@@ -77,6 +78,7 @@ def test_pyabc_recovers_them_too():
     assert (sd < 0.8 * PRIOR_SD).all()
 
 
+@pytest.mark.validate
 @pytest.mark.usefixtures("examples")
 def test_synthetic_likelihood_is_near_the_exact_one():
     """Mean within half a deviation of the posterior by the exact law, deviation to a fifth.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError
@@ -117,7 +118,7 @@ def genes(positions):
     return made, ball
 
 
-@pytest.mark.parametrize("engine", ["slots", "planes"])
+@pytest.mark.parametrize("engine", ordinary(["slots", "planes"], "slots"))
 def test_pinned_particles_stay_where_they_are(engine, tmp_path):
     """Steps, reactions and shapes that leave them outside; the model's file keeps them pinned."""
     positions = [(8, 8, 8), (8, 8, 8), (4, 7, 9), (11, 6, 8), (8, 3, 7)]

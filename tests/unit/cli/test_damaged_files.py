@@ -12,6 +12,7 @@ import pytest
 from fuzz_damage import answer, is_one_sentence
 from places import ROOT, TESTS
 from result_factory import reseal, samples, write
+from sampling import ordinary
 
 from tauslab.base.errors import InputFileError, ModelError
 from tauslab.base.files.opening import reading
@@ -189,7 +190,7 @@ def test_a_file_that_may_not_be_looked_at_is_bad_input(capsys, monkeypatch):
     assert capsys.readouterr().err == told + "tauslab: no/m.h5: Permission denied\n"
 
 
-@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+@pytest.mark.parametrize("quiet", ordinary([[], ["--quiet"]], []))
 @pytest.mark.parametrize("harm", ["byte", "end", "all"])
 def test_a_damaged_result_that_is_resumed_says_what_to_do(tmp_path, harm, quiet, capsys):
     path = tmp_path / "a.h5"

@@ -148,6 +148,7 @@ def test_a_run_resumed_inside_a_step_gives_the_same_bits(tmp_path, monkeypatch, 
     assert totals[0] == totals[1]
 
 
+@pytest.mark.validate
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
 def test_placing_particles_can_be_stopped(tmp_path):
     """3e7 particles are placed one after the other before the first step."""

@@ -9,6 +9,7 @@ import h5py
 import pytest
 from places import ROOT
 from sample_job import sample_job
+from sampling import ordinary
 
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.cli.main import main
@@ -25,7 +26,7 @@ def lines(path):
         return digest_lines(result)
 
 
-@pytest.mark.parametrize("compress", [0, 6])
+@pytest.mark.parametrize("compress", ordinary([0, 6], 6))
 def test_a_view_becomes_one_file(tmp_path, compress, capsys):
     path, job = tmp_path / "a.h5", sample_job()
     job.run(path, 3, parts=VIEW)
@@ -75,7 +76,10 @@ def run_points(folder, name, values, *options, seed=5):
     return output
 
 
-@pytest.mark.parametrize("record", ["trajectories,final", "statistics,histogram:X:0:800:20"])
+@pytest.mark.parametrize(
+    "record",
+    ordinary(["trajectories,final", "statistics,histogram:X:0:800:20"], "trajectories,final"),
+)
 def test_files_of_an_array_become_the_result_of_one_run(tmp_path, record, capsys):
     given = ("--record", record)
     whole = run_points(tmp_path, "whole", VALUES, *given)

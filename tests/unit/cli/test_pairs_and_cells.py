@@ -211,6 +211,7 @@ def test_damage_is_found(capsys):
     assert "value" in capsys.readouterr().err
 
 
+@pytest.mark.validate
 def test_pictures(capsys):
     """Of every kind a picture; of one the command and a page."""
     pytest.importorskip("matplotlib")

@@ -33,9 +33,16 @@ def compilations():
     ("verb", "words"),
     [
         ("run", [SCHLOGL, "--t-end", "1", "-n", "100", "--record", "statistics"]),
-        ("run", [SCHLOGL, "--t-end", "1", "-n", "3", "--method", "tau"]),
-        ("run", [SCHLOGL, "--t-end", "1", "-n", "3", "--method", "auto"]),
-        ("run", [SCHLOGL, "--t-end", "1", "-n", "3", "--method", "ode"]),
+        *(
+            pytest.param(
+                "run", [SCHLOGL, "--t-end", "1", "-n", "3", "--method", method], marks=marks
+            )
+            for method, marks in {
+                "tau": pytest.mark.validate,
+                "auto": (),
+                "ode": pytest.mark.validate,
+            }.items()
+        ),
         ("rdme", [CUBE, "--t-end", "0.001"]),
     ],
 )

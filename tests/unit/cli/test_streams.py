@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from places import ROOT
+from sampling import ordinary
 
 from tauslab.cli.streams import printable
 
@@ -31,7 +32,7 @@ def shell(tmp_path):
     return call
 
 
-@pytest.mark.parametrize("streams", [">/dev/full 2>/dev/full", ">&- 2>&-"])
+@pytest.mark.parametrize("streams", ordinary([">/dev/full 2>/dev/full", ">&- 2>&-"], ">&- 2>&-"))
 def test_a_finished_run_needs_no_streams(shell, streams):
     assert shell(f"{RUN} {streams}")[0] == 0
     code, out, _ = shell(f"{TAUSLAB} digest out.h5")

@@ -54,7 +54,9 @@ def network():
         {"record": "trajectories,statistics,final,histogram:X:0:50:5,summary:mean:X"},
         {"record": "statistics", "sweep": {"k": [1, 2]}},
         {"record": "trajectories,statistics", "method": "ode"},
-        {"record": "trajectories,statistics", "method": "tau"},
+        pytest.param(
+            {"record": "trajectories,statistics", "method": "tau"}, marks=pytest.mark.validate
+        ),
     ],
 )
 def test_datasets_of_an_ensemble(options, tmp_path):

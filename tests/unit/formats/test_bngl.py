@@ -360,6 +360,7 @@ def test_a_group_of_five_thousand() -> None:
     assert len(text) < 20_000, "the group is read from tables"
 
 
+@pytest.mark.validate
 def test_a_large_file_is_read_fast(tmp_path: Path) -> None:
     """30,000 reactions of 3,000 species: about a second; the limit is for a busy machine."""
     rng = random.Random(4)

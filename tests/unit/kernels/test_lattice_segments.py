@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from sampling import ordinary
 
 from tauslab.kernels.lattice.steps import MOST_PLANES, planes_of_a_block
 
@@ -33,7 +34,7 @@ def test_the_segments_that_were_fastest_are_chosen(planes, columns, good):
 
 @pytest.mark.parametrize("planes", [0, 1, 2, 5, 62, 256, 512])
 @pytest.mark.parametrize("columns", [1, 32, 512])
-@pytest.mark.parametrize("resident", [0, 1, 16, H200])
+@pytest.mark.parametrize("resident", ordinary([0, 1, 16, H200], 1, H200))
 @pytest.mark.parametrize("filled", [0.0, 0.2, 1.0])
 def test_segments_are_within_bounds(planes, columns, resident, filled):
     segment = planes_of_a_block(planes, columns, resident, filled)

@@ -64,7 +64,7 @@ def total(result) -> str:
     return digest_total(digest_lines(result))
 
 
-@pytest.mark.parametrize("model", [pairs, chain])
+@pytest.mark.parametrize("model", ordinary([pairs, chain], pairs))
 def test_the_first_point_is_a_plain_run(run, model):
     """Draws are those of (seed, point, trajectory), and a plain run is point 0."""
     sweep = {"k": [5.0, 1.0]}
@@ -311,8 +311,8 @@ def test_the_command_line_sweeps_describes_and_draws(tmp_path, capsys):
     ("kind", "record"),
     [
         ("heatmap", "trajectories"),
-        ("mean", "trajectories"),
-        ("histogram", "statistics,histogram:X:0:800:40"),
+        pytest.param("mean", "trajectories", marks=pytest.mark.validate),
+        pytest.param("histogram", "statistics,histogram:X:0:800:40", marks=pytest.mark.validate),
     ],
 )
 def test_pictures_over_one_swept_rate(tmp_path, kind, record):

@@ -101,6 +101,7 @@ def test_dependents_as_asked_for(wanted):
     assert dependents(network) == pytest.approx(wanted, rel=0.1)
 
 
+@pytest.mark.validate
 def test_large_networks_are_made_fast():
     """58,276 reactions take 0.8 s on an idle core."""
     began = time.process_time()
@@ -109,6 +110,7 @@ def test_large_networks_are_made_fast():
     assert len(network.reactions) == 58_276
 
 
+@pytest.mark.validate
 def test_a_generated_network_runs_and_keeps_its_mass():
     network = random_network(species=80, reactions=80, rates=(1e-6, 1e-2), seed=5)
     result = ts.run(network, n=3, times=[0.0, 0.05], seed=1, device="cpu", method="ssa")

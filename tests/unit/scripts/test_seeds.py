@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from sampling import ordinary
 from seeds import answers
 
 
@@ -33,7 +34,7 @@ def test_what_is_kept_is_not_asked_again(tmp_path):
     assert len(keep.read_text(encoding="utf-8").splitlines()) == 3
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", ordinary([1, 2], 1))
 def test_after_the_time_no_seed_begins(jobs):
     found = answers(slow, [(seed,) for seed in range(1000)], jobs=jobs, seconds=0.3)
     assert len(found) < 1000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import result_factory as make
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError
@@ -71,7 +72,12 @@ LONG = "a_species_with_a_very_long_name_that_nobody_can_read"
 @pytest.mark.parametrize(
     ("kind", "panels"),
     [
-        *((kind, n) for kind in ("mean", "histogram", "heatmap") for n in (1, 2, 6)),
+        *((kind, 2) for kind in ("mean", "histogram", "heatmap")),
+        *(
+            pytest.param(kind, n, marks=pytest.mark.validate)
+            for kind in ("mean", "histogram", "heatmap")
+            for n in (1, 6)
+        ),
         ("trajectories", 2),
         pytest.param("histogram", 25, marks=pytest.mark.validate),
     ],
@@ -83,7 +89,7 @@ def test_axes_fill_at_least_60_per_cent_of_their_share(kind, panels):
 
 
 @pytest.mark.parametrize("kind", ["trajectories", "mean"])
-@pytest.mark.parametrize("panels", [1, 6])
+@pytest.mark.parametrize("panels", ordinary([1, 6], 1))
 def test_a_figure_has_one_legend(kind, panels):
     names = [f"S{i}" for i in range(panels)]
     figure = plot_result(of_counts(random_counts(panels), names), kind, names)

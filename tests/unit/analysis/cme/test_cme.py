@@ -177,6 +177,7 @@ def test_many_species_that_take_too_long_are_refused_ahead(monkeypatch):
         ts.cme(turnovers(10, 50.0), 5.0, max_seconds=100)
 
 
+@pytest.mark.validate
 def test_draws_that_meet_tell_nothing():
     """Of N equally likely states 16,384 draws all differ with the probability exp(-1.3e8 / N)."""
     lowered = lowered_counts(turnovers(2, 100.0), {})[1]
@@ -321,6 +322,7 @@ def test_models_with_more_than_counts_are_refused():
             ts.cme(net, [1])
 
 
+@pytest.mark.validate
 def test_the_example_finds_the_rate(monkeypatch):
     """The maximum is within four standard errors of the rate that made the cells."""
     monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])

@@ -96,6 +96,7 @@ def test_the_seed_decides_and_blocks_and_threads_do_not(model, tmp_path):
     assert lines["x"] != lines["z"]
 
 
+@pytest.mark.validate
 @pytest.mark.usefixtures("one_block_launches")
 def test_a_stopped_build_is_completed_to_the_same_network(model, tmp_path):
     built(model, output=tmp_path / "whole.h5")

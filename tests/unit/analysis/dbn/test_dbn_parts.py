@@ -95,6 +95,7 @@ def test_a_signal_ends_a_build_with_all_that_was_counted_in_its_file(folder):
     assert network_digest_lines("x.h5") == network_digest_lines("whole.h5")
 
 
+@pytest.mark.validate
 def test_parts_that_the_file_has_are_not_added_twice(folder):
     """Killed between the file and the removal of its parts."""
     kill(3, "after", "--seed", "7")

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from generated_networks import cyclic_chain
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.analysis.filters.abc import sampler
@@ -218,7 +219,16 @@ NOISES = ["", "normal(k)", "poisson", "student_t(5,1)", "negative_binomial(4)", 
 CUTS = [*((noise, "ssa") for noise in NOISES), *(("poisson", m) for m in ("ode", "hybrid", "cle"))]
 
 
-@pytest.mark.parametrize(("noise", "method"), [*CUTS, ("", "auto"), ("", "hybrid"), ("", "cle")])
+@pytest.mark.parametrize(
+    ("noise", "method"),
+    ordinary(
+        [*CUTS, ("", "auto"), ("", "hybrid"), ("", "cle")],
+        ("", "ssa"),
+        ("normal(k)", "ssa"),
+        ("poisson", "ode"),
+        ("", "hybrid"),
+    ),
+)
 def test_the_size_of_a_launch_changes_no_bit(monkeypatch, noise, method):
     """Also where the model refuses some values, and scales adapt to what was simulated."""
     priors = {"k": "normal(4,6)", "loss": "uniform(0.1,2)"}

@@ -102,6 +102,7 @@ def test_a_ridge_has_no_top():
     assert not found.bounded
 
 
+@pytest.mark.validate
 def test_a_product_of_two_parameters_has_no_errors():
     net = ts.Network("product")
     net.add_species("X", 100)

@@ -136,6 +136,7 @@ def box(n_z=4, count=60, **more):
     return hybrid
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("at", "share"), ordinary([(None, 0.5), (1e-7, 0.25), (1.5e-7, 0.375)], (1.5e-7, 0.375))
 )
@@ -247,6 +248,7 @@ def growing(*, counts=False, **more):
     return hybrid
 
 
+@pytest.mark.validate
 def test_a_daughter_has_the_shape_of_her_own_quantities():
     result = run(growing(), t_end=6.0, n=2)
     divided = result.divisions

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sampling import ordinary
 from scipy import stats
 
 import tauslab as ts
@@ -76,6 +77,7 @@ def test_split_reactions_have_the_law_of_their_interval(device, every, splitting
     assert (result.values("second.B")[:, -1] == ends[1]).all()
 
 
+@pytest.mark.validate
 def test_order_of_splitting():
     exact = 0.27398421
     for splitting, order in (("lie", 1), ("strang", 2)):
@@ -140,7 +142,7 @@ def metabolite_and_product(every, over="mean", method="ssa"):
     return cell
 
 
-@pytest.mark.parametrize("every", [1.0, 0.1])
+@pytest.mark.parametrize("every", ordinary([1.0, 0.1], 0.1))
 def test_mean_of_the_interval_is_exact(every):
     exact = 50 * (1 - np.exp(-2))
     found = run(metabolite_and_product(every, method="ode"), 2.0)
@@ -158,6 +160,7 @@ def test_product_of_a_metabolite_is_poisson():
     assert stats.chi2.sf(3999 * values.var(ddof=1) / exact, 3999) > RARELY
 
 
+@pytest.mark.validate
 def test_a_slow_flux_loses_nothing():
     cell = ts.Hybrid("flux")
     cell.add_part("source", network("source", {"x": 0.0}, (), {"x": "0.3"}), method="ode", every=1)
@@ -238,7 +241,7 @@ def test_a_part_on_a_device_of_its_own():
         cell.add_part("own", lambda t, dt, v: {}, values={"y": 0.0}, device="cpu")
 
 
-@pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "tau", "ode"], "ssa", "ode"))
 def test_a_part_without_links_has_the_bits_of_itself(method):
     net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
     found = []
@@ -314,6 +317,7 @@ def cube_and_loose(k=0.02):
     return cell
 
 
+@pytest.mark.validate
 def test_binding_on_a_lattice():
     c = np.arange(31)
     weights = np.append(1.0, np.cumprod(0.02 * (31.0 - c[1:]) ** 2 / (0.5 * c[1:])))
@@ -578,7 +582,7 @@ def test_devices_have_the_same_bits():
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("solver", ["auto", "rosenbrock"])
+@pytest.mark.parametrize("solver", ordinary(["auto", "rosenbrock"], "auto"))
 def test_a_cell_has_the_same_bits_among_any_number(solver):
     """Equations too, whose steps begin anew where amounts were changed, and go on elsewhere."""
     cell = ts.Hybrid("few", tick=1.0)
@@ -911,7 +915,8 @@ def test_a_pool_that_cannot_hold_its_units_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("growth", "method", "name"), [("1e19 * k", "ode", "a.X"), ("1e10 * k", "ssa", "b.X")]
+    ("growth", "method", "name"),
+    ordinary([("1e19 * k", "ode", "a.X"), ("1e10 * k", "ssa", "b.X")], ("1e10 * k", "ssa", "b.X")),
 )
 def test_cells_end_where_units_overflow_and_others_go_on(growth, method, name):
     cell = ts.Hybrid("pooled", tick=1)

@@ -105,6 +105,7 @@ def test_a_cell_goes_on_from_its_checkpoint(tmp_path):
         assert np.array_equal(np.asarray(found[name]), np.asarray(value)), name
 
 
+@pytest.mark.validate
 def test_dilution_by_growth():
     """Production k V without decay: Poisson numbers whose mean is k times the integral of V."""
     model = box(P=0, M=0)
@@ -157,6 +158,7 @@ def test_intervals_of_shapes_are_whole():
         run(growing(every=0.15), n=1)
 
 
+@pytest.mark.validate
 def test_objects_stay_in_a_cell_that_grows():
     """Their sites are no part of the cytoplasm's volume, and all particles stay inside."""
     model = box(P=300)

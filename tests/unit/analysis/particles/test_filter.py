@@ -351,6 +351,7 @@ def test_bad_chains():
             )  # fmt: skip
 
 
+@pytest.mark.validate
 def test_the_example_finds_rates(monkeypatch):
     """A short chain on a short course: within five posterior deviations."""
     monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])

@@ -73,7 +73,7 @@ def stoichiometry(net):
 
 
 @pytest.mark.parametrize("n", [1, 60])
-@pytest.mark.parametrize("kind", ordinary(KINDS, "linear", "rssa"))
+@pytest.mark.parametrize("kind", ordinary(KINDS, "linear"))
 def test_bits_are_those_without(kind, n):
     net = exchange()
     with (
@@ -101,9 +101,9 @@ def test_bits_are_those_without(kind, n):
     ("net", "method"),
     [
         (growing(0.2), "ssa"),
-        (growing(), "tau"),
+        pytest.param(growing(), "tau", marks=pytest.mark.validate),
         (stepwise(), "ssa"),
-        (ring(300), "tau"),
+        pytest.param(ring(300), "tau", marks=pytest.mark.validate),
     ],
 )
 def test_all_kernels_count(net, method):
@@ -180,6 +180,7 @@ def alike():
     return net
 
 
+@pytest.mark.validate
 def test_leaps_that_are_drawn_apart_are_told():
     with particles(alike(), count_reactions=True) as e:
         e.advance(0.1)

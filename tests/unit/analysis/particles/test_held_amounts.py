@@ -39,7 +39,7 @@ WAYS = [(i, events, method) for i in range(len(CHANGES)) for events in (False, T
 
 @pytest.mark.parametrize(
     ("change", "events", "method"),
-    ordinary(WAYS, (0, False, "ssa"), (0, True, "tau"), (1, True, "ssa")),
+    ordinary(WAYS, (0, False, "ssa"), (1, True, "ssa")),
 )
 def test_a_value_set_on_the_way_holds_from_then_on(change, events, method):
     before, after = CHANGES[change]

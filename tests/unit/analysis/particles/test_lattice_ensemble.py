@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.analysis.particles import weights
@@ -25,7 +26,7 @@ def _engine(request, monkeypatch):
     monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
 
 
-EITHER = pytest.mark.parametrize("_engine", ["slots", "planes"], indirect=True)
+EITHER = pytest.mark.parametrize("_engine", ordinary(["slots", "planes"], "planes"), indirect=True)
 
 
 def pairs(count=30, **given):
@@ -76,6 +77,7 @@ def test_a_start_is_that_of_a_run():
         assert e.counts.sum() < 3 * 60
 
 
+@pytest.mark.validate
 def test_counts_that_are_set_again_are_kept_where_some_wait():
     """Of those that wait some go, and others come behind them."""
     model = ts.Lattice("full", shape=(1, 1, 2), spacing=3e-8, slots=8, step=1e-4)
@@ -134,6 +136,7 @@ def test_time_is_that_of_the_last_step():
         assert e._motion._done == 150
 
 
+@pytest.mark.validate
 def test_decay_has_its_law():
     """Binomial by steps; three standard errors, 0.3 % of false alarms each of two."""
     with particles(decay(), 400, parameters={"k": [1.0] * 200 + [4.0] * 200}) as e:
@@ -286,6 +289,7 @@ def test_the_same_bits_on_a_gpu():
     assert digest("cuda") == digest("cpu")
 
 
+@pytest.mark.validate
 def test_a_copy_keeps_rates_that_were_set():
     box = ts.Lattice("box", shape=(3, 3, 3), spacing=1e-7, step=1e-3)
     box.add_species("A")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.kernels.lattice import planes
@@ -14,7 +15,7 @@ SHAPE = (6, 5, 7)
 pytestmark = pytest.mark.filterwarnings("ignore:.*particles waited")
 
 
-@pytest.fixture(autouse=True, params=["slots", "planes"])
+@pytest.fixture(autouse=True, params=ordinary(["slots", "planes"], "planes"))
 def _engine(request, monkeypatch):
     """All of them with either storage."""
     monkeypatch.setattr(planes, "LEAST_SITES", 0 if request.param == "planes" else np.inf)

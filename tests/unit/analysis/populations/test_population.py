@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from places import ROOT
 from reference_ensembles import case
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.kernels.events.divide import SHARES
@@ -55,7 +56,7 @@ def near(values, mean, variance, size, allowed=4.0):
     assert abs(values.var() - variance) < allowed * math.sqrt((fourth - variance**2) / size)
 
 
-@pytest.mark.parametrize("follow", ["population", "lineage"])
+@pytest.mark.parametrize("follow", ordinary(["population", "lineage"], "lineage"))
 def test_division_at_a_constant_rate(follow):
     """Mean and variance of the steady law; four standard errors, false alarms 0.02 %.
 
@@ -88,6 +89,7 @@ def test_division_at_a_constant_rate_of_many():
         near(last["X"], exact[f"{follow}_mean"], exact[f"{follow}_var"], size)
 
 
+@pytest.mark.validate
 def test_ages_and_volumes_of_exponential_growth():
     """Ages a of the period have the density 2^(1 - a) ln 2, volumes 2 / V^2 (Powell 1956).
 
@@ -116,6 +118,7 @@ def test_ages_and_volumes_of_exponential_growth():
         assert math.isnan(found.growth_error)
 
 
+@pytest.mark.validate
 def test_generations_say_which_of_their_cells_have_not_divided():
     """Times of complete generations have mean 1 and sd 1; of others they are too short."""
     found = grown(constant_rate(rate=1.0), [4.0], cells=400, follow="tree", most=200_000)
@@ -325,6 +328,7 @@ def test_the_same_bits_on_a_gpu():
     assert digest("cuda") == digest("cpu")
 
 
+@pytest.mark.validate
 def test_the_example_finds_concentrations_by_age(monkeypatch):
     """At a constant rate of 100: (100 + 100 a) / 2^a, with a around 0.07 and 0.42 of the period."""
     monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 from reference_ensembles import case, network
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.analysis.particles.store import StateCheckpoint
@@ -80,7 +81,7 @@ def told(found):
 @pytest.mark.filterwarnings("ignore:the rate is not steady")
 @pytest.mark.parametrize(
     "name",
-    ["weighted", "steady", pytest.param("adaptive", marks=pytest.mark.validate)],
+    ordinary(["weighted", "steady", "adaptive"], "weighted"),
 )
 def test_a_call_that_is_ended_goes_on_with_the_same_bits(name, tmp_path, monkeypatch):
     """Also where runs are moved in several parts, and the end comes within one or between two."""
@@ -163,6 +164,7 @@ def test_a_command_that_is_killed_goes_on(tmp_path, monkeypatch, capsys):
     assert again == json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.validate
 def test_a_rate_goes_on_until_it_is_steady():
     """Where t_end is 16 times too short, a rate of a hundredth would come out."""
     births, deaths = np.full(30, 10.0), 0.5 * np.arange(30)

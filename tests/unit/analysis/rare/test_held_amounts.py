@@ -26,6 +26,7 @@ def tail(mean, least):
     return 1 - sum(math.exp(-mean) * mean**k / math.factorial(k) for k in range(least))
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("first", "target"),
     [pytest.param(True, "X >= 12", marks=pytest.mark.validate), (False, "X >= 3 * E + 1.5")],
@@ -36,6 +37,7 @@ def test_rare_events_beside_an_amount_that_is_not_whole(target, first):
     assert abs(found.estimate - exact) < 4 * found.standard_error < exact
 
 
+@pytest.mark.validate
 def test_a_given_amount_is_that_of_the_target():
     net = made(first=True, amount=3)
     found = ts.weighted_ensemble(net, target="X >= 3 * E + 1.5", set={"E": 3.5}, runs=8, **AT)

@@ -79,6 +79,7 @@ def test_a_target_that_is_left_between_two_rounds_counts():
     assert (plain.counts("X")[:, 0] >= 30).mean() < EXACT / 4
 
 
+@pytest.mark.validate
 def test_by_every_time():
     """What has reached the target by each round is the first passage by then."""
     found = weighted(runs=100, walkers=10, rounds=10)

@@ -49,6 +49,7 @@ def test_births_have_the_exact_law():
     assert (np.diff(found.reached, axis=1) >= 0).all()
 
 
+@pytest.mark.validate
 @pytest.mark.filterwarnings("ignore:.* runs make the estimate", "ignore:no walker reached")
 def test_births_in_planes_have_the_exact_law(monkeypatch, tmp_path):
     """As above; a checkpoint of lattices in slots is that of another search."""

@@ -316,6 +316,7 @@ def test_the_same_bits_on_a_gpu(method):
     assert digest(method, "cuda") == digest(method, "cpu")
 
 
+@pytest.mark.validate
 def test_tables():
     pytest.importorskip("xarray")
     found = found_by(turnover(), BOTH, t=[1.0, 2.0], n=10)

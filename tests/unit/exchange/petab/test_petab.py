@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError
@@ -49,7 +50,7 @@ def agrees(name: str) -> None:
 
 
 @needs_petab
-@pytest.mark.parametrize("name", ["0010", "0015"])
+@pytest.mark.parametrize("name", ordinary(["0010", "0015"], "0015"))
 def test_a_case_of_the_test_suite(name: str) -> None:
     agrees(name)
 

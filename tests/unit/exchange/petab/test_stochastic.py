@@ -74,6 +74,7 @@ def measured(*replicates: str) -> list[str]:
     return [f"X - fed {name} {t} {x} sigma" for name in replicates for t, x in EXACT["data"]]
 
 
+@pytest.mark.validate
 def test_the_likelihood_of_the_forward_algorithm(tmp_path: Path) -> None:
     """In concentrations, with a condition and two replicates; 4 standard errors, 6e-5 each."""
     problem = ts.petab.load(written(tmp_path, measured("one", "two")), device="cpu")

@@ -113,6 +113,7 @@ def test_isomerisation_ball(reference):
     assert values.diffusion.sum() == pytest.approx(2e-14)
 
 
+@pytest.mark.validate
 def test_lac_two_state(reference, lac):
     facts = reference("lac_two_state_rdme")
     assert list(lac.shape[::-1]) == facts["lattice"]["sites"]

@@ -34,6 +34,7 @@ def test_rate_equations_of_the_min_proteins_lose_nothing_and_know_their_slope():
     assert found == pytest.approx(numerical, abs=2e-3 * np.abs(numerical).max())
 
 
+@pytest.mark.validate
 def test_compartments_of_the_lac_cell_hold_what_the_lattice_holds(tmp_path):
     from lac_compartments import PARTS, Compartments
     from lattice_cases import lac_model

@@ -61,7 +61,10 @@ def lines(result):
     [
         {"record": "trajectories,statistics,final,histogram:X:0:800:20"},
         pytest.param({"record": "statistics", "block": 7}, marks=pytest.mark.validate),
-        {"record": "summary:mean:X:0.5", "sweep": {"c3": "lin:8e-4:1.2e-3:5"}, "n": 60},
+        pytest.param(
+            {"record": "summary:mean:X:0.5", "sweep": {"c3": "lin:8e-4:1.2e-3:5"}, "n": 60},
+            marks=pytest.mark.validate,
+        ),
         pytest.param(
             {
                 "method": "auto",
@@ -72,7 +75,10 @@ def lines(result):
             marks=pytest.mark.validate,
         ),
         pytest.param({"set": {"X": np.arange(300.0)}}, marks=pytest.mark.validate),
-        {"method": "ode", "set": {"X": np.arange(300.0)}, "record": "trajectories,statistics"},
+        pytest.param(
+            {"method": "ode", "set": {"X": np.arange(300.0)}, "record": "trajectories,statistics"},
+            marks=pytest.mark.validate,
+        ),
     ],
     ids=["all", "statistics", "summary of a sweep", "auto", "values per trajectory", "ode"],
 )
@@ -85,6 +91,7 @@ def test_workers_give_the_bits_of_one_process(client, tmp_path, more):
     assert b"Dask" in workers.data["profile/device"][0]
 
 
+@pytest.mark.validate
 @needs_dask
 def test_rates_that_follow_the_time_have_the_bits_of_one_process(client):
     net = ts.Network("forced")

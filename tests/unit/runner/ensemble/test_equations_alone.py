@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.model.network.diagnosis.check import check_facts, report
@@ -24,7 +25,7 @@ def ran(net: ts.Network, **options: object) -> ts.Result:
     return ts.run(net, **(given | options))
 
 
-@pytest.mark.parametrize("method", ["ssa", "auto", "ode"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "auto", "ode"], "ssa"))
 def test_equations_and_an_event_are_solved(method: str) -> None:
     """The solution is exact: exponentials, and the event at log(2.5 / 2) / f."""
     result = ran(decaying(), method=method)
@@ -48,6 +49,7 @@ def test_values_may_be_swept_and_set() -> None:
     assert given == pytest.approx([-1, -np.exp(-0.5)], rel=STEPS)
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("method", ["ssa", "ode"])
 def test_a_sweep_moves_what_starts_with_its_parameter(method: str) -> None:
     """Also what nothing changes, wherever it is read; it may be negative or not whole."""
@@ -76,7 +78,7 @@ def test_leaps_are_refused_and_the_check_says_what_runs() -> None:
     assert any(line.startswith("nothing reacts") for line in report(decaying()))
 
 
-@pytest.mark.parametrize("method", ["ssa", "auto", "ode"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "auto", "ode"], "ode"))
 @pytest.mark.parametrize("events", [0, 1])
 def test_rules_of_the_time_need_no_species(method: str, events: int) -> None:
     net = ts.Network("none")

@@ -41,6 +41,7 @@ def test_appended_trajectories_are_those_of_one_run(device, tmp_path, record, sw
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("method", ordinary(["ssa", "tau"], "ssa"))
 def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
     """Times, species, points and the method's options."""
@@ -79,6 +80,7 @@ def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
     assert lines(ts.open(folder / "a.h5")) == lines(run(n=110, **common))
 
 
+@pytest.mark.validate
 def test_leaps_grow_with_the_choices_of_the_file(tmp_path):
     path = tmp_path / "a.h5"
     options = {"method": ts.TauLeaping(epsilon=0.1), "record": ALL}
@@ -105,6 +107,7 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     assert lines(ts.open(path)) == lines(run(n=650, record=ALL))
 
 
+@pytest.mark.validate
 def test_the_number_in_the_end_is_reached_once(tmp_path):
     """Whenever a kill came, the same command may be given again."""
     path, beside = tmp_path / "a.h5", tmp_path / "a.h5.append"
@@ -247,7 +250,7 @@ def test_until_resumes_from_its_portions(tmp_path):
         assert again.n == whole.n
 
 
-@pytest.mark.parametrize("other", [{"seed": 4}, {"method": "tau"}])
+@pytest.mark.parametrize("other", ordinary([{"seed": 4}, {"method": "tau"}], {"seed": 4}))
 def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
     common = {"n": 5000, "until": "mean(X at 1) rel 0.1", "output": tmp_path / "a.h5"}
     done = lines(decay(record="final", **common))
@@ -256,6 +259,7 @@ def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
         decay(**{"record": "final", "resume": True, **common, **other})
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     ("record", "large"),
     ordinary(

@@ -162,8 +162,10 @@ def test_other_values_take_the_same_kernels_and_have_their_own_bits(prepared: li
     assert digest(model, seed=1, set={"make": 0.3}) == expected[0]
 
 
-@pytest.mark.parametrize("amounts", [(5, 50_000), (50_000, 5), (50_000, 60_000)])
-def test_other_amounts_choose_a_method_of_their_own(amounts: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    "amounts", ordinary([[5, 50_000], [50_000, 5], [50_000, 60_000]], [5, 50_000])
+)
+def test_other_amounts_choose_a_method_of_their_own(amounts: list[int]) -> None:
     def model() -> ts.Network:
         net = ts.Network("dimers")
         net.add_species("S", 10)
@@ -268,7 +270,7 @@ def told(model: ts.Network) -> tuple[str, dict[str, Any]]:
     return result.digest(), {k: v for k, v in result.attributes.items() if k not in own}
 
 
-@pytest.mark.parametrize("change", list(_changes()))
+@pytest.mark.parametrize("change", ordinary(_changes(), *list(_changes())[::4]))
 def test_a_model_that_was_changed_is_prepared_anew(change: str, prepared: list[str]) -> None:
     model = with_event()
     told(model)

@@ -92,7 +92,7 @@ def test_selectors_agree_in_the_mean():
 
 
 @pytest.mark.usefixtures("one_block_launches")
-@pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "pdm", "rssa"))
+@pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "rssa"))
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
     from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.options.ensemble import Options
@@ -133,6 +133,7 @@ def test_little_memory_means_fewer_trajectories_in_flight(monkeypatch):
     assert lines(run()) == expected
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize(
     "limits",
     [

@@ -112,8 +112,10 @@ def test_a_run_too_short_for_such_a_pilot_is_exact(monkeypatch):
     ("equation", "rate", "told"),
     [
         ("-> X", 1.03e5, "the mean of X at t = "),
-        ("-> 2 X", 0.5e5, "the standard deviation of X at t = "),
-        ("-> X", 1.0005e5, ""),
+        pytest.param(
+            "-> 2 X", 0.5e5, "the standard deviation of X at t = ", marks=pytest.mark.validate
+        ),
+        pytest.param("-> X", 1.0005e5, "", marks=pytest.mark.validate),
     ],
     ids=["mean", "deviation", "little"],
 )

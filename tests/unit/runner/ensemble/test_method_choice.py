@@ -100,6 +100,7 @@ def test_what_leaps_cannot_do_is_run_exactly(run):
     assert run(empty, n=3).attributes["method_choice"] == "the model has no reactions"
 
 
+@pytest.mark.validate
 @pytest.mark.usefixtures("trusting")
 def test_recorded_species_do_not_change_the_choice(run):
     net = decay()

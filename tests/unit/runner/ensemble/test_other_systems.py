@@ -6,6 +6,7 @@ import os
 
 import pytest
 from places import ROOT
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.base import host
@@ -24,7 +25,7 @@ def not_linux(monkeypatch, tmp_path):
     monkeypatch.setattr(host, "PROC", tmp_path / "none")
 
 
-@pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "tau", "ode"], "ssa"))
 def test_an_ensemble_is_run_and_written(not_linux, data, tmp_path, method):
     model = ts.read(data / "net" / "birth-death.net")
     path = tmp_path / "out.h5"

@@ -187,6 +187,7 @@ def test_files_keep_what_a_pilot_chose(tree_favoured, monkeypatch, tmp_path):
     assert lines(run(append=20, n=None, method=ts.SSA(presimulation=None), output=grown)) == whole
 
 
+@pytest.mark.validate
 def test_portions_of_a_growing_run_have_one_choice(tree_favoured):
     until = run(until="mean(S1) rel 0.01", t_end=0.01, n=1000)
     assert until.attributes["selector"] == "tree"
@@ -195,6 +196,7 @@ def test_portions_of_a_growing_run_have_one_choice(tree_favoured):
     assert np.array_equal(until.counts(), given.counts())
 
 
+@pytest.mark.validate
 def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(piloting, "selector_after", lambda *_: "tree")
     monkeypatch.setattr(

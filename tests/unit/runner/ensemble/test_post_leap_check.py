@@ -45,6 +45,7 @@ def test_leaps_are_rejected_and_molecules_conserved(leap):
     assert work(result)["events"] > 10 * (work(result)["leaps"] + work(result)["exact_events"])
 
 
+@pytest.mark.validate
 def test_counts_never_fall_below_zero(leap):
     """Few molecules of everything, which are made, fall apart and use each other up."""
     net = ts.Network("few")
@@ -120,6 +121,7 @@ def test_bits_are_those_of_every_device(leap, model, checked):
     assert found == BITS[model, checked]
 
 
+@pytest.mark.validate
 def test_values_per_trajectory(leap):
     rates = np.array([0.5, 4.0])
     net = chain()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from places import TESTS
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.store.results.digest import digest_lines
@@ -12,7 +13,7 @@ from tauslab.store.results.digest import digest_lines
 SBML = TESTS / "data" / "sbml"
 
 
-@pytest.fixture(params=["unrolled", "tables"])
+@pytest.fixture(params=ordinary(["unrolled", "tables"], "unrolled"))
 def leap(device, request, monkeypatch):
     """`tauslab.run` by tau-leaping, on each device in turn, with each engine."""
     if request.param == "tables":

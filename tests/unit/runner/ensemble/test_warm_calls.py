@@ -49,9 +49,9 @@ def compilations():
     ("law", "n"),
     ordinary(
         [(law, n) for law in LAWS for n in (3, 20, 200)],
-        *((law, 20) for law in LAWS),
+        (LAWS[0], 20),
+        (LAWS[2], 20),
         (LAWS[2], 3),
-        (LAWS[2], 200),
     ),
 )
 def test_values_that_are_set_give_the_bits_of_a_model_that_has_them(law, n):
@@ -60,6 +60,7 @@ def test_values_that_are_set_give_the_bits_of_a_model_that_has_them(law, n):
     assert (counts(network(law), set=values, n=n) == written).all()
 
 
+@pytest.mark.validate
 def test_an_exponent_that_is_set_stays_a_number_of_the_kernel():
     """Whole exponents are multiplied out, which has other bits than a power."""
     law = "0.02 * X ^ p"
@@ -89,6 +90,7 @@ def test_other_values_compile_nothing(compilations):
     assert len({array.tobytes() for array in found}) == 3
 
 
+@pytest.mark.validate
 def test_a_model_that_was_changed_gives_its_own_results():
     model = network()
     before = counts(model)

@@ -52,6 +52,7 @@ def test_a_run_goes_on_with_the_engine_that_it_began_with(tmp_path):
     assert digest(path) == digest(whole)
 
 
+@pytest.mark.validate
 def test_a_sweep_goes_on_with_the_engines_that_it_began_with(tmp_path):
     points = {"sweep": {"k": [100.0, 800.0]}}
     for engine in ("slots", "auto"):

@@ -74,6 +74,7 @@ def test_a_run(tmp_path, chosen, unchanging):
     assert digest(tmp_path / "a.h5") == unchanging()
 
 
+@pytest.mark.validate
 def test_replicas(tmp_path, chosen, unchanging):
     """An engine that is used again for another replica looks at what that one holds."""
     run(tmp_path / "a.h5", growing(), t_end=T_END, replicas=3, frame_every=0).close()
@@ -97,6 +98,7 @@ def test_hooks(tmp_path, chosen, unchanging):
     assert digest(tmp_path / "a.h5") == unchanging(hooks=[(20, emptying)])
 
 
+@pytest.mark.validate
 def test_a_run_that_goes_on(tmp_path, chosen, unchanging):
     """It begins with the kernel of the model's start, and soon has that of its state."""
     path, asked = tmp_path / "a.h5", iter(range(1000))

@@ -164,13 +164,19 @@ def one_sample_changed(path):
     ("harm", "step", "what"),
     [
         (lambda part, _: part(2).unlink(), 10, "frame 2 is missing"),
-        (lambda part, _: shutil.rmtree(part(2).parent), 0, "frame 0 is missing"),
+        pytest.param(
+            lambda part, _: shutil.rmtree(part(2).parent), 0, "frame 0 is missing",
+            marks=pytest.mark.validate,
+        ),
         (lambda part, _: os.truncate(part(4), 3000), 30, "frame-00000004-z00000-00004.h5"),
-        (lambda part, _: part(3).write_bytes(b"no"), 20, "frame-00000003-z00000-00004.h5"),
+        pytest.param(
+            lambda part, _: part(3).write_bytes(b"no"), 20, "frame-00000003-z00000-00004.h5",
+            marks=pytest.mark.validate,
+        ),
         (lambda _, path: one_sample_changed(path), 20, "sample 8 is missing"),
     ],
     ids=["lost", "all lost", "cut", "text", "sample"],
-)
+)  # fmt: skip
 def test_what_was_lost_is_computed_again(whole, unfinished, tmp_path, harm, step, what):
     """A resumed run goes back before the first gap, and says so."""
     path = tmp_path / "out.h5"

@@ -157,6 +157,7 @@ def test_the_file_has_an_axis_of_points(whole):
         assert file.attrs["grid"] in ("2,2", b"2,2")
 
 
+@pytest.mark.validate
 def test_pictures_of_a_sweep(whole, tmp_path):
     with ts.open(whole) as result:
         result.plot("C", path=tmp_path / "map.png")

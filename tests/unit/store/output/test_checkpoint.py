@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from sample_job import contents
+from sampling import ordinary
 
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.writers.checkpoint import Checkpoint, decode, encode
@@ -83,7 +84,9 @@ def test_a_checkpoint_of_unmarked_blocks_does_not_count(sums_only, tmp_path):
     sums_only.check(path)
 
 
-@pytest.mark.parametrize("ranks", [(1, 1, 1), (1, 2, 3), (2, 1, 3), (2, 2, 1)])
+@pytest.mark.parametrize(
+    "ranks", ordinary([[1, 1, 1], [1, 2, 3], [2, 1, 3], [2, 2, 1]], [1, 2, 3], [2, 2, 1])
+)
 def test_nothing_is_counted_twice(sums_only, tmp_path, ranks):
     """Broken off twice; later checkpoints of rank 0 include what it restored from earlier ones."""
     sums_only.run(tmp_path / "whole.h5")

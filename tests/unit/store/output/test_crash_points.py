@@ -82,7 +82,7 @@ def check_means(job, result, done):
         [(ranks, parts, record)
          for ranks, parts in ((1, None), (2, None), (2, VIEW)) for record in CRASH_JOBS],
         (1, None, "statistics"), (2, None, "trajectories"), (2, None, "summaries"),
-        (2, VIEW, "trajectories"), (2, VIEW, "statistics"),
+        (2, VIEW, "statistics"),
     ),
 )  # fmt: skip
 def test_killed_at_a_change(tmp_path, record, ranks, parts, stride):
@@ -108,6 +108,7 @@ def test_killed_at_a_change(tmp_path, record, ranks, parts, stride):
                 assert digest(path) == total
 
 
+@pytest.mark.validate
 def test_killed_twice(tmp_path):
     """The second attempt is killed as well, on another number of ranks; the third ends."""
     job = CRASH_JOBS["statistics"]()
@@ -124,7 +125,7 @@ def test_killed_twice(tmp_path):
 
 
 @strides(19)
-@pytest.mark.parametrize("record", CRASH_JOBS)
+@pytest.mark.parametrize("record", ordinary(CRASH_JOBS, "statistics"))
 @pytest.mark.parametrize("ranks", ordinary([1, 2], 2))
 def test_power_lost(tmp_path, record, ranks, stride):
     """No block is marked whose data a loss of power can still take."""
@@ -143,6 +144,7 @@ def test_power_lost(tmp_path, record, ranks, stride):
     assert lost or stride > 1, "the power took nothing: the test saw no danger"
 
 
+@pytest.mark.validate
 @strides(9)
 def test_killed_where_rows_have_no_fill_values(tmp_path, monkeypatch, stride):
     """As a large result: only the status is written at creation."""

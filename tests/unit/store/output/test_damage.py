@@ -27,7 +27,7 @@ def change_byte(path, name, row):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("name", ["counts", "final", "status"])
+@pytest.mark.parametrize("name", ordinary(["counts", "final", "status"], "counts"))
 @pytest.mark.parametrize("again", [3])
 def test_a_changed_block_is_run_again(tmp_path, ranks, name, again):
     job, path = CRASH_JOBS["trajectories"](), tmp_path / "a.h5"
@@ -47,7 +47,7 @@ def test_a_changed_block_is_run_again(tmp_path, ranks, name, again):
     ("record", "size"),
     ordinary(
         [(record, size) for record in CRASH_JOBS for size in (0, 100, -1)],
-        *zip(CRASH_JOBS, (0, 100, -1), strict=True),
+        *list(zip(CRASH_JOBS, (0, 100, -1), strict=True))[:1],
     ),
 )
 def test_a_truncated_part_is_run_again(tmp_path, record, size):

@@ -9,6 +9,7 @@ import h5py
 import pytest
 from pairs_factory import run
 from sample_job import digest, sample_job
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab._version import BITS_VERSION as NOW
@@ -29,7 +30,8 @@ def writers_in(path):
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "parts"), [(1, 1, None), (2, 2, None), (1, 2, None), (2, 1, VIEW)]
+    ("first", "then", "parts"),
+    ordinary([(1, 1, None), (2, 2, None), (1, 2, None), (2, 1, VIEW)], (1, 1, None), (2, 1, VIEW)),
 )
 def test_a_resumed_file_names_both_versions(tmp_path, monkeypatch, first, then, parts):
     job, path = sample_job(), tmp_path / "a.h5"
@@ -92,6 +94,7 @@ def test_rates_that_follow_the_time_have_other_bits_since_they_are_thinned(tmp_p
         ts.run(net, device="cpu", append_to=6, output=path).close()
 
 
+@pytest.mark.validate
 @pytest.mark.parametrize("earlier", [64, 128])
 def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
     tmp_path, monkeypatch, recwarn, earlier

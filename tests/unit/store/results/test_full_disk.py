@@ -18,6 +18,7 @@ from h5py import h5f
 from lattice_run_factory import meddling
 from lattice_run_factory import run as run_lattice
 from pairs_factory import run as run_pairs
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab import dbn
@@ -79,11 +80,7 @@ def digest(job, path):
 
 @pytest.mark.parametrize(
     "job",
-    [
-        lattice,
-        samples,
-        *(pytest.param(one, marks=pytest.mark.validate) for one in (until, network)),
-    ],
+    ordinary([lattice, samples, until, network], samples),
 )
 def test_a_full_disk_hurts_no_later_run_of_the_process(job, tmp_path, monkeypatch):
     whole, full = tmp_path / "whole.h5", Full()

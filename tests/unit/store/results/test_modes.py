@@ -147,6 +147,7 @@ def test_results_have_modes_per_point():
         bistable().modes("X", alpha=0)
 
 
+@pytest.mark.validate
 def test_recorded_histograms_have_modes(data):
     options = {"n": 300, "t_end": 10.0, "points": 2, "seed": 2, "device": "cpu", "species": "X"}
     model = data / "sbml" / "schlogl.xml"

@@ -54,6 +54,7 @@ def test_chunked_datasets_compute_what_plain_ones_hold(path):
         chunked.close()
 
 
+@pytest.mark.validate
 def test_the_example_gives_the_exact_quantiles(tmp_path, monkeypatch, capsys):
     spec = importlib.util.spec_from_file_location("quantiles_out_of_core", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
