@@ -13,7 +13,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -89,6 +90,10 @@ _NEEDS_BY_FIXTURE = {
 }
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
 
+_MOST_CPU = 5.0  # seconds of a test that every run has; what takes longer is for `validate`
+_cpu_before = [0.0]
+_cpu_of_tests: Counter[str] = Counter()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer the quick tier."""
@@ -125,6 +130,39 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(need)
 
 
+def _cpu_seconds() -> float:
+    """Of this process and of children that have ended; ranks are children of a server."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note the CPU time since the report before; it depends less than time on what runs beside."""
+    del item, call
+    report = yield
+    now = _cpu_seconds()
+    report.user_properties = [*report.user_properties, ("cpu", now - _cpu_before[0])]
+    _cpu_before[0] = now
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up the phases of each test."""
+    _cpu_of_tests[report.nodeid] += dict(report.user_properties).get("cpu", 0.0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell the CPU time of all tests, and which of them take more than a test should."""
+    terminalreporter.write_line(f"CPU time of tests: {sum(_cpu_of_tests.values()):.0f} s")
+    if "validate" not in terminalreporter.config.option.markexpr:
+        for name, spent in _cpu_of_tests.most_common():
+            if spent < _MOST_CPU:
+                break
+            terminalreporter.write_line(f"{spent:.1f} s, more than {_MOST_CPU} s: {name}")
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage less often: thousands of tests and libraries stay, and are no garbage.
 
@@ -133,6 +171,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    _cpu_before[0] = _cpu_seconds()
 
 
 @pytest.fixture(scope="session", autouse=True)
