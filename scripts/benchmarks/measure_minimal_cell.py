@@ -2,8 +2,10 @@
 
     python scripts/benchmarks/measure_minimal_cell.py --seconds 80 --device cuda
     python scripts/benchmarks/measure_minimal_cell.py --area 1.998 --seconds 80 --device cuda
+    python scripts/benchmarks/measure_minimal_cell.py --stirred 1000 --seconds 5 --device cuda
 
 The second cell has twice of all, two chromosomes and nearly twice the area, and divides after 12 s.
+The third are so many cells without space.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "validation"))
 
 from measure_hybrids import timed
 from minimal_cell import BASES, SMALL, Cell, Size  # type: ignore[import-not-found]
+from validate_stirred_cells import stirred
 
 import tauslab as ts
 from tauslab.analysis.hybrids.driver import HybridRun
@@ -60,15 +64,16 @@ class EnoughError(Exception):
     """The time is over."""
 
 
-def measure(*, small: bool, device: str, seconds: float, area: float | None) -> None:
+def measure(*, small: bool, device: str, seconds: float, area: float | None, n: int | None) -> None:
     """Run for some seconds after the first biological second, and print a table."""
     began = time.perf_counter()
     size = SMALL if small else Size()
-    cell = (Cell(size) if area is None else GrownCell(size, area)).hybrid()
+    cell = Cell(size) if area is None else GrownCell(size, area)
+    cell = cell.hybrid() if n is None else stirred(cell)
     modelled = time.perf_counter()
     with timed() as clock:
         run = HybridRun(
-            cell, n=1, seed=1, t_end=6300.0, splitting="strang", device=device
+            cell, n=n or 1, seed=1, t_end=6300.0, splitting="strang", device=device
         )  # fmt: skip
         built = time.perf_counter()
         rounds: list[tuple[float, dict[str, float]]] = []
@@ -102,7 +107,14 @@ if __name__ == "__main__":
     asked = argparse.ArgumentParser()
     asked.add_argument("--small", action="store_true")
     asked.add_argument("--area", type=float, help="of the start, relative to birth; default: 1")
+    asked.add_argument("--stirred", type=int, metavar="N", help="cells without space")
     asked.add_argument("--device", default="auto")
     asked.add_argument("--seconds", type=float, default=60.0)
     given = asked.parse_args()
-    measure(small=given.small, device=given.device, seconds=given.seconds, area=given.area)
+    measure(
+        small=given.small,
+        device=given.device,
+        seconds=given.seconds,
+        area=given.area,
+        n=given.stirred,
+    )

@@ -11,7 +11,7 @@ from tauslab.analysis.hybrids.links import matching
 from tauslab.analysis.hybrids.parts import Part
 from tauslab.analysis.polymers.polymer import Polymer
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
-from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
 
@@ -85,8 +85,10 @@ class HybridView:
         return found
 
     def _part(self, name: str) -> Part:
-        one_of("part", name, tuple(self._run.parts))
-        return self._run.parts[name]
+        parts = self._run.parts
+        if name not in parts:
+            raise ConfigError(f"there is no part {name!r}; there are {', '.join(parts)}")
+        return parts[name]
 
     def _lattice(self, part: str) -> Lattice:
         model = self._part(part).made.model

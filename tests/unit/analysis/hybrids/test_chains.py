@@ -100,6 +100,7 @@ def test_beads_and_genes_are_counted():
         (0.5, lambda view: view.mask("space", "wall"), "nothing is called 'wall'; there are outs"),
         (0.5, lambda view: view.particles("dna"), "part dna is no lattice"),
         (0.5, lambda view: view.positions("space"), "part space is no chain"),
+        (0.5, lambda view: view.positions("rna"), "no part 'rna'; there are space, net, dna"),
     ],
 )
 def test_what_hooks_cannot_have_is_refused(every, hook, said):
