@@ -364,7 +364,7 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     usage = compile_usage("lattice/count.cc", counting, architecture)
     check(usage, {"rdme_count", "rdme_filled_tiles"})
     usage = compile_usage("lattice/change.cc", texts, architecture)
-    check(usage, {"rdme_become", "rdme_list", "rdme_take", "rdme_take_first", "rdme_put"})
+    check(usage, {"rdme_become", "rdme_list", "rdme_take", "rdme_put"})
     usage = compile_usage("lattice/reshape.cc", texts, architecture)
     check(usage, {"rdme_leave", "rdme_ask", "rdme_enter", "rdme_nearest"})
 
@@ -513,7 +513,6 @@ def every_file() -> list[tuple[str, str]]:
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
         "lattice/change.cc": lattice,
         "lattice/count.cc": texts["site alone"],
-        "lattice/first.cc": "",
         "lattice/halo.cc": lattice,
         "lattice/lines/steps.cc": lattice,
         "lattice/objects.cc": "",
