@@ -335,21 +335,16 @@ class LatticeView:
         kinds = self._numbers(numbers) + 1
         wanted[kinds] = _counts("remove", numbers)
         first = self.slab.begin * shape[1] * shape[2]
-        listing = {
-            "each": math.prod(shape), "first": first, "seed": engine.seed, "step": engine.step,
-            "call": self._call(), "replica": self.replica,
-        }  # fmt: skip
-        content, gone = self._content, None
-        if self.slab.end - self.slab.begin == shape[0]:
-            gone = engine.changing.take_first(content, wanted, **listing)
-        if gone is None:
-            own = first_of(engine.changing.candidates(content, wanted, **listing), wanted)
-            chosen = self._chosen_of_all(own, wanted, first)
-            engine.changing.take(content, chosen)
-            gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
-            gone = self._total(gone)
+        own = engine.changing.candidates(
+            self._content, wanted > 0, each=math.prod(shape), first=first, seed=engine.seed,
+            step=engine.step, call=self._call(), replica=self.replica,
+        )  # fmt: skip
+        mine = first_of(own, wanted)
+        chosen = self._chosen_of_all(mine, wanted, first)
+        engine.changing.take(self._content, chosen)
         self._changed()
-        return dict(zip(numbers, gone[kinds].tolist(), strict=True))
+        gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
+        return dict(zip(numbers, self._total(gone)[kinds].tolist(), strict=True))
 
     def _chosen_of_all(self, own: Array, numbers: IntArray, first: int) -> Array:
         """Those of this rank's candidates that are among the first of all ranks."""

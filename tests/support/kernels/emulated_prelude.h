@@ -233,7 +233,6 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
 #define BLOCK_BARRIER() block_operation()
 #define LANES_READ(lanes, value, lane) warp_read((lanes), (value), (lane))
 #define WARP_READ(lanes, value, lane) warp_read((lanes), (value), (lane))
-#define WARP_ANY(lanes, condition) (warp_ballot((lanes), (condition)) != 0)
 #define LANES_READ_BEFORE(lanes, value) warp_read((lanes), (value), current - 1)
 #define LANES_READ_BEHIND(lanes, value) warp_read((lanes), (value), current + 1)
 #define LANES_EXCHANGE(lanes, value, distance) warp_read((lanes), (value), current ^ (distance))

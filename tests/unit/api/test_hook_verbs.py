@@ -141,25 +141,19 @@ def test_numbers_are_taken_at_random():
     assert abs(np.mean(left) - middle) < 4.5 * sd / np.sqrt(12 * 50)
 
 
-def test_few_are_chosen_as_many_are(monkeypatch):
-    """By the device itself, by the host, and where lists have to grow first.
-
-    Three of each, or fewer where there are no more.
-    """
+def test_particles_are_chosen_alike_where_lists_have_to_grow(monkeypatch):
     crowded = cell(A=900, B=2, C=40)
 
     def look(view):
-        gone = [view.remove({"A": count, "B": 3, "C": 1}) for count in (3, 1, 4)]
+        gone = [view.remove({"A": count, "B": 3, "C": 1}) for count in (3, 1, 400)]
         return gone, np.asarray(view.particles).copy()
 
-    few, particles = seen(look, model=crowded)
-    assert few == [{"A": 3, "B": 2, "C": 1}, {"A": 1, "B": 0, "C": 1}, {"A": 4, "B": 0, "C": 1}]
-    for least, room in ((4, 16), (0, 1 << 14), (0, 16)):
-        monkeypatch.setattr(changing, "_FEW", least)
-        monkeypatch.setattr(changing, "_ROOM", room)
-        same, others = seen(look, model=crowded)
-        assert same == few
-        assert (others == particles).all()
+    gone, particles = seen(look, model=crowded)
+    assert [one["B"] for one in gone] == [2, 0, 0]
+    monkeypatch.setattr(changing, "_ROOM", 16)
+    same, others = seen(look, model=crowded)
+    assert same == gone
+    assert (others == particles).all()
 
 
 def test_particles_are_placed_in_sites_of_a_type():

@@ -41,13 +41,12 @@ class UnrolledSsa(NetworkEngine):
     `keeps`, launches go on from states of an earlier one: csrc/ensemble/standing.h.
     """
 
-    takes_turns = True
-
     def __init__(
         self, backend: Backend, network: LoweredNetwork, times: Sequence[float], lanes: int = 1,
         *, keeps: bool = False, ends: bool = False,
     ) -> None:  # fmt: skip
         self._lanes = lanes
+        self.takes_turns = lanes == 1  # with several all begin at once
         header = unrolled_header(
             network, backend.style, literals=backend.style.literals, lanes=lanes
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,7 @@ from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Pro
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
 
-_ENTRIES = ("rdme_become", "rdme_list", "rdme_take", "rdme_take_first", "rdme_put")
-_FIRST = KernelSource("lattice/first.cc", ("first_bounds", "first_list"))
-_FEW = 4  # of a species, up to which a device looks for the first ones, a launch for each
-_FEW_IN_ALL = 1 << 11  # up to which it takes them out by itself: each looks at all others
+_ENTRIES = ("rdme_become", "rdme_list", "rdme_take", "rdme_put")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
 _BITS_OF_KEY = 32  # at least, which rarely fail to order the candidates of a kind
@@ -36,16 +33,13 @@ class Changing(ABC):
         self._arguments_of = self._structs.of
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
-        self._first_of_few: tuple[Program, KeptArguments, Any] | None = (
-            None  # and the bounds of their keys
-        )
         self._list_room(_ROOM)
 
     def _list_room(self, room: int) -> None:
-        """Make room for candidates, and for the first of them; in the first row is how many."""
+        """Make room for candidates; in the first row is how many there are."""
         self._room, self._likely = room, 0  # of which so many are likely
-        buffers = [self._backend.empty((room + 1, 3), np.uint64) for _ in range(2)]
-        self._lists = [(one, self._backend.mirror(one)) for one in buffers]
+        self._listed: Any = self._backend.empty((room + 1, 3), np.uint64)
+        self._listed_mirror = self._backend.mirror(self._listed)
 
     def forget(self) -> None:
         """Let go of the buffers of the last call of each kernel."""
@@ -83,7 +77,7 @@ class Changing(ABC):
         return self._host(self._changed, self._mirror).astype(np.int64)
 
     def candidates(
-        self, content: DeviceArray, wanted: BoolArray | IntArray, *, each: int, first: int,
+        self, content: DeviceArray, wanted: BoolArray, *, each: int, first: int,
         seed: int, step: int, call: int, replica: int,
     ) -> Array:  # fmt: skip
         """Particles of some species, each with a key that is drawn for its place.
@@ -91,8 +85,7 @@ class Changing(ABC):
         Parameters
         ----------
         wanted
-            ``[species + 1]``: all of these species; or how many of each with the smallest keys, so
-            that others may be left out.
+            ``[species + 1]``.
         each, first
             Sites of a lattice, and the number of the content's first site in it.
         seed, step, call, replica
@@ -103,89 +96,33 @@ class Changing(ABC):
         `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content. Good
         until the next call.
         """
-        listing = {"each": each, "first": first, "seed": seed, "step": step, "call": call,
-                   "replica": replica}  # fmt: skip
-        return self._candidates(content, wanted, listing)
-
-    def _candidates(
-        self, content: DeviceArray, wanted: BoolArray | IntArray, listing: Mapping[str, int],
-        then: Callable[[DeviceArray], None] | None = None,
-    ) -> Array:  # fmt: skip
-        """`candidates`; where few are wanted, `then` is done with the list of the first ones."""
         backend, stream = self._backend, self._stream
-        most = int(wanted.max(initial=0))
-        few = bool(wanted.dtype != np.bool_ and most <= _FEW)
-        wants = backend.upload((wanted if few else wanted > 0).astype(np.uint8), stream)
+        wants = backend.upload(wanted.astype(np.uint8), stream)
         while True:
-            listed = self._lists[0][0]
-            backend.clear(listed[0], stream)
+            head = self._listed[0]
+            backend.clear(head, stream)
             self._list(
-                content, wanted=wants, candidates=listed[1:], count=listed[0], room=self._room,
-                **listing,
+                content, each=each, first=first, wanted=wants, seed=seed, step=step, call=call,
+                replica=replica, candidates=self._listed[1:], count=head, room=self._room,
             )  # fmt: skip
-            rows = min(int(wanted.sum()) if few else self._likely, self._room)
-            if few:
-                self._list_first(wants, most)
-                if then is not None:
-                    then(wants)
-            of_all = self._told(1 + rows, first=few)
-            found, count = int(of_all[0, 1 if few else 0]), int(of_all[0, 0])
+            found = self._told(1 + min(self._likely, self._room))
             if found <= self._room:
                 break
             self._list_room(1 << (found - 1).bit_length())
-        if count > rows:
-            self._told(1 + count, first=few)
-        if not few:
-            self._likely = found + found // _MARGIN
-        return of_all[1 : 1 + count].view(CANDIDATE).reshape(-1)
+        if found > self._likely:
+            self._told(1 + found)
+        self._likely = found + found // _MARGIN
+        return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
 
-    def _list_first(self, wants: DeviceArray, most: int) -> None:
-        """List those of the candidates that have the smallest keys of each species."""
-        backend, ((listed, _), (first, _)) = self._backend, self._lists
-        if self._first_of_few is None:
-            program = backend.compile(_FIRST)
-            bounds = backend.empty((_FEW, len(wants)), np.uint64)
-            self._first_of_few = program, KeptArguments(program), bounds
-        program, structs, bounds = self._first_of_few
-        backend.clear(bounds, self._stream)
-        backend.clear(first[0], self._stream)
-        for number in range(most + 1):
-            entry = "first_bounds" if number < most else "first_list"
-            arguments = structs.of(
-                entry, candidates=listed[1:], count=listed[0], room=self._room, wanted=wants,
-                bounds=bounds, kinds=len(wants), round=number, first=first[1:], found=first[0],
-            )  # fmt: skip
-            program.launch(entry, self._room, arguments, self._stream)
-
-    def _told(self, rows: int, *, first: bool) -> Array:
-        """Copy rows of a list to the host: of candidates, or of the `first` ones."""
-        listed, mirror = self._lists[first]
-        self._backend.download(listed, mirror, rows, self._stream)
+    def _told(self, rows: int) -> int:
+        """Copy rows of the list to the host; how many candidates there are."""
+        self._backend.download(self._listed, self._listed_mirror, rows, self._stream)
         self._stream.record().wait()
-        return mirror
+        return int(self._listed_mirror[0, 0])
 
     @abstractmethod
     def take(self, content: DeviceArray, chosen: Array) -> None:
         """Take out candidates that were listed since the last change."""
-
-    def take_first(
-        self, content: DeviceArray, numbers: IntArray, **listing: int
-    ) -> IntArray | None:
-        """Take out particles with the smallest keys, `numbers` of each species, on the device.
-
-        Parameters
-        ----------
-        numbers
-            ``[species + 1]``.
-        listing
-            As of `candidates`, of a whole lattice.
-
-        Returns
-        -------
-        How many of each, or None where the host has to choose: nothing has changed.
-        """
-        del content, numbers, listing
-        return None
 
     @abstractmethod
     def put(self, content: DeviceArray, places: IntArray, particles: IntArray) -> BoolArray:
@@ -267,25 +204,6 @@ class SlotsChanging(Changing):
         at, slots = there[:count], there[count:].view(np.uint32)
         self._launch("rdme_take", count, sites=content, at=at, slots=slots, count=count)
         self._stream.record().wait()
-
-    def take_first(
-        self, content: DeviceArray, numbers: IntArray, **listing: int
-    ) -> IntArray | None:
-        """As of `Changing`."""
-        count = int(numbers.sum())
-        if numbers.max(initial=0) > _FEW or count > _FEW_IN_ALL:
-            return None
-
-        def take(wants: DeviceArray) -> None:
-            first = self._lists[1][0]
-            self._launch(
-                "rdme_take_first", count, sites=content, first=first[1:], found=first[0],
-                room=self._room, wanted=wants,
-            )  # fmt: skip
-
-        first = self._candidates(content, numbers, listing, take)
-        found = np.bincount(first["particle"].astype(np.int64), minlength=len(numbers))
-        return np.minimum(found, numbers)
 
     def put(self, content: DeviceArray, places: IntArray, particles: IntArray) -> BoolArray:
         """As of `Changing`."""

@@ -26,7 +26,7 @@ def moved(device):
         for t in range(1, 5):
             made.advance(float(t))
         turns = made._motion._turns
-        return made.counts, None if turns is None else (np.array(turns.order), rates)
+        return made.counts, None if turns is None else (made._motion._rows.host(turns.order), rates)
 
 
 def test_the_longest_begin(monkeypatch):

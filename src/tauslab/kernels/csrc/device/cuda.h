@@ -58,7 +58,6 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define LANES_READ(lanes, value, lane) __shfl_sync(LANES_MASK(lanes), (value), (lane), (lanes))
 // The same where all lanes of the warp come: one instruction serves them.
 #define WARP_READ(lanes, value, lane) __shfl_sync(0xffffffffu, (value), (int)(lane), (lanes))
-#define WARP_ANY(lanes, condition) (__any_sync(0xffffffffu, (condition)) != 0)
 // The value of the lane before or behind; the first, or the last, gets any.
 #define LANES_READ_BEFORE(lanes, value) __shfl_up_sync(LANES_MASK(lanes), (value), 1, (lanes))
 #define LANES_READ_BEHIND(lanes, value) __shfl_down_sync(LANES_MASK(lanes), (value), 1, (lanes))

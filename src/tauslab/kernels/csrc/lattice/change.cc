@@ -100,40 +100,6 @@ KERNEL(rdme_take, const TakeArguments a) {
         take_out_slots(a.sites[a.at[i]], a.slots[i]);
 }
 
-struct TakeFirstArguments {
-    Site *sites;
-    const Candidate *first;  // those of lattice/first.cc
-    const u64 *found;        // [2]: how many these are, and how many candidates there were
-    u64 room;                // of candidates: with more the list is not complete, and nobody goes
-    const u8 *wanted;        // [N_SPECIES + 1]
-};
-
-// Takes out those of `first` with the smallest keys of each species, of which there are few. A site is changed by the
-// first of its particles among them.
-KERNEL(rdme_take_first, const TakeFirstArguments a) {
-    const u64 count = a.found[1] <= a.room ? a.found[0] : 0;
-    const auto goes = [&](const Candidate &one) {
-        u32 before = 0;
-        for (u64 j = 0; j < count; ++j) {
-            const Candidate &other = a.first[j];
-            before += other.particle == one.particle &&
-                      (other.key < one.key || (other.key == one.key && other.site < one.site));
-        }
-        return before < a.wanted[one.particle];
-    };
-    for (u64 i = (u64)GLOBAL_ID; i < count; i += (u64)GLOBAL_SIZE) {
-        const u64 site = a.first[i].site;
-        u32 gone = 0;
-        bool leads = true;
-        for (u64 j = 0; j < count; ++j) {
-            if (a.first[j].site != site) continue;
-            leads &= j >= i;
-            if (goes(a.first[j])) gone |= 1u << a.first[j].slot;
-        }
-        if (leads) take_out_slots(a.sites[site], gone);
-    }
-}
-
 struct PutArguments {
     Site *sites;
     const i64 *given;  // different sites [count], where the particles of each begin [count + 1], species + 1
