@@ -51,6 +51,7 @@ _PORTABLE, _MAPPED = 1, 2  # cudaHostRegister: for all contexts, and for kernels
 _HOST_ADDRESSES = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
 _URGENT = -5  # lower goes first; 0 is usual
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyKind
+_POOLED = 1 << 26  # bytes of pinned memory of which up to as many are wasted
 _STAGED = 1 << 16  # bytes that the driver copies before it returns, whatever memory they are in
 
 
@@ -350,6 +351,8 @@ class CudaBackend(CudaStyle):
         import cupy
 
         size = max(1, buffer.nbytes)  # cupyx has a function for this, and takes 0.25 s to import
+        if size <= _POOLED:  # CuPy gives again what was of the same size: pinning takes long
+            size = 1 << (size - 1).bit_length()
         memory = cupy.cuda.alloc_pinned_memory(size)
         count = buffer.size
         return np.frombuffer(memory, buffer.dtype, count).reshape(buffer.shape)

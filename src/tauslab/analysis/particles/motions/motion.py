@@ -304,14 +304,11 @@ class DeviceRows:
             if len(rows):
                 parcels.append(Parcel(other, self.host(self.gathered(source, rows)), sent=True))
             if got.start < got.stop:
-                arrived.append(
-                    (place, np.empty((got.stop - got.start, source.shape[1]), source.dtype))
-                )
+                arrived.append((place, backend.mirror(target[place])))
                 parcels.append(Parcel(other, arrived[-1][1], sent=False))
         self.comm.exchange(parcels)
-        uploads = [(place, backend.upload(part)) for place, part in arrived]
-        for place, part in uploads:
-            backend.copy(part, target[place], self.copies)
+        for place, part in arrived:
+            backend.upload_mirror(part, target[place], self.copies)
         self.copies.record().wait()
         return target
 
