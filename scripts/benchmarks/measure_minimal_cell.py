@@ -32,6 +32,8 @@ from tauslab.analysis.hybrids.driver import HybridRun
 class GrownCell(Cell):  # type: ignore[misc]
     """A cell before it divides: twice of all, with an area that is `area` times that at birth."""
 
+    area: float  # nm^2
+
     def __init__(self, size: Size, area: float) -> None:
         twice = ("proteins", "ribosomes", "degradosomes", "polymerases", "trnas")
         super().__init__(replace(size, **{name: 2 * getattr(size, name) for name in twice}))
@@ -39,11 +41,13 @@ class GrownCell(Cell):  # type: ignore[misc]
 
     def space(self) -> ts.Lattice:
         """Two balls that are nearly apart."""
-        return self._grown(super().space)
+        made: ts.Lattice = self._grown(super().space)
+        return made
 
     def metabolism(self) -> ts.Network:
         """Lipids make up for what is not of proteins."""
-        return self._grown(super().metabolism)
+        made: ts.Network = self._grown(super().metabolism)
+        return made
 
     def _grown(self, make: Callable[[], Any]) -> Any:
         birth, self.area = self.area, self.grown
@@ -53,7 +57,7 @@ class GrownCell(Cell):  # type: ignore[misc]
 
     def expression(self) -> ts.Network:
         """The chromosome is copied, and the volume has doubled."""
-        net = super().expression()
+        net: ts.Network = super().expression()
         for name in self.pools:
             net.species[name] = round((1 + (name in BASES)) * 12.044e-4 * self.volume)
         net.species["to_do"], net.species["done"] = 0, self.size.genome

@@ -43,7 +43,7 @@ def own(n: int, seed: int, on: str) -> tuple[Moments, float, float, int]:
     net.add_reaction("Y ->", rate="death")
     priors = {name: f"uniform({low},{high})" for name, (low, high) in PRIORS.items()}
     data: dict[str, Any] = {"time": TIMES, **SEEN}
-    device = ts.CPU(threads=1) if on == "cpu" else "cuda"
+    device = ts.CPU(threads=1) if on == "cpu" else ts.GPU()
     ts.abc_smc(net, data, priors, n=20, epsilon=[1e9], scale=1, device=device, quiet=True)
     began, clock = time.process_time(), time.perf_counter()
     found = ts.abc_smc(
