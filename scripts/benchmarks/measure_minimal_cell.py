@@ -58,9 +58,10 @@ class GrownCell(Cell):  # type: ignore[misc]
     def expression(self) -> ts.Network:
         """The chromosome is copied, and the volume has doubled."""
         net: ts.Network = super().expression()
+        amounts: Any = net.species
         for name in self.pools:
-            net.species[name] = round((1 + (name in BASES)) * 12.044e-4 * self.volume)
-        net.species["to_do"], net.species["done"] = 0, self.size.genome
+            amounts[name] = round((1 + (name in BASES)) * 12.044e-4 * self.volume)
+        amounts["to_do"], amounts["done"] = 0, self.size.genome
         return net
 
 
