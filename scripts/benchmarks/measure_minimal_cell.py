@@ -4,7 +4,8 @@
     python scripts/benchmarks/measure_minimal_cell.py --area 1.998 --seconds 80 --device cuda
     python scripts/benchmarks/measure_minimal_cell.py --stirred 1000 --seconds 5 --device cuda
 
-The second cell has twice of all, two chromosomes and nearly twice the area, and divides after 12 s.
+The second cell starts with twice the molecules, two chromosomes and nearly twice the area, and
+divides after 12 s.
 The third are so many cells without space.
 """
 
@@ -70,7 +71,7 @@ class EnoughError(Exception):
 
 
 def measure(*, small: bool, device: str, seconds: float, area: float | None, n: int | None) -> None:
-    """Run for some seconds after the first biological second, and print a table."""
+    """Run for `seconds` of the clock after the first exchange, and print a table."""
     began = time.perf_counter()
     size = SMALL if small else Size()
     cell = Cell(size) if area is None else GrownCell(size, area)
@@ -111,7 +112,7 @@ def measure(*, small: bool, device: str, seconds: float, area: float | None, n: 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser()
     asked.add_argument("--small", action="store_true")
-    asked.add_argument("--area", type=float, help="of the start, relative to birth; default: 1")
+    asked.add_argument("--area", type=float, help="start grown, with this area relative to birth")
     asked.add_argument("--stirred", type=int, metavar="N", help="cells without space")
     asked.add_argument("--device", default="auto")
     asked.add_argument("--seconds", type=float, default=60.0)

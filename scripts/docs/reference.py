@@ -169,10 +169,7 @@ def _class(entry: Entry, shown: Callable[[str, str], str]) -> list[str]:
     for name, member in own:
         if callable(member):
             title = _titled(made, name)
-            told = _doc(member)
-            if name == "to_pandas" and issubclass(made, ArrayResult) and made is not ArrayResult:
-                told = _doc(made.table)
-            parts += [f"### {title}", _signature(name, member), shown(told, title)]
+            parts += [f"### {title}", _signature(name, member), shown(_doc(member), title)]
     return parts
 
 
@@ -189,7 +186,7 @@ def _split(made: type) -> tuple[list[tuple[str, Any]], dict[str, list[str]]]:
     own, elsewhere = [], dict[str, list[str]]()
     for name, member in _members(made):
         home = next((h for h, has in homes.items() if has.get(name) is member), None)
-        if home is None or (name == "to_pandas" and home is ArrayResult):
+        if home is None:
             own.append((name, member))
         else:
             elsewhere.setdefault(home.__name__, []).append(name)

@@ -65,7 +65,7 @@ def _of(module: Any, home: str) -> tuple[Entry, ...]:
 
 
 # Members that other classes share, and that are described with these two alone.
-HOMES = (ts.Result, ArrayResult)
+HOMES = (ts.Result, ArrayResult, ts.Chain)
 # What a result of an analysis has for its file and for the command line.
 FILE_ONLY = ("arrays", "axes_of", "digest_lines", "facts", "lines", "table")
 

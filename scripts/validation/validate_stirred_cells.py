@@ -1,11 +1,11 @@
 """Cells of examples/minimal_cell.py without space: when they double, and translations of an mRNA beside theory.
 
 The lattice is one stirred volume, which grows with the area; a gene counts twice once the fork has
-passed it. Medians and quartiles over cells are of the times at which replication ends, volume and
-area have doubled, and of what the cell then has. An mRNA is translated until a degradosome catches it: as often as ribosomes have
-begun it, `bind R / (catch D)`; integrals of both rates over all exchanges but the first 60 are the
+passed it. Rows are medians and quartiles over cells: times at which replication ends, volume and
+area have doubled, and the cell's contents when the area has. In theory an mRNA is translated
+`bind R / (catch D)` times before a degradosome catches it; integrals of both rates over all exchanges but the first 60 are the
 theory, within five standard errors of Poisson counts and 2 %. tRNA is conserved to the last one, and
-pools pay what is billed but for 1 %.
+pools owe at most 1 % of their bills.
 """
 
 from __future__ import annotations

@@ -72,7 +72,6 @@ def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks, every):
     assert expected["crowded"]["spills"][-1] > 5_000
 
 
-@pytest.mark.validate
 def test_full_lists_and_transports_do_not_matter(told, expected):
     tight = {"capacity": 64, "room": 4, "depth": 2}
     roomy, found, *others = told(

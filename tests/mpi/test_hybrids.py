@@ -186,7 +186,6 @@ tell("digest", result.digest().encode())
 )
 
 
-@pytest.mark.validate
 @pytest.mark.parametrize(
     ("engine", "n", "more"),
     ordinary(

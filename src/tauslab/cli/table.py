@@ -89,11 +89,12 @@ _TABLES = (
     _RESULT,
     _SPECIES,
     _takes("--what", metavar="TABLE", help="trajectories, statistics, final, summaries, or a table "
-           "of an analysis (the first that there is)"),
+           "of an analysis (the first recorded)"),
     _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
     _POINT,
     _takes("--steps", metavar="A:B", help="time points of a Bayesian network"),
-    _writes(".csv, .tsv, .parquet, - to print; .vtkhdf (ParaView) or .npy of a lattice; .bif"),
+    _writes(".csv, .tsv, .parquet, - to print; .vtkhdf (ParaView) or .npy of a lattice; .bif of a "
+            "Bayesian network"),
     _OVERWRITE,
 )  # fmt: skip
 
@@ -226,7 +227,7 @@ COMMANDS: Mapping[str, Command] = {
     "merge": Command(
         "merge the parts of a result, or the files of an array, into one file",
         "commands.results:process_merge",
-        (_RESULTS, _writes("file that joins the points of several files"), _OVERWRITE,
+        (_RESULTS, _writes("file that joins points or replicas of several files"), _OVERWRITE,
          _takes("--compress", type=int, default=0, metavar="1-9",
                          help="gzip level (none)")),
     ),

@@ -59,7 +59,7 @@ class HybridKeywords(HybridFlags):
     hooks: Sequence[tuple[float, Callable[[Any], Any]]] = option(
         (),
         doc="Pairs ``(seconds, function)``: the function is called with a `HybridView` at t = 0 "
-        "and after every so many seconds, on every rank.",
+        "and at this interval, on every rank.",
     )  # fmt: skip
     checkpoint_every: float = checkpoint_every_option()
     quiet: bool | None = quiet_option()

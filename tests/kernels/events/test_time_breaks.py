@@ -27,7 +27,6 @@ def pulsed(law: str) -> ts.Network:
     return net
 
 
-@pytest.mark.validate
 @pytest.mark.parametrize(
     ("law", "method"),
     ordinary(
@@ -43,7 +42,6 @@ def test_no_step_passes_over_a_pulse(law: str, method: str) -> None:
     assert result.variance("X")[0] == pytest.approx(mean, rel=5 * math.sqrt(2 / 2000) + 1 / mean)
 
 
-@pytest.mark.validate
 @pytest.mark.parametrize(
     ("law", "solver"),
     ordinary(

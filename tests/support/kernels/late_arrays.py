@@ -10,6 +10,7 @@ what no kernel may read.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,12 @@ CYCLES = 10_000_000  # 5 ms
 SHORT = 300_000
 LEFT_THERE = 0xA5
 
-_TEXT = """
-extern "C" __global__ void spin(long long cycles) {
-    const long long begin = clock64();
-    while (clock64() - begin < cycles) {}
-}
-"""
-
 
 @cache
 def _spin() -> Any:
     import cupy
 
-    return cupy.RawKernel(_TEXT, "spin")
+    return cupy.RawKernel(Path(__file__).with_suffix(".cu").read_text(), "spin")
 
 
 def be_late(stream: Any = None, cycles: int = CYCLES) -> None:

@@ -154,7 +154,7 @@ def test_population(capsys):
     divided = printed(capsys, "export", "c.h5", "-o", "-", "--what", "divisions").splitlines()
     assert len(divided) == 1 + facts["divisions"]
     assert main(["export", "c.h5", "-o", "-", "--what", "summaries"]) == 2
-    assert "of PopulationResult there are" in capsys.readouterr().err
+    assert "PopulationResult has the tables" in capsys.readouterr().err
 
 
 def test_nobody_has_divided(capsys):
@@ -211,7 +211,6 @@ def test_damage_is_found(capsys):
     assert "value" in capsys.readouterr().err
 
 
-@pytest.mark.validate
 def test_pictures(capsys):
     """Of every kind a picture; of one the command and a page."""
     pytest.importorskip("matplotlib")

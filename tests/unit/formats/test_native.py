@@ -131,11 +131,11 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
         ("[species]\nX = true", "[species] X, initial: a boolean (True) where a number or an"),
         ("[species]\nX = {fixed = 1}", "[species] X, fixed: a number (1) where true or false is"),
         ("[species]\nX = {compartment = 1}", "[species] X, compartment: a number (1) where a text"),
-        ("[species]\nX = 'a +'", "[species] X: species X: cannot read the expression 'a +':"),
+        ("[species]\nX = 'a +'", "[species] X: cannot read the expression 'a +': a value is"),
         ("[species]\n2X = 1", "[species] 2X: '2X' is not a name: letters, digits and"),
         ("[species]\nX = 1\n[parameters]\nX = 1", "[species] X: 'X' is defined twice"),
         ("[parameters]\nk = [1]", "[parameters] k: an array where a number or an expression is"),
-        ("[parameters]\nk = '('", "[parameters] k: parameter k: cannot read the expression '(':"),
+        ("[parameters]\nk = '('", "[parameters] k: cannot read the expression '(': a value is"),
         (f"[parameters]\nk = {10**400}", "[parameters] k: the number is too large for a double"),
         ("[rules]\nr = {}", "[rules] r: the key expression is missing"),
         (
@@ -185,7 +185,7 @@ def test_the_models_of_the_page_can_be_read() -> None:
     blocks = re.findall(
         r"```toml\n(.*?)```", (ROOT / "docs" / "model-toml.md").read_text(), re.DOTALL
     )
-    assert len(blocks) >= 2
+    assert blocks
     for block in blocks:
         _read(block)
 

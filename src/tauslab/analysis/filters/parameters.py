@@ -48,8 +48,8 @@ class ParameterResult(FieldResult):
     ) -> Figure:
         """Draw a panel for each parameter.
 
-        Traces of chains, weighted histograms of draws; of a fit log-likelihoods, their profile and
-        the interval of 95 %.
+        Chains have traces, draws weighted histograms, fits log-likelihoods, their profile and
+        the 95 % interval.
 
         Parameters
         ----------

@@ -256,7 +256,7 @@ class HybridResult(ArrayResult):
         return self.values(f"{pool}.debt")
 
     def owing(self) -> dict[str, float]:
-        """Parts of the bills of all cells that pools owe at the end, by pool, where above 0."""
+        """Fraction of its bills, over all cells, that each pool owes at the end; only debtors."""
         found = {}
         for part, series in self.parts.items():
             for name in (one for one in series.names if one.endswith(".debt")):

@@ -193,8 +193,8 @@ def _warn_of(run: HybridRun) -> None:
     )
     if short := [f"{key} by up to {-least:g}" for key, least in pools.items() if least < -_SHORT]:
         warn(
-            f"hybrid {name}: parts took units from pools that had none, which later gains make up "
-            f"for: {'; '.join(short)}: let rates vanish with what they use"
+            f"hybrid {name}: parts took more from pools than they held: {'; '.join(short)}; later "
+            "gains cover it first: let rates vanish with what they use"
         )
     if held := list(run.not_finite):
         warn(f"hybrid {name}: not finite at times, where the last value stayed: {'; '.join(held)}")

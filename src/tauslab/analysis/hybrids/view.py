@@ -22,9 +22,9 @@ CellHook: TypeAlias = Callable[["HybridView"], Any]
 
 
 class HybridView:
-    """All parts at one time; nothing that a hook does changes the run.
+    """The state of all parts at one time, for reading only.
 
-    On several ranks all call the hook, which calls the same methods on each.
+    All ranks call the hook; it must call the same methods on each rank.
     """
 
     def __init__(self, run: HybridRun) -> None:
@@ -47,7 +47,7 @@ class HybridView:
         part, _, quantity = name.partition(".")
         known = self._run.recorded.get(part, ())
         if quantity not in known:
-            of = f"part {part} records {some(dict.fromkeys(known))}" if known else "there is none"
+            of = f"part {part} records {some(dict.fromkeys(known))}"
             raise ConfigError(f"{name!r} is not a recorded quantity: {of}")
         return self._run.table(part)[:, known.index(quantity)]
 
@@ -75,7 +75,7 @@ class HybridView:
             The part is no chain.
         """
         if not isinstance(self._part(part).made.model, Polymer):
-            raise ConfigError(f"part {part} is no chain")
+            raise ConfigError(f"part {part} is not a polymer")
         state = self._state(part)
         places, (origin, left, right) = state["positions"][cell], state["forks"][cell].tolist()
         beads = len(places) // 2
@@ -93,7 +93,7 @@ class HybridView:
     def _lattice(self, part: str) -> Lattice:
         model = self._part(part).made.model
         if not isinstance(model, Lattice):
-            raise ConfigError(f"part {part} is no lattice")
+            raise ConfigError(f"part {part} is not a lattice")
         return model
 
     def _state(self, part: str) -> dict[str, Any]:
@@ -106,6 +106,6 @@ class HybridView:
         found = list(matching(pattern, names))
         if not found:
             raise ConfigError(
-                f"nothing is called {pattern!r}; there are {some(dict.fromkeys(names))}"
+                f"no name matches {pattern!r}; known are {some(dict.fromkeys(names))}"
             )
         return found

@@ -228,7 +228,7 @@ class SensitivityResult(FieldResult):
     ) -> Figure:
         """Draw derivatives by the logarithm of each parameter, with two standard errors.
 
-        A panel for each output, by default the first four; as `Chain.plot`.
+        Each output has a panel, by default the first four. Arguments as in `Chain.plot`.
         """
         return plot_derivatives(self, outputs, path)
 

@@ -227,9 +227,9 @@ def _warn_of_few(found: FilterResults, n: int) -> None:
     if n >= _MANY and sizes[row] < _FEW:
         warn(
             f"at t = {found.time[row]:g} the {n} particles have an effective size of "
-            f"{sizes[row]:.2g}: the data are far from what they reach, and the likelihood and the "
-            "means of this row say little; give more particles or noise, or a model that reaches "
-            "them"
+            f"{sizes[row]:.2g}: the data are far from all particles, so the likelihood and means "
+            "of this row are unreliable; give more particles or noise, or a model that reaches "
+            "the data"
         )
 
 

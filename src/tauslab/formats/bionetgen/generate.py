@@ -306,7 +306,7 @@ def network_of(generated: Generated, path: str | Path, *, runs_actions: bool = F
     if changes:
         more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
         message = f"{path}: line {changes[0].line}: {changes[0].name}{more} is not run"
-        warn(f"{message}; values come from the blocks or are set; {opt('protocol')} runs all")
+        warn(f"{message}; set values by options, or run all actions with {opt('protocol')}")
     return network
 
 

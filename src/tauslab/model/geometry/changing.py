@@ -289,8 +289,8 @@ def _round(mask: Mask, inside: str, shells: Mapping[str, int] | None) -> Masks:
         planes = [np.moveaxis(mask, axis, 0) for axis in range(3)]
         if any(one[:around].any() or one[-around:].any() for one in planes):
             warn(
-                f"shape: {inside} comes so close to a face of the lattice that "
-                f"{', '.join(shells or ())} is cut off: give the lattice more sites"
+                f"shape: {inside} is too close to a face of the lattice, which cuts off "
+                f"{', '.join(shells or ())}: give the lattice more sites"
             )
     return found
 

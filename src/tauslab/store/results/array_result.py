@@ -91,7 +91,7 @@ class ArrayResult(Hinting, ABC):
         tables = self._tables()
         if what not in (None, *tables):
             known = ", ".join(tables)
-            raise ConfigError(f"{opt('what', what)}: of {type(self).__name__} there are {known}")
+            raise ConfigError(f"{opt('what', what)}: {type(self).__name__} has the tables {known}")
         return tables[what or next(iter(tables))]()
 
     @abstractmethod

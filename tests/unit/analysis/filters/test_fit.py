@@ -167,7 +167,7 @@ def test_points_of_a_fit_are_its_table():
     points = found.to_pandas("points")
     assert points.k.median() == pytest.approx(found["k"], rel=0.2)
     assert list(points) == ["log_likelihood", "k"]
-    with pytest.raises(ts.ConfigError, match="of FitResult there are summary, points"):
+    with pytest.raises(ts.ConfigError, match="FitResult has the tables summary, points"):
         found.to_pandas("chains")
 
 

@@ -97,9 +97,9 @@ def test_beads_and_genes_are_counted():
         (0.75, print, "hooks: 0.75 is not a whole multiple of 0.5"),
         (0.5, None, "each is .seconds, function."),
         (0.5, lambda view: view.values("space.Q"), "'space.Q' is not a recorded quantity: part sp"),
-        (0.5, lambda view: view.mask("space", "wall"), "nothing is called 'wall'; there are outs"),
-        (0.5, lambda view: view.particles("dna"), "part dna is no lattice"),
-        (0.5, lambda view: view.positions("space"), "part space is no chain"),
+        (0.5, lambda view: view.mask("space", "wall"), "no name matches 'wall'; known are outs"),
+        (0.5, lambda view: view.particles("dna"), "part dna is not a lattice"),
+        (0.5, lambda view: view.positions("space"), "part space is not a polymer"),
         (0.5, lambda view: view.positions("rna"), "no part 'rna'; there are space, net, dna"),
     ],
 )

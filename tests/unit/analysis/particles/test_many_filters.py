@@ -280,7 +280,6 @@ def test_chains_side_by_side(tmp_path, monkeypatch):
         chains(**{**file, "n": 16})
 
 
-@pytest.mark.validate
 def test_chains_end_at_a_target(tmp_path):
     given = {"warm_up": 20, "steps": 400, "checkpoint": tmp_path / "c.h5"}
     found = chains(target_ess=20.0, **given)

@@ -96,7 +96,7 @@ def test_a_shape_that_its_lattice_cuts_off_is_told(radius, cut):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         shape(GRID, area=4 * math.pi * (radius * SPACING) ** 2)
-    assert ["shell, membrane is cut off" in str(one.message) for one in told] == [True] * cut
+    assert ["cuts off shell, membrane" in str(one.message) for one in told] == [True] * cut
 
 
 def test_a_capsule_of_an_area_or_a_volume():

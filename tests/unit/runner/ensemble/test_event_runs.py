@@ -50,7 +50,7 @@ def lines(result):
         return dict(digest_lines(result, None))
 
 
-LIGHT = [("ssa", True)]
+LIGHT = [("ssa", True), ("tau", False)]
 ALL = [
     pytest.param(
         method, moves, id=f"{method}{'-moves' * moves}",

@@ -145,7 +145,6 @@ def test_numbers_over_replicas(tmp_path):
         assert list(alone.to_pandas(["B"]).columns) == ["time", "B"]
 
 
-@pytest.mark.validate
 @pytest.mark.parametrize("path", [2], indirect=True)
 def test_a_movie_has_a_picture_for_each_frame(path, tmp_path, capsys):
     image = pytest.importorskip("PIL.Image")

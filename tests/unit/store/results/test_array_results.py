@@ -66,7 +66,7 @@ def test_a_file_is_the_result(found, kind, tmp_path, capsys):
     for what in one._tables():
         assert main(["export", str(path), "-o", "-", "--what", what]) == 0
     assert main(["export", str(path), "-o", "-", "--what", "moons"]) == 2
-    assert f"there are {', '.join(one._tables())}" in capsys.readouterr().err
+    assert f"has the tables {', '.join(one._tables())}" in capsys.readouterr().err
     page = again._repr_html_()
     assert one.lines()[-1] in page.replace("&gt;", ">")
     assert ">method</th><td" in page

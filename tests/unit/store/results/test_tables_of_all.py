@@ -61,7 +61,7 @@ def test_chains(births, chains):
     assert summary["parameter"].tolist() == ["k"]
     assert summary["mean"][0] == found["k"].mean()
     assert summary["q05"][0] <= summary["q50"][0] <= summary["q95"][0]
-    with pytest.raises(ts.ConfigError, match="of Chain there are chains, summary"):
+    with pytest.raises(ts.ConfigError, match="Chain has the tables chains, summary"):
         found.to_pandas("final")
     with pytest.raises(ts.ConfigError, match="'q' is no parameter of this result; it has k"):
         found["q"]
@@ -79,5 +79,5 @@ def test_populations():
     assert frame["X_mean"].tolist() == [one.mean("X") for one in found.snapshots]
     assert len(found.to_pandas("final")) == len(found.snapshots[-1])
     assert len(found.to_pandas("divisions")) == len(found.divisions)
-    with pytest.raises(ts.ConfigError, match="of PopulationResult there are statistics"):
+    with pytest.raises(ts.ConfigError, match="PopulationResult has the tables statistics"):
         found.to_pandas("summaries")
