@@ -136,7 +136,7 @@ class Cell:
         for product in self.products:
             before = "5.0"  # mM in the medium
             for name in (*(f"{product}_{k}" for k in range(1, 4)), product):
-                net.add_species(name, 1.0 + (name in BASES))
+                net.add_species(name, 0.0 if name in self.pools else 1.0)  # mM
                 net.add_parameter(f"enzyme_{name}", 1.0)
                 usual = 2.0 if product in BASES[:2] else 0.3  # ATP, GTP: what translation takes
                 fast, ks, kp = rng.lognormal(np.log([usual, 0.5, 0.5]), 0.4)  # mM/s, mM, mM

@@ -91,6 +91,7 @@ _NEEDS_BY_FIXTURE = {
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
 
 _MOST_CPU = 5.0  # seconds of a test that every run has; what takes longer is for `validate`
+_TEARDOWN = "teardown of all tests, with all ranks that they started"
 _cpu_before = [0.0]
 _cpu_of_tests: Counter[str] = Counter()
 
@@ -149,8 +150,9 @@ def pytest_runtest_makereport(
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up the phases of each test."""
-    _cpu_of_tests[report.nodeid] += dict(report.user_properties).get("cpu", 0.0)
+    """Add up the phases of each test; a server of ranks ends in the last teardown of a process."""
+    name = _TEARDOWN if report.when == "teardown" else report.nodeid
+    _cpu_of_tests[name] += dict(report.user_properties).get("cpu", 0.0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
 from tauslab.base.errors import ConfigError
@@ -68,6 +70,8 @@ class HybridKeywords(HybridFlags):
 
     def __post_init__(self) -> None:
         """Check pairs of hooks."""
-        for one in self.hooks:
+        for one in self.hooks or ():
             if not (isinstance(one, tuple | list) and len(one) == 2 and callable(one[1])):
                 raise ConfigError("hooks: each is (seconds, function)")
+            if not (isinstance(one[0], Real) and 0 < one[0] < math.inf):
+                raise ConfigError(f"hooks: {one[0]!r} is not a number of seconds above 0")

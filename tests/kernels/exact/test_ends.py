@@ -36,16 +36,34 @@ def decay():
     return net
 
 
+def full():
+    """So near the largest count that 8192 firings could pass it."""
+    net = ts.Network("full")
+    net.add_species("x1", 2**31 - 1 - 3000)
+    net.add_reaction("-> x1", rate=50.0)
+    return net
+
+
+def infinite():
+    """A total propensity that is no double."""
+    net = ts.Network("infinite")
+    net.add_species("x1", 100)
+    net.add_species("x2", 20)
+    net.add_reaction("x1 + x2 -> x1", rate=1e307)
+    return net
+
+
 # Span, steps, and rows from and to that are listed. Of 330 firings in 2^18 intervals, one in 800
 # rows has one that is as near the end as the last interval.
 CASES = {
     "sure": (predators, 2.0, 2**40, 1, ROWS // 100), "ended": (decay, 60.0, 2**40, 0, 3),
+    "full": (full, 2.0, 2**40, ROWS, ROWS), "infinite": (infinite, 5.0, 2**40, ROWS, ROWS),
     "no span": (predators, 0.0, 2**40, ROWS, ROWS), "few steps": (predators, 2.0, 300, 1000, ROWS),
 }  # fmt: skip
 
 
 @compiler
-@pytest.mark.parametrize("case", ordinary(CASES, "sure"))
+@pytest.mark.parametrize("case", ordinary(CASES, "sure", "full", "infinite"))
 def test_final_states_have_the_bits_of_ssa(case):
     model, span, steps, least, most = CASES[case]
     backend = get_backend("cpu", BackendOptions(threads=2))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.store.results.array_result import FieldResult, named_columns
+from tauslab.store.results.array_result import FieldResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ class Draws(ParameterResult):
         return self._by_parameter(self._numbers_of_summary())
 
     def _moments(self) -> dict[str, Any]:
-        """Means and deviations by name, for JSON."""
+        """Means and deviations by name, for JSON: None for NaN."""
         return {
-            "mean": {name: self.mean(name) for name in self.parameters},
-            "sd": {name: self.sd(name) for name in self.parameters},
+            "mean": {name: numbers_or_none(self.mean(name)) for name in self.parameters},
+            "sd": {name: numbers_or_none(self.sd(name)) for name in self.parameters},
         }

@@ -182,14 +182,22 @@ class Board:
                     self._fixed[name] = self._scale(name)
 
     def begun_otherwise(self) -> list[str]:
-        """Sentences on amounts that members of pools had beside their pool's, unless they are 0."""
+        """Sentences on amounts that members of pools had beside their pool's, unless they are 0.
+
+        Less than a unit of a pool with a member in counts is rounding.
+        """
         found = []
-        for part, name in self.pool_of:
-            place = self.watches[part].shared.index(name)
+        places = {key: self.watches[key[0]].shared.index(key[1]) for key in self.pool_of}
+        counted = {
+            pool for key, pool in self.pool_of.items() if self._shared[key[0]].whole[places[key]]
+        }
+        for (part, name), key_of_pool in self.pool_of.items():
+            place = places[part, name]
             own, pool = self.now[part][:, place], self.seen(part)[:, place]
             apart = np.abs(own - pool) > np.maximum(_ALIKE * np.abs(pool), _ALIKE)
-            if self._shared[part].whole[place]:
-                apart &= np.abs(own - pool) >= 1
+            if key_of_pool in counted:
+                units = self._scale(part)[:, place] if part in self._volumes else 1.0
+                apart &= np.abs(own - pool) * units >= 1
             if (which := np.flatnonzero(apart & (own != 0))).size:
                 first = which[0]
                 found.append(

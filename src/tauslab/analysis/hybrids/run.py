@@ -157,7 +157,7 @@ def _result(
 def _call(given: HybridKeywords, run: HybridRun) -> None:
     """Call the hooks that are due."""
     view = HybridView(run)
-    for every, hook in given.hooks:
+    for every, hook in given.hooks or ():
         if run.is_due(every):
             hook(view)
 

@@ -280,7 +280,7 @@ class CudaBackend(CudaStyle):
         import cupy
 
         self._device = cupy.cuda.Device(options.index)
-        self._device.use()
+        self.use()
         self._properties = cupy.cuda.runtime.getDeviceProperties(options.index)
         self.multiprocessors = int(self._properties["multiProcessorCount"])
         # A block takes a KiB for the system; what one may take is what all may, less that.
@@ -448,8 +448,11 @@ class CudaBackend(CudaStyle):
         return CudaGraph(graph)
 
     def use(self) -> None:
-        """Make this the calling thread's current device."""
+        """Make this the calling thread's device; its array operations run on the default stream."""
+        import cupy
+
         self._device.use()
+        cupy.cuda.Stream.null.use()
 
     def free_memory(self) -> int:
         """Bytes the driver can still give, and CuPy's unused pool."""

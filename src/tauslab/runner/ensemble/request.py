@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -101,6 +101,8 @@ def _texts(sample: Mapping[str, str] | Sequence[str] | str) -> Sequence[str]:
         sample = {wrong[0]: sample[wrong[0]]}
     elif isinstance(sample, str):
         return [sample]
-    elif isinstance(sample, Sequence) and all(isinstance(text, str) for text in sample):
-        return sample
+    elif isinstance(sample, Iterable):
+        sample = list(sample)
+        if all(isinstance(text, str) for text in sample):
+            return sample
     raise ConfigError(f'{opt("sample")}: give {{NAME: "uniform(0.1,2)"}}, not {sample!r:.60}')

@@ -289,6 +289,10 @@ def read_planes(
         # Parts of earlier versions lack it: no hook could look.
         looked = file["looked"][...] if "looked" in file else np.zeros_like(state.fired)
         memory = json.loads(file["memory"][()])
+        if "tauslab.picture" in memory:  # how earlier versions noted one
+            raise InputFileError(
+                f"{path} is a frame of the result that is extended: no run can continue from it"
+            )
         return state, HookState(file["rates"][...], looked, memory, sites)
 
     return _reading(path, identity, read)

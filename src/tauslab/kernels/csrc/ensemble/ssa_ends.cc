@@ -24,6 +24,7 @@ constexpr u32 SPAN = 15u << 28;    // units from the start to the sample
 constexpr u32 CLOSE = SPAN >> 18;  // errors of a row that is not listed are smaller
 constexpr float LEAST = 0.75f * 0x1p-22f;
 constexpr float ABSOLUTE = 1.3f * 0x1p-22f + LEAST, RELATIVE = 3.0f * 0x1p-22f;
+constexpr float NO_TIME = 0x1p-100f;  // in place of 1 / a0 before the first firing
 constexpr float LOG_2 = 0x1.62e43p-1f;
 constexpr double SHORTEST = 0x1p-60, LONGEST = 0x1p60;  // spans
 // High words of total propensities whose reciprocals are normal numbers of single precision.
@@ -102,11 +103,14 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
             // The first reaction leads to this state: no sum is below a target that is no number.
             before_first(x);
             target = not_a_number();
-            each = sum = 0, passed = 0, step = 0xffffffffu, left = room ? SPAN - CLOSE : 0;
+            // Without room a sum that is no number lists the row after its first firing.
+            each = room ? NO_TIME : (float)not_a_number();
+            sum = 0, passed = 0, step = 0xffffffffu, left = room ? SPAN - CLOSE : 0;
             bits = philox_draw(series, keys, 0);
         }
         GO_ON_TOGETHER(step);
-        left -= passed, sum += each, ++step;
+        // The reciprocal of an a0 beyond single precision is 0: the row is listed, as its sum is no number.
+        left -= passed, sum += each > 0.0f ? each : (float)not_a_number(), ++step;
         const float log_2 = ABOUT_LOG2(single_of(unit_open_low(bits.x0, bits.x1)));
         waiting = FMA_SINGLE(of_logarithm, log_2, least);
         unit = unit_one_to_two(bits.x2, bits.x3);
