@@ -13,7 +13,7 @@ from places import ROOT
 from sample_job import sample_job
 from sampling import ordinary
 
-from tauslab.base.errors import ConfigError, InputFileError
+from tauslab.base.errors import ConfigError, InputFileError, StoppedEarly
 from tauslab.cli.main import main
 from tauslab.cli.merge import merge
 from tauslab.store.results.digest import digest_lines
@@ -155,3 +155,32 @@ def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
     assert main(["merge", *files, str(tmp_path / "other.h5"), "-o", str(tmp_path / "b.h5")]) == 2
     assert "other.h5 is of another run than" in capsys.readouterr().err
     assert not (tmp_path / "b.h5").exists()
+
+
+def test_a_merge_that_fails_leaves_what_was_there(tmp_path, capsys):
+    """A frame that cannot be read is found while the frames before it are being written."""
+    for first in (0, 1):
+        lattice_run(tmp_path / f"a{first}.h5", first_replica=first).close()
+    with h5py.File(tmp_path / "a1.h5") as file:
+        frames = file["lattice/particles"].id
+        chunk = frames.get_chunk_info(frames.get_num_chunks() - 1)
+    with (tmp_path / "a1.h5").open("r+b") as file:
+        file.seek(chunk.byte_offset)
+        file.write(bytes(chunk.size))
+    out = tmp_path / "all.h5"
+    command = ["merge", str(tmp_path / "a0.h5"), str(tmp_path / "a1.h5"), "-o", str(out)]
+    assert main(command) == 2
+    assert "damaged" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"a0.h5", "a1.h5"}
+
+    looks = iter([False, True])
+    with pytest.raises(StoppedEarly):
+        lattice_run(out, stop=lambda: next(looks, True))
+    parts = out.with_name("all.h5.parts")
+    before = {path: path.read_bytes() for path in (out, *parts.iterdir())}
+    assert len(before) > 1
+    assert main([*command, "--overwrite"]) == 2
+    assert {path: path.read_bytes() for path in (out, *parts.iterdir())} == before
+    lattice_run(out, resume=True).close()
+    assert lattice_digest(out) == lattice_digest(tmp_path / "a0.h5")
+    assert {path.name for path in tmp_path.iterdir()} == {"a0.h5", "a1.h5", "all.h5"}

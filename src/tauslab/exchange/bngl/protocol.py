@@ -46,15 +46,23 @@ _IGNORED = {
     "writeMexFile", "writeMDL", "writeLatex",
 }  # fmt: skip
 _ARGUMENT = re.compile(r"""\s*("[^"]*"|'[^']*'|[^,"']+)\s*(?:,|\Z)""")
+_PLAIN_NAME = re.compile(r"[\w .+-]+")  # of a file, or a part of one
 _MOLECULE = re.compile(r"(@\w+::?)?(\w+)(?:\((.*)\))?\Z")
 
 
 @dataclass
 class Report:
-    """Columns by name, ``[trajectory, time]``; of a scan ``[trajectory, point]``."""
+    """Columns by name, ``[trajectory, time]``; of a scan ``[trajectory, point]``.
+
+    Attributes
+    ----------
+    base
+        The name that its action gives; a later one of the same gets a number in `name`.
+    """
 
     name: str
     columns: dict[str, FloatArray]
+    base: str
 
 
 class Protocol:
@@ -186,18 +194,19 @@ class Protocol:
 
     def _simulate(self, given: list[str], method: str = "") -> None:
         options = _options(given, _OF_SIMULATIONS, method)
+        name = self._name(options)
         goes_on = self._number(options.get("continue", "0")) != 0
         times, start = self._times(options, goes_on=goes_on)
         rows = self._run(options, times - start)
         self._state, self._time = rows.state, float(times[-1])
         time = np.broadcast_to(times, (rows.n, len(times)))
-        self._report(self._name(options), {"time": time, **rows.columns}, goes_on=goes_on)
+        self._report(name, {"time": time, **rows.columns}, goes_on=goes_on)
 
     def _scan(self, given: list[str]) -> None:
         options = _options(given, _OF_SIMULATIONS | _OF_SCANS)
         parameter = options.get("parameter", "")
         self._require_parameter(parameter)
-        values = self._scanned(options)
+        name, values = self._name(options, parameter), self._scanned(options)
         times, start = self._times(options, goes_on=False)
         resets = self._number(options.get("reset_conc", "1")) != 0
         begin, ends = dict(self._state), list[dict[str, FloatArray]]()
@@ -217,7 +226,7 @@ class Protocol:
         self._time = float(times[-1])
         columns = {name: np.stack([end[name] for end in ends], axis=-1) for name in self._columns}
         axis = np.broadcast_to(values, (len(ends[0][self._columns[0]]), len(values)))
-        self._report(self._name(options, parameter), {parameter: axis, **columns}, goes_on=False)
+        self._report(name, {parameter: axis, **columns}, goes_on=False)
 
     def _scanned(self, options: Mapping[str, str]) -> FloatArray:
         ends = [options.get(name) for name in ("par_min", "par_max", "n_scan_pts")]
@@ -263,12 +272,26 @@ class Protocol:
         return times, start
 
     def _name(self, options: Mapping[str, str], otherwise: str = "") -> str:
-        parts = (options.get("prefix") or self._network.name, options.get("suffix") or otherwise)
+        """Name of a report, a part of a file's name: no option may lead out of the folder."""
+        given = {key: options.get(key, "").strip("\"'") for key in ("prefix", "suffix")}
+        for key, text in given.items():
+            if text and not (_PLAIN_NAME.fullmatch(text) and text.strip(" .")):
+                raise ConfigError(
+                    f"the {key} {text!r:.80} is not a plain file name: letters, digits, spaces "
+                    "and _ . + - belong there"
+                )
+        parts = (given["prefix"] or self._network.name, given["suffix"] or otherwise)
         return "_".join(filter(None, parts))
 
     def _report(self, name: str, columns: dict[str, FloatArray], *, goes_on: bool) -> None:
-        """Add a report; of a continuation rows to the last one of its name, without the start."""
-        earlier = next((one for one in reversed(self.reports) if one.name == name), None)
+        """Add a report; of a continuation rows to the last one of its name, without the start.
+
+        A scan has no times that could go on.
+        """
+        earlier = next(
+            (one for one in reversed(self.reports) if one.base == name and "time" in one.columns),
+            None,
+        )
         if goes_on and earlier is not None:
             n = max(len(own) for own in (columns["time"], earlier.columns["time"]))
             for key, own in columns.items():
@@ -280,7 +303,7 @@ class Protocol:
         given = name
         while name in taken:
             name, number = f"{given}_{number}", number + 1
-        self.reports.append(Report(name, columns))
+        self.reports.append(Report(name, columns, given))
 
     def _run(
         self,

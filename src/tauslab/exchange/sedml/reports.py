@@ -158,7 +158,17 @@ def write_outputs(
 
 
 def table_path(folder: Path, place: PurePosixPath, name: str) -> Path:
-    """The CSV file of an output; an `OutputError` where a link leads out of `folder`."""
+    """The CSV file of an output, in `folder`.
+
+    Raises
+    ------
+    ConfigError
+        The name of the output is not that of a file.
+    InputFileError
+        A link is at the place of a folder.
+    """
+    if name in ("", ".", "..") or any(one in name for one in "/\\\0"):
+        raise ConfigError(f"{place}: the output {name!r:.80} has no plain file name")
     for below in (*place.parents[:-1], place):
         require_no_link(folder / below)
     return folder / place / f"{name}.csv"

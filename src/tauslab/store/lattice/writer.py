@@ -20,7 +20,7 @@ import numpy as np
 
 from tauslab.base.arrays import IntArray
 from tauslab.base.errors import InputFileError, OutputError
-from tauslab.base.files.drafts import make_own_folder
+from tauslab.base.files.drafts import make_own_folder, require_no_link
 from tauslab.base.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.base.files.text import put_attributes, put_text
 from tauslab.base.option_names import opt, warn
@@ -160,6 +160,7 @@ class LatticeWriter:
         self.path, self._task, self._seed = path, task, seed
         self._disk = Disk()
         self._folder = parts_folder(path)
+        self._fresh = self._folder.with_name(f"{self._folder.name}.new")
         self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="tauslab-compress")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="tauslab-write")
         self._pending: list[Future[None]] = []
@@ -176,13 +177,17 @@ class LatticeWriter:
     def create(self, writers: Sequence[str] = (), copy: Callable[[], None] = lambda: None) -> None:
         """Begin a new file, which appears with all that `copy` writes by methods of this object.
 
+        What it replaces keeps its parts until everything is copied, into a folder of its own.
+
         Parameters
         ----------
         writers
             Versions of the program that wrote what is copied.
         """
-        shutil.rmtree(self._folder, ignore_errors=True)
         specs = lattice_specs(self._task, {WRITERS: with_this_program(writers)})
+        folder, fresh = self._folder, self._fresh
+        require_no_link(fresh)
+        shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed
 
         def extend(file: h5py.File) -> None:
             write_model_group(file.require_group("model"), self._task.model, self._task.canonical)
@@ -191,16 +196,26 @@ class LatticeWriter:
             attributes = lattice_attributes(self._task, self._seed)
             build_file(draft, specs, attributes, self._disk, extend)
             self._open(draft)
+            self._folder = fresh
             try:
                 copy()
                 self.wait()
-            except Exception:
-                shutil.rmtree(self._folder, ignore_errors=True)
-                raise
             finally:
                 self._close_counts()
+            shutil.rmtree(folder, ignore_errors=True)
+            if fresh.is_dir():
+                self._disk.replace(fresh, folder)
 
-        publish(self.path, self._disk, build)
+        try:
+            publish(self.path, self._disk, build)
+        except BaseException:
+            self._writer.shutdown(cancel_futures=True)  # it would make the folder again
+            shutil.rmtree(fresh, ignore_errors=True)
+            if not self.path.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # parts of no file
+            raise
+        finally:
+            self._folder = folder
 
     def open_again(self) -> tuple[bool, dict[int, Begun]]:
         """Look at a file to complete: whether it is complete, and where each replica can go on.
@@ -413,7 +428,8 @@ class LatticeWriter:
                 seal(file, opened & {*dataset_names(file)})
 
         publish(self.path, self._disk, build)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in (self._folder, self._fresh):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _last_states(self) -> list[PartName]:
         """Parts that together are the last state of each run, where it is to be kept."""

@@ -124,6 +124,15 @@ def test_each_trajectory_continues_from_its_own_state() -> None:
 @pytest.mark.parametrize(
     ("actions", "said"),
     [
+        *(
+            (f'simulate({{method=>"ode",t_end=>1,{key}=>"{text}"}})', f"the {key} .* is not a pl")
+            for key in ("prefix", "suffix")
+            for text in ("a/../../../../esc", "/esc", "out/run", "..", ".", " ", "a:b", "a\\\\b")
+        ),
+        (
+            'parameter_scan({parameter=>"kf",method=>"ode",t_end=>1,suffix=>"../s"})',
+            "line 1: parameter_scan: the suffix '../s' is not a plain file name",
+        ),
         ("quit()", "line 1: quit is not supported in a protocol; simulate, "),
         ("\nbifurcate({})", "line 2: bifurcate is not supported"),
         ('simulate({method=>"nf",t_end=>1})', "simulate: the method 'nf' is not supported; ode"),
@@ -165,3 +174,32 @@ def test_parameters_are_saved_and_reset() -> None:
     )
     assert [float(one["All"][0, 0]) for one in found.values()] == [33, 40]
     assert [*found] == ["m", "m_2"]
+
+
+def test_names_of_reports_have_no_quotes() -> None:
+    given = (
+        'prefix=>"a b",suffix=>"c.d"', "prefix=>'one'", "prefix=>two", 'prefix=>"",suffix=>""',
+        'prefix=>"\u00e9"',
+    )  # fmt: skip
+    found = ran("\n".join(f'simulate({{method=>"ode",t_end=>1,{one}}})' for one in given))
+    assert [*found] == ["a b_c.d", "one", "two", "m", "\u00e9"]
+
+
+def test_a_continuation_extends_the_last_simulation_of_its_name() -> None:
+    simulate = 'simulate({{method=>"ode",suffix=>"x",n_steps=>1,t_end=>{}}})\n'
+    twice = f"{simulate.format(10)}setConcentration('D()',7)\n{simulate.format(10)}"
+    found = ran(f"{twice}{simulate.format('20,continue=>1')}")
+    assert {name: one["time"][0].tolist() for name, one in found.items()} == {
+        "m_x": [0, 10],
+        "m_x_2": [0, 10, 20],
+    }
+    left = found["m_x_2"]["Left"][0]
+    np.testing.assert_allclose(left, 7 * np.exp([0, -1, -2]), rtol=1e-6)
+
+
+def test_a_scan_is_not_continued() -> None:
+    goes_on = 'simulate({{method=>"ode",suffix=>"x",continue=>1,t_end=>{},n_steps=>1}})\n'
+    scan = 'parameter_scan({parameter=>"kf",par_scan_vals=>[1,2],method=>"ode",t_end=>1,'
+    found = ran(f'{scan}suffix=>"x"}})\n{goes_on.format(2)}{goes_on.format(3)}')
+    assert found["m_x"]["kf"].tolist() == [[1, 2]]
+    assert found["m_x_2"]["time"].tolist() == [[1, 2, 3]]

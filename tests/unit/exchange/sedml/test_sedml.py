@@ -7,7 +7,7 @@ import importlib.util
 import tempfile
 import warnings
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import h5py
 import numpy as np
@@ -25,7 +25,7 @@ from tauslab.exchange.sedml.execute import (
     method_of,
     with_aggregates,
 )
-from tauslab.exchange.sedml.reports import run_archive
+from tauslab.exchange.sedml.reports import run_archive, table_path
 from tauslab.exchange.sedml.targets import target_of
 from tauslab.options.methods import ODE, SSA, TauLeaping
 
@@ -342,3 +342,11 @@ def test_targets() -> None:
     )
     with pytest.raises(ConfigError, match="names no species"):
         target_of("/sbml:sbml/sbml:model", "here")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "../a", "a\\b", "a\0"])
+def test_a_table_stays_in_its_folder(tmp_path: Path, name: str) -> None:
+    place = PurePosixPath("run.sedml")
+    assert table_path(tmp_path, place, "a (1)") == tmp_path / "run.sedml" / "a (1).csv"
+    with pytest.raises(ConfigError, match="has no plain file name"):
+        table_path(tmp_path, place, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import h5py
 import pytest
@@ -143,3 +144,39 @@ def test_an_extension_killed_at_any_change_of_its_copy_is_repeated(
         ts.run(model(), output=out, resume=True, **again).close()
         assert digest(out) == digest(tmp_path / "whole.h5")
         assert not out.with_name(f"{out.name}.parts").exists()
+
+
+def test_parts_that_a_killed_copy_left_are_removed(tmp_path):
+    run(tmp_path / "first.h5", keep_state=True).close()
+    run(tmp_path / "whole.h5", t_end=LATER).close()
+    out = tmp_path / "out.h5"
+    for name in ("out.h5.parts", "out.h5.parts.new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "r00000-frame-00000099-z00000-00004.h5").write_bytes(b"no")
+    ts.run(
+        model(), extend=tmp_path / "first.h5", t_end=LATER, device=ts.CPU(threads=1), output=out
+    ).close()
+    assert digest(out) == digest(tmp_path / "whole.h5")
+    assert {path.name for path in tmp_path.iterdir()} == {"first.h5", "whole.h5", "out.h5"}
+
+
+def test_a_copy_that_fails_waits_for_the_parts_that_are_being_written(tmp_path, monkeypatch):
+    """A part that is slow to write appears in no folder after the error."""
+    run(tmp_path / "first.h5", keep_state=True).close()
+    put = LatticeWriter._put_piece
+
+    def slow(self, piece):
+        time.sleep(0.2)
+        put(self, piece)
+
+    def fail(*_):
+        raise ts.OutputError("no state")
+
+    monkeypatch.setattr(LatticeWriter, "_put_piece", slow)
+    monkeypatch.setattr(LatticeWriter, "write_state", fail)
+    with pytest.raises(ts.OutputError, match="no state"):
+        ts.run(
+            model(), extend=tmp_path / "first.h5", t_end=LATER, device=ts.CPU(threads=1),
+            output=tmp_path / "out.h5",
+        )  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["first.h5"]
