@@ -307,6 +307,14 @@ class HybridRun:
             course.forget(least)
 
     def _step(self, name: str, start: int, end: int) -> None:
+        if self.board.alive.any():  # samples after the end of all are NaN
+            self._move(name, start, end)
+        last = self.groups[self._home[name]]
+        if end % self.intervals[name].step == 0 and end % last.step:
+            self._sample(name, end)
+
+    def _move(self, name: str, start: int, end: int) -> None:
+        """Give a part what others have, let it move, and look at what it did."""
         part, board = self.parts[name], self.board
         self._reshape(name, start, end)
         shared, driven = board.shared_anew(name), self._driven_anew(name, start, end)
@@ -314,6 +322,9 @@ class HybridRun:
             part.put(shared, driven)
         if driven is not None:
             self._note_ended(name, driven)
+        if not part.alive.any():
+            board.alive &= part.alive
+            return
         before = board.now[name]
         part.advance(end * self.tick / 2)
         if part.home is not None:
@@ -324,9 +335,6 @@ class HybridRun:
         board.book(name, before)
         board.follow(name, before, reading, end, end - start)
         self._settle(name, reading)
-        last = self.groups[self._home[name]]
-        if end % self.intervals[name].step == 0 and end % last.step:
-            self._sample(name, end)
 
     def _note_ended(self, name: str, driven: FloatArray) -> None:
         """Note inputs of a part that ended cells: they made rate constants negative."""

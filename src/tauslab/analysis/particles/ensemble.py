@@ -23,7 +23,7 @@ from tauslab.analysis.particles.store import StoredParticles, read_stored, write
 from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.copies import Origin
-from tauslab.base.errors import ConfigError, InputFileError, one_of
+from tauslab.base.errors import ConfigError, InputFileError, ModelError, one_of
 from tauslab.base.option_names import opt, said, warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
@@ -640,7 +640,8 @@ class Ensemble:
     ) -> None:  # fmt: skip
         """`set` of known states and parameters, each ``[particle, name]``, again and again.
 
-        A particle that these give a negative rate constant ends, and the others go on.
+        A particle that these give a negative rate constant ends, and the others go on. At t = 0 it
+        is an error if all have one.
         """
         motion, key = self._motion, (names, self._motion.looks)
         if key not in self._are_states:
@@ -651,9 +652,7 @@ class Ensemble:
             values = np.hstack([values, states[:, ~held]])
             names, states = tuple(compress(names, held)), states[:, held]
         if parameters and not motion.change(parameters, values):
-            values = self._without_refused(parameters, values)
-            columns = np.hstack([states, values]).T
-            self.set(dict(zip((*names, *parameters), columns, strict=True)))
+            self._set_where_allowed((*names, *parameters), states, parameters, values)
             return
         if parameters:
             self._late.pop(parameters, None)
@@ -662,15 +661,23 @@ class Ensemble:
         if motion.looks:
             self._move(self.time)
 
-    def _without_refused(self, parameters: tuple[str, ...], values: FloatArray) -> FloatArray:
-        """End particles that cannot move with these values; all have values that are allowed."""
-        wrong = self._motion.refused(parameters, values)
-        if not wrong.any() or wrong[self.alive].all():
-            return values
-        self.status = np.where(wrong & self.alive, np.uint8(STATUS_VALUES["nan"]), self.status)
-        self._logs[~self.alive] = -np.inf
-        self._stand_in(wrong)
-        return np.where(wrong[:, None], values[self.alive.argmax()], values)
+    def _set_where_allowed(
+        self, names: tuple[str, ...], states: FloatArray,
+        parameters: tuple[str, ...], values: FloatArray,
+    ) -> None:  # fmt: skip
+        """`set`, after the end of particles that cannot move with these values of parameters."""
+        try:
+            self.set(dict(zip(names, np.hstack([states, values]).T, strict=True)))
+        except ModelError:
+            wrong = self._motion.refused(parameters, values)
+            if not wrong.any() or (self.time == 0 and wrong[self.alive].all()):
+                raise
+            self.status = np.where(wrong & self.alive, np.uint8(STATUS_VALUES["nan"]), self.status)
+            self._logs[~self.alive] = -np.inf
+            self._stand_in(wrong)
+            if self.alive.any():
+                allowed = np.where(wrong[:, None], values[self.alive.argmax()], values)
+                self.set(dict(zip(names, np.hstack([states, allowed]).T, strict=True)))
 
     @property
     def _rows(self) -> dict[str, Any]:

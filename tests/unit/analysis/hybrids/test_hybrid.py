@@ -958,6 +958,36 @@ def test_a_cell_with_a_negative_rate_ends_and_others_go_on():
     assert np.isnan(counts[1]).tolist() == [False, False, False, False, True]
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_run_whose_last_cells_have_a_negative_rate_keeps_what_was(n):
+    cell = ts.Hybrid("cell", tick=1)
+    cell.add_part("falls", network("falls", {"E": 4}, (), {"E": "-2"}), method="ode")
+    cell.add_part("net", network("net", {"X": 7}, [("-> X", "k")], k=0.0))
+    cell.drive("net.k", "falls.E", over="start")
+    hooked = []
+    with pytest.warns(UserWarning, match=rf"{n} of {n} cells .*: negative rate constants by net.k"):
+        found = run(cell, 6.0, n=n, hooks=[(1.0, lambda view: hooked.append(view.time))])
+    counts = found.values("net.X")
+    assert (counts[:, 0] == 7).all()
+    assert np.isnan(counts).tolist() == [[False] * 4 + [True] * 3] * n
+    assert np.isnan(found.values("falls.E")[:, -1]).all()
+    assert hooked == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_cell_may_end_when_values_are_first_given():
+    """Until then the kernel has one number for all."""
+    net = network("net", {"X": 0}, [("-> X", "k")], k=1.0)
+    nothing, values = np.zeros((3, 0)), np.array([[2.0], [-1.0], [0.0]])
+    with ts.Ensemble(net, 3, seed=1, device="cpu") as cells:
+        cells.put((), nothing, ("k",), values)
+        assert cells.alive.tolist() == [True, False, True]
+        cells.advance(50.0)
+        assert cells.counts[0, 0] > 0
+        assert cells.counts[1:, 0].tolist() == [-1, 0]
+    with ts.Ensemble(net, 3, seed=1, device="cpu") as cells, pytest.raises(ts.ModelError):
+        cells.put((), nothing, ("k",), np.full((3, 1), -1.0))
+
+
 def test_pools_that_equations_empty_are_named():
     cell = pooled(5.0, {"rates": {"X": "-2"}}, method="ode")
     with pytest.warns(UserWarning, match=r"took more from pools than they held: a.X by up to 3;"):
@@ -1029,7 +1059,7 @@ def test_brackets_of_reactions_stand_for_themselves():
 def test_refusals_of_values_name_the_part_and_the_time():
     cell = ts.Hybrid("cell", tick=1)
     cell.add_part("net", network("net", {"X": 9}, [("X ->", "k")], k=0.0))
-    cell.add_part("own", lambda t, dt, v: {"y": -dt}, values={"y": 1.5})
+    cell.add_part("own", lambda t, dt, v: {"y": -dt}, values={"y": 0.5})
     cell.drive("net.k", "own.y", over="end")
-    with pytest.raises(ts.ModelError, match=r"part net at t = 1: .* rate constant is -0.5"):
+    with pytest.raises(ts.ModelError, match=r"part net at t = 0: .* rate constant is -0.5"):
         run(cell, 3.0)

@@ -200,6 +200,7 @@ class NetworkMotion(Motion):
     def refused(self, names: tuple[str, ...], values: FloatArray) -> BoolArray:
         """As of `Motion`: where a rate constant of mass action is negative."""
         found = super().refused(names, values)
+        self._make_columns(names)
         given = None if self._given is None else self._given.with_columns(names, values)
         if given is not None and len(given.table) == len(self.task.constants):
             constants = self._following(names).constants(self.task, given, values)
@@ -207,6 +208,20 @@ class NetworkMotion(Motion):
             places = [one.index for one in each if isinstance(one, Constant)]
             found |= (constants[:, places] < 0).any(axis=1)
         return found
+
+    def _make_columns(self, names: tuple[str, ...]) -> None:
+        """Let each particle have a value of its own of these, at first that which it has now."""
+        given = self._given
+        if given is None or given.with_columns(names, np.zeros((self.n, len(names)))) is not None:
+            return
+        held: dict[str, Any] = {**given.numbers, **given.columns}
+        rows = self._network.parameter_values() | held
+        for name in names:
+            if name not in rows and name in self.task.lowered.species:
+                rows[name] = held_amounts(self.task, name, slice(None))
+        if rows.keys() >= set(names):
+            own = {name: np.broadcast_to(rows[name], self.n) for name in names}
+            self.prepare(held | own, self.n)
 
     def _following(self, names: tuple[str, ...]) -> Following:
         lowered = self.task.lowered
