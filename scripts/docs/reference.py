@@ -182,7 +182,7 @@ def _attributes(docstring: str) -> set[str]:
 
 def _split(made: type) -> tuple[list[tuple[str, Any]], dict[str, list[str]]]:
     """Members that stand with the class, and names of others by the class that they stand with."""
-    homes = {home: dict(_members(home)) for home in HOMES if home is not made}
+    homes = {home: dict(_members(home)) for home in HOMES if not issubclass(home, made)}
     own, elsewhere = [], dict[str, list[str]]()
     for name, member in _members(made):
         home = next((h for h, has in homes.items() if has.get(name) is member), None)

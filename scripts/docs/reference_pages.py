@@ -64,7 +64,7 @@ def _of(module: Any, home: str) -> tuple[Entry, ...]:
     )
 
 
-# Members that other classes share, and that are described with these two alone.
+# Members that other classes share, and that are described with these alone.
 HOMES = (ts.Result, ArrayResult, ts.Chain)
 # What a result of an analysis has for its file and for the command line.
 FILE_ONLY = ("arrays", "axes_of", "digest_lines", "facts", "lines", "table")

@@ -62,7 +62,7 @@ def _network(data: Table, stem: str) -> Network:
     parameters = data.table("parameters")
     for name in parameters.data:
         with Naming(parameters.place(name)):
-            network.add_parameter(name, parameters.value(name))
+            network.add_parameter(name, as_expression(parameters.value(name)))
     for name, table in data.table("species").entries("initial"):
         _add_species(network, name, table)
     for name, table in data.table("rules").entries("expression"):
@@ -89,7 +89,7 @@ def _add_species(network: Network, name: str, table: Table) -> None:
     with Naming(table.where):
         network.add_species(
             name,
-            table.value("initial", 0),
+            as_expression(table.value("initial", 0)),
             fixed=table.boolean("fixed"),
             compartment=table.given(table.text, "compartment"),
         )

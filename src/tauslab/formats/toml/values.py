@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -46,9 +45,7 @@ class Naming:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ModelError) and not error.where:
-            name = self._where.rpartition("] ")[2]
-            message = re.sub(rf"^\w+ {re.escape(name)}: ", "", str(error))  # named by `where`
-            raise ModelError(message, where=_printable(self._where)) from None
+            raise ModelError(str(error), where=_printable(self._where)) from None
 
 
 def _printable(text: str) -> str:

@@ -351,7 +351,7 @@ def test_arviz_and_pictures(tmp_path):
     named = ts.abc_smc(births(), {"mean:X": 9}, {"k": "uniform(0,30)"}, t_end=2, n=20, **HOW)
     assert named.to_arviz()["posterior_predictive"]["mean:X"].shape == (1, 20)
     assert len(found.to_pandas("generations")) == 3
-    with pytest.raises(ts.ConfigError, match="there are particles"):
+    with pytest.raises(ts.ConfigError, match="has the tables particles"):
         found.table("rows")
     pytest.importorskip("matplotlib")
     found.plot(path=tmp_path / "k.png")
