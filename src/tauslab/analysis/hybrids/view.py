@@ -1,4 +1,4 @@
-"""What hooks of a hybrid see between two exchanges: values, lattices, chains."""
+"""The state that hooks of a hybrid read between two exchanges: values, lattices, chains."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tauslab.exchange.sedml.document import OutputData
 from tauslab.exchange.sedml.reports import REPORTS, write_outputs
 from tauslab.formats.bionetgen.generate import read_with_actions
 
-# What actions do not say.
+# Options of the run that actions cannot give.
 _HONOURED = ("n", "device", "seed", "output", "overwrite", "quiet", "protocol")
 
 

@@ -35,7 +35,7 @@ _OF_SIMULATIONS = {
 _OF_SCANS = {
     "parameter", "par_min", "par_max", "n_scan_pts", "par_scan_vals", "log_scale", "reset_conc",
 }  # fmt: skip
-# What is printed, and how equations are solved within their tolerances.
+# Options of printing and of solvers: accepted, without effect.
 _WITHOUT_EFFECT = {
     "sparse", "verbose", "print_CDAT", "print_functions", "print_net", "print_end",
     "print_n_species_active", "save_progress", "get_final_state", "parallel", "num_cores",

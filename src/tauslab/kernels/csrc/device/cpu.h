@@ -48,7 +48,7 @@ typedef u64 Word;
 #define ABS_SINGLE(a) __builtin_fabsf(a)
 #define SQRT_SINGLE(a) __builtin_sqrtf(a)
 #define MULHI64(a, b) ((u64)(((unsigned __int128)(a) * (unsigned __int128)(b)) >> 64))
-// Of a normal positive number, as near as on a GPU.
+// These take normal positive numbers; their errors are at most those of a GPU.
 #define ABOUT_RECIPROCAL(a) (1.0f / (a))
 #define ABOUT_LOG2(a) __builtin_log2f(a)
 #define WHOLE_OF_SINGLE(a) ((a) < 0x1p32f ? (a) > 0.0f ? (u32)(a) : 0u : 0xffffffffu)

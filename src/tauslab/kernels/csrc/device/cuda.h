@@ -138,7 +138,7 @@ DEVICE void barrier_of_() {
 #define ABS_SINGLE(a) fabsf(a)
 #define SQRT_SINGLE(a) __fsqrt_rn(a)
 #define MULHI64(a, b) __umul64hi((a), (b))
-// What an instruction gives of a normal positive number: 1 / a to 2^-23 of itself; log2(a) to 2^-22, outside of (0.5, 2)
+// Instructions for normal positive numbers: 1 / a to 2^-23 of itself; log2(a) to 2^-22, outside of (0.5, 2)
 // to 2^-22 of itself (PTX ISA); and the largest whole number that is not above, from 0 to 2^32 - 1.
 #define ABOUT_RECIPROCAL(a) about_reciprocal_(a)
 #define ABOUT_LOG2(a) about_log2_(a)

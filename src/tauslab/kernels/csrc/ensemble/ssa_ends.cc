@@ -84,7 +84,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
 
     for (;;) {
         const double a0 = cumulative[N_REACTIONS - 1];
-        // Of an a0 that is not above 0, or no number, no time or the longest passes, and the row is listed in the end.
+        // If a0 is not above 0, or no number, no time or the longest time passes; `end` then lists or ends the row.
         each = ABOUT_RECIPROCAL((float)a0);
         u32 passed = WHOLE_OF_SINGLE(waiting * each);
         double target = scaled_half_open(unit, a0);
