@@ -229,13 +229,15 @@ def _own_cache(
 
     Programs that tests start keep byte code, as Python does if nobody forbids it: to compile the
     package anew takes each of hundreds 0.5 s. And they write a line at once: unbuffered, the end
-    of a line follows its text, and another rank's line can come between.
+    of a line follows its text, and another rank's line can come between. They import the package
+    that this session tests, whichever their environment has installed.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAUSLAB_CACHE_DIR", str(folder / "cache"))
+        patch.setenv("PYTHONPATH", str(Path(tauslab.__file__).parents[1]), prepend=os.pathsep)
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.delenv("PYTHONUNBUFFERED", raising=False)
         light = not request.config.option.quick and "validate" not in request.config.option.markexpr
@@ -350,14 +352,11 @@ def parallel_h5py() -> dict[str, str]:
 
 
 def _environment_of_ranks(env: Mapping[str, str] | None) -> dict[str, str]:
-    """Ranks start elsewhere: they must find the package that this session tests, and helpers."""
+    """Ranks start elsewhere: they must find helpers too."""
     support = Path(__file__).parent / "support"
-    folders = [
-        str(Path(tauslab.__file__).parents[1]), os.environ.get("PYTHONPATH", ""),
-        *map(str, (support, support / "kernels", support / "programs")),
-    ]  # fmt: skip
-    package = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
-    return {**os.environ, **_MPI_ENVIRONMENT, **sleeping_while_waiting(), **package, **(env or {})}
+    folders = [os.environ["PYTHONPATH"], support, support / "kernels", support / "programs"]
+    helpers = {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+    return {**os.environ, **_MPI_ENVIRONMENT, **sleeping_while_waiting(), **helpers, **(env or {})}
 
 
 def _needed_launcher() -> str:
