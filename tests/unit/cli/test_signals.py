@@ -69,7 +69,7 @@ def read_until(stream, text):
 @pytest.mark.parametrize("number", ordinary([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
 def test_inside_an_endless_trajectory(endless, tmp_path, number):
     """The user hears of the length of the run within 10 s, and is obeyed within 5 s."""
-    run = [endless, "--t-end", "300", "-n", "20", "--device", "cpu", "--threads", "2"]
+    run = [endless, "--t-end", "300", "-n", "20", "--device", "cpu", "--threads", "1"]
     process = started(run, tmp_path)
     line, after = read_until(process.stderr, "exact trajectories")
     assert after < 10.0 + 20.0, "10 s, and the compiler's time beside other tests"
@@ -106,7 +106,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
     """Short trajectories: the launch in flight may end; the rest is computed by --resume."""
-    run = ["run", endless, "--t-end", "0.00002", "-n", "80", "--device", "cpu", "--threads", "1",
+    run = ["run", endless, "--t-end", "0.000002", "-n", "80", "--device", "cpu", "--threads", "1",
            "--points", "3", "--seed", "5", "--block", "2", "--quiet"]  # fmt: skip
     (tmp_path / "asked.py").write_text(ASKED)
     done = subprocess.run(
@@ -118,7 +118,7 @@ def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
     with ts.open(path) as found:
         assert 3 <= found.completed_blocks.sum() < 40
     assert main([*map(str, run), "--resume", "-o", str(path)]) == 0
-    whole = ts.run(ts.read(endless), n=80, t_end=0.00002, points=3, seed=5, device="cpu")
+    whole = ts.run(ts.read(endless), n=80, t_end=0.000002, points=3, seed=5, device="cpu")
     with ts.open(path) as found:
         assert digest_lines(found) == digest_lines(whole)
 
@@ -184,7 +184,7 @@ def test_from_python(endless, tmp_path):
         f"net = ts.read({str(endless)!r})\n"
         "print('begins', flush=True)\n"
         "try:\n"
-        "    ts.run(net, n=4, t_end=300, device=ts.CPU(threads=2))\n"
+        "    ts.run(net, n=4, t_end=300, device=ts.CPU(threads=1))\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
         "before = time.process_time()\n"
@@ -207,7 +207,8 @@ def test_a_lattice(tmp_path):
     """It ends between batches of steps, which take half a second."""
     (tmp_path / "box.toml").write_text(LATTICE)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tauslab", "rdme", "box.toml", "--t-end", "100", "--device", "cpu"],
+        [sys.executable, "-m", "tauslab", "rdme", "box.toml", "--t-end", "100", "--device", "cpu",
+         "--threads", "1"],
         cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip

@@ -10,7 +10,7 @@ from places import ROOT
 
 import tauslab as ts
 
-N = 2000
+N = 500
 
 
 def run(path, seed, rate):
@@ -23,7 +23,7 @@ def run(path, seed, rate):
 def test_the_demo_is_near(tmp_path, capsys):
     demo_summary.main(run(tmp_path / "a.h5", 7, 1e-3))
     shown = capsys.readouterr().out
-    assert re.search(r"mean .* standard errors of 5\.32: near", shown)
+    assert re.search(r"mean .* standard errors of 10\.65: near", shown)
     assert shown.count(": near") == 2
     assert "Near is within 2 standard errors: so are 95 of 100 seeds" in shown
 

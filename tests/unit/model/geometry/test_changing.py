@@ -67,8 +67,10 @@ def test_a_ball_of_an_area_or_a_volume():
 
 
 def test_voxels_change_a_few_at_a_time():
-    ball = ts.shapes.sphere(centre=(64.5e-8, 32.41e-8, 32.27e-8))
-    numbers = [sizes(ball(GRID, radius=r))["cytoplasm"] for r in np.linspace(2e-7, 2.0002e-7, 41)]
+    grid = ts.Lattice(shape=(44, 44, 44), spacing=SPACING)
+    ball = ts.shapes.sphere(centre=(22.5e-8, 22.41e-8, 22.27e-8))
+    radii = np.linspace(2e-7, 2.0002e-7, 41)
+    numbers = [int(ball(grid, radius=r)["cytoplasm"].sum()) for r in radii]
     steps = np.diff(numbers)
     assert steps.min() == 0
     assert steps.max() <= 8

@@ -11,6 +11,7 @@ from tauslab.runner.ensemble.lane import LANES
 from tauslab.runner.ensemble.lanes import DeviceLanes
 
 
+@pytest.mark.usefixtures("one_block_launches")
 def test_blocks_are_taken_only_when_a_lane_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """At every take fewer launches are in flight than there are lanes."""
     launched, finished, at_takes = [0], [0], []
@@ -34,9 +35,9 @@ def test_blocks_are_taken_only_when_a_lane_is_free(monkeypatch: pytest.MonkeyPat
 
     net = ts.Network("birth and death")
     net.add_species("X", 0)
-    net.add_reaction("-> X", rate=2000.0)
+    net.add_reaction("-> X", rate=50.0)
     net.add_reaction("X ->", rate=1.0)
-    ts.run(net, t_end=10, points=2, n=3000, seed=1, record="statistics", quiet=True,
+    ts.run(net, t_end=10, points=2, n=3000, block=100, seed=1, record="statistics", quiet=True,
            device=ts.CPU(threads=1))  # fmt: skip
     assert launched[0] > LANES, "the run is too short to tell"
     assert max(at_takes) < LANES
