@@ -26,9 +26,10 @@ from typing import Any
 USUAL = (
     "numpy.random", "numpy.ma", "h5py", "tauslab.cli.main", "tauslab.api.api", "tauslab.api.typed",
     "tauslab.api.executor", "tauslab.runner.ensemble.entry", "tauslab.runner.ensemble.ode_task",
-    "tauslab.runner.lattice.run", "tauslab.store.results.open", "tauslab.store.results.array_result",
-    "tauslab.store.writers.merge", "tauslab.store.writers.parts", "tauslab.store.writers.mpio",
-    "tauslab.cli.commands.run", "tauslab.cli.commands.lattice", "tauslab.analysis.hybrids.driver",
+    "tauslab.runner.lattice.run", "tauslab.store.results.open",
+    "tauslab.store.results.array_result", "tauslab.store.writers.merge",
+    "tauslab.store.writers.parts", "tauslab.store.writers.mpio", "tauslab.cli.commands.run",
+    "tauslab.cli.commands.lattice", "tauslab.analysis.hybrids.driver",
     "tauslab.analysis.filters.filtering", "tauslab.shapes", "tauslab.formats.sbml.reader",
     "tauslab.formats.toml.network", "tauslab.formats.read", "libsedml", "libsbml",
 )  # fmt: skip
