@@ -101,6 +101,7 @@ def shorter_python(code: str) -> str:
     code = re.sub(r"\b(walkers|rounds)=\d+, ", "", code)
     rare = r"ts\.weighted_ensemble\(\s*(net|cube), "
     code = re.sub(rare, r"ts.weighted_ensemble(\1, walkers=4, runs=2, rounds=5, ", code)
+    code = re.sub(r"\bt_end=\d{3,}", "t_end=60", code)
     code = re.sub(r"\bbeads=\d+", "beads=60", code)
     code = re.sub(r"\bsamples=[\d_]+", "samples=1000", code)
     code = re.sub(r"\bdelta=0\.01\b", "delta=0.05", code)  # of a sequential test
