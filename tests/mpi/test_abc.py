@@ -19,7 +19,7 @@ net.add_reaction("-> X", rate="k")
 net.add_reaction("X ->", rate="loss")
 data = {"time": [1.0, 2.0, 4.0], "X": [5.0, float("nan"), 9.0]}
 priors = {"k": "normal(4,6)", "loss": "uniform(0.1,2)"}
-here = dict(n=30, generations=3, seed=1, device="cpu", quiet=True)
+here = dict(n=20, generations=2, seed=1, device="cpu", quiet=True)
 warnings.simplefilter("ignore")
 def digests(comm):
     found = [ts.abc_smc(net, data, priors, comm=comm, **here).digest()]
@@ -36,7 +36,7 @@ def digests(comm):
 alone = digests("self") if ranks().rank == 0 else []
 ranks().allgather(0)
 together = digests("world")
-short = {**here, "generations": 2}
+short = {**here, "generations": 1}
 ts.abc_smc(net, data, priors, checkpoint="abc.h5", **short)
 longer = ts.abc_smc(net, data, priors, checkpoint="abc.h5", **here).digest()
 try:
