@@ -23,6 +23,7 @@ import numpy as np
 from tauslab.base.arrays import Array, BoolArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid
+from tauslab.kernels.lattice.changing import all_of
 from tauslab.kernels.lattice.lowering import LatticeObject, LoweredLattice
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import GONE, TRACKED
@@ -52,8 +53,8 @@ class Ground:
         memory = self.memory
         memory.synchronize()
         own = memory.changing.candidates(
-            memory.content, wanted, each=self._end, first=self._first, seed=0, step=0, call=0,
-            replica=0,
+            memory.content, all_of(wanted), each=self._end, first=self._first, seed=0, step=0,
+            call=0, replica=0,
         )  # fmt: skip
         own = own[np.lexsort((own["slot"], own["site"]))]
         return self._joined(own, self._first)
