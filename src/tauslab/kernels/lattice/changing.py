@@ -14,14 +14,15 @@ from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Pro
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
 
-_ENTRIES = ("become", "tally", "list", "edit")
+_ENTRIES = ("become", "list", "edit")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
 _BITS_OF_KEY = 32  # at least, which rarely fail to order the candidates of a kind
 _MARGIN = 8  # so much of the candidates of a call more are likely in the next
-# Of n wanted particles n + 4 sqrt(n) + 5 are listed, and fewer than n once in 20,000 times.
-_DEVIATIONS, _BESIDE = 4, 5
-ALL = (1 << 32) - 1  # particles of a species that are listed at most
+# Of n wanted particles n + 4 sqrt(n) + 5 are listed, and fewer than n once in 20,000 times. Counts
+# of species are learned anew where so many times as many are listed.
+_DEVIATIONS, _BESIDE, _TOO_MANY = 4, 5, 2
+_ALL = (1 << 32) - 1
 PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/candidate.h
 # `Candidate` of csrc/lattice/candidate.h.
 CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
@@ -52,15 +53,15 @@ class Changing(ABC):
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
         self._becomes: tuple[IntArray, IntArray | None, Any] | None = None
-        # Rows before the candidates: how many there are, and particles of each species.
-        self._head = 1 + -(-4 * (species + 1) // CANDIDATE.itemsize)
+        # Particles of each species, where many were listed; else 0.
+        self._there = np.zeros(species + 1, np.int64)
         self._list_room(_ROOM)
         self._left_room(1)
 
     def _list_room(self, room: int) -> None:
-        """Make room for candidates."""
+        """Make room for candidates; in the first row is how many there are."""
         self._room, self._likely = room, 0  # of which so many are likely
-        self._listed: Any = self._backend.empty((self._head + room, 3), np.uint64)
+        self._listed: Any = self._backend.empty((room + 1, 3), np.uint64)
         self._listed_mirror = self._backend.mirror(self._listed)
 
     def _left_room(self, room: int) -> None:
@@ -114,16 +115,15 @@ class Changing(ABC):
         self._launch("become", self._items(content), lattice=self._of(content), **values)
 
     def candidates(
-        self, content: DeviceArray, most: Uint32Array, *, each: int, first: int,
+        self, content: DeviceArray, wanted: BoolArray, *, each: int, first: int,
         seed: int, step: int, call: int, replica: int,
     ) -> Array:  # fmt: skip
         """Particles of some species, each with a key that is drawn for its place.
 
         Parameters
         ----------
-        most
-            Of each species, ``[species + 1]``, so many with the smallest keys, on average; of
-            several lattices `all_of` some.
+        wanted
+            ``[species + 1]``.
         each, first
             Sites of a lattice, and the number of the content's first site in it.
         seed, step, call, replica
@@ -134,41 +134,53 @@ class Changing(ABC):
         `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content. Good
         until the next call.
         """
+        limits = np.zeros((len(wanted), 2), np.uint32)
+        limits[:, 0] = np.where(wanted, _ALL, 0)
+        at = {"each": each, "first": first, "seed": seed, "step": step, "call": call}
+        return self._candidates(content, limits, replica=replica, **at)
+
+    def _candidates(
+        self, content: DeviceArray, limits: Uint32Array, *, each: int, first: int, **draws: int
+    ) -> Array:
+        """Candidates, of which `limits` of csrc/lattice/candidate.h says how many."""
         backend, stream = self._backend, self._stream
-        there = backend.upload(most, stream)
-        draws = {"seed": seed, "step": step, "call": call, "replica": replica}
+        given = backend.upload(limits.reshape(-1), stream)
         while True:
-            head, begin = self._listed[: self._head], self._head
+            head = self._listed[0]
             backend.clear(head, stream)
-            to = {
-                **draws, "most": there, "there": head[1:].view(np.uint32).reshape(-1),
-                "candidates": self._listed[begin:], "count": head, "room": self._room,
-            }  # fmt: skip
-            values = {"lattice": self._of(content, each, first), "to": to}
-            if ((most > 0) & (most < ALL)).any():
-                self._launch("tally", self._items(content), **values)
-            self._launch("list", self._items(content), **values)
-            found = self._told(begin + min(self._likely, self._room))
+            to = {"limits": given, "candidates": self._listed[1:], "count": head, **draws}
+            lattice = self._of(content, each, first)
+            self._launch(
+                "list", self._items(content), lattice=lattice, to=to | {"room": self._room}
+            )
+            found = self._told(1 + min(self._likely, self._room))
             if found <= self._room:
                 break
             self._list_room(1 << (found - 1).bit_length())
         if found > self._likely:
-            self._told(begin + found)
+            self._told(1 + found)
         self._likely = found + found // _MARGIN
-        return self._listed_mirror[begin : begin + found].view(CANDIDATE).reshape(-1)
+        return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
 
     def chosen(self, content: DeviceArray, numbers: IntArray, **at: int) -> Array:
         """Candidates with the smallest keys, so many ``[species + 1]`` of each, or all there are.
 
-        `at` is what `candidates` takes, of one lattice.
+        `at` is what `candidates` takes, of one lattice. Where many are likely, only such as may be
+        chosen are listed; what is chosen does not depend on this.
         """
-        wanted = np.minimum(numbers, ALL)
-        most = np.ceil(wanted + _DEVIATIONS * np.sqrt(wanted) + _BESIDE * (wanted > 0))
-        most = np.minimum(most, ALL).astype(np.uint32)
-        found = first_of(self.candidates(content, most, **at), numbers)
-        there = self._listed_mirror[1 : self._head].view(np.uint32).reshape(-1)[: len(numbers)]
-        if len(found) < np.minimum(numbers, there).sum():
-            found = first_of(self.candidates(content, all_of(numbers > 0), **at), numbers)
+        wanted, there = numbers > 0, self._there
+        few = np.minimum(numbers, _ALL // 2)
+        most = few + wanted * (_DEVIATIONS * np.sqrt(few) + _BESIDE)
+        limits = np.stack([most, there], axis=1).astype(np.uint32)
+        own = self._candidates(content, limits, **at)
+        found = first_of(own, numbers)
+        thinned = wanted & (there > most)
+        if len(found) < numbers.sum() and (_by_kind(own, len(numbers)) < numbers)[thinned].any():
+            there[:] = 0
+            own = self.candidates(content, wanted, **at)
+            found = first_of(own, numbers)
+        if len(own) > _TOO_MANY * most.sum():
+            self._there = _by_kind(own, len(numbers)) if not there.any() else np.zeros_like(there)
         return found
 
     def _told(self, rows: int) -> int:
@@ -259,9 +271,9 @@ class SlotsChanging(Changing):
         return {"sites": content, "n_sites": n, "each": each or n, "first_site": first}
 
 
-def all_of(wanted: BoolArray) -> Uint32Array:
-    """What `Changing.candidates` takes for all particles of some species."""
-    return np.where(wanted, np.uint32(ALL), np.uint32(0))
+def _by_kind(candidates: Array, kinds: int) -> IntArray:
+    """How many there are of each species + 1."""
+    return np.bincount(candidates["particle"].astype(np.int64), minlength=kinds)
 
 
 def drawn_places(

@@ -23,7 +23,6 @@ import numpy as np
 from tauslab.base.arrays import Array, BoolArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid
-from tauslab.kernels.lattice.changing import all_of
 from tauslab.kernels.lattice.lowering import LatticeObject, LoweredLattice
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import GONE, TRACKED
@@ -53,7 +52,7 @@ class Ground:
         memory = self.memory
         memory.synchronize()
         own = memory.changing.candidates(
-            memory.content, all_of(wanted), each=self._end, first=self._first, seed=0, step=0,
+            memory.content, wanted, each=self._end, first=self._first, seed=0, step=0,
             call=0, replica=0,
         )  # fmt: skip
         own = own[np.lexsort((own["slot"], own["site"]))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.lattice.changing import CANDIDATE, all_of
+from tauslab.kernels.lattice.changing import CANDIDATE
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.planes import PLANES_OF_SLOTS, LatticeEngineName, words_of
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
@@ -67,7 +67,7 @@ class PlanesReplicas(Replicas):
         parts = [np.zeros(0, CANDIDATE)]
         for row in np.flatnonzero(numbers.any(axis=1)).tolist():
             listed = self._engine.changing.candidates(
-                self._content(row), all_of(numbers[row] > 0), each=self.sites, first=0,
+                self._content(row), numbers[row] > 0, each=self.sites, first=0,
                 replica=replica + row, **draws,
             ).copy()  # fmt: skip
             listed["site"] += np.uint64(row * self.sites)

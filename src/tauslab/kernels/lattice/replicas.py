@@ -20,7 +20,7 @@ import numpy as np
 from tauslab.base.arrays import Array, BoolArray, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
-from tauslab.kernels.lattice.changing import PLACES, all_of, drawn_places, first_of
+from tauslab.kernels.lattice.changing import PLACES, drawn_places, first_of
 from tauslab.kernels.lattice.codegen import chances
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halving import Half, Halving
@@ -544,7 +544,7 @@ class LatticeReplicas(Replicas):
             self.particles[begin : begin + len(placed)] = backend.upload(np.stack(placed))
 
     def _listed(self, numbers: IntArray, **draws: int) -> Array:
-        wanted = all_of(np.asarray(numbers.any(axis=0)))
+        wanted = np.asarray(numbers.any(axis=0))
         return self._engine.changing.candidates(
             self.cells, wanted, each=self.sites, first=0, **draws
         )

@@ -60,31 +60,19 @@ struct ListArguments {
     Listing to;
 };
 
-// Calls `use(particle, slot)` for each particle in a site of the launch that may be listed.
-template <class Use>
-DEVICE void for_listed(const ListArguments &a, i64 i, const Use &use) {
-    const Site content = a.lattice.sites[i];
-    if (is_empty(content)) return;
-    UNROLL for (u32 slot = 0; slot < SLOTS; ++slot) {
-        const u32 particle = particle_of(content.word, slot / GROUP, slot % GROUP);
-        if (!particle) break;
-        if (a.to.most[particle]) use(particle, slot);
-    }
-}
-
-KERNEL(rdme_tally, const ListArguments a) {
-    for (i64 i = GLOBAL_ID; i < a.lattice.n_sites; i += GLOBAL_SIZE)
-        for_listed(a, i, [&](u32 particle, u32) { atomic_add(a.to.there + particle, 1u); });
-}
-
 KERNEL(rdme_list, const ListArguments a) {
     const ChangedSites &l = a.lattice;
-    for (i64 i = GLOBAL_ID; i < l.n_sites; i += GLOBAL_SIZE)
-        for_listed(a, i, [&](u32 particle, u32 slot) {
-            const u64 replica = a.to.replica + (u64)(i / l.each);
-            const u64 site = (u64)(l.first_site + i % l.each);
+    for (i64 i = GLOBAL_ID; i < l.n_sites; i += GLOBAL_SIZE) {
+        const Site content = l.sites[i];
+        if (is_empty(content)) continue;
+        const u64 replica = a.to.replica + (u64)(i / l.each);
+        const u64 site = (u64)(l.first_site + i % l.each);
+        UNROLL for (u32 slot = 0; slot < SLOTS; ++slot) {
+            const u32 particle = particle_of(content.word, slot / GROUP, slot % GROUP);
+            if (!particle) break;
             list_particle(a.to, replica, site, (u64)i, particle, slot);
-        });
+        }
+    }
 }
 
 struct EditArguments {

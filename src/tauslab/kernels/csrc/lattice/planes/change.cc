@@ -81,20 +81,8 @@ DEVICE void list_site(const Listing &to, const WordCounts &counts, u32 place, u6
     u32 slot = 0;
     for (u32 s = 0; s < N_SPECIES; ++s) {
         const u32 end = slot + number_at(counts.n[s], place);
-        for (; slot < end; ++slot)
-            if (to.most[s + 1]) list_particle(to, to.replica, site, site - first, s + 1, slot);
+        for (; slot < end; ++slot) list_particle(to, to.replica, site, site - first, s + 1, slot);
     }
-}
-
-KERNEL(planes_tally, const PlanesListArguments a) {
-    const Lattice l = lattice_of(a.lattice);
-    u32 there[N_SPECIES] = {};
-    for (i64 word = GLOBAL_ID; word < l.words; word += GLOBAL_SIZE)
-        for (int s = 0; s < N_SPECIES; ++s)
-            for (int k = 0; k < PLANES && a.to.most[s + 1]; ++k)
-                there[s] += (u32)popc(*stayed_at(l, (u32)word, s, k)) << k;
-    for (int s = 0; s < N_SPECIES; ++s)
-        if (there[s]) atomic_add(a.to.there + s + 1, there[s]);
 }
 
 KERNEL(planes_list, const PlanesListArguments a) {
@@ -103,7 +91,7 @@ KERNEL(planes_list, const PlanesListArguments a) {
         const WordCounts counts = load_word(l, (u32)word);
         u32 some = 0;
         for (int s = 0; s < N_SPECIES; ++s)
-            for (int k = 0; k < PLANES && a.to.most[s + 1]; ++k) some |= counts.n[s][k];
+            for (int k = 0; k < PLANES && a.to.limits[2 * (s + 1)]; ++k) some |= counts.n[s][k];
         for (; some; some &= some - 1) {
             const u32 place = (u32)lowest_bit(some);
             list_site(a.to, counts, place, first_site(l, (u32)word) + place, first_site(l, 0));
