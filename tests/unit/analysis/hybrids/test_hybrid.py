@@ -207,6 +207,12 @@ def test_units_of_what_is_shared(unit, molecules):
     assert (result.values("many.X") == 600).all()
     assert result.values("medium.c")[0] == pytest.approx(np.exp([0, -0.5, -1.0]), rel=1e-4)
     assert f"molecules at 1 {unit} in" in result.links[0]
+    cell.credit("medium.fired(*)", {"many.X": 1})
+    cell.bill("medium.fired(*)", {"medium.c": 1, "space.V": 1})
+    told = [line[line.index("[") + 1 : line.index("]")] for line in cell.check()]
+    assert told == [
+        f"many: molecules, medium: {unit}", "many: molecules", f"medium: {unit}, space: amounts"
+    ]  # fmt: skip
     with pytest.raises(ts.ConfigError, match="unit"):
         cell.share("many.X", "medium.c", volume=1.0, unit="miles")
 
@@ -451,6 +457,18 @@ def test_slow_and_fast_parts():
         exact = 50 * (1 - np.exp(-2))
         assert found.values("product.P")[0, -1] == pytest.approx(exact, rel=1e-5)
         assert len(found.time("product")) == 1 + 2 / every["product"]
+
+
+@pytest.mark.parametrize(("slow", "fast"), [(0.4, 0.3), (0.3, 0.4)])
+def test_means_over_intervals_that_do_not_divide_add_up(slow, fast):
+    cell = ts.Hybrid("rates", tick=0.1)
+    pool = network("pool", {"x": 1000.0}, (), {"x": "-x"})
+    product = network("product", {"P": 0}, [("-> P", "k")], k=0.0)
+    cell.add_part("pool", pool, method="ode", every=slow)
+    cell.add_part("product", product, method="ode", every=fast)
+    cell.drive("product.k", "0.05 * pool.x")
+    found = run(cell, 1.2).values("product.P")
+    assert found[0, -1] == pytest.approx(50 * (1 - np.exp(-1.2)), rel=1e-5)
 
 
 def busy(every=0.5):
@@ -793,6 +811,7 @@ def test_the_command_line_runs_a_file(tmp_path, capsys, monkeypatch):
         (lambda c: c.bill("net.fired(*)", 3), "units by part.species, and not 3"),
         (lambda c: c.drive("net.k", "pool.x", for_each=5), "takes columns by name, and not 5"),
         (lambda c: c.share("net.X", "pool.x", volume="2 * pool.sum(x*)"), "follows from it"),
+        (lambda c: [c.share("net.X", "pool.x"), c.share("pool.x", "net.X")], "a pool already"),
         (lambda c: c.share("net.{a}", "pool.x", for_each={"b": ["X"]}), "no column of for_each"),
     ],
 )
@@ -985,6 +1004,25 @@ def test_cells_end_where_units_overflow_and_others_go_on(growth, method, name):
         found = run(cell, 3.0, n=2)
     assert (found.values("a.X")[0] == 5).all()
     assert np.isnan(found.values("a.X")[1, -1])
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (network("a", {"X": 1000}, [("X -> 2 X", "50 * k")], k=1.0), "overflow in a at t = 0.3"),
+        (lambda t, dt, values: {"X": np.nan if t > 0.15 else 1.0}, "nan in a at t = 0.3"),
+    ],
+)
+def test_how_all_cells_ended_is_named(part, said):
+    cell = ts.Hybrid("ends", tick=0.1)
+    how = {"values": {"X": 1.0}} if callable(part) else {"method": "tau"}
+    cell.add_part("a", part, **how)
+    cell.add_part("b", network("b", {"Y": 0.0}, (), {"Y": "k"}, k=0.0), method="ode")
+    cell.drive("b.k", "a.X")
+    with pytest.warns(UserWarning, match=f"2 of 2 cells .*: {said}"):
+        found = run(cell, 0.5, n=2).values("a.X")
+    assert np.isfinite(found[:, :3]).all()
+    assert np.isnan(found[:, 3:]).all()
 
 
 def test_a_cell_with_a_negative_rate_ends_and_others_go_on():
