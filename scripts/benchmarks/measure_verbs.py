@@ -115,6 +115,8 @@ def of_hooks(machine: Machine, *, species: int) -> Answer:
             act()
             took = time.perf_counter() - began
             found[name] = min(took, found.get(name, took))
+            if name == "relabel":
+                act()  # so that each call finds the same numbers of particles
 
     hooks = [(10, hook)]
     with ts.run(

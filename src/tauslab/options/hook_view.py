@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -26,7 +27,7 @@ from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import Samples, Slab, waiting_anew
 from tauslab.model.lattice.parts import as_positions
 
-_MOST = 1 << 31  # particles of a species that are placed or taken out are fewer
+_BITS = 31  # of numbers of particles of a species that are placed or taken out
 
 
 class LatticeView:
@@ -98,6 +99,11 @@ class LatticeView:
     def slab(self) -> Slab:
         """Planes ``begin .. end - 1`` that this rank has; on one rank all of them."""
         return self._engine.slab
+
+    @property
+    def _whole(self) -> bool:
+        """Whether this rank has the whole lattice."""
+        return self.slab.end - self.slab.begin == self._lattice.shape[0]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -311,19 +317,22 @@ class LatticeView:
             return self._become([old], [new], where)[old]
         if new is not None:
             raise ConfigError(f"relabel: {new!r} beside a mapping, which has all new names")
-        if None in old.values():
-            raise ConfigError("relabel: a new name is None: `remove` takes particles out")
-        return self._become(old, old.values(), where)
+        try:
+            return self._become(old, old.values(), where)
+        except ConfigError:
+            if None in old.values():
+                what = "relabel: a new name is None: `remove` takes particles out"
+                raise ConfigError(what) from None
+            raise
 
     def _become(
         self, names: Collection[str], new: Iterable[str] | None, where: Any
     ) -> dict[str, int]:
         """Turn particles into others, or none, in one pass; how many, by old name."""
-        table = np.arange(len(self._lattice.species) + 1, dtype=np.uint32)
         before = self._numbers(names)
-        table[before + 1] = 0 if new is None else self._numbers(new) + 1
+        after = None if new is None else self._numbers(new)
         mask = self._mask(where)
-        changed = self._engine.changing.become(self._content, table, mask)
+        changed = self._engine.changing.become(self._content, before, after, mask)
         self._changed()
         found = self._total(changed)[before].tolist()
         return dict(zip(names, found, strict=True))
@@ -335,11 +344,10 @@ class LatticeView:
         kinds = self._numbers(numbers) + 1
         wanted[kinds] = _counts("remove", numbers)
         first = self.slab.begin * shape[1] * shape[2]
-        own = engine.changing.candidates(
-            self._content, wanted > 0, each=math.prod(shape), first=first, seed=engine.seed,
+        mine = engine.changing.chosen(
+            self._content, wanted, each=math.prod(shape), first=first, seed=engine.seed,
             step=engine.step, call=self._call(), replica=self.replica,
         )  # fmt: skip
-        mine = first_of(own, wanted)
         chosen = self._chosen_of_all(mine, wanted, first)
         engine.changing.take(self._content, chosen)
         self._changed()
@@ -348,9 +356,9 @@ class LatticeView:
 
     def _chosen_of_all(self, own: Array, numbers: IntArray, first: int) -> Array:
         """Those of this rank's candidates that are among the first of all ranks."""
-        ranks = self._gather(own["particle"], own["key"], own["site"] + np.uint64(first))
-        if len(ranks) == 1:
+        if self._whole:
             return own
+        ranks = self._gather(own["particle"], own["key"], own["site"] + np.uint64(first))
         pool = np.zeros(sum(len(one[0]) for one in ranks), own.dtype)
         for place, name in enumerate(("particle", "key", "site")):
             pool[name] = np.concatenate([one[place] for one in ranks])
@@ -485,11 +493,13 @@ class LatticeView:
                 f"{error.args[0]!r} is not a reaction; there are {', '.join(known)}"
             ) from None
         values = _rates(rates)
-        columns = slice(None) if site_type is None else self._type(site_type)
+        if site_type is None:
+            table = np.repeat(values[:, None], len(self._lattice.site_types), axis=1)
+        else:
+            table = engine.rates[which]
+            table[:, self._type(site_type)] = values
         if not len(which):
             return
-        table = engine.rates[which]
-        table[:, columns] = values[:, None] if site_type is None else values
         warning = engine.set_rates(which, table)
         if warning is not None:
             warn(warning)
@@ -595,7 +605,7 @@ class LatticeView:
         """Put particles at sites of the whole lattice, in order: into slots, or on their lists."""
         section = self._lattice.shape[1] * self._lattice.shape[2]
         begin, end = self.slab.begin * section, self.slab.end * section
-        if self.slab.end - self.slab.begin < self._lattice.shape[0]:
+        if not self._whole:
             here = (sites >= begin) & (sites < end)
             sites, particles = sites[here], particles[here]
         order = sites.argsort(kind="stable")
@@ -644,14 +654,21 @@ def _rates(rates: Mapping[str, Any]) -> FloatArray:
 def _counts(verb: str, numbers: Mapping[str, Any]) -> IntArray:
     """Numbers of particles, as of `_number`."""
     values = numbers.values()
-    if {*map(type, values)} == {int} and max(values) < _MOST and min(values) >= 0:
-        return np.fromiter(values, np.int64, len(values))
+    if {*map(type, values)} == {int}:
+        with suppress(OverflowError):
+            found = np.fromiter(values, np.int64, len(values))
+            if not (found >> _BITS).any():
+                return found
     several = [_number(f"{verb}({name!r})", count) for name, count in numbers.items()]
     return np.array(several, np.int64)
 
 
 def _number(what: str, value: object) -> int:
     """A number of particles, 0 or more."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < _MOST:
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and 0 <= value < 1 << _BITS
+    ):
         return int(value)
     raise ConfigError(f"{what}: {value!r:.80} is no number of particles, 0 or more")

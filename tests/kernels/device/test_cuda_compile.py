@@ -380,7 +380,7 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     usage = compile_usage("lattice/count.cc", counting, architecture)
     check(usage, {"rdme_count", "rdme_filled_tiles"})
     usage = compile_usage("lattice/change.cc", texts, architecture)
-    check(usage, {"rdme_become", "rdme_list", "rdme_take", "rdme_put"})
+    check(usage, {"rdme_become", "rdme_list", "rdme_edit"})
     usage = compile_usage("lattice/reshape.cc", texts, architecture)
     check(usage, {"rdme_leave", "rdme_ask", "rdme_enter", "rdme_nearest"})
 

@@ -266,6 +266,26 @@ def all_verbs(view):
     view.remove(["C"], where=np.indices(SHAPE)[1] > 3)
 
 
+def test_what_is_removed_does_not_depend_on_what_is_listed(monkeypatch):
+    found, listed = set(), []
+    first_of = changing.first_of
+
+    def counted(candidates, *given):
+        listed[-1].append(len(candidates))
+        return first_of(candidates, *given)
+
+    monkeypatch.setattr(changing, "first_of", counted)
+    for beside in (10**6, 5, -2):  # all; some; too few, and then all
+        listed.append([])
+        monkeypatch.setattr(changing, "_BESIDE", beside)
+        with run(lambda view: view.remove({"A": 3, "C": 40}), steps=90) as result:
+            found.add(digest_total(lattice_digest_lines(result.path)))
+    assert len(found) == 1
+    every, some, twice = listed
+    assert some[0] == every[0] > 2 * some[1]
+    assert len(twice) > len(every)
+
+
 @pytest.mark.gpu
 def test_devices_agree():
     found = []

@@ -54,15 +54,27 @@ class Course:
     def over(
         self, columns: Columns, start: int, end: int, how: str, tick: float
     ) -> FloatArray | None:
-        """Means, or values at one end, from `start` to `end`; None where the end is not known."""
+        """Means, or values at one end, from `start` to `end`; None where the end is not known.
+
+        An end within a step of the part divides the integral of the step by time, so that means
+        over intervals that follow each other add up; values are those at the step's outer end.
+        """
         if not self.ticks or self.ticks[-1] < end:
             return None
         first, last = bisect_right(self.ticks, start) - 1, bisect_left(self.ticks, end)
         if how != "mean":
             return taken(self.values[first if how == "start" else last], columns)
-        took = (self.ticks[last] - self.ticks[first]) * tick / 2
-        whole = taken(self.integrals[last], columns) - taken(self.integrals[first], columns)
-        found: FloatArray = whole / took
+        whole = self._integral(columns, end) - self._integral(columns, start)
+        found: FloatArray = whole / ((end - start) * tick / 2)
+        return found
+
+    def _integral(self, columns: Columns, tick: int) -> FloatArray:
+        """Integrals to a tick."""
+        before = bisect_right(self.ticks, tick) - 1
+        found = taken(self.integrals[before], columns)
+        if past := tick - self.ticks[before]:
+            step = self.ticks[before + 1] - self.ticks[before]
+            found = found + (taken(self.integrals[before + 1], columns) - found) * (past / step)
         return found
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tauslab.analysis.hybrids.board import Board, Inputs
 from tauslab.analysis.hybrids.chains import ChainPart
 from tauslab.analysis.hybrids.hybrid import Hybrid
-from tauslab.analysis.hybrids.links import Formula
+from tauslab.analysis.hybrids.links import Formula, address, matching
 from tauslab.analysis.hybrids.partition import INITIAL, pools_of_daughters, words_of
 from tauslab.analysis.hybrids.parts import EnsemblePart, Part
 from tauslab.analysis.hybrids.result import Divisions
@@ -169,6 +169,24 @@ class Divider:
                 "divide: follow='population' takes rates of set_rate that are the same for all "
                 "cells: give k as a parameter of the part"
             )
+
+    def given_to_one(self) -> list[str]:
+        """Sentences on pinned species that one daughter gets, where nobody asked for it."""
+        found = []
+        for name in self._lattices:
+            model: Any = self._hybrid.parts[name].model
+            given = [address(one, "a quantity of partition=") for one in self._how.partition]
+            asked = {
+                one for to in given if to.part == name for one in matching(to.name, model.species)
+            }
+            links = (one for one in self._hybrid.confined.values() if one.lattice == name)
+            kept = asked | {one for link in links for states, _ in link.genes for one in states}
+            if alone := [f"{name}.{one}" for one in model.pinned if one not in kept]:
+                found.append(
+                    f"one daughter gets {', '.join(alone)}, which are pinned, and the other none: "
+                    f'partition={{"{alone[0]}": "copy"}} gives each its own'
+                )
+        return found
 
     @property
     def _lattices(self) -> list[str]:

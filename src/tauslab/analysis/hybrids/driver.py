@@ -70,6 +70,9 @@ class HybridRun:
         self.divider: Divider | None = None
         self.not_finite: dict[str, None] = {}  # drives that were at times, and left what was
         self.negative: dict[str, None] = {}  # drives of rate constants that were, which ended cells
+        self.endings: dict[
+            tuple[str, str], float
+        ] = {}  # when cells first ended so, by word and part
         self._reached = [0] * len(self.groups)
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
         self._looks = self._looks_of(halvings)
@@ -327,6 +330,8 @@ class HybridRun:
             return
         before = board.now[name]
         part.advance(end * self.tick / 2)
+        for word in part.endings(board.alive & ~part.alive):
+            self.endings.setdefault((word, name), end * self.tick / 2)
         if part.home is not None:
             changed = self.parts[part.home].values(board.watches[part.home].read)
             board.look_again(part.home, changed)

@@ -142,11 +142,15 @@ class Drive:
 
 @dataclass(frozen=True)
 class Share:
-    """One pool that both parts change; `volume` is molecules of `first` for a unit of `second`."""
+    """One pool that both parts change.
+
+    `volume` is molecules of `first` for one unit of `second`, which is a `unit` where that is told.
+    """
 
     first: Quantity
     second: Quantity
     volume: Formula | None
+    unit: str | None = None
 
     def __str__(self) -> str:
         """As `Hybrid.check` shows it."""

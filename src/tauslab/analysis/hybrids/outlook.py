@@ -44,6 +44,15 @@ class Links(Protocol):
 def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> list[str]:
     """Each link in words, with units, and its interval times the fastest rate of what it reads."""
     lines = []
+    units = {one.second: one.unit for one in links.shares if one.unit is not None}
+
+    def units_of(quantities: Iterable[Quantity]) -> str:
+        named: dict[str, dict[str, None]] = {}
+        for one in quantities:
+            unit = units.get(one) or _unit_of(links.parts[one.part])
+            named.setdefault(one.part, {})[unit] = None
+        return ", ".join(f"{part}: {' or '.join(own)}" for part, own in named.items()) or "numbers"
+
     flows = {name: _relative_flows(made.model) for name, made in links.parts.items()}
 
     def fastest(quantities: Iterable[Quantity], part: str) -> str:
@@ -57,40 +66,33 @@ def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> li
 
     for drive in links.drives:
         own = drive.formula.quantities.values()
-        lines.append(f"drive {drive} [{_units(links.parts, own)}]: {fastest(own, drive.part)}")
+        lines.append(f"drive {drive} [{units_of(own)}]: {fastest(own, drive.part)}")
     for share in links.shares:
         ends = (share.first, share.second)
-        lines.append(
-            f"share {share} [{_units(links.parts, ends)}]: {fastest(ends, share.first.part)}"
-        )
+        lines.append(f"share {share} [{units_of(ends)}]: {fastest(ends, share.first.part)}")
     for bill in links.bills:
         word = "bill" if bill.sign > 0 else "credit"
-        units = _units(links.parts, bill.amounts)
-        lines.append(f"{word} {bill} [{units}]: {fastest(bill.amounts, bill.part)}")
+        lines.append(
+            f"{word} {bill} [{units_of(bill.amounts)}]: {fastest(bill.amounts, bill.part)}"
+        )
     for shaping in links.shapes.values():
         read = [one for formula in shaping.formulas.values() for one in formula.quantities.values()]
-        lines.append(
-            f"shape {shaping} [{_units(links.parts, read)}]: {fastest(read, shaping.part)}"
-        )
+        lines.append(f"shape {shaping} [{units_of(read)}]: {fastest(read, shaping.part)}")
     lines += [f"confine {one}" for one in links.confined.values()]
     if links.dividing is not None:
         read = list(links.dividing.when.quantities.values())
-        lines.append(f"divide when {links.dividing} [{_units(links.parts, read)}]")
+        lines.append(f"divide when {links.dividing} [{units_of(read)}]")
     return lines
 
 
-def _units(parts: Mapping[str, PartModel], quantities: Iterable[Quantity]) -> str:
-    """Units of the parts that are read."""
-    named: dict[str, str] = {}
-    for one in quantities:
-        model = parts[one.part].model
-        unit = "as the function has it"
-        if isinstance(model, Network):
-            unit = model.amount_unit if parts[one.part].real else model.count_unit
-        elif not parts[one.part].is_function:
-            unit = "particles" if isinstance(model, Lattice) else "beads"
-        named[one.part] = unit
-    return ", ".join(f"{part}: {unit}" for part, unit in named.items()) or "numbers"
+def _unit_of(made: PartModel) -> str:
+    """Unit of the quantities of a part, as far as its model says it."""
+    if isinstance(made.model, Network):
+        unit = made.model.amount_unit if made.real else made.model.count_unit
+        return "amounts" if made.real and unit == "molecules" else unit
+    if made.is_function:
+        return "as the function has it"
+    return "particles" if isinstance(made.model, Lattice) else "beads"
 
 
 def _relative_flows(model: Any) -> Mapping[str, float]:

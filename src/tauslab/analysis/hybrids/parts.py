@@ -27,6 +27,7 @@ from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Reaction
 from tauslab.options.methods import ODE, method_of
+from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.state import State
 
 Change: TypeAlias = Callable[[float, float, Mapping[str, FloatArray]], Mapping[str, Any]]
@@ -258,6 +259,10 @@ class Part(ABC):
     def alive(self) -> BoolArray:
         """Which cells have not ended, bool ``[cell]``."""
 
+    def endings(self, cells: BoolArray) -> list[str]:
+        """How some cells ended, in words of docs/concepts.md."""
+        return ["nan"] if cells.any() else []
+
     @abstractmethod
     def values(self, names: tuple[str, ...]) -> FloatArray:
         """Values f64 ``[cell, name]``; NaN of cells that have ended. Collective."""
@@ -455,6 +460,10 @@ class EnsemblePart(Part):
     def alive(self) -> BoolArray:
         """As of `Part`."""
         return self.particles.alive
+
+    def endings(self, cells: BoolArray) -> list[str]:
+        """As of `Part`."""
+        return [STATUS_NAMES[kind] for kind in np.unique(self.particles.status[cells]).tolist()]
 
     @property
     def model_step(self) -> float | None:

@@ -114,7 +114,9 @@ def _result(
     run = HybridRun(hybrid, n=given.n, t_end=given.t_end, **how)
     try:
         if comm.rank == 0:
-            for sentence in run.lags() + ([] if kept else run.board.begun_otherwise()):
+            begun = [] if kept else run.board.begun_otherwise()
+            begun += [] if kept or run.divider is None else run.divider.given_to_one()
+            for sentence in run.lags() + begun:
                 warn(f"hybrid {hybrid.name}: {sentence}")
         if kept:
             run.take_up(kept)
@@ -183,10 +185,12 @@ def _warn_of(run: HybridRun) -> None:
     name = run.hybrid.name
     if ended := int((~run.alive).sum()):
         large, below = ", ".join(run.board.overflowed), "; ".join(run.negative)
+        others = (f"{word} in {part} at t = {t:g}" for (word, part), t in run.endings.items())
         warn(
             f"{ended} of {run.n} cells of hybrid {name} ended early, and their values are NaN"
             + f": more than can be held of {large}" * bool(large)
             + f": negative rate constants by {below}" * bool(below)
+            + "".join(f": {one}" for one in others)
         )
     pools = dict(
         zip((".".join(key) for key in run.board.pools), run.board.ledger.least, strict=True)

@@ -14,26 +14,49 @@ from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Pro
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
 
-_ENTRIES = ("rdme_become", "rdme_list", "rdme_take", "rdme_put")
+_ENTRIES = ("become", "list", "edit")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
 _BITS_OF_KEY = 32  # at least, which rarely fail to order the candidates of a kind
 _MARGIN = 8  # so much of the candidates of a call more are likely in the next
-PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/change.cc
-# `Candidate` of csrc/lattice/change.cc.
+# Of n wanted particles n + 4 sqrt(n) + 5 are listed, and fewer than n once in 20,000 times. Counts
+# of species are learned anew where so many times as many are listed.
+_DEVIATIONS, _BESIDE, _TOO_MANY = 4, 5, 2
+_ALL = (1 << 32) - 1
+PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/candidate.h
+# `Candidate` of csrc/lattice/candidate.h.
 CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
 
 
 class Changing(ABC):
-    """Kernels that change particles in `content`: an engine's memory of sites, or a part of it."""
+    """Kernels that change particles in `content`: an engine's memory of sites, or a part of it.
 
-    def __init__(self, backend: Backend, program: Program, species: int, stream: Stream) -> None:
-        self._backend, self._program, self._stream = backend, program, stream
-        self._structs = KeptArguments(program)
-        self._arguments_of = self._structs.of
+    Parameters
+    ----------
+    file, header
+        Of the kernels, and what is generated for the model.
+    prefix
+        Of their names.
+    stream
+        On which changes follow each other, and the steps.
+    """
+
+    def __init__(
+        self, backend: Backend, file: str, header: Mapping[str, str], prefix: str, species: int,
+        stream: Stream,
+    ) -> None:  # fmt: skip
+        self._backend, self._stream, self._prefix = backend, stream, prefix
+        entries = tuple(f"{prefix}_{entry}" for entry in _ENTRIES)
+        self._program: Program = backend.compile(KernelSource(file, entries, header))
+        self._structs = KeptArguments(self._program)
+        self._species = species
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
+        self._becomes: tuple[IntArray, IntArray | None, Any] | None = None
+        # Particles of each species, where many were listed; else 0.
+        self._there = np.zeros(species + 1, np.int64)
         self._list_room(_ROOM)
+        self._left_room(1)
 
     def _list_room(self, room: int) -> None:
         """Make room for candidates; in the first row is how many there are."""
@@ -41,27 +64,33 @@ class Changing(ABC):
         self._listed: Any = self._backend.empty((room + 1, 3), np.uint64)
         self._listed_mirror = self._backend.mirror(self._listed)
 
+    def _left_room(self, room: int) -> None:
+        """Make room for what `put` answers."""
+        self._left: Any = self._backend.empty((room,), np.uint8)
+        self._left_mirror = self._backend.mirror(self._left)
+
     def forget(self) -> None:
         """Let go of the buffers of the last call of each kernel."""
         self._structs.forget()
 
     @abstractmethod
-    def _become(self, content: DeviceArray, where: DeviceArray | None, **values: Any) -> None:
-        """Launch the kernel of `become`."""
+    def _of(self, content: DeviceArray, each: int | None = None, first: int = 0) -> dict[str, Any]:
+        """What kernels take for the content, by name; `each` and `first` as of `candidates`."""
 
     @abstractmethod
-    def _list(self, content: DeviceArray, *, each: int, first: int, **values: Any) -> None:
-        """Launch the kernel of `candidates`."""
+    def _items(self, content: DeviceArray) -> int:
+        """Threads that a pass over the content can use."""
 
     def become(
-        self, content: DeviceArray, table: Uint32Array, where: DeviceArray | None
-    ) -> IntArray:
+        self, content: DeviceArray, before: IntArray, after: IntArray | None,
+        where: DeviceArray | None,
+    ) -> IntArray:  # fmt: skip
         """Turn particles into others in one pass; in a site they keep their order.
 
         Parameters
         ----------
-        table
-            What each particle becomes, ``[species + 1]``; 0: it is taken out.
+        before, after
+            Numbers of species, and of those that they become; None: they are taken out.
         where
             Booleans of the sites.
 
@@ -69,12 +98,21 @@ class Changing(ABC):
         -------
         Particles that became others, int64 ``[species]``.
         """
-        backend, stream = self._backend, self._stream
+        backend, stream, kept = self._backend, self._stream, self._becomes
+        if kept is None or kept[0] is not before or kept[1] is not after:
+            table = np.arange(self._species + 1, dtype=np.uint32)
+            table[before + 1] = 0 if after is None else after + 1
+            kept = self._becomes = before, after, backend.upload(table, stream)
         backend.clear(self._changed, stream)
-        becomes = backend.upload(table, stream)
-        mask = None if where is None else where.view(np.uint8)
-        self._become(content, mask, becomes=becomes, changed=self._changed)
+        self._become(
+            content, becomes=kept[2], changed=self._changed,
+            where=None if where is None else where.view(np.uint8),
+        )  # fmt: skip
         return self._host(self._changed, self._mirror).astype(np.int64)
+
+    def _become(self, content: DeviceArray, **values: Any) -> None:
+        """Launch the kernel of `become`."""
+        self._launch("become", self._items(content), lattice=self._of(content), **values)
 
     def candidates(
         self, content: DeviceArray, wanted: BoolArray, *, each: int, first: int,
@@ -96,15 +134,25 @@ class Changing(ABC):
         `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content. Good
         until the next call.
         """
+        limits = np.zeros((len(wanted), 2), np.uint32)
+        limits[:, 0] = np.where(wanted, _ALL, 0)
+        at = {"each": each, "first": first, "seed": seed, "step": step, "call": call}
+        return self._candidates(content, limits, replica=replica, **at)
+
+    def _candidates(
+        self, content: DeviceArray, limits: Uint32Array, *, each: int, first: int, **draws: int
+    ) -> Array:
+        """Candidates, of which `limits` of csrc/lattice/candidate.h says how many."""
         backend, stream = self._backend, self._stream
-        wants = backend.upload(wanted.astype(np.uint8), stream)
+        given = backend.upload(limits.reshape(-1), stream)
         while True:
             head = self._listed[0]
             backend.clear(head, stream)
-            self._list(
-                content, each=each, first=first, wanted=wants, seed=seed, step=step, call=call,
-                replica=replica, candidates=self._listed[1:], count=head, room=self._room,
-            )  # fmt: skip
+            to = {"limits": given, "candidates": self._listed[1:], "count": head, **draws}
+            lattice = self._of(content, each, first)
+            self._launch(
+                "list", self._items(content), lattice=lattice, to=to | {"room": self._room}
+            )
             found = self._told(1 + min(self._likely, self._room))
             if found <= self._room:
                 break
@@ -114,17 +162,38 @@ class Changing(ABC):
         self._likely = found + found // _MARGIN
         return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
 
+    def chosen(self, content: DeviceArray, numbers: IntArray, **at: int) -> Array:
+        """Candidates with the smallest keys, so many ``[species + 1]`` of each, or all there are.
+
+        `at` is what `candidates` takes, of one lattice. Where many are likely, only such as may be
+        chosen are listed; what is chosen does not depend on this.
+        """
+        wanted, there = numbers > 0, self._there
+        few = np.minimum(numbers, _ALL // 2)
+        most = few + wanted * (_DEVIATIONS * np.sqrt(few) + _BESIDE)
+        limits = np.stack([most, there], axis=1).astype(np.uint32)
+        own = self._candidates(content, limits, **at)
+        found = first_of(own, numbers)
+        thinned = wanted & (there > most)
+        if len(found) < numbers.sum() and (_by_kind(own, len(numbers)) < numbers)[thinned].any():
+            there[:] = 0
+            own = self.candidates(content, wanted, **at)
+            found = first_of(own, numbers)
+        if len(own) > _TOO_MANY * most.sum():
+            self._there = _by_kind(own, len(numbers)) if not there.any() else np.zeros_like(there)
+        return found
+
     def _told(self, rows: int) -> int:
         """Copy rows of the list to the host; how many candidates there are."""
         self._backend.download(self._listed, self._listed_mirror, rows, self._stream)
         self._stream.record().wait()
         return int(self._listed_mirror[0, 0])
 
-    @abstractmethod
     def take(self, content: DeviceArray, chosen: Array) -> None:
         """Take out candidates that were listed since the last change."""
+        if len(chosen):
+            self._edit(content, chosen[chosen["site"].argsort(kind="stable")], None)
 
-    @abstractmethod
     def put(self, content: DeviceArray, places: IntArray, particles: IntArray) -> BoolArray:
         """Put particles at `places`, which ascend, into free slots in the order given.
 
@@ -132,17 +201,34 @@ class Changing(ABC):
         -------
         Which found none, bool ``[particle]``.
         """
+        count = len(places)
+        if count == 0:
+            return np.zeros(0, bool)
+        if len(self._left) < count:
+            self._left_room(1 << (count - 1).bit_length())
+        given = np.empty(count, CANDIDATE)
+        given["site"], given["particle"] = places, particles
+        self._edit(content, given, self._left)
+        self._backend.download(self._left, self._left_mirror, count, self._stream)
+        self._stream.record().wait()
+        return self._left_mirror[:count].astype(bool)
+
+    def _edit(self, content: DeviceArray, given: Array, left: DeviceArray | None) -> None:
+        words = self._backend.upload(given.view(np.uint64).reshape(-1, 3), self._stream)
+        self._launch(
+            "edit", len(given), lattice=self._of(content), given=words, count=len(given), left=left
+        )
 
     def _launch(self, entry: str, items: int, **values: Any) -> None:
         """Launch a kernel; its buffers live until the next call."""
-        self._program.launch(entry, items, self._arguments_of(entry, **values), self._stream)
+        name = f"{self._prefix}_{entry}"
+        self._program.launch(name, items, self._structs.of(name, **values), self._stream)
 
-    def _host(self, buffer: DeviceArray, mirror: Array | None = None) -> Array:
-        """A copy of a buffer, or its mirror, when all that was launched has run."""
-        kept = self._backend.mirror(buffer) if mirror is None else mirror
-        self._backend.download(buffer, kept, len(buffer), self._stream)
+    def _host(self, buffer: DeviceArray, mirror: Array) -> Array:
+        """The mirror of a buffer, when all that was launched has run."""
+        self._backend.download(buffer, mirror, len(buffer), self._stream)
         self._stream.record().wait()
-        return kept.copy() if mirror is None else kept
+        return mirror
 
 
 class SlotsChanging(Changing):
@@ -156,8 +242,6 @@ class SlotsChanging(Changing):
         The generated headers of the lattice's kernels.
     threads
         Of a block.
-    stream
-        On which changes follow each other, and the steps.
     """
 
     def __init__(
@@ -168,68 +252,28 @@ class SlotsChanging(Changing):
         threads: int,
         stream: Stream,
     ) -> None:
-        program = backend.compile(KernelSource("lattice/change.cc", _ENTRIES, header))
-        super().__init__(backend, program, len(lattice.species), stream)
+        species = len(lattice.species)
+        super().__init__(backend, "lattice/change.cc", header, "rdme", species, stream)
         self._threads, self._slots = threads, lattice.slots
-        self._room_of_put: tuple[Any, Array] | None = None
-        self._most = program.resident_blocks("rdme_become", threads)
+        self._most = self._program.resident_blocks("rdme_become", threads)
 
-    def _become(self, content: DeviceArray, where: DeviceArray | None, **values: Any) -> None:
-        n = self._sites(content)
-        arguments = self._arguments_of(
-            "rdme_become", sites=content, where=where, n_sites=n, **values
-        )
-        grid = LaunchGrid(max(1, min(-(-n // self._threads), self._most)), self._threads)
+    def _become(self, content: DeviceArray, **values: Any) -> None:
+        arguments = self._structs.of("rdme_become", lattice=self._of(content), **values)
+        blocks = max(1, min(-(-self._items(content) // self._threads), self._most))
+        grid = LaunchGrid(blocks, self._threads)
         self._program.launch_blocks("rdme_become", grid, arguments, self._stream)
 
-    def _list(self, content: DeviceArray, *, each: int, first: int, **values: Any) -> None:
-        n = self._sites(content)
-        self._launch(
-            "rdme_list", n, sites=content, n_sites=n, each=each, first_site=first, **values
-        )
-
-    def take(self, content: DeviceArray, chosen: Array) -> None:
-        """As of `Changing`."""
-        if not len(chosen):
-            return
-        order = np.argsort(chosen["site"])
-        sites = chosen["site"][order].astype(np.int64)
-        begins = np.flatnonzero(np.diff(sites, prepend=-1))
-        bits = np.uint32(1) << chosen["slot"][order]
-        count = len(begins)
-        given = np.empty(count + (count + 1) // 2, np.int64)
-        given[:count] = sites[begins]
-        given[count:].view(np.uint32)[:count] = np.bitwise_or.reduceat(bits, begins)
-        there = self._backend.upload(given, self._stream)
-        at, slots = there[:count], there[count:].view(np.uint32)
-        self._launch("rdme_take", count, sites=content, at=at, slots=slots, count=count)
-        self._stream.record().wait()
-
-    def put(self, content: DeviceArray, places: IntArray, particles: IntArray) -> BoolArray:
-        """As of `Changing`."""
-        if not len(places):
-            return np.zeros(0, bool)
-        begins = (places[1:] != places[:-1]).nonzero()[0] + 1
-        ends = np.concatenate([[0], begins, [len(places)]])  # and begins
-        count, begins = len(ends) - 1, ends[:-1]
-        if self._room_of_put is None or len(self._room_of_put[1]) < count:
-            room = self._backend.empty((1 << count.bit_length(),), np.int32)
-            self._room_of_put = room, self._backend.mirror(room)
-        room, mirror = self._room_of_put
-        given = np.concatenate([places[begins], ends, particles], dtype=np.int64)
-        self._launch(
-            "rdme_put", count, sites=content, given=self._backend.upload(given, self._stream),
-            count=count, room=room,
-        )  # fmt: skip
-        self._backend.download(room, mirror, count, self._stream)
-        self._stream.record().wait()
-        full, sizes = begins + mirror[:count], ends[1:] - begins  # the first that finds no slot
-        if (full == ends[1:]).all():
-            return np.zeros(len(places), bool)
-        return np.asarray(np.arange(len(places)) >= np.repeat(full, sizes))
-
-    def _sites(self, content: DeviceArray) -> int:
+    def _items(self, content: DeviceArray) -> int:
         return int(content.size) // self._slots
+
+    def _of(self, content: DeviceArray, each: int | None = None, first: int = 0) -> dict[str, Any]:
+        n = self._items(content)
+        return {"sites": content, "n_sites": n, "each": each or n, "first_site": first}
+
+
+def _by_kind(candidates: Array, kinds: int) -> IntArray:
+    """How many there are of each species + 1."""
+    return np.bincount(candidates["particle"].astype(np.int64), minlength=kinds)
 
 
 def drawn_places(

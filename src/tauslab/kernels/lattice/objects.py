@@ -52,8 +52,8 @@ class Ground:
         memory = self.memory
         memory.synchronize()
         own = memory.changing.candidates(
-            memory.content, wanted, each=self._end, first=self._first, seed=0, step=0, call=0,
-            replica=0,
+            memory.content, wanted, each=self._end, first=self._first, seed=0, step=0,
+            call=0, replica=0,
         )  # fmt: skip
         own = own[np.lexsort((own["slot"], own["site"]))]
         return self._joined(own, self._first)

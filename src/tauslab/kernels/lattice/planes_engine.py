@@ -173,8 +173,8 @@ class PlanesMemory(SlabMemory):
         self.synchronize()
         self._rates[reactions] = rates
         self._use_rates()
-        groups = self._bounds.update(pass_chances(self.lattice, self._rates), reactions)
-        totals = self._bounds.sums[groups] * (self.lattice.diffusion_substeps / self.lattice.step)
+        groups, sums = self._bounds.update(pass_chances(self.lattice, self._rates), reactions)
+        totals = sums * (self.lattice.diffusion_substeps / self.lattice.step)
         return self._judge.sentence(self._rates, reactions, groups, totals)
 
     @cached_property

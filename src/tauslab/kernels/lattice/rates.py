@@ -21,16 +21,17 @@ class _Touched:
     groups
         Of them; `members`: which of these have an n-th reaction, and which that is, by n.
     alone
-        Groups of one particle, and `of_one` their places in the flat table ``[type, group]``.
+        Which groups have at most one particle; `of_one`: their places in the flat table ``[type,
+        group]``.
     pairs
         Particles in pairs.
     places
-        In the flat table, all of which the particles are touched.
+        In the flat table, of all that may change.
     """
 
     groups: IntArray
     members: list[tuple[Any, IntArray]]
-    alone: IntArray
+    alone: Any
     of_one: IntArray
     pairs: IntArray
     places: IntArray
@@ -80,24 +81,27 @@ class RateBounds:
         self._last: tuple[bytes | None, _Touched] | None = None
         self.table: Uint32Array = np.zeros(self._largest.shape, np.uint32)
 
-    def update(self, chance: FloatArray, reactions: IntArray | None = None) -> IntArray:
+    def update(
+        self, chance: FloatArray, reactions: IntArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
         """Take chances ``[reaction, site type]``, of which those of some reactions are new.
 
         Returns
         -------
-        The groups of these reactions.
+        The groups of these reactions, the same array for the same reactions, and their sums.
         """
         touched = self._touched_by(reactions)
-        groups, pairs, largest = touched.groups, touched.pairs, self._largest
-        self._add(touched, chance)
-        largest.reshape(-1)[touched.of_one] = self.sums[touched.alone].T
+        pairs, largest = touched.pairs, self._largest
+        sums = self._add(touched, chance)
+        self.sums[touched.groups] = sums
+        largest.reshape(-1)[touched.of_one] = sums[touched.alone].T
         if len(pairs):
             largest[:, pairs, 1] = self._fastest_pairs(pairs).T
         largest[:, 0, 1] = largest[:, 1:].max(axis=(1, 2), initial=0.0)
         changed = largest.reshape(-1)[touched.places]
         scaled = np.where(changed > 0, np.ceil(changed * 2.0**32) + 2, 0.0)
         self.table.reshape(-1)[touched.places] = np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
-        return groups
+        return touched.groups, sums
 
     def _touched_by(self, reactions: IntArray | None) -> _Touched:
         """Return the entries that depend on some reactions, or all; the last call is cached."""
@@ -106,12 +110,14 @@ class RateBounds:
             groups = np.arange(len(self.groups))
             if reactions is not None:
                 groups = np.unique(self.group_of[reactions])
-            alone, together = groups[~self._pair[groups]], groups[self._pair[groups]]
-            ends = np.concatenate([[0], self._ends[groups].reshape(-1)]).astype(np.int64)
+            pair = self._pair[groups]
+            pairs = np.unique(self._ends[groups[pair]])
             places = np.arange(self._largest.size).reshape(self._largest.shape)
+            of_one = places[:, self._ends[groups[~pair], 0], 0]
+            second = places[:, np.append(0, pairs), 1]
             found = _Touched(
-                groups, self._members_of(groups), alone, places[:, self._ends[alone, 0], 0],
-                np.unique(self._ends[together]), places[:, np.unique(ends)],
+                groups, self._members_of(groups), ~pair if pair.any() else slice(None), of_one,
+                pairs, np.concatenate([of_one.reshape(-1), second.reshape(-1)]),
             )  # fmt: skip
             self._last = name, found
         return self._last[1]
@@ -126,12 +132,15 @@ class RateBounds:
             found.append((which, self._members[starts[which] + place]))
         return found
 
-    def _add(self, touched: _Touched, chance: FloatArray) -> None:
+    @staticmethod
+    def _add(touched: _Touched, chance: FloatArray) -> FloatArray:
         """Sums of some groups, one member after the other: the bits of a loop over reactions."""
-        sums = np.zeros((len(touched.groups), chance.shape[1]))
-        for which, members in touched.members:
+        if not touched.members:
+            return np.zeros((0, chance.shape[1]))
+        sums = chance[touched.members[0][1]]  # each has one
+        for which, members in touched.members[1:]:
             sums[which] += chance[members]
-        self.sums[touched.groups] = sums
+        return sums
 
     def _fastest_pairs(self, particles: IntArray) -> FloatArray:
         """Half the fastest pair of some particles, which have one, ``[particle, site type]``."""
@@ -148,6 +157,7 @@ class RateJudge:
     def __init__(self, lattice: LoweredLattice, groups: list[tuple[int, ...]]) -> None:
         self._lattice, self._groups = lattice, groups
         self._slopes = np.full((len(groups), len(lattice.site_types)), np.nan)
+        self._last: tuple[IntArray, FloatArray] | None = None  # groups, and their slopes
         self._told = max(MOST_ERROR, lattice.splitting.error)
 
     def sentence(
@@ -162,9 +172,11 @@ class RateJudge:
         groups, totals
             Their groups, and the rates of all reactions of these, ``[group, site type]``.
         """
-        for group in groups[np.isnan(self._slopes[groups, 0])].tolist():
-            self._slopes[group] = self._lattice.splitting_slopes(self._groups[group])
-        bound = (totals * self._slopes[groups]).max(initial=0.0) * (1 + 1e-9)
+        if self._last is None or self._last[0] is not groups:
+            for group in groups[np.isnan(self._slopes[groups, 0])].tolist():
+                self._slopes[group] = self._lattice.splitting_slopes(self._groups[group])
+            self._last = groups, self._slopes[groups]
+        bound = (totals * self._last[1]).max(initial=0.0) * (1 + 1e-9)
         if bound <= self._told:
             return None
         found = self._lattice.splitting_with(rates, reactions.tolist())

@@ -107,13 +107,14 @@ class LatticeTables:
         born = self._born()
         self.rates[reactions] = rates
         self._chance[reactions] = chances(self._lattice, rates)
-        groups = self._limits.update(self._chance, reactions)
+        groups, sums = self._limits.update(self._chance, reactions)
         self._backend.upload_mirror(self._chance, self._chances, stream)
         self._backend.upload_mirror(self._limits.table, self._bounds, stream)
         if (self._born() != born).any():
             self._use_tiles()
-        totals = self._limits.sums[groups] / pass_length(self._lattice)
-        return self._judge.sentence(self.rates, reactions, groups, totals)
+        return self._judge.sentence(
+            self.rates, reactions, groups, sums / pass_length(self._lattice)
+        )
 
     def set_types(self, types: DeviceArray) -> None:
         """Give all stored planes other site types ``[plane, y, x]``; not where there is one."""

@@ -248,6 +248,20 @@ def growing(*, counts=False, **more):
     return hybrid
 
 
+def test_pinned_particles_that_one_daughter_gets_are_named():
+    lattice = ts.Lattice("space", shape=(4, 2, 2), spacing=SPACING, step=0.5)
+    lattice.add_species("P", "gene", "locus")
+    lattice.add_diffusion("P", 1e-16)
+    lattice.pin("gene", [(1, 1, 1)])
+    lattice.pin("locus", [(2, 1, 1)])
+    cell = ts.Hybrid("cell", tick=0.5)
+    cell.add_part("space", lattice)
+    cell.divide("time >= 1", partition={"space.lo*": "copy"})
+    with pytest.warns(UserWarning, match=r"one daughter gets space\.gene, which are pinned"):
+        result = run(cell, t_end=1.0)
+    assert result.divisions.of("space.locus")[1:] == (1, 1)
+
+
 @pytest.mark.validate
 def test_a_daughter_has_the_shape_of_her_own_quantities():
     result = run(growing(), t_end=6.0, n=2)

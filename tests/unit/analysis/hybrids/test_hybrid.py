@@ -160,13 +160,17 @@ def test_product_of_a_metabolite_is_poisson():
     assert stats.chi2.sf(3999 * values.var(ddof=1) / exact, 3999) > RARELY
 
 
-@pytest.mark.validate
-def test_a_slow_flux_loses_nothing():
+def slow_flux():
     cell = ts.Hybrid("flux")
     cell.add_part("source", network("source", {"x": 0.0}, (), {"x": "0.3"}), method="ode", every=1)
     cell.add_part("cell", network("cell", {"X": 0, "Y": 0}, [("Y -> X", 1.0)]), every=1)
     cell.share("source.x", "cell.X")
-    result = run(cell, 1000, splitting="lie")
+    return cell
+
+
+@pytest.mark.validate
+def test_a_slow_flux_loses_nothing():
+    result = run(slow_flux(), 1000, splitting="lie")
     assert result.values("cell.X")[0, -1] == 300
     assert result.values("source.x")[0, -1] == pytest.approx(300, abs=1e-9)
     assert (result.values("cell.X")[0] == np.floor(0.3 * np.arange(1001) + 1e-9)).all()
@@ -203,6 +207,12 @@ def test_units_of_what_is_shared(unit, molecules):
     assert (result.values("many.X") == 600).all()
     assert result.values("medium.c")[0] == pytest.approx(np.exp([0, -0.5, -1.0]), rel=1e-4)
     assert f"molecules at 1 {unit} in" in result.links[0]
+    cell.credit("medium.fired(*)", {"many.X": 1})
+    cell.bill("medium.fired(*)", {"medium.c": 1, "space.V": 1})
+    told = [line[line.index("[") + 1 : line.index("]")] for line in cell.check()]
+    assert told == [
+        f"many: molecules, medium: {unit}", "many: molecules", f"medium: {unit}, space: amounts"
+    ]  # fmt: skip
     with pytest.raises(ts.ConfigError, match="unit"):
         cell.share("many.X", "medium.c", volume=1.0, unit="miles")
 
@@ -244,19 +254,23 @@ def test_a_part_on_a_device_of_its_own():
         cell.add_part("own", lambda t, dt, v: {}, values={"y": 0.0}, device="cpu")
 
 
+BIRTH = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
+
+
+def alone(method, every):
+    cell = ts.Hybrid("alone")
+    cell.add_part("only", BIRTH, method=method, every=every, sample=4.0)
+    return cell
+
+
 @pytest.mark.parametrize("method", ordinary(["ssa", "tau", "ode"], "ssa", "ode"))
 def test_a_part_without_links_has_the_bits_of_itself(method):
-    net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
-    found = []
-    for every in (0.5, 2.0):
-        cell = ts.Hybrid("alone")
-        cell.add_part("only", net, method=method, every=every, sample=4.0)
-        found.append(run(cell, 8.0, n=10).values("only.X"))
+    found = [run(alone(method, every), 8.0, n=10).values("only.X") for every in (0.5, 2.0)]
     assert (found[0] == found[1]).all()
-    with ts.Ensemble(net, 10, seed=seed_of(1, "only"), method=method, device="cpu") as alone:
+    with ts.Ensemble(BIRTH, 10, seed=seed_of(1, "only"), method=method, device="cpu") as cells:
         for column, t in enumerate((4.0, 8.0), 1):
-            alone.advance(t)
-            assert (alone.values("X") == found[0][:, column]).all()
+            cells.advance(t)
+            assert (cells.values("X") == found[0][:, column]).all()
 
 
 def binding(every):
@@ -357,14 +371,18 @@ def test_rates_of_a_lattice_follow():
     assert cell.parts["space"].require_volume("*") == [0]
 
 
-def test_bills_are_exact_and_never_invent_a_unit():
+def bills():
     cell = ts.Hybrid("bills")
     births = network("births", {"M": 0}, [("-> M", 2.0)])
     fuel = network("fuel", {"GTP": 1e6}, (), {"GTP": "1500"})
     cell.add_part("rna", births, every=10.0)
     cell.add_part("fuel", fuel, method="ode", every=10.0)
     cell.bill("rna.fired(r*)", {"fuel.GTP": 1000})
-    result = run(cell, 3000.0, n=4)
+    return cell
+
+
+def test_bills_are_exact_and_never_invent_a_unit():
+    result = run(bills(), 3000.0, n=4)
     made, paid = result.values("rna.M"), result.paid("fuel.GTP")
     debt, pool = result.debt("fuel.GTP"), result.values("fuel.GTP")
     assert (paid + debt == 1000 * made).all()
@@ -441,6 +459,18 @@ def test_slow_and_fast_parts():
         assert len(found.time("product")) == 1 + 2 / every["product"]
 
 
+@pytest.mark.parametrize(("slow", "fast"), [(0.4, 0.3), (0.3, 0.4)])
+def test_means_over_intervals_that_do_not_divide_add_up(slow, fast):
+    cell = ts.Hybrid("rates", tick=0.1)
+    pool = network("pool", {"x": 1000.0}, (), {"x": "-x"})
+    product = network("product", {"P": 0}, [("-> P", "k")], k=0.0)
+    cell.add_part("pool", pool, method="ode", every=slow)
+    cell.add_part("product", product, method="ode", every=fast)
+    cell.drive("product.k", "0.05 * pool.x")
+    found = run(cell, 1.2).values("product.P")
+    assert found[0, -1] == pytest.approx(50 * (1 - np.exp(-1.2)), rel=1e-5)
+
+
 def busy(every=0.5):
     """All links at once."""
     cell = ts.Hybrid("busy", tick=0.25)
@@ -458,8 +488,8 @@ def busy(every=0.5):
     return cell
 
 
-def test_a_run_that_is_ended_goes_on_with_the_same_bits(tmp_path, monkeypatch):
-    whole = run(busy(), 5.0, n=5, output=tmp_path / "whole.h5").digest()
+def runs_on_with_the_same_bits(tmp_path, monkeypatch, ats, device="cpu"):
+    whole = run(busy(), 5.0, n=5, device=device, output=tmp_path / "whole.h5").digest()
     usual, calls = StateCheckpoint.save, []
 
     def save(self, kept, *, last=False):
@@ -469,16 +499,20 @@ def test_a_run_that_is_ended_goes_on_with_the_same_bits(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(StateCheckpoint, "save", save)
-    for at in (1, 3, 12):
+    for at in ats:
         calls.clear()
         path = tmp_path / f"cut{at}.h5"
         with pytest.raises(KeyboardInterrupt):
-            run(busy(), 5.0, n=5, output=path, checkpoint_every=0)
+            run(busy(), 5.0, n=5, device=device, output=path, checkpoint_every=0)
         assert not path.exists()
-        again = run(busy(), 5.0, n=5, output=path, resume=True, seed=None)
+        again = run(busy(), 5.0, n=5, device=device, output=path, resume=True, seed=None)
         assert again.digest() == whole
         assert ts.open(path).digest() == whole
         assert [one.name for one in tmp_path.glob(f"cut{at}*")] == [path.name]
+
+
+def test_a_run_that_is_ended_goes_on_with_the_same_bits(tmp_path, monkeypatch):
+    runs_on_with_the_same_bits(tmp_path, monkeypatch, ats=(1, 3, 12))
 
 
 def test_a_run_that_is_ended_after_its_result_is_complete(tmp_path, monkeypatch):
@@ -586,14 +620,41 @@ def test_a_pilot_warns_of_a_long_interval():
     assert (result.pilot.error == 0).all()
 
 
-@pytest.mark.gpu
-def test_devices_have_the_same_bits():
+def chain_with_a_third():
     cell = chain(0.25)
     cell.add_part("third", network("third", {"D": 0}, [("-> D", "k")], k=0.0), every=0.5)
     cell.drive("third.k", "0.1 * second.C")
     cell.bill("second.fired(r*)", {"third.D": 0.01})
-    found = {run(cell, 2.0, n=100, device=device).digest() for device in ("cpu", "cuda")}
+    return cell
+
+
+# The models of the tests against exact laws: each with its end.
+LAWS = {
+    "splitting": (lambda: chain(0.25), 2.0),
+    "all links but pools of equations": (chain_with_a_third, 2.0),
+    "a held gene": (lambda: gene_and_rna(50.0), 1000.0),
+    "the mean of an interval": (lambda: metabolite_and_product(1.0), 2.0),
+    "a slow flux": (slow_flux, 50.0),
+    "one part": (lambda: alone("tau", 2.0), 8.0),
+    "binding": (lambda: binding(0.1), 8.0),
+    "binding on a lattice": (cube_and_loose, 2.0),
+    "bills": (bills, 1000.0),
+    "all links": (busy, 5.0),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("law", LAWS)
+def test_devices_have_the_same_bits(law):
+    """Amounts of these equations too, which ordinarily agree within their tolerance."""
+    made, end = LAWS[law]
+    found = {run(made(), end, n=20, device=device).digest() for device in ("cpu", "cuda")}
     assert len(found) == 1
+
+
+@pytest.mark.gpu
+def test_a_run_that_is_ended_on_a_gpu_goes_on_with_the_same_bits(tmp_path, monkeypatch):
+    runs_on_with_the_same_bits(tmp_path, monkeypatch, ats=(3,), device="cuda")
 
 
 @pytest.mark.parametrize("solver", ordinary(["auto", "rosenbrock"], "auto"))
@@ -750,6 +811,7 @@ def test_the_command_line_runs_a_file(tmp_path, capsys, monkeypatch):
         (lambda c: c.bill("net.fired(*)", 3), "units by part.species, and not 3"),
         (lambda c: c.drive("net.k", "pool.x", for_each=5), "takes columns by name, and not 5"),
         (lambda c: c.share("net.X", "pool.x", volume="2 * pool.sum(x*)"), "follows from it"),
+        (lambda c: [c.share("net.X", "pool.x"), c.share("pool.x", "net.X")], "a pool already"),
         (lambda c: c.share("net.{a}", "pool.x", for_each={"b": ["X"]}), "no column of for_each"),
     ],
 )
@@ -942,6 +1004,25 @@ def test_cells_end_where_units_overflow_and_others_go_on(growth, method, name):
         found = run(cell, 3.0, n=2)
     assert (found.values("a.X")[0] == 5).all()
     assert np.isnan(found.values("a.X")[1, -1])
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (network("a", {"X": 1000}, [("X -> 2 X", "50 * k")], k=1.0), "overflow in a at t = 0.3"),
+        (lambda t, dt, values: {"X": np.nan if t > 0.15 else 1.0}, "nan in a at t = 0.3"),
+    ],
+)
+def test_how_all_cells_ended_is_named(part, said):
+    cell = ts.Hybrid("ends", tick=0.1)
+    how = {"values": {"X": 1.0}} if callable(part) else {"method": "tau"}
+    cell.add_part("a", part, **how)
+    cell.add_part("b", network("b", {"Y": 0.0}, (), {"Y": "k"}, k=0.0), method="ode")
+    cell.drive("b.k", "a.X")
+    with pytest.warns(UserWarning, match=f"2 of 2 cells .*: {said}"):
+        found = run(cell, 0.5, n=2).values("a.X")
+    assert np.isfinite(found[:, :3]).all()
+    assert np.isnan(found[:, 3:]).all()
 
 
 def test_a_cell_with_a_negative_rate_ends_and_others_go_on():

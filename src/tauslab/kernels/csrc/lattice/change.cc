@@ -8,19 +8,23 @@
 // A histogram of species in the block's memory, where it is small enough.
 constexpr int KINDS = N_SPECIES <= 8192 ? N_SPECIES : 1;
 
-struct BecomeArguments {
+struct ChangedSites {
     Site *sites;
-    const u8 *where;  // [n_sites]: 0 where nothing changes; null: all may
-    i64 n_sites;
+    i64 n_sites, each, first_site;  // sites are numbered in their lattice from `first_site` on
+};
+
+struct BecomeArguments {
+    ChangedSites lattice;
+    const u8 *where;     // [n_sites]: 0 where nothing changes; null: all may
     const u32 *becomes;  // [N_SPECIES + 1]: the particle that each becomes; 0: it goes
     u64 *changed;        // [N_SPECIES]: particles that became others, zeros at first
 };
 
 // Particles of a site keep their order.
 DEVICE void become(const BecomeArguments &a, i64 site, u32 *bins) {
-    const Site content = a.sites[site];
+    const Site content = a.lattice.sites[site];
     if (is_empty(content) || (a.where && !a.where[site])) return;
-    Slot *const slots = slots_of(a.sites[site]);
+    Slot *const slots = slots_of(a.lattice.sites[site]);
     int filled = 0, kept = 0;
     UNROLL for (int s = 0; s < SLOTS; ++s) {
         const u32 before = particle_of(content.word, s / GROUP, s % GROUP);
@@ -43,7 +47,8 @@ BLOCK_KERNEL(TILE_THREADS, 1, rdme_become, const BecomeArguments a) {
     SHARED u32 bins[KINDS];
     for (int i = THREAD_ID; i < KINDS; i += BLOCK_THREADS) bins[i] = 0;
     BARRIER();
-    for (i64 i = BLOCK_ID * BLOCK_THREADS + THREAD_ID; i < a.n_sites; i += BLOCKS * BLOCK_THREADS)
+    for (i64 i = BLOCK_ID * BLOCK_THREADS + THREAD_ID; i < a.lattice.n_sites;
+         i += BLOCKS * BLOCK_THREADS)
         become(a, i, bins);
     BARRIER();
     for (int i = THREAD_ID; KINDS == N_SPECIES && i < KINDS; i += BLOCK_THREADS)
@@ -51,36 +56,30 @@ BLOCK_KERNEL(TILE_THREADS, 1, rdme_become, const BecomeArguments a) {
 }
 
 struct ListArguments {
-    const Site *sites;
-    i64 n_sites, each, first_site;  // sites are numbered in their lattice from `first_site` on
-    const u8 *wanted;               // [N_SPECIES + 1]
-    u64 seed, step, call, replica;  // of the draws; `replica` is the first lattice's
-    Candidate *candidates;          // [room], in any order
-    u64 *count;                     // of all, also of those that `room` has no place for
-    u64 room;
+    ChangedSites lattice;
+    Listing to;
 };
 
 KERNEL(rdme_list, const ListArguments a) {
-    for (i64 i = GLOBAL_ID; i < a.n_sites; i += GLOBAL_SIZE) {
-        const Site content = a.sites[i];
+    const ChangedSites &l = a.lattice;
+    for (i64 i = GLOBAL_ID; i < l.n_sites; i += GLOBAL_SIZE) {
+        const Site content = l.sites[i];
         if (is_empty(content)) continue;
-        const u64 lattice = (u64)(i / a.each), site = (u64)(a.first_site + i % a.each);
+        const u64 replica = a.to.replica + (u64)(i / l.each);
+        const u64 site = (u64)(l.first_site + i % l.each);
         UNROLL for (u32 slot = 0; slot < SLOTS; ++slot) {
             const u32 particle = particle_of(content.word, slot / GROUP, slot % GROUP);
             if (!particle) break;
-            if (!a.wanted[particle]) continue;
-            const u64 at = atomic_add(a.count, 1);
-            if (at >= a.room) continue;
-            a.candidates[at] = {key_of(a, a.replica + lattice, site, slot), (u64)i, particle, slot};
+            list_particle(a.to, replica, site, (u64)i, particle, slot);
         }
     }
 }
 
-struct TakeArguments {
-    Site *sites;
-    const i64 *at;     // [count]: different sites
-    const u32 *slots;  // [count]: a bit for each slot that is emptied
+struct EditArguments {
+    ChangedSites lattice;
+    const Candidate *given;  // [count], by site
     i64 count;
+    u8 *left;  // [count]: 1 for particles that find no slot, in their order; null: particles are taken out
 };
 
 // Empties slots of a site, a bit for each; the other particles keep their order.
@@ -95,27 +94,22 @@ DEVICE void take_out_slots(Site &site, u32 gone) {
     for (; kept < SLOTS; ++kept) slots[kept] = 0;
 }
 
-KERNEL(rdme_take, const TakeArguments a) {
-    for (i64 i = GLOBAL_ID; i < a.count; i += GLOBAL_SIZE)
-        take_out_slots(a.sites[a.at[i]], a.slots[i]);
-}
-
-struct PutArguments {
-    Site *sites;
-    const i64 *given;  // different sites [count], where the particles of each begin [count + 1], species + 1
-    i64 count;
-    i32 *room;  // [count]: how many found a slot, the first ones
-};
-
-KERNEL(rdme_put, const PutArguments a) {
-    const i64 *const begins = a.given + a.count, *const particles = begins + a.count + 1;
+// A thread edits the site of a particle if it is the first there.
+KERNEL(rdme_edit, const EditArguments a) {
     for (i64 i = GLOBAL_ID; i < a.count; i += GLOBAL_SIZE) {
-        Site &site = a.sites[a.given[i]];
-        const int filled = particles_in(site);
-        const i64 begin = begins[i], coming = begins[i + 1] - begin;
-        const int room = coming < SLOTS - filled ? (int)coming : SLOTS - filled;
-        for (int k = 0; k < room; ++k)
-            slots_of(site)[filled + k] = (Particle)particles[begin + k];
-        a.room[i] = room;
+        const u64 at = a.given[i].site;
+        if (i && a.given[i - 1].site == at) continue;
+        Site &site = a.lattice.sites[at];
+        u32 gone = 0;
+        int filled = particles_in(site);
+        for (i64 k = i; k < a.count && a.given[k].site == at; ++k) {
+            if (!a.left) {
+                gone |= 1u << a.given[k].slot;
+                continue;
+            }
+            a.left[k] = filled == SLOTS;
+            if (filled < SLOTS) slots_of(site)[filled++] = (Particle)a.given[k].particle;
+        }
+        if (gone) take_out_slots(site, gone);
     }
 }

@@ -74,24 +74,14 @@ KERNEL(planes_become, const PlanesBecomeArguments a) {
 
 struct PlanesListArguments {
     PlaneArguments lattice;
-    const u8 *wanted;               // [N_SPECIES + 1]
-    u64 seed, step, call, replica;  // of the draws
-    Candidate *candidates;  // [room], in any order; their sites are counted from the slab's first
-    u64 *count;             // of all, also of those that `room` has no place for
-    u64 room;
+    Listing to;  // sites are counted from the slab's first
 };
 
-DEVICE void list_site(const PlanesListArguments &a, const WordCounts &counts, u32 place, u64 site,
-                      u64 first) {
+DEVICE void list_site(const Listing &to, const WordCounts &counts, u32 place, u64 site, u64 first) {
     u32 slot = 0;
     for (u32 s = 0; s < N_SPECIES; ++s) {
         const u32 end = slot + number_at(counts.n[s], place);
-        for (; slot < end; ++slot) {
-            if (!a.wanted[s + 1]) continue;
-            const u64 at = atomic_add(a.count, 1);
-            if (at < a.room)
-                a.candidates[at] = {key_of(a, a.replica, site, slot), site - first, s + 1, slot};
-        }
+        for (; slot < end; ++slot) list_particle(to, to.replica, site, site - first, s + 1, slot);
     }
 }
 
@@ -101,23 +91,19 @@ KERNEL(planes_list, const PlanesListArguments a) {
         const WordCounts counts = load_word(l, (u32)word);
         u32 some = 0;
         for (int s = 0; s < N_SPECIES; ++s)
-            for (int k = 0; k < PLANES && a.wanted[s + 1]; ++k) some |= counts.n[s][k];
+            for (int k = 0; k < PLANES && a.to.limits[2 * (s + 1)]; ++k) some |= counts.n[s][k];
         for (; some; some &= some - 1) {
             const u32 place = (u32)lowest_bit(some);
-            list_site(a, counts, place, first_site(l, (u32)word) + place, first_site(l, 0));
+            list_site(a.to, counts, place, first_site(l, (u32)word) + place, first_site(l, 0));
         }
     }
 }
 
 struct PlanesEditArguments {
     PlaneArguments lattice;
-    const u32 *words;     // [count]: different own words
-    const i64 *begins;    // [count + 1]: where the changes of each begin
-    const u8 *places;     // of each change, in the word
-    const u8 *particles;  // species + 1
+    const Candidate *given;  // [count], by site
     i64 count;
-    i32 adds;  // 1: particles are put in, in their order, while there is room; 0: they are taken out
-    u8 *done;  // of each change: whether it was made
+    u8 *left;  // [count]: 1 for particles that find no slot, in their order; null: particles are taken out
 };
 
 DEVICE u32 particles_at(const WordCounts &counts, u32 place) {
@@ -126,22 +112,31 @@ DEVICE u32 particles_at(const WordCounts &counts, u32 place) {
     return held;
 }
 
+// A thread edits the word of a particle if it is the first there.
 KERNEL(planes_edit, const PlanesEditArguments a) {
     const Lattice l = lattice_of(a.lattice);
+    const u64 nx = (u64)l.nx;
+    const auto word_at = [&](i64 i) {
+        const u64 site = a.given[i].site;
+        return (u32)(site / nx * (u64)l.row + site % nx / 32);
+    };
     for (i64 i = GLOBAL_ID; i < a.count; i += GLOBAL_SIZE) {
-        WordCounts counts = load_word(l, a.words[i]);
-        for (i64 c = a.begins[i]; c < a.begins[i + 1]; ++c) {
-            const u32 place = a.places[c];
-            a.done[c] = !a.adds || particles_at(counts, place) < SLOTS;
-            u32 bit = a.done[c] ? 1u << place : 0;
+        const u32 word = word_at(i);
+        if (i && word_at(i - 1) == word) continue;
+        WordCounts counts = load_word(l, word);
+        for (i64 c = i; c < a.count && word_at(c) == word; ++c) {
+            const u32 place = (u32)(a.given[c].site % nx % 32);
+            const bool done = !a.left || particles_at(counts, place) < SLOTS;
+            if (a.left) a.left[c] = !done;
+            u32 bit = done ? 1u << place : 0;
             for (int k = 0; k < PLANES; ++k) {
-                u32 &plane = counts.n[a.particles[c] - 1][k];
+                u32 &plane = counts.n[a.given[c].particle - 1][k];
                 const u32 next =
-                    a.adds ? plane & bit : ~plane & bit;  // a carry, or what is borrowed
+                    a.left ? plane & bit : ~plane & bit;  // a carry, or what is borrowed
                 plane ^= bit;
                 bit = next;
             }
         }
-        store_word(l, a.words[i], counts);
+        store_word(l, word, counts);
     }
 }
