@@ -10,7 +10,8 @@
 // The next jump happens where the integral of the propensities of all jumps reaches an exponential number. They are
 // constant where nothing flows, and this is exact; else Simpson's rule integrates them over a step, which is cut where
 // the propensities at its start expect the jump. It happens at the end of that step, a little too early or too late:
-// what the integral lacks or exceeds counts for the jump after it, so that none is lost.
+// what the integral lacks or exceeds counts for the jump after it, so that none is lost. That is kept as a time: of the
+// reactions that are jumps before and after it.
 //
 // Random numbers of a trajectory come one after another from STREAM_LANGEVIN.
 #include "events/trajectory.h"
@@ -89,7 +90,7 @@ KERNEL(langevin, const LangevinArguments arguments) {
     LangevinSource source = {};
     u64 steps = 0, made = 0;
     double left = 0, unit = 1;
-    double rest = 0;  // of `left`, after the jump before
+    double rest = 0;  // time by which the jump before came too early
     int exact = 0;    // jumps to come before anything may flow
     double longest = infinity();
     bool draws = false, known = true, any = false;
@@ -115,9 +116,9 @@ KERNEL(langevin, const LangevinArguments arguments) {
         if (steps % LOOK_EVERY == 0 && must_leave(launch.control, LOOK_EVERY, s.t)) break;
         if (draws) {
             const Philox4 bits = source.next(s.keys);
-            left = rest + tl_exponential(unit_open_low(bits.x0, bits.x1));
+            left = tl_exponential(unit_open_low(bits.x0, bits.x1));
             unit = unit_one_to_two(bits.x2, bits.x3);
-            rest = 0, draws = false;
+            draws = false;
         }
 
         if (exact == 0) {
@@ -131,8 +132,10 @@ KERNEL(langevin, const LangevinArguments arguments) {
             longest = longest_step(s.x, a, counts, tolerance);
             const double reach = cuts * longest > 1 ? 1 / cuts : longest;
             bool stopped = false;
+            double stay = 0;  // propensities of what was a jump and is one
             any = false;
             for (int j = 0; j < N_REACTIONS; ++j) {
+                const bool flowed = flows[j];
                 if (KIND[j] == CHOSEN) {
                     const double part = flows[j] ? 0.5 : 1.0;
                     const bool now =
@@ -145,7 +148,9 @@ KERNEL(langevin, const LangevinArguments arguments) {
                     flows[j] = now;
                 }
                 any = any || flows[j];
+                stay += flowed || flows[j] ? 0.0 : a[j];
             }
+            left = FMA(rest, stay, left), rest = 0;
             if (stopped) {
                 make_whole(s.x, flows);
                 known = rates_at(s.x, s.c, a);
@@ -216,10 +221,7 @@ KERNEL(langevin, const LangevinArguments arguments) {
         add_part(s.x, reaction, 1.0);
         exact -= exact > 0;
         known = rates_at(s.x, s.c, a);
-        // The rest of the time has the propensities after the jump.
-        double now = 0;
-        for (int j = 0; j < N_REACTIONS; ++j) now += flows[j] ? 0.0 : a[j];
-        rest = any && known ? left * (now / total) : 0.0;
+        rest = any ? left / total : 0.0;
     }
     atomic_add(launch.work, made);
 }
