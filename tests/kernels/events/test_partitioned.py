@@ -80,6 +80,25 @@ def test_rates_between_jumps_are_integrated():
     assert result.amounts("x") == pytest.approx(1000 * np.exp(-2), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "method", [ts.Partitioned(ode="fall", jump="*"), "ode", ts.ODE(solver="rosenbrock")]
+)
+def test_no_step_passes_over_a_window_of_a_law(method):
+    """Births at 100 while x, which falls as 100 exp(-0.1 t), is between 60 and 60.6: 9.95.
+
+    A step is twenty times as long. Within five standard errors; by equations to 1e-3.
+    """
+    net = ts.Network("window")
+    net.add_species("x", 100)
+    net.add_species("P", 0)
+    net.add_reaction("x ->", rate=0.1, name="fall")
+    net.add_reaction("x -> x + P", law="piecewise(100, (x > 60) && (x < 60.6), 0)", name="birth")
+    jumps = isinstance(method, ts.Partitioned)
+    p = run(net, method, n=500 if jumps else 1, times=[10.0]).amounts("P")[..., -1]
+    within = 5 * np.sqrt(9.95 / 500) if jumps else 0.01
+    assert p.mean() == pytest.approx(1000 * np.log(60.6 / 60), abs=within)
+
+
 def test_equations_alone_are_those_of_ode():
     net = dimers()
     flows, equations = (run(net, m, n=1, times=[1, 5]) for m in (ts.Partitioned(ode="*"), "ode"))

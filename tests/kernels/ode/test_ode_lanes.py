@@ -100,3 +100,12 @@ def test_lanes_are_for_many_trajectories_in_double_precision():
     ]
     assert not on_lanes(backend, system, single, 0)
     backend.close()
+
+
+def test_an_elimination_without_tables_has_the_same_bits(monkeypatch):
+    """That of a small system stands in its text; here also that of the other is made by tables."""
+    unrolled = run(monkeypatch, ode_mixed.network(), "rosenbrock", 4)
+    monkeypatch.setattr("tauslab.kernels.ode.engine.MOST_UNROLLED", 0)
+    tabled = run(monkeypatch, ode_mixed.network(), "rosenbrock", 4)
+    for name, array in unrolled.items():
+        assert np.array_equal(tabled[name], array, equal_nan=True), name

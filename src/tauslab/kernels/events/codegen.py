@@ -27,7 +27,9 @@ from tauslab.kernels.network.lowering import (
     Law,
     LoweredEvent,
     LoweredNetwork,
+    Operation,
     counts_in,
+    operations_first,
 )
 
 _HEADER = (
@@ -42,6 +44,7 @@ _MOST_INLINE = 64
 # Completions that a jump may be made of: 31 powers of two, up or down (csrc/events/completions.h).
 JUMP_COMPLETIONS = 64
 _LONGEST_INLINE = 500  # characters of a law
+_ORDERINGS = ("lt", "le", "gt", "ge")
 
 
 def events_header(
@@ -69,6 +72,7 @@ def events_header(
             _propensities(network, writer, once=not branches),
             _set_reals(network),
             _flow(network, writer),
+            _relations(network, writer),
             _within(network, writer),
             _fire(network, branches=branches),
             _propensity_now(network, writer),
@@ -155,6 +159,31 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
         f"constexpr bool HAS_BOUNDED = {str(bool(bounded)).lower()};\n"
         f"TABLE bool IS_BOUNDED[{max(1, len(flows))}] = {{{flags}}};\n"
         "DEVICE_SHARED void flow_rates([[maybe_unused]] const double *x,\n"
+        "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
+        f"{lines}}}\n"
+    )
+
+
+def _relations(network: LoweredNetwork, writer: LawWriter) -> str:
+    """Differences whose signs decide relations, in laws, of what flows; each once."""
+    assert network.dynamics is not None
+    flowing = {number for number, _ in network.dynamics.flows}
+    laws = [law for _, law in network.dynamics.flows]
+    laws += [reaction.law for reaction in network.reactions if reaction.law is not None]
+    found: dict[frozenset[Law], Law] = {}
+    for part in (part for law in laws for part in operations_first(law)):
+        if not isinstance(part, Operation) or part.function not in _ORDERINGS:
+            continue
+        if counts_in(part) & flowing:
+            found.setdefault(frozenset(part.arguments), Operation("sub", part.arguments))
+    lines = ""
+    for k, law in enumerate(found.values()):
+        statements, value = writer.read(law)
+        lines += f"    {{\n{statements}    d[{k}] = {value};\n    }}\n"
+    return (
+        f"constexpr int N_RELATIONS = {len(found)};\n"
+        "// Differences whose signs decide relations of what flows.\n"
+        "DEVICE_SHARED void flow_relations([[maybe_unused]] const double *x,\n"
         "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
         f"{lines}}}\n"
     )

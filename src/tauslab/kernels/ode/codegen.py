@@ -240,6 +240,8 @@ def ode_header(
     functions = [_rates(system, writer), _quantities(system, writer), _events(system, writer)]
     if system.watched:
         functions.append(_triggered(system, writer))
+    if system.relations:
+        functions.append(_relations(system, writer))
     if more is not None:
         functions.append(more(system, writer))
     includes = _LANES_INCLUDES if lanes else ""
@@ -334,6 +336,17 @@ def _quantities(system: OdeSystem, writer: CodeWriter) -> str:
     stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
     text = running_function("ode_quantities", "out", writer, "Number").text(lines, stores)
     return f"// What is recorded.\n{text}"
+
+
+def _relations(system: OdeSystem, writer: CodeWriter) -> str:
+    nodes = list(system.relations)
+    lines, values = writer.body(nodes, fused_products(system.graph, nodes))
+    stores = [f"    d[{k}] = {value};\n" for k, value in enumerate(values)]
+    text = running_function("ode_relations", "d", writer).text(lines, stores)
+    return (
+        f"#define HAS_RELATIONS\nconstexpr int N_RELATIONS = {len(nodes)};\n"
+        f"// Differences whose signs decide relations in rates.\n{text}"
+    )
 
 
 def event_shapes(system: OdeSystem) -> list[EventShape]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tauslab.kernels.ode.codegen import ARGUMENTS, CodeWriter, fused_products, running_function
-from tauslab.kernels.ode.jacobian import Jacobian
+from tauslab.kernels.ode.jacobian import Elimination, Jacobian
 from tauslab.kernels.ode.lowering import OdeSystem
 
 
-def jacobian_functions(found: Jacobian, writer: CodeWriter) -> str:
-    """Derivatives of rates: by variables, entry by entry, and by the time."""
+def jacobian_functions(found: Jacobian, writer: CodeWriter, *, unrolled: bool = False) -> str:
+    """Derivatives of rates: by variables, entry by entry, and by the time.
+
+    `unrolled`: with the elimination as statements.
+    """
     graph = writer.graph
     lines, values = writer.body(found.nodes, fused_products(graph, found.nodes))
     stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
@@ -26,6 +29,45 @@ def jacobian_functions(found: Jacobian, writer: CodeWriter) -> str:
         f"constexpr bool TIME_ENTERS = {str(bool(nodes)).lower()};\n\n"
         f"// Derivatives of rates by variables.\n{derivatives}\n"
         f"// And by the time; those left out are zero.\n{by_time}"
+        f"{unrolled_elimination(found.elimination) if unrolled else ''}"
+    )
+
+
+def unrolled_elimination(solve: Elimination) -> str:
+    """`factorise` and `solve` of csrc/ode/rosenbrock.cc without tables, by the same operations."""
+    starts, lower, columns = solve.starts.tolist(), solve.lower.tolist(), solve.columns.tolist()
+    size = len(lower)
+    rows = [range(starts[i], starts[i + 1]) for i in range(size)]
+    diagonal = [starts[i] + lower[i] for i in range(size)]
+    cell = {(i, columns[k]): k for i in range(size) for k in rows[i]}
+    factors, forth, back = "", "", ""
+    for i, source in ((i, solve.source[starts[i] : starts[i + 1]].tolist()) for i in range(size)):
+        for k, entry in zip(rows[i], source, strict=True):
+            negative = "-zero" if entry < 0 else f"negative_or_none(entries[{entry}])"
+            factors += f"    m[{k}] = {negative};\n"
+        factors += f"    m[{diagonal[i]}] += shift;\n"
+        forth += f"    Real r{i} = u[{solve.order[i]}];\n"
+        for k in range(starts[i], diagonal[i]):
+            pivot = columns[k]
+            factors += f"    m[{k}] = m[{k}] * m[{diagonal[pivot]}];\n"
+            for j in range(diagonal[pivot] + 1, starts[pivot + 1]):
+                into = cell[i, columns[j]]
+                factors += f"    m[{into}] = fused(-m[{k}], m[{j}], m[{into}]);\n"
+            forth += f"    r{i} = fused(-m[{k}], r{pivot}, r{i});\n"
+        factors += f"    m[{diagonal[i]}] = number<Real>(1.0) / m[{diagonal[i]}];\n"
+    for i in reversed(range(size)):
+        for k in range(diagonal[i] + 1, starts[i + 1]):
+            back += f"    r{i} = fused(-m[{k}], r{columns[k]}, r{i});\n"
+        back += f"    r{i} = r{i} * m[{diagonal[i]}];\n    u[{solve.order[i]}] = r{i};\n"
+    return (
+        "\n#define UNROLLED_ELIMINATION\n"
+        "DEVICE Real negative_or_none(Real entry) {\n"
+        "    const Real zero = number<Real>(0.0);\n"
+        "    return entry * zero == zero ? -entry : zero;\n}\n"
+        "DEVICE void factorise_unrolled([[maybe_unused]] const Real *entries, Real shift,\n"
+        "                               Real *m) {\n"
+        f"    [[maybe_unused]] const Real zero = number<Real>(0.0);\n{factors}}}\n"
+        f"DEVICE void solve_unrolled(const Real *m, Real *u) {{\n{forth}{back}}}\n"
     )
 
 

@@ -38,6 +38,8 @@ FILES = {
 # Trajectories for each thread from which a vector of them is worth half a second more of compiling,
 # and variables up to which the state of one fits on a thread's stack: a megabyte.
 FEWEST_ON_LANES, MOST_ON_LANES = 8, 1000
+# Cells of an elimination that is written as statements: registers hold them beside six stages.
+MOST_UNROLLED = 40
 # `CountJob` of csrc/ode/blocks/count_samples.h where nothing is counted.
 _NO_INTERVALS = {"edges": None, "first": None, "cells": None}
 NOTHING_COUNTED: dict[str, Any] = {
@@ -200,8 +202,9 @@ class Ode(Engine):
         self._elimination = {
             name: backend.upload(t if t.size else t.reshape(0)) for name, t in tables.items()
         }
-        self._words = solve.cells + len(found.nodes)
-        return lambda _, writer: jacobian_functions(found, writer)
+        unrolled = 0 < solve.cells <= MOST_UNROLLED and not self.system.looks_back
+        self._words = 0 if unrolled else solve.cells + len(found.nodes)
+        return lambda _, writer: jacobian_functions(found, writer, unrolled=unrolled)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time."""

@@ -72,7 +72,8 @@ class OdeSystem:
     species in the model's order, then rules. `species` counts the former. At the times
     `jumps` rates jump, because they compare the time with a number. `triggered` are events that
     are looked for while equations are integrated; `events` is empty then. At the times `switches`
-    relations of the time in their triggers change.
+    relations of the time in their triggers change. `relations` are differences whose signs decide
+    relations of variables in the rates.
 
     Where the equations look back, `delayed` are the numbers of the variables whose past they read,
     and `waits` the delays that are not known before a trajectory; a delay below 0 by `slack` at
@@ -90,6 +91,7 @@ class OdeSystem:
     jumps: tuple[float, ...] = ()
     triggered: tuple[OdeStateEvent, ...] = ()
     switches: tuple[int, ...] = ()
+    relations: tuple[int, ...] = ()
     looks_back: bool = False
     delayed: tuple[int, ...] = ()
     waits: tuple[int, ...] = ()
@@ -201,6 +203,7 @@ class _OdeLowering:
         self.waits: list[int] = []
         self.lags: set[int] = set()
         self.lifted: dict[int, int] = {}
+        self.relations: tuple[int, ...] = ()
 
     def run(self, recorded: Collection[str] | None) -> OdeSystem:
         network = self.network
@@ -228,6 +231,7 @@ class _OdeLowering:
             _jumps(self.graph, rates),
             triggered,
             tuple(self.tree(change) for change in switches.changes),
+            self.relations,
             self.looks_back,
             tuple(self.delayed),
             tuple(self.waits),
@@ -273,6 +277,7 @@ class _OdeLowering:
         found = [self.graph.sum(own) for own in terms]
         for name, tree in self.network.rates.items():
             found[self.number[name]] = self.tree(tree)
+        self.relations = () if self.looks_back else _relations(self.graph, found)
         return [self.with_slack(node) for node in found]
 
     def completed(self, reaction: Reaction) -> int:
@@ -454,6 +459,7 @@ def _read_with(tree: Expression) -> tuple[Expression, ...]:
 
 
 _MOST_LAGS = 1000
+_ORDERINGS = ("lt", "le", "gt", "ge")
 
 
 def _needs_a_base(graph: ExpressionGraph, node: int) -> bool:
@@ -463,6 +469,18 @@ def _needs_a_base(graph: ExpressionGraph, node: int) -> bool:
         return True
     power = graph.value_of(own.arguments[1]) if own.kind == "pow" else None
     return own.kind == "pow" and (power is None or power != int(power))
+
+
+def _relations(graph: ExpressionGraph, rates: Sequence[int]) -> tuple[int, ...]:
+    """Differences of the two sides of relations that variables decide, each once."""
+    moving, found = set[int](), dict[int, None]()
+    for node in graph.reached(list(rates)):
+        own = graph.nodes[node]
+        if own.kind == "variable" or not moving.isdisjoint(own.arguments):
+            moving.add(node)
+            if own.kind in _ORDERINGS:
+                found[graph.apply("sub", *sorted(own.arguments))] = None
+    return tuple(found)
 
 
 def _jumps(graph: ExpressionGraph, rates: Sequence[int]) -> tuple[float, ...]:

@@ -86,7 +86,8 @@ def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout
     """Warn where what is there has other bits than what this program adds."""
     thinned = THINNED_RATES in layout.attributes
     same = thinned == (THINNED_RATES in attributes)
-    engine = "ensemble" + " of thinned rates" * thinned
+    hybrid = layout.attributes.get("method") == "hybrid"
+    engine = "ensemble" + (" of hybrids" if hybrid else " of thinned rates" * thinned)
     if difference := other_bits(attributes, engine, same=same):
         warn(f"{path} {difference}: its trajectories are of both")
 

@@ -7,9 +7,11 @@
 // firing or takes it back, at random and right on average: so counts are whole where nothing flows, and
 // what is conserved stays so.
 //
-// The next jump happens where the integral of the propensities of all jumps reaches an exponential number. It is
-// constant where nothing flows, and exact; else Simpson's rule integrates it over a step, which is cut where the
-// propensities at its start expect the jump.
+// The next jump happens where the integral of the propensities of all jumps reaches an exponential number. They are
+// constant where nothing flows, and this is exact; else Simpson's rule integrates them over a step, which is cut where
+// the propensities at its start expect the jump. It happens at the end of that step, a little too early or too late:
+// what the integral lacks or exceeds counts for the jump after it, so that none is lost. That is kept as a time: of the
+// reactions that are jumps before and after it.
 //
 // Random numbers of a trajectory come one after another from STREAM_LANGEVIN.
 #include "events/trajectory.h"
@@ -17,7 +19,7 @@
 
 constexpr double OFTEN = 10;  // firings of a channel in a step
 constexpr int EXACT_EVENTS = 64;
-constexpr double NEARLY = 1e-6;    // of the integral: the jump is there
+constexpr double NEARLY = 0.9;     // of the number is reached: the jump that is expected is there
 constexpr double ROUNDING = 1e-6;  // of a count
 
 struct LangevinArguments {
@@ -88,7 +90,8 @@ KERNEL(langevin, const LangevinArguments arguments) {
     LangevinSource source = {};
     u64 steps = 0, made = 0;
     double left = 0, unit = 1;
-    int exact = 0;  // jumps to come before anything may flow
+    double rest = 0;  // time by which the jump before came too early
+    int exact = 0;    // jumps to come before anything may flow
     double longest = infinity();
     bool draws = false, known = true, any = false;
 
@@ -96,7 +99,7 @@ KERNEL(langevin, const LangevinArguments arguments) {
         if (s.over()) {
             const bool more = s.next([&](const Place &place) {
                 source.start(place);
-                steps = 0, exact = 0, draws = true;
+                steps = 0, exact = 0, rest = 0, draws = true;
                 for (int j = 0; j < N_REACTIONS; ++j)
                     flows[j] = KIND[j] == FLOW_ALONE || KIND[j] == NOISY, done[j] = 0;
                 known = rates_at(s.x, s.c, a);
@@ -129,8 +132,10 @@ KERNEL(langevin, const LangevinArguments arguments) {
             longest = longest_step(s.x, a, counts, tolerance);
             const double reach = cuts * longest > 1 ? 1 / cuts : longest;
             bool stopped = false;
+            double stay = 0;  // propensities of what was a jump and is one
             any = false;
             for (int j = 0; j < N_REACTIONS; ++j) {
+                const bool flowed = flows[j];
                 if (KIND[j] == CHOSEN) {
                     const double part = flows[j] ? 0.5 : 1.0;
                     const bool now =
@@ -143,7 +148,9 @@ KERNEL(langevin, const LangevinArguments arguments) {
                     flows[j] = now;
                 }
                 any = any || flows[j];
+                stay += flowed || flows[j] ? 0.0 : a[j];
             }
+            left = FMA(rest, stay, left), rest = 0;
             if (stopped) {
                 make_whole(s.x, flows);
                 known = rates_at(s.x, s.c, a);
@@ -156,7 +163,8 @@ KERNEL(langevin, const LangevinArguments arguments) {
         const double sample = launch.times[s.k];
         double h = any ? tl_min(longest, sample - s.t) : sample - s.t;
         bool ends = !(h < 0.999999 * (sample - s.t)), reacts = false;
-        if (jumps > 0 && left / jumps < h) h = left / jumps, ends = false, reacts = true;
+        if (jumps > 0 && left / jumps < h)
+            h = larger(left, 0.0) / jumps, ends = false, reacts = true;
         if (ends) h = sample - s.t;
 
         double integral = h * jumps;
@@ -195,8 +203,9 @@ KERNEL(langevin, const LangevinArguments arguments) {
         }
         s.t = ends ? sample : s.t + h;
         s.x[N_SPECIES] = s.t;
+        const double enough = reacts ? (1.0 - NEARLY) * left : 0.0;
         left -= integral;
-        if (!known || (reacts ? any && left > NEARLY : left > 0)) continue;
+        if (!known || (any ? left > enough : !reacts && left > 0)) continue;
 
         // The jump is the first whose cumulative propensity exceeds the target.
         double total = 0, sum = 0;
@@ -212,6 +221,7 @@ KERNEL(langevin, const LangevinArguments arguments) {
         add_part(s.x, reaction, 1.0);
         exact -= exact > 0;
         known = rates_at(s.x, s.c, a);
+        rest = any ? left / total : 0.0;
     }
     atomic_add(launch.work, made);
 }

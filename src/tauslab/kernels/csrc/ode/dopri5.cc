@@ -71,7 +71,7 @@ DEVICE_MEMBER Time DormandPrince::attempt(Real *x, GivenConstants c, Time t, Tim
         for (int s = 0; s < STAGES; ++s) sum = fused(number<Real>(STAGE_ERROR[s]), d[s][i], sum);
         norm.add((Real)h * sum, x[i], y[i]);
     }
-    const Time error = norm.value();
+    const Time error = seen_error(norm.value(), x, y, d[0], d[STAGES - 1], c, t, h, end);
     fresh = false;
     const auto good = error <= 1.0;
     if (any_of(good))

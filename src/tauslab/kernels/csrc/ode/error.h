@@ -27,6 +27,47 @@ DEVICE ErrorNorm no_error(Tolerance allowed) {
     return {allowed, number<Time>(0.0)};
 }
 
+// The error of a step from `x` with rates `f` to `y` with rates `g`; too large where rates change on the way and no
+// stage need have seen it: where two relations change in turn, or one does in the middle and not at the end. Such a
+// step is made again, shorter.
+#ifdef HAS_RELATIONS
+constexpr double PASSED_OVER = 32;
+constexpr double TOGETHER = 1e-3;  // part of a step within which changes are one
+constexpr double SHORT = 1e-5;     // part of a step that must change the time
+
+template <class Constants>
+DEVICE_SHARED Time seen_error(Time error, const Real *x, const Real *y, const Real *f,
+                              const Real *g, const Constants &c, Time t, Time h, Time end) {
+    Real before[N_RELATIONS], between[N_RELATIONS], after[N_RELATIONS];
+    Real middle[N_VARIABLES + 1];  // of the cubic Hermite polynomial of the step
+    const Real eighth = (Real)(0.125 * h), half = number<Real>(0.5), zero = number<Real>(0.0);
+    for (int i = 0; i < N_VARIABLES; ++i)
+        middle[i] = fused(eighth, f[i] - g[i], half * (x[i] + y[i]));
+    ode_relations(x, c, (Real)t, before);
+    ode_relations(middle, c, (Real)(t + 0.5 * h), between);
+    ode_relations(y, c, (Real)end, after);
+    Real first = number<Real>(1.0), last = zero;  // changes, in parts of the step
+    auto back = first < zero;
+    for (int k = 0; k < N_RELATIONS; ++k) {
+        const auto changes = (before[k] < zero) != (after[k] < zero);
+        const auto inside = (before[k] < zero) != (between[k] < zero);
+        const Real at = before[k] / (before[k] - after[k]);
+        first = changes ? tl_min(first, at) : first;
+        last = changes ? tl_max(last, at) : last;
+        back = back | (inside & (changes == (zero < zero)));
+    }
+    const auto apart = last - first > number<Real>(TOGETHER);
+    const auto passes = (back | apart) & (error <= 1.0) & (t + SHORT * h > t);
+    return passes ? number<Time>(PASSED_OVER) : error;
+}
+#else
+template <class Constants>
+DEVICE Time seen_error(Time error, const Real *, const Real *, const Real *, const Real *,
+                       const Constants &, Time, Time, Time) {
+    return error;
+}
+#endif
+
 // The factor for the step after an error of norm `error` (1 is just allowed), for a method whose error grows
 // with the power `order` of the step; Hairer, Norsett & Wanner 1993, II.4. A result that is not finite tells
 // only that the step was too long.

@@ -9,11 +9,29 @@
 //     err                                        the last stage
 //
 // A step has one sparse elimination. Pivots are not exchanged; a step that meets a pivot of zero is repeated
-// with a smaller h.
+// with a smaller h. The elimination of a small system stands in `model.h` as statements.
 #include "ode/turns.h"
 
 constexpr double GAMMA = 0.25;
 constexpr int STAGES = 6;
+
+// Where derivatives go.
+struct Into {
+    Real *at;
+    DEVICE_MEMBER void put(int i, Real value) const { at[i] = value; }
+};
+
+#ifdef UNROLLED_ELIMINATION
+#define EACH_STAGE UNROLL
+
+struct Elimination {
+    Real entries[N_ENTRIES + 1] = {}, cells[N_CELLS] = {};
+    DEVICE_MEMBER Into derivatives() { return {entries}; }
+    DEVICE_MEMBER void factorise(Real shift) { factorise_unrolled(entries, shift, cells); }
+    DEVICE_MEMBER void solve(Real *u) const { solve_unrolled(cells, u); }
+};
+#else
+#define EACH_STAGE NO_UNROLL
 
 // Rows in the order of their pivots; cells of a row side by side: below the diagonal, the diagonal,
 // beyond it. `starts` cuts cells into rows, `lower` counts those below the diagonal, `columns` are
@@ -74,6 +92,16 @@ DEVICE_SHARED void solve(const Tables &tables, const Cells &matrix, Real *u, Rea
     }
 }
 
+struct Elimination {
+    Tables tables;
+    Cells cells, entries;
+    Real row[N_VARIABLES + 1] = {};
+    DEVICE_MEMBER const Cells &derivatives() { return entries; }
+    DEVICE_MEMBER void factorise(Real shift) { ::factorise(tables, cells, entries, shift, row); }
+    DEVICE_MEMBER void solve(Real *u) { ::solve(tables, cells, u, row); }
+};
+#endif
+
 // Coefficients of stage s at earlier ones stand from s (s - 1) / 2 on.
 TABLE double STAGE_STATE[15] = {1.544,
                                 0.9466785280815826,
@@ -116,13 +144,12 @@ struct Rosenbrock {
     static constexpr double ORDER = 4;
     Tolerance allowed;
     u64 most;
-    Tables tables;
-    Cells matrix, entries;
+    Elimination elimination;
     u64 made = 0, rejected = 0, before = 0;
     double step = 0;
     bool fresh = true;  // whether derivatives are not known
     bool moved = true;  // whether rates are not known
-    Real slopes[N_VARIABLES + 1] = {}, rates[N_VARIABLES + 1] = {}, row[N_VARIABLES + 1] = {};
+    Real slopes[N_VARIABLES + 1] = {}, rates[N_VARIABLES + 1] = {};
     Real u[STAGES][N_VARIABLES + 1] = {};
     u64 *control = nullptr;
 
@@ -130,7 +157,12 @@ struct Rosenbrock {
     DEVICE_MEMBER void restart() { step = 0, fresh = moved = true; }
     DEVICE_MEMBER Time begin(const Real *x, GivenConstants c, Time t, Time span) {
         moved = false, fresh = true;
-        return first_step(x, c, t, span, allowed, ORDER, rates, u[0], u[1]);
+        // Copies: arrays of which the other function takes an address are in no registers.
+        Real at[N_VARIABLES + 1], here[N_VARIABLES + 1], there[N_VARIABLES + 1], y[N_VARIABLES + 1];
+        for (int i = 0; i < N_VARIABLES; ++i) at[i] = x[i];
+        const Time first = first_step(at, c, t, span, allowed, ORDER, here, there, y);
+        for (int i = 0; i < N_VARIABLES; ++i) rates[i] = here[i];
+        return first;
     }
     DEVICE_MEMBER Time attempt(Real *x, GivenConstants c, Time t, Time h, Time end);
 #ifdef HAS_PAST
@@ -169,19 +201,19 @@ DEVICE_MEMBER void Rosenbrock::dense(const Real *x, const Real *, const Real *y,
 DEVICE_MEMBER Time Rosenbrock::attempt(Real *x, GivenConstants c, Time t, Time h, Time end) {
     const Real zero = number<Real>(0.0);
     if (fresh) {
-        ode_jacobian(x, c, (Real)t, entries);
+        ode_jacobian(x, c, (Real)t, elimination.derivatives());
         for (int i = 0; i < N_VARIABLES; ++i) slopes[i] = zero;
         if (TIME_ENTERS) ode_time_slopes(x, c, (Real)t, slopes);
         for (int i = 0; i < N_VARIABLES; ++i)
             slopes[i] = slopes[i] * zero == zero ? slopes[i] : zero;
         fresh = false;
     }
-    factorise(tables, matrix, entries, (Real)(1.0 / (GAMMA * h)), row);
+    elimination.factorise((Real)(1.0 / (GAMMA * h)));
     Real y[N_VARIABLES + 1], d[N_VARIABLES + 1];
     Time error = number<Time>(0.0);
     // After the last stage comes what the step arrives at. Its rates are those of the next step, and
     // a state that has none is none to go on from.
-    NO_UNROLL for (int stage = 0; stage <= STAGES; ++stage) {
+    EACH_STAGE for (int stage = 0; stage <= STAGES; ++stage) {
         const int first = stage * (stage - 1) / 2;
         if (stage == STAGES) {
             ErrorNorm norm = no_error(allowed);
@@ -209,9 +241,10 @@ DEVICE_MEMBER Time Rosenbrock::attempt(Real *x, GivenConstants c, Time t, Time h
                 sum = fused(number<Real>(STAGE_RATE[first + s]), u[s][i], sum);
             u[stage][i] = fused(slope, slopes[i], fused((Real)(1.0 / h), sum, f[i]));
         }
-        solve(tables, matrix, u[stage], row);
+        elimination.solve(u[stage]);
     }
     error = are_finite<Real>(d) ? error : number<Time>(tl_nan());
+    error = seen_error(error, x, y, rates, d, c, t, h, end);
     const auto good = error <= 1.0;
     if (!any_of(good)) return error;
     UNROLL_UP_TO_16(N_VARIABLES) for (int i = 0; i < N_VARIABLES; ++i) {
@@ -239,12 +272,16 @@ KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
 #else
     constexpr i64 WORDS = N_CELLS + N_ENTRIES;
 #endif
+#ifdef UNROLLED_ELIMINATION
+    Rosenbrock method = {{a.relative, a.absolute}, a.most, {}};
+#else
     Real *const own = own_memory(a.scratch + THREAD_OFFSET(own_numbers(WORDS)));
     Rosenbrock method = {{a.relative, a.absolute},
                          a.most,
-                         {a.source, a.columns, a.starts, a.lower, a.order},
-                         {own},
-                         {own + (i64)N_CELLS * THREAD_STRIDE}};
+                         {{a.source, a.columns, a.starts, a.lower, a.order},
+                          {own},
+                          {own + (i64)N_CELLS * THREAD_STRIDE}}};
+#endif
 #ifdef HAS_PAST
     take_turns(job, method, GLOBAL_SIZE, own + (N_CELLS + N_ENTRIES) * THREAD_STRIDE);
 #else
