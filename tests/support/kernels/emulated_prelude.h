@@ -227,6 +227,18 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
     block_operation();
 }
 
+static u32 wait_for_count(const u32 *cell, u32 least) {
+    while ((i32)(*cell - least) < 0) yield();
+    return *cell;
+}
+
+static u32 add_and_tell(u32 *cell, u32 value) {
+    give_way();
+    const u32 before = *cell;
+    *cell += value;
+    return before;
+}
+
 #define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
 #define BLOCK_ID (current / FIBERS_OF_BLOCK)
 #define LANES_BARRIER(lanes) warp_operation(lanes)

@@ -624,6 +624,26 @@ DEVICE void wait_for_blocks(const u32 *cell, u32 number) {
     __syncthreads();
 }
 
+// The same of cells that count: waits until one holds `least` or more, and returns what it holds.
+DEVICE u32 wait_for_count(const u32 *cell, u32 least) {
+    u32 now;
+    do {
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+    } while ((i32)(now - least) < 0);
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+    return now;
+}
+
+// Adds to such a cell when all writes before can be seen; returns what it held.
+DEVICE u32 add_and_tell(u32 *cell, u32 value) {
+    u32 before;
+    asm volatile("atom.release.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(cell), "r"(value)
+                 : "memory");
+    return before;
+}
+
 // 1 + the upper 52 of 64 bits / 2^52.
 DEVICE double from_fraction(u32 hi, u32 lo) {
     return from_words(0x3ff00000u + (hi >> 12), hi << 20 | lo >> 12);

@@ -162,19 +162,29 @@ DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int spe
     more |= where_any(high) & (1u << species);
 }
 
-// Takes in what comes along x or y from the words on either side, which threads have that go together.
-DEVICE void exchange(const Lattice &l, const WordGroup &g, int axis, const Moves &moves, Bits (&n)[PLANES]) {
+// Threads that go together have whole lines along x or y: which of them have the words on either side, and ~0 where
+// there are such words.
+struct LanesBeside {
+    u32 before, after;
+    Bits from_before, from_after;
+};
+
+DEVICE LanesBeside lanes_beside(const Lattice &l, int axis) {
     const Way way = way_along(l, axis);
-    const u32 lane = (u32)THREAD_ID % 32, step = (u32)way.step, last = (u32)way.extent - 1;
-    const u32 place = lane / step & last, first = lane - place * step;
-    const u32 before = first + ((place - 1) & last) * step, after = first + ((place + 1) & last) * step;
-    const Bits from_before = all_or_none(way.round || place > 0), from_after = all_or_none(way.round || place < last);
+    const u32 lane = (u32)THREAD_ID % 32, step = (u32)way.step, last = (u32)way.extent - 1;  // powers of 2, and less 1
+    const u32 place = lane >> lowest_bit(step) & last, first = lane - place * step;
+    return {first + ((place - 1) & last) * step, first + ((place + 1) & last) * step,
+            all_or_none(way.round || place > 0), all_or_none(way.round || place < last)};
+}
+
+// Takes in what comes along x or y from words that threads have that go together.
+DEVICE void exchange(const WordGroup &g, int axis, const LanesBeside &lanes, const Moves &moves, Bits (&n)[PLANES]) {
     const auto come_up = [&](Bits up) {
-        const Bits beside = word_of_lane(up, before) & from_before;
+        const Bits beside = word_of_lane(up, lanes.before) & lanes.from_before;
         return axis == 1 ? beside : ((up << 1) & g.inside) | (beside >> g.before & 1u);
     };
     const auto come_down = [&](Bits down) {
-        const Bits beside = word_of_lane(down, after) & from_after;
+        const Bits beside = word_of_lane(down, lanes.after) & lanes.from_after;
         return axis == 1 ? beside : (down >> 1) | (beside & 1u) << g.last;
     };
     Bits a[LOW_PLANES], b[LOW_PLANES], high = {};
