@@ -363,7 +363,7 @@ class PlanesEngine(PlanesMemory):
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
         self._chunk = -(-self.plane_words // WORD)
         self._chunks = max(1, self.words // (WORD * self._chunk))
-        self._progress = backend.empty((self._chunks + 2,), np.uint32)
+        self._progress = backend.empty((self._chunks + 4,), np.uint32)
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Ask `must_repeat` before the result is used."""

@@ -634,14 +634,24 @@ DEVICE u32 wait_for_count(const u32 *cell, u32 least) {
     return now;
 }
 
-// Adds to such a cell when all writes before can be seen; returns what it held.
-DEVICE u32 add_and_tell(u32 *cell, u32 value) {
-    u32 before;
-    asm volatile("atom.release.gpu.global.add.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "l"(cell), "r"(value)
+// Adds 1 to such a cell, for a whole warp, when all its writes before can be seen; returns what the cell held. All lanes
+// call it with the same, and none goes another way.
+DEVICE u32 add_and_tell_if(bool condition, u32 *cell) {
+    u32 before = 0;
+    asm volatile(
+        "{ .reg .pred p; setp.ne.u32 p, %2, 0; @p atom.release.gpu.global.add.u32 %0, [%1], 1; }"
+        : "+r"(before)
+        : "l"(cell), "r"((u32)(condition && threadIdx.x % 32 == 0))
+        : "memory");
+    return __shfl_sync(0xffffffffu, before, 0);
+}
+
+// What others told that this thread has seen counted.
+DEVICE void see_what_was_told(bool condition) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p fence.acq_rel.gpu; }"
+                 :
+                 : "r"((u32)condition)
                  : "memory");
-    return before;
 }
 
 // 1 + the upper 52 of 64 bits / 2^52.

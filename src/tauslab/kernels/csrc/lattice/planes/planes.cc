@@ -164,11 +164,16 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const
     });
 }
 
+// Whether passes of a launch follow one another without a barrier of the grid.
+constexpr bool FOLLOWS = PLANE_LANES > 1;
+
 // How far the passes of a launch have come. Teams take words in order, pass after pass, so a pass begins while the last
 // words of the one before are at work. A chunk has as many words as a plane, or more: what comes to its words, along any
 // axis, comes from them and from those of the chunks on either side.
 struct Progress {
-    u32 *done;  // [chunk]: words by 32 that are done, of all passes; then chunks that are done, and passes
+    // [chunk]: words by 32 that are done, of all passes; then chunks that are done, of even passes and of odd ones; then the
+    // same once more, when the last of a pass has done what is left to do.
+    u32 *done;
     u32 chunks, each;  // and how many words by 32 a chunk has, but for the last, which has more
     u64 *taken;        // words by 32 that warps took, but for the first of each; null where each has its own
     u32 next;          // words by 32 that the team does next, from the first of the pass
@@ -306,12 +311,11 @@ DEVICE u32 chunk_of(const Progress &p, u32 item) {
 DEVICE void wait_for_words(Progress &p, u32 items, u32 item, const Desk &desk) {
     if (leads(desk) && p.complete != p.pass) {
         const u32 lane = (u32)first_own(), beside = chunk_of(p, item) + p.chunks + lane - 1;
-        const u32 chunk = beside % p.chunks, known = uniform(p.pass);
-        const u32 cell = lane < 3 ? chunk : p.chunks + 1;
-        const u32 least = lane < 3 ? known * items_of_chunk(p, items, chunk) : known - (known > 0);
-        u32 now = 0;
-        if (lane < 4) now = wait_for_count(p.done + cell, least);
-        p.complete = LANES_READ(32, now, 3);
+        const u32 chunk = beside % p.chunks, all = (p.pass + 1) / 2 * p.chunks;
+        const u32 cell = lane < 3 ? chunk : p.chunks + 2 + (p.pass + lane + 1) % 2;
+        const u32 least = lane < 3 ? p.pass * items_of_chunk(p, items, chunk) : lane == 3 ? p.pass / 2 * p.chunks : 0;
+        const u32 now = lane < 5 ? wait_for_count(p.done + cell, least) : 0;
+        if (LANES_READ(32, now, 4) == all) p.complete = p.pass;
     }
     meet(desk);
 }
@@ -320,14 +324,14 @@ DEVICE void wait_for_words(Progress &p, u32 items, u32 item, const Desk &desk) {
 // step ended.
 DEVICE void tell_words(const Lattice &l, const Progress &p, u32 items, u32 item, const Pass &pass, const Desk &desk) {
     meet(desk);
-    if (!leads(desk) || first_own() != 0) return;
-    const u32 chunk = chunk_of(p, item), each = items_of_chunk(p, items, chunk);
-    if (add_and_tell(p.done + chunk, 1) + 1 != (p.pass + 1) * each) return;
-    threadfence();
-    if (add_and_tell(p.done + p.chunks, 1) + 1 != (p.pass + 1) * p.chunks) return;
-    threadfence();
-    if (pass.arrives == 2 && l.axes_together < 2) l.work[WAITING_0 + (pass.step & 1)] = 0;
-    add_and_tell(p.done + p.chunks + 1, 1);
+    if (!leads(desk)) return;
+    const u32 chunk = chunk_of(p, item), each = items_of_chunk(p, items, chunk), of_pass = p.chunks + p.pass % 2;
+    const bool last = add_and_tell_if(true, p.done + chunk) + 1 == (p.pass + 1) * each;
+    see_what_was_told(last);
+    const bool ends = (add_and_tell_if(last, p.done + of_pass) + 1 == (p.pass / 2 + 1) * p.chunks) & last;
+    see_what_was_told(ends);
+    if (ends && pass.arrives == 2 && l.axes_together < 2) l.work[WAITING_0 + (pass.step & 1)] = 0;
+    add_and_tell_if(last, p.done + of_pass + 2);
 }
 #endif
 
@@ -355,7 +359,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     // Words of edge planes come first where they are to be sent.
     const u32 edge = block.edges && pass.departs == 2 ? ((u32)l.plane + 31) / 32 : 0;
     const auto first_of = [&](u32 number) { return 32 * (number < edge ? items - edge + number : number - edge); };
-    u32 item = p ? p->next : (u32)block.number * teams + team;
+    u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
         u32 next = item + each;
@@ -417,16 +421,16 @@ struct PlaneStepsArguments {
     i64 n_marks;
     u64 *counts;  // [mark, column], of 0
     i64 columns;
-    u32 *progress;       // [chunks + 2], of 0: see `Progress`
+    u32 *progress;       // [chunks + 4], of 0: see `Progress`
     i64 chunks, chunk;
 };
 
 // Whole steps of a lattice that lies on one device. All blocks run at the same time.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? (u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE : 0;
+    const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
     Progress progress = {a.progress, (u32)a.chunks, each, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
-    OneBlock block = {BLOCK_ID, BLOCKS, &progress, nullptr};
+    OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, nullptr};
     u32 arrivals = 0;
     i64 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
@@ -436,10 +440,10 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
         const bool counts = begins && mark < a.n_marks && a.marks[mark] == ended;
         const bool settles = counts || (begins && ended == a.steps);
         u64 *const row = counts ? a.counts + mark * a.columns : nullptr;
-        if (PLANE_LANES == 1 && arrives == 1 && BLOCK_ID == 0)
+        if (!FOLLOWS && arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
             l.work[WAITING_0 + ((step + 1) & 1)] = 0;
         do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
-        if (PLANE_LANES == 1 || settles) grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (!FOLLOWS || settles) grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         if (settles) {
             arrives = -1;
             if (counts) {
