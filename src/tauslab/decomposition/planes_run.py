@@ -3,7 +3,9 @@
 A step is three passes: along x, y and z. What hops over a cut along z is the message, and the next
 pass takes it in; nothing is computed twice::
 
-    z arrives, reactions, x leaves | x arrives, y leaves | y arrives, z leaves | messages | ...
+    z arrives, reactions, x leaves | x arrives, y leaves | y arrives, z leaves | z arrives, ...
+
+The pass in which z leaves begins with the edges of the slab and writes the message.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class PlanesSlab:
         self._comm = comm
         self._halo: Halo | None = None
         if comm is not None and size > 1:
-            self._messages = PlanesMessages(self.engine)
+            self._messages = PlanesMessages(self.engine, self._mark)
             around = neighbours(rank, size, periodic=periodic)
             self._halo = open_halo(self._messages, backend, comm, around, options.transport)
 
@@ -92,23 +94,15 @@ class PlanesSlab:
             return
         if steps <= 0:
             return
-        arrives, engine, stream = -1, self.engine, self.engine.stream
-        for _ in range(steps):
-            for axis in (0, 2) if engine.axes_together else (0, 1, 2):
-                self._pass(arrives, axis)
-                engine.step += arrives == 2
-                arrives = 1 if axis == 0 and engine.axes_together else axis
+        messages, engine, stream = self._messages, self.engine, self.engine.stream
+        messages.start_pass(-1, 0)
+        for left in reversed(range(steps)):
+            if not engine.axes_together:
+                messages.start_pass(0, 1)
             self._halo.send(stream)
+            messages.departs = 0 if left else -1
             self._halo.wait(stream)
-        self._pass(2, -1)
-        engine.step += 1
-
-    def _pass(self, arrives: int, departs: int) -> None:
-        """Put a pass on the stream, which reads what the last one wrote."""
-        self._mark(0)
-        self.engine.start_pass(arrives, departs, self._messages.buffer)
-        self._messages.buffer = 1 - self._messages.buffer
-        self._mark(1)
+            engine.step += 1
 
     def _mark(self, end: int) -> None:
         """Note when a pass began (0) or ended (1), if `trace` is a list."""

@@ -439,11 +439,6 @@ def test_planes_need_little_local_memory(slots, held, architecture):
         assert max(stack, stores) <= 320
 
 
-def test_messages_between_planes_stay_in_registers(architecture):
-    usage = compile_usage("lattice/planes/messages.cc", planes_texts(16), architecture)
-    check(usage, {"planes_pack", "planes_wait", "planes_unpack"})
-
-
 def test_changes_of_planes_need_little_local_memory(architecture):
     """The counts of a word of all species are looked up by species."""
     usage = compile_usage("lattice/planes/change.cc", planes_texts(16), architecture)
@@ -535,7 +530,6 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/objects.cc": "",
         "lattice/place.cc": "",
         "lattice/planes/change.cc": planes_texts(16)["model.h"],
-        "lattice/planes/messages.cc": planes_texts(16)["model.h"],
         "lattice/planes/planes.cc": planes_texts(16)["model.h"],
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,

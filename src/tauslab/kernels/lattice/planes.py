@@ -25,7 +25,6 @@ WORD = 32  # sites of a word
 PLANES_OF_SLOTS = {8: 4, 16: 5, 32: 6}
 _SLOT_BYTES = 1 << 28  # of planes that are put into slots at a time
 _WAITING_BYTES = 2  # of a site: lists of particles that wait, and a copy
-THREADS = 128  # of a block of messages
 # Of a GPU's blocks: threads, where a team has fewer, and blocks that a multiprocessor has room for.
 MANY_THREADS, MANY_BLOCKS = 64, 8
 FEW_THREADS, FEW_BLOCKS = 96, 4
@@ -267,7 +266,6 @@ def planes_header(lattice: LoweredLattice) -> str:
         "HOP_CLASSES": sum(counts),
         "MOST_CLASSES": max(counts, default=0),
         "TABLE_ENTRIES": len(tables.array),
-        "PLANE_THREADS": THREADS,
         "TEAMS": teams_of(lattice),
         "PLANE_BLOCKS": FEW_BLOCKS if _has_few_words(lattice) else MANY_BLOCKS,
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},

@@ -33,8 +33,10 @@ from tauslab.kernels.lattice.rates import RateBounds, RateJudge
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import WAITING, LatticeState, Slab, counted_columns
 
-_ENTRIES = ("planes_steps", "planes_pass", "planes_count", "planes_from_slots", "planes_to_slots",
-            "planes_masks")  # fmt: skip
+_ENTRIES = ("planes_steps", "planes_pass", "planes_wait", "planes_count", "planes_from_slots",
+            "planes_to_slots", "planes_masks")  # fmt: skip
+_NO_EDGES = dict.fromkeys(("to_below", "to_above", "from_below", "from_above", "below_signal",
+                           "above_signal", "counter"))  # fmt: skip
 _ALIGNED = 32  # words of a warp, or of vectors
 
 
@@ -359,6 +361,9 @@ class PlanesEngine(PlanesMemory):
             self.threads, each = threads_of_team(lattice) * teams, WORD * teams
         resident = self.program.resident_blocks("planes_steps", self.threads)
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
+        self._chunk = -(-self.plane_words // WORD)
+        self._chunks = max(1, self.words // (WORD * self._chunk))
+        self._progress = backend.empty((self._chunks + 4,), np.uint32)
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Ask `must_repeat` before the result is used."""
@@ -374,9 +379,11 @@ class PlanesEngine(PlanesMemory):
     def _run(self, steps: int, marks: Sequence[int], rows: DeviceArray | None) -> None:
         self.backend.clear(self.work[7:9], self.stream)  # the cell of barriers, and words taken
         self._marks = self.backend.upload(np.array(marks, np.int64), self.stream)
+        self.backend.clear(self._progress, self.stream)
         self._start(
             "planes_steps", steps=steps, marks=self._marks, n_marks=len(marks), counts=rows,
-            columns=counted_columns(self.lattice.sizes),
+            columns=counted_columns(self.lattice.sizes), progress=self._progress,
+            chunks=self._chunks, chunk=self._chunk,
         )  # fmt: skip
         self.step += steps
 
@@ -385,9 +392,21 @@ class PlanesEngine(PlanesMemory):
         grid = LaunchGrid(self.blocks, self.threads, together=entry == "planes_steps")
         self.program.launch_blocks(entry, grid, arguments, self.stream)
 
-    def start_pass(self, arrives: int, departs: int, buffer: int) -> None:
-        """Put a pass on the stream: see `Pass` of csrc/lattice/planes/planes.cc; -1: no axis."""
-        self._start("planes_pass", arrives=arrives, departs=departs, buffer=buffer)
+    def start_pass(self, arrives: int, departs: int, buffer: int, **edges: Any) -> None:
+        """Put a pass on the stream: see `Pass` of csrc/lattice/planes/planes.cc; -1: no axis.
+
+        `edges` are fields of `Edges` there, by default none.
+        """
+        edges = {**_NO_EDGES, "number": 0, **edges}
+        self._start("planes_pass", arrives=arrives, departs=departs, buffer=buffer, edges=edges)
+
+    def start_wait(self, number: int, signals: Sequence[Any]) -> None:
+        """Let later work on the stream start when all signals of messages hold `number`."""
+        below, above = signals
+        arguments = self._arguments.of(
+            "planes_wait", below_signal=below, above_signal=above, number=number
+        )
+        self.program.launch_blocks("planes_wait", LaunchGrid(1, WORD), arguments, self.stream)
 
     def filled_words(self) -> IntArray:
         """Return how many words of each own plane hold particles."""

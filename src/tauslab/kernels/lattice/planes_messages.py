@@ -1,47 +1,39 @@
-"""Messages between slabs in bit planes: what hops over a cut, packed and unpacked by kernels."""
+"""Messages between slabs in bit planes: what hops over a cut, of the passes along z."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.arguments import KeptArguments
-from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
-from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.planes import PLANES_OF_SLOTS, THREADS, planes_header
+from tauslab.kernels.backends.base import Stream
+from tauslab.kernels.lattice.planes import PLANES_OF_SLOTS
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
 Sides = Sequence[Any]  # buffers for the slabs below and above, None where there is none
 
-_ENTRIES = ("planes_pack", "planes_wait", "planes_unpack")
 _LINE_WORDS = 16
 
 
-def messages_program(backend: Backend, lattice: LoweredLattice) -> Program:
-    """Return the kernels of messages of a lattice in bit planes."""
-    header = {"model.h": planes_header(lattice)}
-    return backend.compile(KernelSource("lattice/planes/messages.cc", _ENTRIES, header))
-
-
 class PlanesMessages:
-    """Packs and unpacks what leaves an engine's slab along z.
+    """Passes of an engine's slab; those along z write messages, and take them in.
+
+    Parameters
+    ----------
+    mark
+        Called before (0) and after (1) each pass.
 
     Attributes
     ----------
-    buffer
-        Of the engine's `moved`, in which the last pass put what leaves.
+    departs
+        The axis along which particles leave in the pass that takes messages in; -1: none.
     """
 
-    def __init__(self, engine: PlanesEngine) -> None:
-        self._engine, self.buffer = engine, 0
-        backend = engine.backend
-        self._program: Program = messages_program(backend, engine.lattice)
-        self._arguments = KeptArguments(self._program)
-        self._counter = backend.upload(np.zeros(1, np.uint64))
-        resident = self._program.resident_blocks("planes_pack", THREADS)
-        self._blocks = max(1, min(resident, -(-engine.plane_words // THREADS)))
+    def __init__(self, engine: PlanesEngine, mark: Callable[[int], None]) -> None:
+        self._engine, self._mark, self._buffer = engine, mark, 0
+        self.departs = -1
+        self._counter = engine.backend.upload(np.zeros(1, np.uint64))
 
     @property
     def message_words(self) -> int:
@@ -51,32 +43,30 @@ class PlanesMessages:
         words = -(-planes * self._engine.plane_words // 2)
         return -(-words // _LINE_WORDS) * _LINE_WORDS  # so that the next begins aligned
 
-    def pack(self, number: int, targets: Sides, signals: Sides, stream: Stream) -> None:
-        """Put message `number` into `targets`; then the number into the cells `signals`."""
+    def start_pass(self, arrives: int, departs: int, **edges: Any) -> None:
+        """Put a pass on the engine's stream, which reads what the last one wrote."""
+        self._mark(0)
+        self._engine.start_pass(arrives, departs, self._buffer, **edges)
+        self._mark(1)
+        self._buffer = 1 - self._buffer
+
+    def pack(self, number: int, targets: Sides, signals: Sides, stream: Stream) -> None:  # noqa: ARG002
+        """Start the pass in which message `number` leaves; then the number for `signals`."""
         below, above = map(_narrow, targets)
         below_signal, above_signal = signals
-        self._launch(
-            "planes_pack", stream, below=below, above=above, below_signal=below_signal,
+        self.start_pass(
+            1, 2, to_below=below, to_above=above, below_signal=below_signal,
             above_signal=above_signal, counter=self._counter, number=number,
         )  # fmt: skip
 
-    def wait(self, number: int, signals: Sides, stream: Stream) -> None:
-        """Let later work on the stream start when all `signals` hold `number`."""
-        below, above = signals
-        arguments = self._arguments.of(
-            "planes_wait", below_signal=below, above_signal=above, number=number
-        )
-        self._program.launch_blocks("planes_wait", LaunchGrid(1, 32), arguments, stream)
+    def wait(self, number: int, signals: Sides, stream: Stream) -> None:  # noqa: ARG002
+        """Let later passes start when all `signals` hold `number`."""
+        self._engine.start_wait(number, signals)
 
-    def unpack(self, sources: Sides, stream: Stream) -> None:
-        """Put messages into the planes beside the slab."""
+    def unpack(self, sources: Sides, stream: Stream) -> None:  # noqa: ARG002
+        """Start the pass that takes messages in."""
         below, above = map(_narrow, sources)
-        self._launch("planes_unpack", stream, below=below, above=above)
-
-    def _launch(self, entry: str, stream: Stream, **values: Any) -> None:
-        lattice = self._engine.arguments()
-        arguments = self._arguments.of(entry, lattice=lattice, buffer=self.buffer, **values)
-        self._program.launch_blocks(entry, LaunchGrid(self._blocks, THREADS), arguments, stream)
+        self.start_pass(2, self.departs, from_below=below, from_above=above)
 
 
 def _narrow(message: Any) -> Any:

@@ -21,7 +21,6 @@ from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.plan import TALL_FROM
 from tauslab.kernels.lattice.planes import LatticeEngineName
 from tauslab.kernels.lattice.planes_engine import PlanesEngine, planes_program
-from tauslab.kernels.lattice.planes_messages import messages_program
 from tauslab.kernels.lattice.state import SINCE_START, WAITING, LatticeState, Samples, Slab
 from tauslab.options.lattice import LatticeTask
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
@@ -41,8 +40,6 @@ def compile_kernels(
     """
     if task.engine is LatticeEngineName.PLANES:
         planes_program(backend, task.lattice)
-        if slabs > 1:
-            messages_program(backend, task.lattice)
         return
     if slabs == 1:
         engine = LatticeEngine(backend, task.lattice, seed=0, sharing=sharing)

@@ -624,6 +624,36 @@ DEVICE void wait_for_blocks(const u32 *cell, u32 number) {
     __syncthreads();
 }
 
+// The same of cells that count: waits until one holds `least` or more, and returns what it holds.
+DEVICE u32 wait_for_count(const u32 *cell, u32 least) {
+    u32 now;
+    do {
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+    } while ((i32)(now - least) < 0);
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+    return now;
+}
+
+// Adds 1 to such a cell, for a whole warp, when all its writes before can be seen; returns what the cell held. All lanes
+// call it with the same, and none goes another way.
+DEVICE u32 add_and_tell_if(bool condition, u32 *cell) {
+    u32 before = 0;
+    asm volatile(
+        "{ .reg .pred p; setp.ne.u32 p, %2, 0; @p atom.release.gpu.global.add.u32 %0, [%1], 1; }"
+        : "+r"(before)
+        : "l"(cell), "r"((u32)(condition && threadIdx.x % 32 == 0))
+        : "memory");
+    return __shfl_sync(0xffffffffu, before, 0);
+}
+
+// What others told that this thread has seen counted.
+DEVICE void see_what_was_told(bool condition) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p fence.acq_rel.gpu; }"
+                 :
+                 : "r"((u32)condition)
+                 : "memory");
+}
+
 // 1 + the upper 52 of 64 bits / 2^52.
 DEVICE double from_fraction(u32 hi, u32 lo) {
     return from_words(0x3ff00000u + (hi >> 12), hi << 20 | lo >> 12);

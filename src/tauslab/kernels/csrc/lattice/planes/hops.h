@@ -70,15 +70,15 @@ DEVICE void compare(const u32 *thresholds, const Bits (&words)[COUNT], const Bit
     open &= upto & ~below;
 }
 
-// Decides about particle `level` of each site that has it: those that hop to either side.
+// Decides about particle `level` of each site that has it: those that hop to either side. `draws` is what round 0 makes of
+// the address of level 0.
 template <int BLOCKS_AT_ONCE, int CLASSES>
-DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int species,
-                         int level, Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
-    const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
-    const u32 address = hop_address(axis, species, level, 0);
+DEVICE void decide_level(const u32 *thresholds, const StepDraws &s, const WordSeries &series, u32 draws, int level,
+                         Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
+    const u32 of_level = draws ^ hop_address(0, 0, level, 0) ^ hop_address(0, 0, 0, 0);
     Bits words[4 * BLOCKS_AT_ONCE];
     UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
-        const Draw drawn = draw_of_words(s, series, address + (u32)block);
+        const Draw drawn = draw_of_words(s, series, round_1(s, of_level ^ (u32)block));
         UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
     }
     const Bits side = words[0];
@@ -90,7 +90,7 @@ DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries 
     Bits open = there & doored;
     compare<1>(thresholds, words, of_class, open, hop);
     NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
-        const Draw drawn = draw_of_words(s, series, address + (u32)block);
+        const Draw drawn = draw_of_words(s, series, round_1(s, of_level ^ (u32)block));
         compare<0>(thresholds + 4 * block, drawn.x, of_class, open, hop);
     }
     minus = hop & side;
@@ -107,18 +107,18 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
     moves = {};
     if constexpr (MOST_CLASSES > 0) {
         if (classes_of(species) == 0) return;
-        Bits there = beyond(n, 0), minus, plus;
+        Bits there = beyond(n, 0), next = beyond(n, 1), minus, plus;
         if (!any_site(there)) return;
+        const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
+        const u32 draws = after_round_0(s, hop_address(axis, species, 0, 0));
         Doors<MOST_CLASSES> doors;
         load_doors(l, g, axis, species, doors);
-        NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
-            if (level > 0) {
-                there = level == 1 ? beyond(n, 1) : beyond(n, 2);
-                if (!any_site(there)) break;
-            }
-            decide_level<2>(l, s, series, axis, species, level, there, doors, minus, plus);
+        NO_UNROLL for (int level = 0; level < FIRST_LEVELS && any_site(there); ++level) {
+            decide_level<2>(thresholds, s, series, draws, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus, LOW_PLANES);
             count_up<0>(moves.plus, plus, LOW_PLANES);
+            there = next;
+            next = beyond(n, 2);
         }
         NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
             if (level == FIRST_LEVELS)
@@ -131,7 +131,7 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
                     there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
             }
             if (!any_site(there)) break;
-            decide_level<1>(l, s, series, axis, species, level, there, doors, minus, plus);
+            decide_level<1>(thresholds, s, series, draws, level, there, doors, minus, plus);
             count_up<0>(moves.minus, minus);
             count_up<0>(moves.plus, plus);
         }
@@ -162,19 +162,29 @@ DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int spe
     more |= where_any(high) & (1u << species);
 }
 
-// Takes in what comes along x or y from the words on either side, which threads have that go together.
-DEVICE void exchange(const Lattice &l, const WordGroup &g, int axis, const Moves &moves, Bits (&n)[PLANES]) {
+// Threads that go together have whole lines along x or y: which of them have the words on either side, and ~0 where
+// there are such words.
+struct LanesBeside {
+    u32 before, after;
+    Bits from_before, from_after;
+};
+
+DEVICE LanesBeside lanes_beside(const Lattice &l, int axis) {
     const Way way = way_along(l, axis);
-    const u32 lane = (u32)THREAD_ID % 32, step = (u32)way.step, last = (u32)way.extent - 1;
-    const u32 place = lane / step & last, first = lane - place * step;
-    const u32 before = first + ((place - 1) & last) * step, after = first + ((place + 1) & last) * step;
-    const Bits from_before = all_or_none(way.round || place > 0), from_after = all_or_none(way.round || place < last);
+    const u32 lane = (u32)THREAD_ID % 32, step = (u32)way.step, last = (u32)way.extent - 1;  // powers of 2, and less 1
+    const u32 place = lane >> lowest_bit(step) & last, first = lane - place * step;
+    return {first + ((place - 1) & last) * step, first + ((place + 1) & last) * step,
+            all_or_none(way.round || place > 0), all_or_none(way.round || place < last)};
+}
+
+// Takes in what comes along x or y from words that threads have that go together.
+DEVICE void exchange(const WordGroup &g, int axis, const LanesBeside &lanes, const Moves &moves, Bits (&n)[PLANES]) {
     const auto come_up = [&](Bits up) {
-        const Bits beside = word_of_lane(up, before) & from_before;
+        const Bits beside = word_of_lane(up, lanes.before) & lanes.from_before;
         return axis == 1 ? beside : ((up << 1) & g.inside) | (beside >> g.before & 1u);
     };
     const auto come_down = [&](Bits down) {
-        const Bits beside = word_of_lane(down, after) & from_after;
+        const Bits beside = word_of_lane(down, lanes.after) & lanes.from_after;
         return axis == 1 ? beside : (down >> 1) | (beside & 1u) << g.last;
     };
     Bits a[LOW_PLANES], b[LOW_PLANES], high = {};

@@ -106,6 +106,7 @@ DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const 
     bool again = false;
     NO_UNROLL for (int axis = pass.departs;;) {
         const bool exchanges = PLANE_LANES > 1 && axis < l.axes_together, keeps = !exchanges || again;
+        const LanesBeside lanes = exchanges ? lanes_beside(l, axis) : LanesBeside{};
         Bits more = {};
         Desk next = desk;
         turn(next);
@@ -119,7 +120,7 @@ DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const 
                 store_counts(l, g, species, n);
             }
             if (!exchanges) return;
-            exchange(l, g, axis, moves, n);
+            exchange(g, axis, lanes, moves, n);
             arrive_from_faces(l, s, g, axis, species, n);
             put(next, species, n);
         });
@@ -163,14 +164,107 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const
     });
 }
 
+// Whether passes of a launch follow one another without a barrier of the grid.
+constexpr bool FOLLOWS = PLANE_LANES > 1;
+
+// How far the passes of a launch have come. Teams take words in order, pass after pass, so a pass begins while the last
+// words of the one before are at work. A chunk has as many words as a plane, or more: what comes to its words, along any
+// axis, comes from them and from those of the chunks on either side.
+struct Progress {
+    // [chunk]: words by 32 that are done, of all passes; then chunks that are done, of even passes and of odd ones; then the
+    // same once more, when the last of a pass has done what is left to do.
+    u32 *done;
+    u32 chunks, each;  // and how many words by 32 a chunk has, but for the last, which has more
+    u64 *taken;        // words by 32 that warps took, but for the first of each; null where each has its own
+    u32 next;          // words by 32 that the team does next, from the first of the pass
+    u32 pass, complete;  // number of the pass; passes that the team knows to be done
+};
+
+// Messages between slabs: what hops over their edges. A message has the flags of an edge plane's words, then the planes
+// of what leaves each species; those above the lowest are written where flags say so. It is written straight into the
+// receiver's memory where that can be reached, and a signal tells when it is complete; else into memory that the host sends.
+struct Edges {
+    u32 *to_below, *to_above;      // for the slabs below and above, of a pass with departures along z; null: for none
+    u32 *from_below, *from_above;  // from them, of a pass with arrivals along z
+    u64 *below_signal, *above_signal;
+    u64 *counter;  // words of edge planes that are done; 0, and left so
+    u64 number;    // of the message that is written
+};
+
 // Which of a launch's blocks this one is.
 struct OneBlock {
     i64 number, blocks;
-    // Of words that warps took in earlier passes of the launch: a warp that is ready takes the next ones. Null where each
-    // has its own from the start.
-    u64 *taken;
-    u64 before;
+    Progress *progress;  // null where a launch is a pass
+    const Edges *edges;  // null where a launch has all passes
 };
+
+// Moves a word between `moved` and place `i` of a message.
+template <bool PACKS>
+DEVICE void travel(const Lattice &l, int buffer, u32 *message, i32 i, i32 index, int side) {
+    if (!message) return;
+    u32 more = PACKS ? 0 : message[i];
+    UNROLL for (int s = 0; s < MORE_SETS; ++s) {
+        u32 &flags = more_of(l, buffer, s)[index];
+        if (PACKS)
+            more |= flags;
+        else
+            flags = more;
+    }
+    if (PACKS) message[i] = more;
+    NO_UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        const int end = more >> s & 1 ? PLANES : LOW_PLANES;
+        NO_UNROLL for (int k = 0; k < end; ++k) {
+            u32 *const here = moved_at(l, index, buffer, side, s, k);
+            u32 *const there = message + (1 + s * PLANES + k) * l.plane + i;
+            if (PACKS)
+                *there = *here;
+            else
+                *here = *there;
+        }
+    }
+}
+
+// Takes in messages, or writes them, of words that lie in edge planes.
+template <bool PACKS>
+DEVICE_SELDOM void travel_words(const Lattice &l, const Edges &e, int buffer, u32 first) {
+    NO_UNROLL for (u32 word = first; word < first + PLANE_WORDS && word < (u32)l.words; ++word) {
+        const i32 own = moved_index(l, word), low = (i32)word, high = low - (i32)l.words + l.plane;
+        if (low < l.plane) travel<PACKS>(l, buffer, PACKS ? e.to_below : e.from_below, low, PACKS ? own : own - l.plane, PACKS ? MINUS : PLUS);
+        if (high >= 0) travel<PACKS>(l, buffer, PACKS ? e.to_above : e.from_above, high, PACKS ? own : own + l.plane, PACKS ? PLUS : MINUS);
+    }
+}
+
+// How many of some words lie in edge planes.
+DEVICE i64 edge_words(const Lattice &l, i64 first, i64 many) {
+    const i64 end = first + many < l.words ? first + many : l.words, high = l.words - l.plane > l.plane ? l.words - l.plane : l.plane;
+    const i64 lower = (end < l.plane ? end : l.plane) - first, upper = end - (first > high ? first : high);
+    return (lower > 0 ? lower : 0) + (upper > 0 ? upper : 0);
+}
+
+// Of a pass along z: the messages that have come, before words are taken in.
+DEVICE void take_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
+    if (!block.edges || pass.arrives != 2 || !edge_words(l, first - (u32)first_own(), PLANE_LANES * PLANE_WORDS)) return;
+    if (leads(desk)) travel_words<false>(*l.kept, *block.edges, pass.buffer, first);
+    meet(desk);
+}
+
+// The messages to others, when words are done. The last ones also signal.
+DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
+    if (!block.edges || pass.departs != 2) return;
+    const i64 many = edge_words(l, first - (u32)first_own(), PLANE_LANES * PLANE_WORDS);
+    if (!many) return;
+    const Edges &e = *block.edges;
+    meet(desk);
+    if (leads(desk)) travel_words<true>(*l.kept, e, 1 - pass.buffer, first);
+    threadfence_system();
+    meet(desk);
+    if (!leads(desk) || first_own() != 0) return;
+    if ((i64)atomic_add(e.counter, (u64)many) + many != edge_words(l, 0, l.words)) return;
+    *e.counter = 0;
+    threadfence_system();  // of all blocks
+    if (e.below_signal) send_signal(e.below_signal, e.number);
+    if (e.above_signal) send_signal(e.above_signal, e.number);
+}
 
 #ifdef LANES_SIDE_BY_SIDE
 // A plane of which a warp reads 32 words in a pass, how far from its own these begin, and how far from those of the
@@ -202,32 +296,99 @@ DEVICE void fetch_lines(const LineOfWords (&lines)[LINES_OF_LANE][32], u32 first
 }
 #endif
 
+#ifdef LANES_SIDE_BY_SIDE
+DEVICE u32 items_of_chunk(const Progress &p, u32 items, u32 chunk) {
+    return chunk + 1 < p.chunks ? p.each : items - chunk * p.each;
+}
+
+DEVICE u32 chunk_of(const Progress &p, u32 item) {
+    const u32 chunk = item / p.each;
+    return chunk < p.chunks ? chunk : p.chunks - 1;
+}
+
+// Waits until the pass before is done by the words from which something comes, and by those that read what this pass
+// overwrites; and until the pass before that is done everywhere.
+DEVICE void wait_for_words(Progress &p, u32 items, u32 item, const Desk &desk) {
+    if (leads(desk) && p.complete != p.pass) {
+        const u32 lane = (u32)first_own(), beside = chunk_of(p, item) + p.chunks + lane - 1;
+        const u32 chunk = beside % p.chunks, all = (p.pass + 1) / 2 * p.chunks;
+        const u32 cell = lane < 3 ? chunk : p.chunks + 2 + (p.pass + lane + 1) % 2;
+        const u32 least = lane < 3 ? p.pass * items_of_chunk(p, items, chunk) : lane == 3 ? p.pass / 2 * p.chunks : 0;
+        const u32 now = lane < 5 ? wait_for_count(p.done + cell, least) : 0;
+        if (LANES_READ(32, now, 4) == all) p.complete = p.pass;
+    }
+    meet(desk);
+}
+
+// Tells the others that words are done. The last of a pass also empties the list of particles that waited until its
+// step ended.
+DEVICE void tell_words(const Lattice &l, const Progress &p, u32 items, u32 item, const Pass &pass, const Desk &desk) {
+    meet(desk);
+    if (!leads(desk)) return;
+    const u32 chunk = chunk_of(p, item), each = items_of_chunk(p, items, chunk), of_pass = p.chunks + p.pass % 2;
+    const bool last = add_and_tell_if(true, p.done + chunk) + 1 == (p.pass + 1) * each;
+    see_what_was_told(last);
+    const bool ends = (add_and_tell_if(last, p.done + of_pass) + 1 == (p.pass / 2 + 1) * p.chunks) & last;
+    see_what_was_told(ends);
+    if (ends && pass.arrives == 2 && l.axes_together < 2) l.work[WAITING_0 + (pass.step & 1)] = 0;
+    add_and_tell_if(last, p.done + of_pass + 2);
+}
+#endif
+
 // All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
 DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     const Way way = way_along(l, pass.arrives);
 #ifdef LANES_SIDE_BY_SIDE
     SHARED TeamMemory memory[TEAMS];
     const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
-    const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = 32 * (u32)block.blocks * teams;
+    const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = (u32)block.blocks * teams;
+    const u32 items = ((u32)l.words + 31) / 32;
     Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
-    const bool takes = TEAM_WARPS == 1 && block.taken;
+    Progress *const p = block.progress;
+    const bool takes = TEAM_WARPS == 1 && p && p->taken;
     SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
     UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
         lines[team][i][first_own()] = line_of_words(l, pass, way, 32 * i + first_own());
-    for (u32 i = 32 * ((u32)block.number * teams + team); i < (u32)l.words;) {
-        const u64 taken = takes && first_own() == 0 ? atomic_add(block.taken, 32) : 0;  // comes meanwhile
-        u32 next = i + each;
-        do_words(l, i + (u32)first_own(), pass, way, desk, [&] {
-            if (takes) next = each + LANES_READ(32, (u32)(taken - block.before), 0);
+    constexpr u32 NONE = ~0u;
+    u32 pending = NONE;
+    const auto tell = [&] {
+        if (TEAM_WARPS > 1 || !p || pending == NONE) return;
+        tell_words(l, *p, items, pending, pass, desk);
+        pending = NONE;
+    };
+    // Words of edge planes come first where they are to be sent.
+    const u32 edge = block.edges && pass.departs == 2 ? ((u32)l.plane + 31) / 32 : 0;
+    const auto first_of = [&](u32 number) { return 32 * (number < edge ? items - edge + number : number - edge); };
+    u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
+    while (item < items) {
+        const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
+        u32 next = item + each;
+        if (p && p->complete != p->pass) tell();
+        if (p) wait_for_words(*p, items, item, desk);
+        const u32 first = first_of(item) + (u32)first_own();
+        take_messages(l, block, pass, first, desk);
+        do_words(l, first, pass, way, desk, [&] {
+            if (takes) next = each + LANES_READ(32, (u32)taken, 0) - p->pass * items;
             next = uniform(next);
-            if (TEAM_WARPS == 1 && next < (u32)l.words) fetch_lines(lines[team], next);
+            if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], first_of(next));
+            tell();
         });
-        i = next;
+        give_messages(l, block, pass, first, desk);
+        if (TEAM_WARPS > 1 && p) tell_words(l, *p, items, item, pass, desk);
+        pending = item;
+        item = next;
     }
+    tell();
+    if (p) p->next = item - items, ++p->pass;
 #else
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
     Desk desk = {};
-    for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass, way, desk, [] {});
+    for (i64 i = groups * block.number / block.blocks; i < end; ++i) {
+        const u32 first = (u32)(i * PLANE_WORDS);
+        take_messages(l, block, pass, first, desk);
+        do_words(l, first, pass, way, desk, [] {});
+        give_messages(l, block, pass, first, desk);
+    }
 #endif
 }
 
@@ -260,12 +421,16 @@ struct PlaneStepsArguments {
     i64 n_marks;
     u64 *counts;  // [mark, column], of 0
     i64 columns;
+    u32 *progress;       // [chunks + 4], of 0: see `Progress`
+    i64 chunks, chunk;
 };
 
 // Whole steps of a lattice that lies on one device. All blocks run at the same time.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    OneBlock block = {BLOCK_ID, BLOCKS, l.work + WORDS_TAKEN, 0};
+    const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
+    Progress progress = {a.progress, (u32)a.chunks, each, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
+    OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, nullptr};
     u32 arrivals = 0;
     i64 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
@@ -275,11 +440,10 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
         const bool counts = begins && mark < a.n_marks && a.marks[mark] == ended;
         const bool settles = counts || (begins && ended == a.steps);
         u64 *const row = counts ? a.counts + mark * a.columns : nullptr;
-        if (arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
+        if (!FOLLOWS && arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
             l.work[WAITING_0 + ((step + 1) & 1)] = 0;
         do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
-        block.before += (u64)(l.words + 31) / 32 * 32;
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (!FOLLOWS || settles) grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         if (settles) {
             arrives = -1;
             if (counts) {
@@ -301,13 +465,28 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
 struct PlanePassArguments {
     PlaneArguments lattice;
     i64 arrives, departs, buffer;
+    Edges edges;
 };
 
-// A pass of a slab, whose neighbours' particles have come.
+// A pass of a slab. Messages that it takes in have come.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
+    SHARED Edges edges;
+    if (THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     if (a.arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, 0}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, &edges}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
+}
+
+struct PlaneWaitArguments {
+    const u64 *below_signal, *above_signal;  // null where none is to come
+    u64 number;                              // of the message
+};
+
+// Waits for the signals of a message.
+BLOCK_KERNEL(32, 1, planes_wait, const PlaneWaitArguments a) {
+    if (BLOCK_ID != 0 || THREAD_ID != 0) return;
+    if (a.below_signal) wait_for_signal(a.below_signal, a.number);
+    if (a.above_signal) wait_for_signal(a.above_signal, a.number);
 }
 
 struct PlaneCountArguments {
@@ -319,8 +498,8 @@ struct PlaneCountArguments {
 // Counts a lattice between batches of steps.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, 0}, {-1, -1, 0, l.step, a.counts});
-    count_rest(l, {BLOCK_ID, BLOCKS, nullptr, 0}, l.step & 1, a.counts);
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, nullptr}, {-1, -1, 0, l.step, a.counts});
+    count_rest(l, {BLOCK_ID, BLOCKS, nullptr, nullptr}, l.step & 1, a.counts);
     if (!a.filled) return;
     for (i64 word = BLOCK_ID * BLOCK_THREADS + THREAD_ID; word < l.words; word += BLOCKS * BLOCK_THREADS) {
         u32 some = 0;

@@ -586,6 +586,14 @@ DEVICE void set_counts(Desk &desk, int word, u32 place, const u32 *counts) {
     NO_UNROLL for (int s = 0; s < N_SPECIES; ++s) set_count(desk, s, word, place, counts[s]);
 }
 
+// The same where the numbers before are at hand.
+DEVICE void change_counts(Desk &desk, int word, u32 place, const u32 (&before)[N_SPECIES],
+                          const u32 (&counts)[N_SPECIES]) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s)
+        NO_UNROLL for (u32 bits = before[s] ^ counts[s]; bits; bits &= bits - 1)
+            flip_in_block(&word_on(desk, s, lowest_bit(bits), word), 1u << place);
+}
+
 // Sites of more than SLOTS particles.
 DEVICE Bits crowded(const Desk &desk) {
     Bits total[PLANES], carry = {}, lower = {};

@@ -222,7 +222,7 @@ DEVICE void react(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 
         u32 after[N_SPECIES];
         UNROLL for (int k = 0; k < N_SPECIES; ++k) after[k] = counts[k];
         const Outcome outcome = react_at(*l.kept, s, at, type, found, after);
-        if (outcome != NOTHING) set_counts(desk, word, place, after);
+        if (outcome != NOTHING) change_counts(desk, word, place, counts, after);
         if (outcome == REACTED_AND_SPILLED) or_in_block(&note_of(desk), 1);
     });
 }

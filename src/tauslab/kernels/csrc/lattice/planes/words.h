@@ -226,9 +226,13 @@ struct AddressSeries {
     u32 u1, u2;
 };
 
-DEVICE AddressSeries address_series(const StepDraws &s, u32 address) {
-    const u32 of_step = (u32)(wide_product(s.c2, PHILOX_M1) >> 32);
-    const u64 q0 = wide_product(of_step ^ address ^ key_0(s, 0), PHILOX_M0);
+// Of an address round 0 makes this; bits that change in the address change in it.
+DEVICE u32 after_round_0(const StepDraws &s, u32 address) {
+    return (u32)(wide_product(s.c2, PHILOX_M1) >> 32) ^ address ^ key_0(s, 0);
+}
+
+DEVICE AddressSeries round_1(const StepDraws &s, u32 after_round_0) {
+    const u64 q0 = wide_product(after_round_0, PHILOX_M0);
     return {(u32)(q0 >> 32) ^ key_1(s, 1), (u32)q0};
 }
 
@@ -252,7 +256,7 @@ DEVICE Draw draw_of_words(const StepDraws &s, const WordSeries &series, const Ad
 }
 
 DEVICE Draw draw_of_words(const StepDraws &s, const WordSeries &series, u32 address) {
-    return draw_of_words(s, series, address_series(s, address));
+    return draw_of_words(s, series, round_1(s, after_round_0(s, address)));
 }
 
 // The same of one word.
