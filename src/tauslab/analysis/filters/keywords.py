@@ -298,7 +298,8 @@ class FitKeywords(DataKeywords):
     iterations: int = option(
         20, type=count, check=whole(1, 10**6), doc="Passes of the search through the data."
     )  # fmt: skip
-    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of all that is drawn.")
+    quiet: bool | None = quiet_option()
+    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
     initial: Mapping[str, InitialCount] | None = initial_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")
