@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -92,6 +93,12 @@ class ParticleFilters:
         Number of the first filter.
     states
         Whether means and standard deviations are wanted.
+
+    Attributes
+    ----------
+    ended
+        How many particles ended, by status, in all runs so far. From then on each weighs nothing,
+        so that the likelihood is too small.
     """
 
     def __init__(
@@ -109,6 +116,7 @@ class ParticleFilters:
         self._scheme, self._threshold, self._states = scheme, threshold, states
         self.count, self.number, self.n = count, number, particles.n // count
         self._weights = Weighing(particles, count, number)
+        self.ended = Counter[int]()
         self.begin()
 
     def begin(self) -> None:
@@ -183,9 +191,12 @@ class ParticleFilters:
         if not (particles.none_ended or particles.alive.any()):
             self.terms[self._going(), row] = -np.inf
             return False
+        moved = None if particles.none_ended else particles.alive  # None: all
         particles.advance(float(self._data.times[row]))
         if not particles.none_ended:
             self._weights.drop()
+            ended = ~particles.alive if moved is None else moved & ~particles.alive
+            self.ended.update(particles.status[ended].tolist())
         going = self._going()
         before = self._weights.means
         seen = self._observe(_Looked(particles))

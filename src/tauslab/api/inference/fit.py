@@ -219,12 +219,15 @@ class _Filters:
 
     def __call__(self, places: FloatArray, work: float, number: int) -> FloatArray:
         given = self._given
-        found = particle_filters(
-            self._network, given.data, observe=given.observe, n=math.ceil(given.n * work),
-            parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
-            seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
-            method=given.method, initial=given.initial, comm=self._ranks,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            if number:
+                warnings.simplefilter("ignore")  # the first round warns for all
+            found = particle_filters(
+                self._network, given.data, observe=given.observe, n=math.ceil(given.n * work),
+                parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
+                seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
+                method=given.method, initial=given.initial, comm=self._ranks,
+            )  # fmt: skip
         return found.log_likelihood
 
 
