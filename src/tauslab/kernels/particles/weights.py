@@ -397,23 +397,20 @@ class PartWeights(DeviceWeights):
         -------
         Pieces ``[piece, 3]`` of sums of weights, of their squares, and how many are above 0.
         """
-        given = {
-            "rows": 1,
-            "largest": self._up(np.array([largest])),
-            "sums": self._sums,
-        }
+        given = {"rows": 1, "largest": self._up(np.array([largest])), "sums": self._sums}
         found = []
         for own, in_block in in_blocks(self._first, self._first + self._n):
             size = own.stop - own.start
             logs, shares, blocks = self._logs[own], self._shares[own], _parts(size, _IN_BLOCK)
             self._start("share_weights", blocks, n=size, logs=logs, shares=shares, **given)
             if in_block:
-                sums, _ = self._reduced_once("reduce_sums", self._sums, 3, blocks)
-                found.append(self._host(sums).reshape(3, -1).T.copy())
-            else:
-                numbers = self._host(shares)
-                found.append(np.stack([numbers, numbers * numbers, numbers > 0], axis=1))
-        return np.concatenate(found)
+                shares, _ = self._reduced_once("reduce_sums", self._sums, 3, blocks)
+            found.append(shares)
+        return np.concatenate([
+            numbers.reshape(3, -1).T if made.ndim > 1
+            else np.stack([numbers, numbers * numbers, numbers > 0], axis=1)
+            for made, numbers in zip(found, self._later(*found)(), strict=True)
+        ])  # fmt: skip
 
     def held(self, number: int) -> Any:
         """Particles of this part that have weight, in order: so many."""
@@ -445,7 +442,7 @@ class PartWeights(DeviceWeights):
             "rows": 1, "first": 0, "size": species, **_layout(counts),
             "totals": up(np.array([total])), "means": None if means is None else up(means),
         }  # fmt: skip
-        found = [np.zeros((0, species))]
+        found = []
         for own, in_block in in_blocks(first, first + (self._n if held is None else len(held))):
             size, here = own.stop - own.start, own if held is None else slice(None)
             each = _parts(size, _IN_BLOCK) if in_block else size
@@ -457,8 +454,9 @@ class PartWeights(DeviceWeights):
             )  # fmt: skip
             if in_block:
                 sums, _ = self._reduced_once("reduce_sums", sums, species, each)
-            found.append(self._host(sums).reshape(species, -1).T.copy())
-        return np.concatenate(found)
+            found.append(sums)
+        told = self._later(*found)()
+        return np.concatenate([sums.reshape(species, -1).T for sums in told])
 
     def begin_ladder(
         self, guess: float, *, seed: int, purpose: int, number: int, group: int, stratified: bool,
@@ -472,9 +470,16 @@ class PartWeights(DeviceWeights):
         self._guess(guess)
 
     def climb(self, start: float) -> float:
-        """Add weights in order to `start`, the sum of those before; returns the sum."""
-        self._add(start)
-        return float(self._host(self._ladder["ends"])[0])
+        """Add weights in order to `start`, the sum of those before; returns the sum.
+
+        The device goes on with the sums of each particle.
+        """
+        entries = _SUMS if self._pieces else ("add_in_order",)
+        self._climb(entries[0], start=start)
+        told = self._later(self._ladder["ends"])
+        for entry in entries[1:]:
+            self._climb(entry, start=start)
+        return float(told()[0][0])
 
     def copied(self, made: slice, total: float) -> Any:
         """Ancestors int64 ``[particle]`` on the device of particles which find their place here."""
