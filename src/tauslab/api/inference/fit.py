@@ -226,7 +226,7 @@ class _Filters:
                 self._network, given.data, observe=given.observe, n=math.ceil(given.n * work),
                 parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
                 seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
-                method=given.method, initial=given.initial, comm=self._ranks,
+                method=given.method, initial=given.initial, comm=self._ranks, quiet=True,
             )  # fmt: skip
         return found.log_likelihood
 

@@ -212,10 +212,16 @@ def _filters(
         if kept := file.take_up():
             course.go_on(kept)
         now = {**rows, **particles.given}
-        found = course.run(
-            constants_of(network, now, observed),
-            lambda: file.save(course.kept, last=course.row == len(observed)),
-        )
+        with Progress(
+            len(observed), ranks.rank, quiet=given.quiet, description=network.name, unit="rows",
+            started_at=course.row,
+        ) as bar:  # fmt: skip
+
+            def after_row() -> None:
+                bar.update(course.row, 0)
+                file.save(course.kept, last=course.row == len(observed))
+
+            found = course.run(constants_of(network, now, observed), after_row)
     warn_of_ended(course.ended, overflow=count == 1)
     if count == 1:
         _warn_of_few(found, n)
