@@ -187,12 +187,12 @@ class ParticleFilters:
         particles, row = self._particles, self.row
         if row:
             self.resample(self._going())
-            self._settle()
         if not (particles.none_ended or particles.alive.any()):
             self.terms[self._going(), row] = -np.inf
             return False
         moved = None if particles.none_ended else particles.alive  # None: all
-        particles.advance(float(self._data.times[row]))
+        particles.advance_while(float(self._data.times[row]), self._settle)
+        self._settle()
         if not particles.none_ended:
             self._weights.drop()
             ended = ~particles.alive if moved is None else moved & ~particles.alive
@@ -227,9 +227,9 @@ class ParticleFilters:
 
     def _settle(self) -> None:
         """Take what the device was still computing when the host went on. Collective."""
-        if self._moments:
-            self._moments()
-        self._moments = None
+        moments, self._moments = self._moments, None
+        if moments:
+            moments()
 
     def _going(self, rows: int | None = None) -> Any:
         """Filters whose likelihood is above 0 so far, bool ``[filter]``."""
