@@ -59,6 +59,7 @@ from tauslab.kernels.leaping.langevin import langevin_header
 from tauslab.kernels.network.codegen import table_header, tails_of, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
 from tauslab.kernels.network.thinning import thinned
+from tauslab.kernels.particles.proposals import size_header
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.network.network import Network
@@ -537,6 +538,7 @@ def every_file() -> list[tuple[str, str]]:
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         **dict.fromkeys((f"particles/{name}.cc" for name in PARTICLES), ""),
+        "particles/proposals.cc": size_header(3),
         "polymer/steps.cc": "",
         "leaping/langevin.cc": langevin_header(flowing, ["auto"] * len(flowing.reactions)),
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything()), CudaBackend.style),

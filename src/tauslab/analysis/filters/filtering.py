@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -92,6 +93,12 @@ class ParticleFilters:
         Number of the first filter.
     states
         Whether means and standard deviations are wanted.
+
+    Attributes
+    ----------
+    ended
+        How many particles ended, by status, in all runs so far. From then on each weighs nothing,
+        so that the likelihood is too small.
     """
 
     def __init__(
@@ -109,6 +116,7 @@ class ParticleFilters:
         self._scheme, self._threshold, self._states = scheme, threshold, states
         self.count, self.number, self.n = count, number, particles.n // count
         self._weights = Weighing(particles, count, number)
+        self.ended = Counter[int]()
         self.begin()
 
     def begin(self) -> None:
@@ -179,13 +187,16 @@ class ParticleFilters:
         particles, row = self._particles, self.row
         if row:
             self.resample(self._going())
-            self._settle()
         if not (particles.none_ended or particles.alive.any()):
             self.terms[self._going(), row] = -np.inf
             return False
-        particles.advance(float(self._data.times[row]))
+        moved = None if particles.none_ended else particles.alive  # None: all
+        particles.advance_while(float(self._data.times[row]), self._settle)
+        self._settle()
         if not particles.none_ended:
             self._weights.drop()
+            ended = ~particles.alive if moved is None else moved & ~particles.alive
+            self.ended.update(particles.status[ended].tolist())
         going = self._going()
         before = self._weights.means
         seen = self._observe(_Looked(particles))
@@ -216,9 +227,9 @@ class ParticleFilters:
 
     def _settle(self) -> None:
         """Take what the device was still computing when the host went on. Collective."""
-        if self._moments:
-            self._moments()
-        self._moments = None
+        moments, self._moments = self._moments, None
+        if moments:
+            moments()
 
     def _going(self, rows: int | None = None) -> Any:
         """Filters whose likelihood is above 0 so far, bool ``[filter]``."""

@@ -158,6 +158,7 @@ class HiddenKeywords(DataKeywords):
         "continues from it with the same bits; a file of another call is rejected."
     )
     checkpoint_every: float = checkpoint_every_option()
+    quiet: bool | None = quiet_option()
     comm: Any = comm_option()
 
 
@@ -235,7 +236,6 @@ class ChainKeywords(HiddenKeywords):
         doc="Stop before `steps` when every parameter has these bulk and tail effective sizes and "
         "an R-hat of at most 1.05; tested every 25 steps.",
     )  # fmt: skip
-    quiet: bool | None = quiet_option()
     seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
     start: Mapping[str, float | npt.ArrayLike] | None = option(
         None, doc="Values to begin with, one for all chains or ``[chain]``; by default the middle "
@@ -270,7 +270,6 @@ class Smc2Keywords(HiddenKeywords):
         DEFAULT_THRESHOLD, type=float, check=number(lambda x: 0 <= x <= 1, "from 0 to 1"),
         doc="Resample the sets when their effective number is below this fraction of `draws`.",
     )  # fmt: skip
-    quiet: bool | None = quiet_option()
     seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
 
 
@@ -298,7 +297,8 @@ class FitKeywords(DataKeywords):
     iterations: int = option(
         20, type=count, check=whole(1, 10**6), doc="Passes of the search through the data."
     )  # fmt: skip
-    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of all that is drawn.")
+    quiet: bool | None = quiet_option()
+    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
     initial: Mapping[str, InitialCount] | None = initial_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")

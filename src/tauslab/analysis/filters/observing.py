@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -445,15 +446,21 @@ def _fill(entry: Any, kind: str, y: float, own: Sequence[FloatArray], column: in
     entry["kind"], entry["column"], entry["y"] = DEVICE_KINDS.index(kind), column, y
     if KINDS[kind].counts:
         entry["log_factorial"] = _log_factorial(y)
-    first = own[0][:1]
-    entry["first"] = first[0]
-    entry["second"] = own[1][0] if len(own) > 1 else 0.0
+    first, second = float(own[0][0]), float(own[1][0]) if len(own) > 1 else 0.0
+    entry["first"], entry["second"] = first, second
+    own_y = y if kind == "negative_binomial" else 0.0
+    entry["log_first"], entry["log_more"] = _logs_of(kind, own_y, first, second)
+
+
+@lru_cache(maxsize=1 << 12)
+def _logs_of(kind: str, y: float, first: float, second: float) -> tuple[float, float]:
+    """What a table of `OBSERVED` has of parameters that are one number, often of row after row."""
     if kind == "negative_binomial":
-        entry["log_first"], entry["log_more"] = portable_log_gamma(np.array([*first, *(y + first)]))
-    elif kind == "student_t":
-        entry["log_first"] = _student_peak(own[0][:1], own[1][:1])[0]
-    elif kind != "poisson":
-        entry["log_first"] = portable_log(first)[0]
+        gammas = portable_log_gamma(np.array([first, y + first]))
+        return float(gammas[0]), float(gammas[1])
+    if kind == "student_t":
+        return float(_student_peak(np.array([first]), np.array([second]))[0]), 0.0
+    return (0.0 if kind == "poisson" else float(portable_log(np.array([first]))[0])), 0.0
 
 
 def _given() -> str:

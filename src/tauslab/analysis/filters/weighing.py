@@ -194,7 +194,7 @@ class Weighing:
         def moments() -> tuple[FloatArray, FloatArray]:
             found = np.zeros((2, int(counts.shape[1]), self._count))
             for piece, those in zip(self._pieces, each, strict=True):
-                found[:, :, piece.rows] = those() if callable(those) else those
+                found[:, :, piece.rows] = those()
             means, variances = self._everywhere(found)
             return means, variances
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,23 +87,34 @@ class CutWeights:
         self._held = each[:, 2].astype(np.int64).tolist()
         self._before = np.add.accumulate(each[:, 0]) - each[:, 0]  # about
 
-    def moments(self, counts: Any) -> tuple[FloatArray, FloatArray]:
-        """Weighted means and variances ``[species, 1]`` of ``counts [own, species]``."""
+    def moments(self, counts: Any) -> Callable[[], tuple[FloatArray, FloatArray]]:
+        """Weighted means and variances ``[species, 1]`` of ``counts [own, species]``.
+
+        The function that is returned waits for the variances; it is collective too.
+        """
         species, shares, part = int(counts.shape[1]), self._shares, self._part
         ends = np.add.accumulate(self._held).tolist()
         parts = [slice(end - n, end) for end, n in zip(ends, self._held, strict=True)]
-        number = self._held[shares.rank]
-        held = part.held(number) if part and ends[-1] < self._n else None
+        sizes, own = [size_in_pieces(one) for one in parts], parts[shares.rank]
+        held = part.held(_size(own)) if part and ends[-1] < self._n else None
         total = float(self.totals[0]) if self.totals[0] > 0 else 1.0
-        found: list[FloatArray] = []
-        for _ in range(2 if ends[-1] else 0):
-            means = found[0] if found else None
-            pieces = np.zeros((0, species))
-            if part and number:
-                pieces = part.moment_sums(counts, total, means, held, parts[shares.rank].start)
-            sizes = [size_in_pieces(one) for one in parts]
-            found.append(sums_of_parts(shares.gathered(pieces, sizes), parts)[:, None])
-        return (found[0], found[1]) if found else (np.zeros((species, 1)), np.zeros((species, 1)))
+
+        def started(means: FloatArray | None) -> Callable[[], FloatArray]:
+            pieces = None
+            if part and _size(own):
+                pieces = part.moment_sums(counts, total, means, held, own.start)
+
+            def sums() -> FloatArray:
+                mine = pieces() if pieces else np.zeros((0, species))
+                return sums_of_parts(shares.gathered(mine, sizes), parts)[:, None]
+
+            return sums
+
+        if not ends[-1]:
+            return lambda: (np.zeros((species, 1)), np.zeros((species, 1)))
+        means = started(None)()
+        variances = started(means)
+        return lambda: (means, variances())
 
     def ancestors(self, scheme: str, *, seed: int, number: int, group: int, base: int) -> Any:
         """Ancestors on this rank, int64 on the device, in increasing order.

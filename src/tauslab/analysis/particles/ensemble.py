@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, compress
 from pathlib import Path
@@ -494,6 +494,14 @@ class Ensemble:
             return
         self._move(float(t))
 
+    def advance_while(self, t: float, work: Callable[[], None]) -> None:
+        """`advance`, and `work` of the host, as soon as a device moves. Collective."""
+        self._motion.meanwhile = work
+        try:
+            self.advance(t)
+        finally:
+            self._motion.meanwhile = None
+
     def weigh(self, log_factors: npt.ArrayLike) -> float:
         """Multiply weights by factors ``[particle]``, given as their logarithms.
 
@@ -936,7 +944,7 @@ class Ensemble:
         word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
         found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
         self.time, self.round = t, self.round + 1
-        if self._any_status or _any(found):
+        if self._any_status or (found is not self._motion.none and _any(found)):
             self.status = found if self._none_ended else np.where(self.alive, found, self.status)
         if not self._none_ended:
             self._logs[~self.alive] = -np.inf

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.filters.abc.kernel import Densities
 from tauslab.analysis.filters.abc.keywords import AbcKeywords
 from tauslab.analysis.filters.abc.result import AbcResult
 from tauslab.analysis.filters.abc.sampler import Sampler, Settings
@@ -28,6 +30,7 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.decomposition.ranks.job import open_backend
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.kernels.exact.selectors import LARGEST_UNROLLED
@@ -36,6 +39,7 @@ from tauslab.model.expressions.mass_action import factors, recognise
 from tauslab.model.network.network import Network
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.methods import ODE, SSA, Auto, Method, method_of
+from tauslab.options.places import device_settings
 from tauslab.options.record import PREFIX, SummarySpec
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
@@ -138,8 +142,10 @@ def abc_smc(
         "file of populations, which ts.abc_smc writes",
     )  # fmt: skip
     simulate = _Simulations(network, given, compared, ranks)
-    sampler = Sampler(parsed, simulate, compared.observed, settings)
-    with file.held():
+    place = device_settings(given.device)
+    with file.held(), closing(open_backend(**place, comm=ranks)) as backend:
+        densities = Densities(backend, ranks, len(parsed))
+        sampler = Sampler(parsed, simulate, compared.observed, settings, densities)
         if kept := file.take_up():
             sampler.go_on(kept)
         simulate.begin(sampler.first_draws(_TRIED_ALONE))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from tauslab.analysis.filters.fitting.result import FitResult
-from tauslab.analysis.filters.fitting.surface import Top, spread_of_tops, top_of
+from tauslab.analysis.filters.fitting.surface import ROUNDS, Surface, Top, spread_of_tops, top_of
 from tauslab.analysis.filters.fitting.swarm import searched
 from tauslab.analysis.filters.keywords import FitKeywords
 from tauslab.analysis.filters.observing import Observations
@@ -28,6 +29,7 @@ from tauslab.base.option_names import warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
@@ -92,16 +94,39 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
     )
     seeds = words(given.seed, FITS, 0, 2)
     draws = np.random.Generator(np.random.Philox(key=np.array([given.seed, FITS], np.uint64)))
-    place = _search(network, given, rows, priors, ranks, int(seeds[0]), draws)
     terms = (len(priors) + 1) * (len(priors) + 2) // 2
-    if given.observe is not None:
-        filters = _Filters(network, given, tuple(priors), ranks)
-        count = _POINTS + _POINTS_EACH * terms
-        top = top_of(filters, place, count, 4 * count, draws, unbiased=True)
-        return _result(priors, top, "filter")
-    synthetic = _Synthetic(network, given, rows, tuple(priors), ranks, int(seeds[1]))
-    top = top_of(synthetic, place, _POINTS_EACH * terms, 2 * _POINTS_EACH * terms, draws)
-    return _result(priors, top, "synthetic", synthetic.spread(top))
+    with Progress(
+        given.iterations + ROUNDS, ranks.rank, quiet=given.quiet, description=network.name,
+        unit="rounds",
+    ) as bar:  # fmt: skip
+        rounds = count(1)
+
+        def after_round() -> None:
+            bar.update(next(rounds), 0)
+
+        place = _search(network, given, rows, priors, ranks, int(seeds[0]), draws, after_round)
+        if given.observe is not None:
+            filters = _Filters(network, given, tuple(priors), ranks)
+            points = _POINTS + _POINTS_EACH * terms
+            top = top_of(
+                _then(filters, after_round), place, points, 4 * points, draws, unbiased=True
+            )
+            return _result(priors, top, "filter")
+        synthetic = _Synthetic(network, given, rows, tuple(priors), ranks, int(seeds[1]))
+        points = _POINTS_EACH * terms
+        top = top_of(_then(synthetic, after_round), place, points, 2 * points, draws)
+        return _result(priors, top, "synthetic", synthetic.spread(top))
+
+
+def _then(surface: Surface, after: Callable[[], None]) -> Surface:
+    """The surface, and a call of `after` each time."""
+
+    def found(places: FloatArray, work: float, number: int) -> FloatArray:
+        values = surface(places, work, number)
+        after()
+        return values
+
+    return found
 
 
 def _start_of(network: Network, given: Any) -> dict[str, Prior]:
@@ -143,7 +168,7 @@ def _rows_of(given: FitKeywords) -> Observations:
 
 def _search(
     network: Network, given: FitKeywords, rows: Observations, priors: Mapping[str, Prior],
-    ranks: Communicator, seed: int, draws: np.random.Generator,
+    ranks: Communicator, seed: int, draws: np.random.Generator, after: Callable[[], None],
 ) -> FloatArray:  # fmt: skip
     """Logarithms of parameters near the maximum, by a swarm."""
     levels = (np.arange(given.swarm) + 0.5) / given.swarm
@@ -160,7 +185,7 @@ def _search(
         found = searched(
             particles, rows, tuple(priors), places,
             lambda: constants_of(network, particles.given, rows),
-            iterations=given.iterations, draws=draws,
+            iterations=given.iterations, draws=draws, after_iteration=after,
         )  # fmt: skip
     return np.asarray(np.median(found, axis=0))
 
@@ -194,12 +219,15 @@ class _Filters:
 
     def __call__(self, places: FloatArray, work: float, number: int) -> FloatArray:
         given = self._given
-        found = particle_filters(
-            self._network, given.data, observe=given.observe, n=math.ceil(given.n * work),
-            parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
-            seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
-            method=given.method, initial=given.initial, comm=self._ranks,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            if number:
+                warnings.simplefilter("ignore")  # the first round warns for all
+            found = particle_filters(
+                self._network, given.data, observe=given.observe, n=math.ceil(given.n * work),
+                parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
+                seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
+                method=given.method, initial=given.initial, comm=self._ranks, quiet=True,
+            )  # fmt: skip
         return found.log_likelihood
 
 

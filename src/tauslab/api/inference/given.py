@@ -9,6 +9,7 @@ import numpy as np
 
 from tauslab.analysis.filters.observing import Observations
 from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import warn
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import lattice_values
@@ -17,6 +18,7 @@ from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
 from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.priors import Prior
+from tauslab.store.format.schema import STATUS_NAMES
 
 
 def said_initial(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:
@@ -94,3 +96,18 @@ def require_parameters(
             raise ConfigError(f"{name!r} is no parameter of {model.name} with a prior{why}")
     if not priors:
         raise ConfigError("priors= names no parameter: there is nothing to draw")
+
+
+def warn_of_ended(ended: Mapping[int, int], *, overflow: bool = True) -> None:
+    """Say how many particles of filters ended, by status; those by `overflow` too, if asked."""
+    told = {
+        STATUS_NAMES[status]: number
+        for status, number in ended.items()
+        if overflow or STATUS_NAMES[status] == "nan"
+    }
+    if told:
+        each = ", ".join(f"{number} with status {name}" for name, number in told.items())
+        warn(
+            f"particles ended before their row: {each}; each weighs 0 from then on, so that "
+            "likelihoods are too small and means are of the others"
+        )

@@ -42,6 +42,11 @@ class Likelihood:
         particles.in_groups(particles.n // sets)
         self._filters = ParticleFilters(particles, rows, count=sets, states=False)
 
+    @property
+    def ended(self) -> Mapping[int, int]:
+        """How many particles ended, by status."""
+        return self._filters.ended
+
     def terms(self, values: Mapping[str, FloatArray], call: int, required: int = 0) -> FloatArray:
         """Run filters with values ``[set]`` by name. Collective.
 

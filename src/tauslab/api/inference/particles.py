@@ -24,6 +24,7 @@ from tauslab.api.inference.given import (
     require_parameters,
     said_initial,
     text_of,
+    warn_of_ended,
 )
 from tauslab.api.inference.likelihood import Likelihood
 from tauslab.api.model_reading import model_of, network_of
@@ -211,10 +212,17 @@ def _filters(
         if kept := file.take_up():
             course.go_on(kept)
         now = {**rows, **particles.given}
-        found = course.run(
-            constants_of(network, now, observed),
-            lambda: file.save(course.kept, last=course.row == len(observed)),
-        )
+        with Progress(
+            len(observed), ranks.rank, quiet=given.quiet, description=network.name, unit="rows",
+            started_at=course.row,
+        ) as bar:  # fmt: skip
+
+            def after_row() -> None:
+                bar.update(course.row, 0)
+                file.save(course.kept, last=course.row == len(observed))
+
+            found = course.run(constants_of(network, now, observed), after_row)
+    warn_of_ended(course.ended, overflow=count == 1)
     if count == 1:
         _warn_of_few(found, n)
     return found
@@ -431,6 +439,7 @@ def pmmh(
                 return {**walk.kept(), "solver": np.bytes_(particles.solver)}
 
             walk.run(after_step)
+        warn_of_ended(likelihood.ended, overflow=False)
         if walk.step == total:
             _warn_of_mixing(walk, given.target_ess)
         return Chain(tuple(parsed), *walk.result())

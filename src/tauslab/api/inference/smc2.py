@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -15,7 +16,13 @@ from tauslab.analysis.filters.smc2.result import Smc2Result
 from tauslab.analysis.filters.smc2.sampler import Sampler, Settings
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
-from tauslab.api.inference.given import priors_of, require_parameters, said_initial, text_of
+from tauslab.api.inference.given import (
+    priors_of,
+    require_parameters,
+    said_initial,
+    text_of,
+    warn_of_ended,
+)
 from tauslab.api.inference.likelihood import Likelihood
 from tauslab.api.model_reading import model_of
 from tauslab.api.typed import chosen, takes
@@ -106,7 +113,7 @@ def smc2(
     middle = np.array([[prior.start() for prior in parsed.values()]])
     with file.held(), ExitStack() as stack:
         particles: Ensemble | None = None
-        solver = ""
+        solver, ended = "", Counter[int]()
 
         def terms(values: Mapping[str, FloatArray], call: int, n: int) -> FloatArray:
             nonlocal particles, solver
@@ -125,6 +132,7 @@ def smc2(
                     particles.go_on_by(solver)
             likelihood = Likelihood(network, rows, particles, given.draws, given.seed)
             found = likelihood.terms(values, call, required=0 if call else 1)
+            ended.update(likelihood.ended)
             solver = particles.solver
             return found
 
@@ -145,6 +153,7 @@ def smc2(
                 file.save(kept_now, last=sampler.row == len(rows))
 
             sampler.run(after_row)
+        warn_of_ended(ended, overflow=False)
     values = np.array([table_at(parsed, places) for places in sampler.places])
     return Smc2Result(
         tuple(parsed), values, sampler.weights, rows.times, sampler.log_evidence,

@@ -10,7 +10,7 @@ from tauslab.api.inference.particles import particle_filter
 from tauslab.base.errors import ConfigError
 from tauslab.cli.options import given_options
 from tauslab.cli.particles.answering import Answer, answering, device_of, model_named
-from tauslab.cli.particles.keywords import AnalysisFlags
+from tauslab.cli.particles.keywords import FileFlags
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -18,7 +18,7 @@ from tauslab.decomposition.ranks.stopping import stopping_at_checkpoints
 from tauslab.options.places import CPU, OverwriteFlag
 
 # Of whose options the arguments are made.
-OPTIONS = (AnalysisFlags, FilterKeywords, CPU, OverwriteFlag)
+OPTIONS = (FileFlags, FilterKeywords, CPU, OverwriteFlag)
 
 
 @answering
@@ -29,7 +29,7 @@ def process_filter(arguments: argparse.Namespace, comm: Communicator) -> Answer:
         raise ConfigError("--checkpoint needs --seed: another seed would begin another filter")
     model, data = on_root(comm, lambda: (model_named(arguments), read_table(arguments.table)))
     seed = agreed_seed(given.get("seed"), lambda: None, comm)
-    own = given_options(arguments, AnalysisFlags)
+    own = given_options(arguments, FileFlags)
     given.setdefault("method", "ssa")  # as checkpoints of earlier versions say it
     given |= {"seed": seed, "parameters": own.get("set"), "device": device_of(arguments)}
     with stopping_at_checkpoints(comm, arguments.checkpoint):

@@ -24,11 +24,18 @@ class JsonFlag:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class AnalysisFlags(JsonFlag):
+class FileFlags(JsonFlag):
     """Flags of commands whose function writes no file, and calls `set` its parameters."""
 
     set: Mapping[str, float] | None = set_option(python=False)
     output: Path | None = output_option(python=False)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class AnalysisFlags(FileFlags):
+    """The same of commands whose function shows no progress."""
+
     quiet: bool = option(
         False, "no summary", flag="--quiet", group="output", action="store_true", python=False,
     )  # fmt: skip

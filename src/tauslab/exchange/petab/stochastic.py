@@ -90,7 +90,7 @@ class CourseFilter:
         data = {"time": self._times, "measured": np.zeros(len(self._times))}
         found = particle_filters(
             self._network, data, observe=observe, n=n, filters=count, parameters=dict(starts),
-            seed=point_seed(seed, number), **settings,
+            seed=point_seed(seed, number), **{"quiet": True, **settings},
         )  # fmt: skip
         return found.log_likelihood
 

@@ -28,6 +28,11 @@ _GUESSES = (
     "guess_pieces", "guess_groups", "guess_row", "guess_starts", "count_units", "join_units",
 )  # fmt: skip
 _SUMS = ("find_row", "find_starts", "add_pieces")
+_LADDERS: dict[str, type[np.generic]] = {  # memory of rows that are cut into pieces
+    f"{before}{name}": kind
+    for before in ("", "group_")
+    for name, kind in (("starts", np.float64), ("even", np.int64), ("odd", np.int64))
+}
 _BY_ROW = {"add_in_order", "guess_row", "find_row"}
 _BY_PIECE = {"guess_pieces", "count_units", "add_pieces"}  # others by group of pieces
 _TO_WARPS = {  # whose items are of all lanes of a warp
@@ -167,7 +172,7 @@ class DeviceWeights:
             own=None if seen is None or seen.own is None else up(seen.own),
             columns=len(table), logs=self._logs, largest=self._largest,
         )  # fmt: skip
-        return self._reduced("reduce_maxima", self._largest)
+        return self._reduced("reduce_maxima", self._largest, "maxima")
 
     def _sum(self, largest: Any) -> None:
         """Weights over the largest, and their sums: three numbers a row for the host."""
@@ -175,7 +180,7 @@ class DeviceWeights:
             "share_weights", self._rows * _parts(self._n, _IN_BLOCK), rows=self._rows, n=self._n,
             logs=self._logs, largest=largest, shares=self._shares, sums=self._sums,
         )  # fmt: skip
-        sums = self._reduced("reduce_sums", self._sums)
+        sums = self._reduced("reduce_sums", self._sums, "sums")
         most, found = self._later(largest, sums)()
         self.largest = most.copy()
         self.totals, self.squares, self.numbers = found.reshape(3, self._rows).copy()
@@ -216,47 +221,46 @@ class DeviceWeights:
         return self._find(slice(0, self._n))
 
     def _begin_ladder(self, chosen: BoolArray, numbers: IntArray, **given: int) -> None:
+        """Arguments of all kernels that add weights in order and find ancestors."""
         rows, n = self._rows, self._n
-        self._ladder = given | {
-            "rows": rows, "n": n, "chosen": self._up(chosen.astype(np.uint8)),
-            "shares": self._shares, "ladder": self._kept("ladder", (rows * n,), np.float64),
-            "starts": None, "even": None, "odd": None,
-            "group_starts": None, "group_even": None, "group_odd": None,
-            "ends": self._kept("ends", (rows,), np.float64),
-            "numbers": self._up(np.ascontiguousarray(numbers, np.int64)),
-            "start": 0.0, "first": 0, "made": 0, "ancestors": None,
-        }  # fmt: skip
+        kept: dict[str, Any] = dict.fromkeys(_LADDERS)
         if self._pieces:
             pieces = _parts(n, _PIECE)
-            for before, size in (("", pieces), ("group_", _parts(pieces, _GROUP))):
-                for name in ("starts", "even", "odd"):
-                    kind = np.float64 if name == "starts" else np.int64
-                    self._ladder[before + name] = self._kept(before + name, (rows, size), kind)
+            for name, kind in _LADDERS.items():
+                size = _parts(pieces, _GROUP) if name.startswith("group_") else pieces
+                kept[name] = self._kept(name, (rows, size), kind)
+        self._set(
+            "find_ancestors", rows=rows, n=n, chosen=self._up(chosen.astype(np.uint8)),
+            shares=self._shares, ladder=self._kept("ladder", (rows * n,), np.float64),
+            ends=self._kept("ends", (rows,), np.float64),
+            numbers=self._up(np.ascontiguousarray(numbers, np.int64)),
+            start=0.0, first=0, made=0, ancestors=None, **given, **kept,
+        )  # fmt: skip
 
     def _guess(self, start: float) -> None:
         """Sums of pieces of rows, where the sum before the first is about `start`."""
         for entry in _GUESSES if self._pieces else ():
-            self._climb(entry, start=start)
+            self._climb(entry, start)
 
     def _add(self, start: float) -> None:
         """Sums in order, of which `start` is the one before the first."""
         for entry in _SUMS if self._pieces else ("add_in_order",):
-            self._climb(entry, start=start)
+            self._climb(entry, start)
 
     def _climb(self, entry: str, start: float) -> None:
         pieces = _parts(self._n, _PIECE)
         each = 1 if entry in _BY_ROW else pieces if entry in _BY_PIECE else _parts(pieces, _GROUP)
-        items = self._rows * each
-        self._start(entry, items, **self._ladder | {"start": start})
+        self._set("find_ancestors", start=start)
+        self._launch(entry, self._rows * each, "find_ancestors")
 
     def _find(self, made: slice, ends: Any = None) -> Any:
         """Ancestors of particles of each row, in order; `ends` are sums of whole rows."""
         size = made.stop - made.start
         found = self._backend.empty((self._rows * size,), np.int64)
-        given = self._ladder | {"first": made.start, "made": size, "ancestors": found}
-        given |= {} if ends is None else {"ends": ends}
+        more = {} if ends is None else {"ends": ends}
+        self._set("find_ancestors", first=made.start, made=size, ancestors=found, **more)
         if size:
-            self._start("find_ancestors", self._rows * _parts(size, _TOGETHER), **given)
+            self._launch("find_ancestors", self._rows * _parts(size, _TOGETHER), "find_ancestors")
         if self._alone:
             self._stream.record().wait()
         return found
@@ -282,10 +286,10 @@ class DeviceWeights:
             ),
         }  # fmt: skip
         found: list[Any] = []
-        for _ in range(2):
+        for number in range(2):
             items = species * self._rows * _parts(self._n, _IN_BLOCK)
             self._start("moments", items, means=found[0] if found else None, **given)
-            found.append(self._reduced("reduce_sums", given["sums"]))
+            found.append(self._reduced("reduce_sums", given["sums"], f"moments {number}"))
             if found[-1] is given["sums"]:  # of few particles: the next are not written there
                 given["sums"] = self._kept("variances", given["sums"].shape, np.float64)
         told = self._later(*found)
@@ -314,30 +318,47 @@ class DeviceWeights:
     # ---------------------------------------------------------------- inside
 
     def _start(self, entry: str, items: int, **values: Any) -> None:
-        program = self._programs[entry]
+        self._set(entry, **values)
+        self._launch(entry, items, entry)
+
+    def _set(self, entry: str, **values: Any) -> None:
         if entry in self._arguments:
             self._arguments[entry].set(**values)
         else:
-            self._arguments[entry] = program.arguments(entry, **values)
+            self._arguments[entry] = self._programs[entry].arguments(entry, **values)
+
+    def _launch(self, entry: str, items: int, arguments: str) -> None:
+        """Run a kernel with the arguments of another one that takes the same struct."""
         if entry in _TO_WARPS:
             items *= self._backend.style.warp
         if self._backend.style.warp == 1:  # a thread takes as long to start as some numbers
             items = 1 + items // _FEWEST
-        program.launch(entry, items, self._arguments[entry], self._stream)
+        self._programs[entry].launch(entry, items, self._arguments[arguments], self._stream)
 
-    def _reduced(self, entry: str, source: Any) -> Any:
-        """Sums or maxima of the last axis, by launches in turn."""
+    def _reduced(self, entry: str, source: Any, name: str) -> Any:
+        """Sums or maxima of the last axis, by launches in turn; memory of this name has them."""
         length = int(source.shape[-1])
         rows = int(np.prod(source.shape[:-1]))
         while length > 1:
-            source, length = self._reduced_once(entry, source, rows, length)
+            source, length = self._reduced_once(entry, source, rows, length, name, _IN_BLOCK)
         return source
 
-    def _reduced_once(self, entry: str, source: Any, rows: int, length: int) -> tuple[Any, int]:
-        """Sums or maxima ``[rows, block]`` of blocks, and how many of them."""
-        parts = _parts(length, _IN_BLOCK)
-        target = self._backend.empty((rows, parts), np.float64)
-        self._start(entry, rows * parts, rows=rows, n=length, **{"from": source, "to": target})
+    def _reduced_once(
+        self, entry: str, source: Any, rows: int, length: int, name: str = "", each: int = 1
+    ) -> tuple[Any, int]:
+        """Sums or maxima ``[rows, part]`` of `each` blocks together, and how many parts.
+
+        They are in memory that is kept by `name`, if it has one.
+        """
+        parts = _parts(length, _IN_BLOCK * each)
+        target = (
+            self._kept(f"{name} {rows} {parts}", (rows, parts), np.float64)
+            if name
+            else self._backend.empty((rows, parts), np.float64)
+        )
+        self._start(
+            entry, rows * parts, rows=rows, n=length, each=each, **{"from": source, "to": target}
+        )
         return target, parts
 
     def _kept(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -397,23 +418,20 @@ class PartWeights(DeviceWeights):
         -------
         Pieces ``[piece, 3]`` of sums of weights, of their squares, and how many are above 0.
         """
-        given = {
-            "rows": 1,
-            "largest": self._up(np.array([largest])),
-            "sums": self._sums,
-        }
+        given = {"rows": 1, "largest": self._up(np.array([largest])), "sums": self._sums}
         found = []
         for own, in_block in in_blocks(self._first, self._first + self._n):
             size = own.stop - own.start
             logs, shares, blocks = self._logs[own], self._shares[own], _parts(size, _IN_BLOCK)
             self._start("share_weights", blocks, n=size, logs=logs, shares=shares, **given)
             if in_block:
-                sums, _ = self._reduced_once("reduce_sums", self._sums, 3, blocks)
-                found.append(self._host(sums).reshape(3, -1).T.copy())
-            else:
-                numbers = self._host(shares)
-                found.append(np.stack([numbers, numbers * numbers, numbers > 0], axis=1))
-        return np.concatenate(found)
+                shares, _ = self._reduced_once("reduce_sums", self._sums, 3, blocks, "sums")
+            found.append(shares)
+        return np.concatenate([
+            numbers.reshape(3, -1).T if made.ndim > 1
+            else np.stack([numbers, numbers * numbers, numbers > 0], axis=1)
+            for made, numbers in zip(found, self._later(*found)(), strict=True)
+        ])  # fmt: skip
 
     def held(self, number: int) -> Any:
         """Particles of this part that have weight, in order: so many."""
@@ -421,8 +439,8 @@ class PartWeights(DeviceWeights):
 
     def moment_sums(
         self, counts: Any, total: float, means: FloatArray | None, held: Any, first: int
-    ) -> FloatArray:
-        """Pieces of sums of weighted counts, or of squares around `means`.
+    ) -> Callable[[], FloatArray]:
+        """Start pieces of sums of weighted counts, or of squares around `means`.
 
         Parameters
         ----------
@@ -438,14 +456,14 @@ class PartWeights(DeviceWeights):
 
         Returns
         -------
-        ``[piece, species]``.
+        What waits for them ``[piece, species]``.
         """
         species, up = int(counts.shape[1]), self._up
         given = {
             "rows": 1, "first": 0, "size": species, **_layout(counts),
             "totals": up(np.array([total])), "means": None if means is None else up(means),
         }  # fmt: skip
-        found = [np.zeros((0, species))]
+        found = []
         for own, in_block in in_blocks(first, first + (self._n if held is None else len(held))):
             size, here = own.stop - own.start, own if held is None else slice(None)
             each = _parts(size, _IN_BLOCK) if in_block else size
@@ -457,8 +475,9 @@ class PartWeights(DeviceWeights):
             )  # fmt: skip
             if in_block:
                 sums, _ = self._reduced_once("reduce_sums", sums, species, each)
-            found.append(self._host(sums).reshape(species, -1).T.copy())
-        return np.concatenate(found)
+            found.append(sums)
+        told = self._later(*found)
+        return lambda: np.concatenate([sums.reshape(species, -1).T for sums in told()])
 
     def begin_ladder(
         self, guess: float, *, seed: int, purpose: int, number: int, group: int, stratified: bool,
@@ -472,9 +491,16 @@ class PartWeights(DeviceWeights):
         self._guess(guess)
 
     def climb(self, start: float) -> float:
-        """Add weights in order to `start`, the sum of those before; returns the sum."""
-        self._add(start)
-        return float(self._host(self._ladder["ends"])[0])
+        """Add weights in order to `start`, the sum of those before; returns the sum.
+
+        The device goes on with the sums of each particle.
+        """
+        entries = _SUMS if self._pieces else ("add_in_order",)
+        self._climb(entries[0], start)
+        told = self._later(self._spare["ends"])
+        for entry in entries[1:]:
+            self._climb(entry, start)
+        return float(told()[0][0])
 
     def copied(self, made: slice, total: float) -> Any:
         """Ancestors int64 ``[particle]`` on the device of particles which find their place here."""

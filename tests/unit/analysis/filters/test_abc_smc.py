@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -12,11 +13,15 @@ from sampling import ordinary
 import tauslab as ts
 from tauslab.analysis.filters.abc import sampler
 from tauslab.analysis.filters.abc.distances import distances, scale_of
-from tauslab.analysis.filters.abc.kernel import Kernel
+from tauslab.analysis.filters.abc.kernel import Densities, Kernel
 from tauslab.analysis.filters.noise import draw
 from tauslab.analysis.filters.weighted import quantile_of
+from tauslab.analysis.particles.sums import fixed_sums
 from tauslab.api.inference import abc
-from tauslab.model.portable import normal_quantile
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.particles.proposals import Proposals
+from tauslab.model.portable import normal_quantile, portable_exp
 
 stats = pytest.importorskip("scipy.stats")
 HOW = {"device": "cpu", "quiet": True, "seed": 1}
@@ -69,9 +74,36 @@ def test_a_kernel_draws_by_its_density(scale, correlation):
         density += weight * normal.pdf((places[:50] - centre) / scale)
         z = (places[:, 0] - centre[0]) / scale[0] / math.sqrt(covariance[0, 0])
         below += weight * stats.norm.cdf(z)
-    logs = kernel.log_density(places[:50]) - np.log(density)
+    with closing(get_backend("cpu", BackendOptions(threads=1))) as backend:
+        densities = Densities(backend, Communicator(), 2)
+        logs = kernel.log_density(places[:50], densities) - np.log(density)
     np.testing.assert_allclose(logs, logs[0], atol=1e-3 if correlation else 1e-6)
     assert stats.kstest(below, "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("size", "n", "m"), [(1, 1, 3), (2, 31, 2), (3, 33, 5), (2, 1500, 40)])
+def test_densities_have_the_bits_of_the_host(device, size, n, m):
+    """Sums of each place in the tree of `fixed_sums`, of which some terms count as 0."""
+    draws = np.random.default_rng(n)
+    centres, places = draws.normal(0, 9, (n, size)), draws.normal(0, 9, (m, size))
+    spread, logs = draws.random(size) + 0.5, np.log(draws.random(n))
+    logs[n // 2 + 1 :: 7] = -np.inf
+    roots = draws.random((size, size, n)) + 0.1
+    with closing(get_backend(device, BackendOptions(threads=2))) as backend:
+        found = Proposals(backend, size).sums(places, centres, spread, roots, logs)
+    square, solved = np.zeros((m, n)), []
+    for row in range(size):
+        rest = (places[:, row, None] - centres[:, row]) / spread[row]
+        for column in range(row):
+            rest -= roots[row, column] * solved[column]
+        solved.append(rest / roots[row, row])
+        square += solved[row] * solved[row]
+    each = logs - 0.5 * square
+    largest = each.max(axis=1)
+    terms = portable_exp(np.maximum(each - largest[:, None], -700.0))
+    assert found[0].tobytes() == largest.tobytes()
+    assert found[1].tobytes() == fixed_sums(terms).tobytes()
 
 
 def test_distances_and_scales():

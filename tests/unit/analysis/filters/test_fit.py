@@ -22,6 +22,17 @@ def decay(number=100):
     return net
 
 
+def test_progress_and_quiet(capsys):
+    how = {"observe": {"X": "normal(sd=2)"}, "n": 10, "swarm": 20, "iterations": 2, "device": CPU}
+    found = ts.fit(decay(), DATA, quiet=False, **how)
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("decay: ")
+    assert "/14 rounds" in told
+    assert int(told.split()[1].split("/")[0]) > 3
+    assert ts.fit(decay(), DATA, quiet=True, **how).digest() == found.digest()
+    assert not capsys.readouterr().err
+
+
 def draws(seed):
     return np.random.Generator(np.random.Philox(key=seed))
 

@@ -72,7 +72,7 @@ def test_ranks_do_not_matter(device, size, kind, n):
         cut.put(logs[own.own])
         assert cut.logs().tobytes() == logs[own.own].tobytes()
         found = [cut.largest, cut.totals, cut.squares]
-        found += cut.moments(backend.upload(counts[own.own]))
+        found += cut.moments(backend.upload(counts[own.own]))()
         index = {}
         for in_pieces in (False, True):
             if cut._part:

@@ -378,3 +378,21 @@ def test_chains_that_do_not_agree_are_told():
             observe={"X": "normal(9)"}, n=2, steps=100, warm_up=0, chains=2, seed=1, device="cpu",
             start={"k": [0.2, 8.0]}, proposal=[1e-6], quiet=True,
         )  # fmt: skip
+
+
+def test_particles_that_end_are_told():
+    """Those above 12 have a negative propensity: the likelihood leaves them out."""
+    net = ts.Network("ends")
+    net.add_species("X", 12)
+    net.add_parameter("k", 1.0)
+    net.add_reaction("-> X", law="k * (13 - X)")
+    net.add_reaction("-> X", rate=0.2)
+    data = {"time": [1.0, 2.0], "X": [13, 13]}
+    how = {"observe": {"X": "normal(sd=1)"}, "device": "cpu", "seed": 1}
+    with pytest.warns(UserWarning, match="ended before their row: .* with status nan"):
+        ts.particle_filter(net, data, n=200, **how)
+    prior = {"k": "uniform(0.5,1)"}
+    with pytest.warns(UserWarning, match="with status nan; each weighs 0"):
+        ts.pmmh(net, data, prior, n=50, steps=2, warm_up=1, **how)
+    with pytest.warns(UserWarning, match="with status nan; each weighs 0"):
+        ts.smc2(net, data, prior, n=50, draws=4, **how)

@@ -10,15 +10,30 @@ from __future__ import annotations
 import numpy as np
 
 from tauslab.analysis.filters.draws import uniforms_of
+from tauslab.analysis.particles.shares import Shares
 from tauslab.analysis.particles.sums import fixed_sum, fixed_sums
 from tauslab.analysis.particles.weights import normalised
 from tauslab.base.arrays import BoolArray, FloatArray, UintArray
-from tauslab.model.portable import normal_quantile, portable_exp, portable_log, rounded_log
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.particles.proposals import Proposals
+from tauslab.model.portable import normal_quantile, portable_log, rounded_log
 
 _LEAST_NEAR = 4  # particles per parameter that give a covariance
 _RIDGE = 1e-10  # of the spread of all particles, in a covariance that is hardly regular
-_PAIRS = 1 << 15  # of places and particles together: intermediate results stay in a core's cache
-_LEAST = -700.0  # logarithm of a relative density that counts as 0
+
+
+class Densities:
+    """Densities of proposals of so many parameters, by the devices of all ranks."""
+
+    def __init__(self, backend: Backend, comm: Communicator, parameters: int) -> None:
+        self._comm, self._proposals = comm, Proposals(backend, parameters)
+
+    def __call__(self, places: FloatArray, *normals: FloatArray) -> FloatArray:
+        """Logarithms ``[place]``, of what `Proposals.sums` takes. Collective."""
+        shares = Shares(len(places), self._comm)
+        largest, sums = self._proposals.sums(places[shares.own], *normals)
+        return np.asarray(shares.joined(largest + rounded_log(sums)))
 
 
 class Kernel:
@@ -66,29 +81,10 @@ class Kernel:
                 step[:, row] += self._roots[row, column, at] * z[:, column]
         return np.asarray(self._centres[at] + self._spread * step)
 
-    def log_density(self, places: FloatArray) -> FloatArray:
-        """Logarithms ``[m]`` of the density of proposals, up to a constant."""
-        each = max(1, _PAIRS // len(self._centres))
-        parts = [
-            self._log_density(places[begin : begin + each]) for begin in range(0, len(places), each)
-        ]
-        return np.concatenate(parts)
-
-    def _log_density(self, places: FloatArray) -> FloatArray:
-        size = self._centres.shape[1]
-        solved: list[FloatArray] = []
-        square = np.zeros((len(places), len(self._centres)))
-        for row in range(size):
-            rest = (places[:, row, None] - self._centres[:, row]) / self._spread[row]
-            for column in range(row):
-                rest -= self._roots[row, column] * solved[column]
-            rest /= self._roots[row, row]
-            solved.append(rest)
-            square += rest * rest
-        logs = self._log_weights - self._log_sizes - 0.5 * square
-        largest = logs.max(axis=1)
-        sums = fixed_sums(portable_exp(np.maximum(logs - largest[:, None], _LEAST)))
-        return np.asarray(largest + rounded_log(sums))
+    def log_density(self, places: FloatArray, densities: Densities) -> FloatArray:
+        """Logarithms ``[m]`` of the density of proposals, up to a constant. Collective."""
+        logs = self._log_weights - self._log_sizes
+        return densities(places, self._centres, self._spread, self._roots, logs)
 
 
 def importance_weights(log_prior: FloatArray, log_proposal: FloatArray) -> FloatArray:

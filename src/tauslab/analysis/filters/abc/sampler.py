@@ -20,7 +20,7 @@ from tauslab.analysis.filters.abc.distances import (
     distances,
     scale_of,
 )
-from tauslab.analysis.filters.abc.kernel import Kernel, importance_weights
+from tauslab.analysis.filters.abc.kernel import Densities, Kernel, importance_weights
 from tauslab.analysis.filters.draws import words_of
 from tauslab.analysis.filters.priors import log_density_at, places_of, values_at
 from tauslab.analysis.filters.weighted import quantile_of
@@ -99,9 +99,10 @@ class Sampler:
         simulate: Simulate,
         observed: FloatArray,
         settings: Settings,
+        densities: Densities,
     ) -> None:
         self._priors, self._simulate, self._observed = priors, simulate, observed
-        self._settings = settings
+        self._settings, self._densities = settings, densities
         self.populations: list[Population] = []
         self.simulated = np.zeros((0, len(observed)))  # of the last population
         self.ended = ""
@@ -225,7 +226,8 @@ class Sampler:
         weights = np.full(n, 1 / n)
         if self._kernel is not None:
             log_prior = log_density_at(self._priors, self._places)
-            weights = importance_weights(log_prior, self._kernel.log_density(self._places))
+            log_proposal = self._kernel.log_density(self._places, self._densities)
+            weights = importance_weights(log_prior, log_proposal)
         far, scale = self._far, self._scale
         if self._settings.scale is None and not self.populations:
             scale = scale_of(self._seen)

@@ -17,7 +17,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 
 _FIRST = 0.1  # standard deviation of the first points, of logarithms
-_ROUNDS = 12
+ROUNDS = 12  # at most
 _LEAST_BEND = 0.1  # curvature, in spreads of the points, above which a top is seen
 _FARTHEST, _NARROWER, _WIDER = 2.0, 0.25, 2.0  # of a round to the next, in spreads
 _WIDEST = 3.0  # standard deviation of points, of logarithms, where nothing bounds a parameter
@@ -80,8 +80,8 @@ def top_of(
     """
     size = len(place)
     root, work, alike = _FIRST * np.eye(size), 1.0, False
-    for number in range(_ROUNDS):
-        last = alike or number == _ROUNDS - 1
+    for number in range(ROUNDS):
+        last = alike or number == ROUNDS - 1
         half = draws.standard_normal(((at_last if last else count) // 2, size))
         u = np.concatenate([half, -half])  # odd powers cancel
         values = surface(place + u @ root.T, work, number)

@@ -27,6 +27,7 @@ def searched(
     *,
     iterations: int,
     draws: np.random.Generator,
+    after_iteration: Callable[[], None] = lambda: None,
 ) -> FloatArray:
     """Move logarithms of parameters ``[particle, parameter]`` to where the likelihood is large.
 
@@ -57,4 +58,5 @@ def searched(
             logs = np.where(particles.alive, logs, -np.inf)
             if logs.max() > -np.inf:  # else no particle explains the row, and all go on
                 places = places[particles.resample(shares_of(logs, logs.max()))]
+        after_iteration()
     return places

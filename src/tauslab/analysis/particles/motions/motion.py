@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,10 @@ class Motion(ABC):
         the model has for them.
     in_kernels
         Names whose values stay numbers of the kernels where all particles have one value.
+    none
+        What `advance` gives where no particle has ended, u8 ``[particle]``.
+    meanwhile
+        Work of the host while the device moves particles. Collective.
     """
 
     missing = -1.0
@@ -50,7 +54,8 @@ class Motion(ABC):
         self.shares = Shares(n, comm)
         self.apart: dict[str, float | None] = {}
         self._scratch: tuple[Engine, int, Any] | None = None  # of few particles, kept
-        self._none: Array = np.zeros(0, np.uint8)  # statuses where none has ended
+        self.none: Array = np.zeros(0, np.uint8)
+        self.meanwhile: Callable[[], None] | None = None
 
     @property
     def n(self) -> int:
@@ -239,15 +244,17 @@ class Motion(ABC):
 
     def _ends(self, status: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective."""
+        if self.meanwhile:
+            self.meanwhile()
         own = self._rows.ends(status)
         if self.shares.any(own is not None):
             return np.asarray(
                 self.shares.joined(np.zeros(status.shape, np.uint8) if own is None else own)
             )
-        if len(self._none) != self.n:
-            self._none = np.zeros(self.n, np.uint8)
-            self._none.flags.writeable = False
-        return self._none
+        if len(self.none) != self.n:
+            self.none = np.zeros(self.n, np.uint8)
+            self.none.flags.writeable = False
+        return self.none
 
 
 def beside(columns: Mapping[str, Any], n: int) -> FloatArray:

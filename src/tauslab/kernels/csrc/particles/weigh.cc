@@ -106,31 +106,48 @@ KERNEL(share_weights, const ShareArguments a) {
 
 struct ReduceArguments {
     i64 rows, n;         // numbers of a row
+    i64 each;            // blocks that an item takes together: 1, or as many as a block has numbers
     const double *from;  // [rows, n]
-    double *to;          // [rows, blocks]
+    double *to;          // [rows, parts]: of so many blocks each
 };
 
+// Numbers begin .. end - 1 of a row, of an item.
+DEVICE Block part_of(i64 item, const ReduceArguments &a) {
+    const i64 size = a.each * IN_BLOCK, parts = (a.n + size - 1) / size, row = item / parts;
+    const i64 begin = (item - row * parts) * size;
+    return {row, begin, begin + size < a.n ? begin + size : a.n};
+}
+
+DEVICE i64 parts_of(const ReduceArguments &a) {
+    return a.rows * ((a.n + a.each * IN_BLOCK - 1) / (a.each * IN_BLOCK));
+}
+
 KERNEL(reduce_sums, const ReduceArguments a) {
-    const i64 items = a.rows * blocks_of(a.n), lane = GLOBAL_ID % LANES_OF_BLOCK;
+    const i64 items = parts_of(a), lane = GLOBAL_ID % LANES_OF_BLOCK;
     for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < items;
          item += GLOBAL_SIZE / LANES_OF_BLOCK) {
-        const Block block = block_of(item, a.n);
-        const i64 first = block.begin + lane;
-        double x[OF_LANE];
+        const Block part = part_of(item, a);
+        double sum = 0.0, sums[OF_LANE] = {};  // of a block; of each, one for a lane
+        UNROLL_SOME for (i64 block = 0; block < a.each; ++block) {
+            const i64 first = part.begin + block * IN_BLOCK + lane;
+            double x[OF_LANE];
     UNROLL for (int i = 0; i < OF_LANE; ++i)
-            x[i] = first + i < block.end ? a.from[block.row * a.n + first + i] : 0.0;
-        const double sum = sum_by_halves(x, a.n);
+                x[i] = first + i < part.end ? a.from[part.row * a.n + first + i] : 0.0;
+            sum = sum_by_halves(x, a.n);
+            if (OF_LANE > 1 || lane == block) sums[OF_LANE > 1 ? block : 0] = sum;
+        }
+        if (a.each > 1) sum = sum_by_halves(sums, blocks_of(a.n));
         if (lane == 0) a.to[item] = sum;
     }
 }
 
 KERNEL(reduce_maxima, const ReduceArguments a) {
-    const i64 items = a.rows * blocks_of(a.n), lane = GLOBAL_ID % LANES_OF_BLOCK;
+    const i64 items = parts_of(a), lane = GLOBAL_ID % LANES_OF_BLOCK;
     for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < items; item += GLOBAL_SIZE / LANES_OF_BLOCK) {
-        const Block block = block_of(item, a.n);
+        const Block part = part_of(item, a);
         double largest = -tl_infinity();
-        for (i64 i = block.begin + lane; i < block.end; i += LANES_OF_BLOCK) {
-            const double x = a.from[block.row * a.n + i];
+        UNROLL_SOME for (i64 i = part.begin + lane; i < part.end; i += LANES_OF_BLOCK) {
+            const double x = a.from[part.row * a.n + i];
             largest = x > largest ? x : largest;
         }
         largest = largest_of_lanes(largest);
