@@ -422,7 +422,11 @@ def _exact_in_arrays(network: LoweredNetwork) -> str:
     return (
         "// What an exact event leaves for the next.\n"
         "struct Exact {\n    double a[N_REACTIONS], cumulative[N_REACTIONS];\n"
-        f"    DEVICE_MEMBER double total() const {{ return cumulative[{last}]; }}\n}};\n\n"
+        f"    DEVICE_MEMBER double total() const {{ return cumulative[{last}]; }}\n"
+        "    // Of rates at the time, of which the next event is chosen, in place of bounds.\n"
+        "    DEVICE_MEMBER double total_now(const i32 *x, const double *c) {\n"
+        "        propensities_now(x, c, cumulative);\n"
+        f"        return cumulative[{max(0, last - 1)}];\n    }}\n}};\n\n"
         f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
         "    all_propensities(x, c, exact.a, exact.cumulative);\n}\n\n"
         "// Returns a negative number if a count passed 2147483647.\n"
@@ -449,7 +453,8 @@ def _exact_in_cells(network: LoweredNetwork) -> str:
     return (
         "// What an exact event leaves for the next.\n"
         "struct Exact {\n    double sum;\n"
-        "    DEVICE_MEMBER double total() const { return sum; }\n};\n\n"
+        "    DEVICE_MEMBER double total() const { return sum; }\n"
+        "    DEVICE_MEMBER double total_now(const i32 *, const double *) { return sum; }\n};\n\n"
         f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
         f"    double sum = 0;\n{sums}    exact.sum = sum;\n    RELOAD;\n}}\n\n"
         "// Returns a negative number if a count passed 2147483647.\n"

@@ -132,8 +132,7 @@ DEVICE void exact_events(Trajectory &s, const Cells &cells, const PhiloxKeys &ke
         }
         if constexpr (IS_THINNED) {
             s.c[TIME_AT] = t;
-            propensities_now(s.x, s.c, exact.cumulative);
-            const double now = exact.cumulative[N_REACTIONS - 2];
+            const double now = exact.total_now(s.x, s.c);
             if (!(t >= 0 && now >= 0 && now <= a0 * BOUND_HOLDS)) {
                 s.t = not_a_number();
                 break;
