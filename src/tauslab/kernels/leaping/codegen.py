@@ -65,7 +65,8 @@ _NO_RATES_AT_A_TIME = (
     "constexpr int BEGIN_AT = 0;\n"
     "template <class Count>\nDEVICE void set_time(Quantity<Count> *, Quantity<Count>) {}\n"
     "template <class Count>\n"
-    "DEVICE Quantity<Count> critical_propensity(const Count *, const Quantity<Count> *);\n"
+    "DEVICE Quantity<Count> critical_propensity(const Count *, const Quantity<Count> *) {\n"
+    "    return Quantity<Count>{};\n}\n"
 )
 
 
