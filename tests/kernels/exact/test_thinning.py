@@ -84,10 +84,56 @@ def test_bounds_hold_the_rate_and_are_near_it(law, end):
 @compiler
 def test_lanes_and_single_trajectories_have_equal_bits():
     """Few trajectories run one at a time, many on lanes, with other seeds of theirs the same."""
-    for net, options in ((forced(), {}), (births("if(sin(9 * time) > 0.9, 100, 0)"), {})):
-        many, few = run(net, **options), run(net, n=2, **options)
+    pulses = births("if(sin(9 * time) > 0.9, 100, 0)")
+    for net, method in ((forced(), "ssa"), (pulses, "ssa"), (switched(), "tau")):
+        many, few = run(net, method=method), run(net, n=2, method=method)
         assert (many.counts("X")[:2] == few.counts("X")).all()
         assert (many.status[:2] == few.status).all()
+
+
+def switched():
+    """Few of one species, whose criticality ends leaps, make many of another."""
+    net = births(f"100 * {FORCED}", "(0.5 + 0.4 * sin(3 * time)) * X")
+    net.add_species("G", 5)
+    net.add_species("H", 0)
+    net.add_reaction("G -> H", law="(1 + sin(2 * time)) * G")
+    net.add_reaction("H -> G", law="H * exp(-0.2 * time)")
+    net.add_reaction("H -> H + X", law="200 * H")
+    return net
+
+
+@compiler
+def test_leaps_follow_the_time():
+    """Means, which linear equations give: within 1 % and 4.5 standard errors."""
+    n, steps = 2000, 8000
+    result = run(switched(), n=n, record="statistics", method="tau")
+
+    def slope(t, y):
+        x, g, h = y
+        to, back = (1 + np.sin(2 * t)) * g, h * np.exp(-0.2 * t)
+        born = 2000 * (1 + 0.9 * np.sin(2 * t)) * np.exp(-0.3 * t) + 200 * h
+        return np.array([born - (0.5 + 0.4 * np.sin(3 * t)) * x, back - to, to - back])
+
+    y, by = np.array([0.0, 5.0, 0.0]), TIMES[-1] / steps
+    for step in range(steps):
+        middle = y + 0.5 * by * slope(step * by, y)
+        y = y + by * slope((step + 0.5) * by, middle)
+        if (step + 1) % (steps // 8) == 0:
+            k = 8 * (step + 1) // steps
+            for name, mean in (("X", y[0]), ("H", y[2])):
+                error = 4.5 * (result.variance(name)[k] / n) ** 0.5
+                assert abs(result.mean(name)[k] - mean) < error + 0.01 * mean
+
+
+def test_leaps_end_with_pieces_in_which_rates_change_little():
+    for epsilon in (0.03, 0.01):
+        lowered = task_of(births(FORCED), method=ts.TauLeaping(epsilon=epsilon)).lowered
+        assert lowered.thinning is not None
+        assert lowered.thinning.leaps
+    checked = ts.TauLeaping(post_leap_check=True)
+    assert task_of(births(FORCED), method=checked).lowered.thinning is None
+    many_periods = task_of(births("10 * (1 + sin(1000 * time))"), method=ts.TauLeaping())
+    assert many_periods.lowered.thinning is None
 
 
 @compiler
@@ -162,8 +208,10 @@ def test_growth_that_nothing_is_left_to_follow_ends_soon():
 @compiler
 @pytest.mark.gpu
 def test_a_gpu_gives_the_bits_of_the_cpu():
-    for net in (forced(), births("if(sin(9 * time) > 0.9, 100, 0)")):
-        assert digest_lines(run(net, device="cuda"), None) == digest_lines(run(net), None)
+    for net in (forced(), births("if(sin(9 * time) > 0.9, 100, 0)"), switched()):
+        for method in ("ssa", "tau"):
+            found = [run(net, device=device, method=method) for device in ("cuda", "cpu")]
+            assert digest_lines(found[0], None) == digest_lines(found[1], None)
 
 
 def test_bounds_are_refused_for_too_many_rows():

@@ -9,11 +9,23 @@ leap after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 from tauslab.kernels.backends.base import Style
-from tauslab.kernels.network.codegen import unrolled_header
-from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction, counts_in
+from tauslab.kernels.network.codegen import (
+    LawWriter,
+    factors_now,
+    guarded_propensity,
+    names_of_time,
+    unrolled_header,
+)
+from tauslab.kernels.network.lowering import (
+    LoweredNetwork,
+    LoweredReaction,
+    Thinning,
+    counts_in,
+)
 
 CRITICAL_FIRINGS = 10  # a reaction that could exhaust a reactant in fewer firings is critical
 # With 8 bytes for each of 128 lanes, two blocks fit on a processor up to here.
@@ -32,14 +44,72 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     checked
         Also what a check after a leap needs.
     """
-    parts = [unrolled_header(network, style), *leap_parts(network)]
+    thinning = network.thinning
+    parts = [unrolled_header(network, style)]
+    if thinning is None:
+        parts += [_NO_RATES_AT_A_TIME, *leap_parts(network)]
+    else:
+        rates = replace(network, reactions=thinning.rates)
+        parts += [_rates_at_a_time(network, thinning), *leap_parts(rates)]
+        parts.append(_critical_propensity(rates))
     if checked:
         parts += [_propensities(network), _check(network)]
     # Exact firings from arrays have code for every pair of reactions where there are branches.
     most = LARGEST_IN_BRANCHES if style.branches else LARGEST_IN_REGISTERS
-    in_arrays = len(network.reactions) <= most
+    in_arrays = len(network.reactions) <= most or thinning is not None
     parts.append(_exact_in_arrays(network) if in_arrays else _exact_in_cells(network))
     return "\n".join(parts)
+
+
+_NO_RATES_AT_A_TIME = (
+    "constexpr int BEGIN_AT = 0;\n"
+    "template <class Count>\nDEVICE void set_time(Quantity<Count> *, Quantity<Count>) {}\n"
+    "template <class Count>\n"
+    "DEVICE Quantity<Count> critical_propensity(const Count *, const Quantity<Count> *) {\n"
+    "    return Quantity<Count>{};\n}\n"
+)
+
+
+def _rates_at_a_time(network: LoweredNetwork, thinning: Thinning) -> str:
+    """Propensities at the time of a leap, from factors that stand behind the bounds of a piece."""
+    begin = len(network.constants) + 1 + len(thinning.slots)
+    writer = LawWriter("x", names_of_time(network))
+    lines, names = factors_now(network, writer, "Count")
+    places = [f"c[{begin + 1 + k}]" for k in range(len(thinning.factors))]
+    lines += "".join(f"    {place} = now_{k};\n" for k, place in enumerate(places))
+    stored = {part: places[int(name.removeprefix("now_"))] for part, name in names.items()}
+    inside = LawWriter("x", {**writer.names, **stored})
+    text = (
+        "// Where the first time of a piece stands, and behind it factors of rates at the time.\n"
+        f"constexpr int BEGIN_AT = {begin};\n"
+        "template <class Count>\n"
+        "DEVICE void set_time(Quantity<Count> *c, Quantity<Count> t) {\n"
+        f"    c[TIME_AT] = t;\n{lines}}}\n"
+    )
+    for j, rate in enumerate(thinning.rates):
+        statements, value = guarded_propensity(rate, inside)
+        text += (
+            "template <class Count>\n"
+            f"DEVICE Quantity<Count> rate_{j}([[maybe_unused]] const Count *x,\n"
+            "    [[maybe_unused]] const Quantity<Count> *c) {\n"
+            f"{statements}    return same<Count>({value});\n}}\n"
+        )
+    return text
+
+
+def _critical_propensity(rates: LoweredNetwork) -> str:
+    terms = "".join(
+        f"    sum += critical_{j}(x) ? rate_{j}(x, c) : same<Count>(0.0);\n"
+        for j, reaction in enumerate(rates.reactions)
+        if _few(reaction)
+    )
+    return (
+        "// The total propensity of critical reactions.\n"
+        "template <class Count>\n"
+        "DEVICE Quantity<Count> critical_propensity([[maybe_unused]] const Count *x,\n"
+        "    [[maybe_unused]] const Quantity<Count> *c) {\n"
+        f"    Quantity<Count> sum = {{}};\n{terms}    return sum;\n}}\n"
+    )
 
 
 def leap_parts(
@@ -64,7 +134,8 @@ def leap_parts(
     )
     parts = [sizes]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
-    element = _Element(count, "SHARED_LAW" if once else "DEVICE")
+    name = "propensity" if network.thinning is None else "rate"
+    element = _Element(count, "SHARED_LAW" if once else "DEVICE", name)
     parts += [_plan(network, element, bounds), _second_half(network, element)]
     return [*parts, _critical(network, element), _apply(network, element)]
 
@@ -72,14 +143,18 @@ def leap_parts(
 class _Element:
     """An element of a state in generated functions: its type, that of a propensity; their kind."""
 
-    def __init__(self, count: str, function: str = "DEVICE") -> None:
-        self.count, self.function = count, function
+    def __init__(self, count: str, function: str = "DEVICE", name: str = "propensity") -> None:
+        self.count, self.function, self._name = count, function, name
         self.real = f"Quantity<{count}>" if count == "Count" else "double"
         self._any = ["class Count"] if count == "Count" else []
 
     def template(self, *others: str) -> str:
         """The line of a function's template."""
         return f"template <{', '.join([*self._any, *others])}>\n"
+
+    def propensity(self, j: int) -> str:
+        """The call of a propensity."""
+        return f"{self._name}_{j}(x, c)"
 
     def number(self, value: str) -> str:
         """A value that may be one for all trajectories."""
@@ -107,7 +182,7 @@ def shared_cells(network: LoweredNetwork) -> int:
 
 def parked_words(network: LoweredNetwork) -> int:
     """32-bit words for a trajectory that waits for its turn: counts, constants and 20 more."""
-    return len(network.species) + 2 * len(network.constants) + 20
+    return len(network.species) + 2 * network.loaded + 20
 
 
 _SIZES = """\
@@ -137,7 +212,7 @@ def _critical_test(j: int, reaction: LoweredReaction) -> str:
 def _plan(network: LoweredNetwork, of: _Element, bounds: str) -> str:
     sums = []
     for i, reactions in enumerate(channels(network)):
-        terms = [f"share(propensity_{j}(x, c), critical_{j}(x), plan)" for j in reactions]
+        terms = [f"share({of.propensity(j)}, critical_{j}(x), plan)" for j in reactions]
         sums.append(f"    leaping[{i}] = {' + '.join(terms)};\n")
     limits = [_species_limit(network, i, of) for i in range(len(network.species))]
     return (
@@ -159,9 +234,9 @@ def _second_half(network: LoweredNetwork, of: _Element) -> str:
     sums = []
     for i, reactions in enumerate(channels(network)):
         terms = [
-            f"critical_{j}(before) ? Real{{}} : propensity_{j}(x, c)"
+            f"critical_{j}(before) ? Real{{}} : {of.propensity(j)}"
             if _few(network.reactions[j])
-            else f"propensity_{j}(x, c)"
+            else of.propensity(j)
             for j in reactions
         ]
         between = " + ".join(f"({term})" if "?" in term else term for term in terms)
@@ -185,7 +260,7 @@ def _second_half(network: LoweredNetwork, of: _Element) -> str:
 
 def _critical(network: LoweredNetwork, of: _Element) -> str:
     lines = [
-        f"    choose({i}, critical_{j}(x) ? propensity_{j}(x, c) : Real{{}}, target, sum,\n"
+        f"    choose({i}, critical_{j}(x) ? {of.propensity(j)} : Real{{}}, target, sum,\n"
         "           chosen);\n"
         for i, reactions in enumerate(channels(network))
         for j in reactions
@@ -233,10 +308,9 @@ def _with_bound(
     for j, reaction in readers:
         if reaction.law is not None and species in counts_in(reaction.law):
             orders.append(
-                f"        const Real now_{j} = propensity_{j}(x, c);\n"
+                f"        const Real now_{j} = {of.propensity(j)};\n"
                 f"        x[{species}] += 1;\n"
-                f"        order = larger(order, law_order(count, now_{j}, "
-                f"propensity_{j}(x, c)));\n"
+                f"        order = larger(order, law_order(count, now_{j}, {of.propensity(j)}));\n"
                 f"        x[{species}] -= 1;\n"
             )
     lines = ["    {\n", f"        const Real count = quantity(x[{species}]);\n"]
@@ -349,7 +423,11 @@ def _exact_in_arrays(network: LoweredNetwork) -> str:
     return (
         "// What an exact event leaves for the next.\n"
         "struct Exact {\n    double a[N_REACTIONS], cumulative[N_REACTIONS];\n"
-        f"    DEVICE_MEMBER double total() const {{ return cumulative[{last}]; }}\n}};\n\n"
+        f"    DEVICE_MEMBER double total() const {{ return cumulative[{last}]; }}\n"
+        "    // Of rates at the time, of which the next event is chosen, in place of bounds.\n"
+        "    DEVICE_MEMBER double total_now(const i32 *x, const double *c) {\n"
+        "        propensities_now(x, c, cumulative);\n"
+        f"        return cumulative[{max(0, last - 1)}];\n    }}\n}};\n\n"
         f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
         "    all_propensities(x, c, exact.a, exact.cumulative);\n}\n\n"
         "// Returns a negative number if a count passed 2147483647.\n"
@@ -376,7 +454,8 @@ def _exact_in_cells(network: LoweredNetwork) -> str:
     return (
         "// What an exact event leaves for the next.\n"
         "struct Exact {\n    double sum;\n"
-        "    DEVICE_MEMBER double total() const { return sum; }\n};\n\n"
+        "    DEVICE_MEMBER double total() const { return sum; }\n"
+        "    DEVICE_MEMBER double total_now(const i32 *, const double *) { return sum; }\n};\n\n"
         f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
         f"    double sum = 0;\n{sums}    exact.sum = sum;\n    RELOAD;\n}}\n\n"
         "// Returns a negative number if a count passed 2147483647.\n"

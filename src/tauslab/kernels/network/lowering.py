@@ -176,17 +176,19 @@ class Thinning:
     and on constants alone. Those of the network are upper bounds in their place, which hold in a
     piece of the run: they read `slots`, pairs of a factor's number and whether it is the most of
     the factor in the piece, or the least. Slots stand behind the constants, between the last time
-    of the piece and the time.
+    of the piece and the time. For `leaps` the first time of the piece and places for the factors
+    at the time stand before the time.
     """
 
     rates: tuple[LoweredReaction, ...]
     factors: tuple[Law, ...]
     slots: tuple[tuple[int, bool], ...]
+    leaps: bool = False
 
     @property
     def words(self) -> int:
         """Numbers of a piece."""
-        return len(self.slots) + 2
+        return len(self.slots) + 2 + (1 + len(self.factors) if self.leaps else 0)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ from tauslab.model.intervals import Flags, Interval, bounds_of_call
 
 # Part of the method: changing these changes results.
 _FLATNESS = 0.35  # a part in which the least is so much below the most is halved
+_FLATNESS_OF_LEAPS = 4.0  # for leaps, which end with a piece at the latest: in units of epsilon
 _MOST_PIECES = 4096  # of a row
+_MOST_PIECES_OF_LEAPS = 1 << 15
 _MOST_PARTS = 1 << 17  # of all rows together
 _MOST_NUMBERS = 1 << 23
 _FEWEST_PIECES = 16
@@ -63,7 +65,9 @@ class Thinned:
     rows: FloatArray
 
 
-def thinned(network: LoweredNetwork, constants: FloatArray, end: float) -> Thinned | None:
+def thinned(
+    network: LoweredNetwork, constants: FloatArray, end: float, epsilon: float = 0
+) -> Thinned | None:
     """The network with bounds in place of rates that the time moves; None where that cannot be.
 
     Parameters
@@ -72,6 +76,8 @@ def thinned(network: LoweredNetwork, constants: FloatArray, end: float) -> Thinn
         Those of every row, f64 ``[row, constant]``.
     end
         The time at which trajectories end.
+    epsilon
+        Bound on the expected change of a propensity in a leap; 0 where there are none.
     """
     dynamics = network.dynamics
     if dynamics is None or not dynamics.moves or dynamics.flows or not end > 0:
@@ -84,8 +90,10 @@ def thinned(network: LoweredNetwork, constants: FloatArray, end: float) -> Thinn
         if not bounds.factors:
             return None
         own = len(network.constants)
-        thinning = Thinning(network.reactions, tuple(bounds.factors), tuple(bounds.slots))
-        table = _table(bounds, constants, end, thinning.words)
+        thinning = Thinning(
+            network.reactions, tuple(bounds.factors), tuple(bounds.slots), leaps=epsilon > 0
+        )
+        table = _table(bounds, constants, end, thinning.words, epsilon)
     except _NoBoundError:
         return None
     rows = np.concatenate(
@@ -274,11 +282,15 @@ class _Factors:
         return _Parts(row, low, high, least, most)
 
 
-def _table(bounds: _Bounds, constants: FloatArray, end: float, words: int) -> FloatArray:
+def _table(
+    bounds: _Bounds, constants: FloatArray, end: float, words: int, epsilon: float
+) -> FloatArray:
     """Pieces of every row, f64 ``[row, piece x word]``; one row where factors use no constant."""
     shared = not any(map(_constants_in, bounds.factors))
     used = constants[:1] if shared else constants
-    room = min(_MOST_PIECES, _MOST_PARTS // len(used), _MOST_NUMBERS // (len(constants) * words))
+    most = _MOST_PIECES_OF_LEAPS if epsilon else _MOST_PIECES
+    flatness = min(_FLATNESS, _FLATNESS_OF_LEAPS * epsilon) if epsilon else _FLATNESS
+    room = min(most, _MOST_PARTS // len(used), _MOST_NUMBERS // (len(constants) * words))
     if room < _FEWEST_PIECES:
         raise _NoBoundError
     factors = _Factors(bounds, used)
@@ -287,9 +299,11 @@ def _table(bounds: _Bounds, constants: FloatArray, end: float, words: int) -> Fl
     row = np.repeat(np.arange(len(used)), len(lows))
     parts = factors.over(row, np.tile(lows, len(used)), np.tile(highs, len(used)))
     for _ in range(_HALVINGS):
-        split = _uneven(parts)
+        split = _uneven(parts, flatness)
         counts = np.bincount(parts.row) + np.bincount(parts.row[split], minlength=len(used))
         fits: Flags = counts <= room
+        if epsilon and not fits.all():
+            raise _NoBoundError  # rates would change more than leaps may leave out
         split &= fits[parts.row]
         if not split.any():
             break
@@ -306,14 +320,14 @@ def _cuts(network: LoweredNetwork, end: float) -> FloatArray:
     return np.unique(np.append(np.nextafter(times, 0.0), times))
 
 
-def _uneven(parts: _Parts) -> Flags:
+def _uneven(parts: _Parts, flatness: float) -> Flags:
     """Parts in which a factor is not nearly the same throughout, and that matter."""
     place = np.arange(len(parts.row)) - np.searchsorted(parts.row, parts.row)
     shape = int(parts.row[-1]) + 1, int(place.max()) + 1
     found = np.zeros(len(parts.row), np.bool_)
     with np.errstate(all="ignore"):
         for least, most in zip(parts.least, parts.most, strict=True):
-            uneven = ~(most - np.maximum(least, 0.0) <= _FLATNESS * most)
+            uneven = ~(most - np.maximum(least, 0.0) <= flatness * most)
             area = np.zeros(shape)
             area[parts.row, place] = most * (parts.high - parts.low)
             before = np.maximum.accumulate(area, axis=1)[parts.row, place]
@@ -376,4 +390,6 @@ def _packed(parts: _Parts, slots: list[tuple[int, bool]], rows: int, words: int)
     place = np.arange(len(row)) - begins[row]
     table[row, place, 0] = last
     table[row[None], place[None], 1 + np.arange(len(slots))[:, None]] = values
+    if words > len(slots) + 2:
+        table[:, 1:, len(slots) + 1] = table[:, :-1, 0]  # where a piece begins
     return table.reshape(rows, -1)

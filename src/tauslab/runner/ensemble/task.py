@@ -23,6 +23,7 @@ from tauslab.kernels.exact.ssa import exact_engine, goes_on_exactly
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.langevin import LangevinEngine
+from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
 from tauslab.kernels.network.counters import counting, with_counters
 from tauslab.kernels.network.lowering import (
     Constant,
@@ -577,18 +578,27 @@ def _with_amounts(
 
 
 def with_thinning(task: NetworkTask) -> NetworkTask:
-    """The task of ``ssa`` with bounds of rates that the time alone moves, where there are any.
+    """The task with bounds of rates that the time alone moves, where there are any.
 
-    Events of such rates are then drawn exactly; the rates are integrated elsewhere.
+    Events of such rates are then drawn exactly, and leaps use the rates of their middle; the rates
+    are integrated elsewhere.
     """
-    method, dynamics = task.options.method, task.lowered.dynamics
-    if not isinstance(method, SSA) or dynamics is None or method.selector not in (None, "linear"):
+    method, lowered = task.options.method, task.lowered
+    dynamics = lowered.dynamics
+    if dynamics is None:
         return task
-    alone = not (dynamics.events or any(r.completions for r in task.lowered.reactions))
-    if alone and len(task.lowered.reactions) >= LARGEST_UNROLLED:
+    alone = not (dynamics.events or any(r.completions for r in lowered.reactions))
+    if isinstance(method, TauLeaping):
+        most, epsilon = LARGEST_LEAPING if alone else 0, method.epsilon
+        possible = not method.post_leap_check
+    else:
+        most, epsilon = LARGEST_UNROLLED, 0.0
+        possible = isinstance(method, SSA) and method.selector in (None, "linear")
+        most = most if alone else len(lowered.reactions) + 1
+    if not possible or len(lowered.reactions) >= most:
         return task
-    found = thinned(task.lowered, task.constants, float(task.options.times[-1]))
-    if found is None:
+    found = thinned(lowered, task.constants, float(task.options.times[-1]), epsilon)
+    if found is None or (epsilon and found.network.dynamics is not None):
         return task
     return replace(task, lowered=found.network, constants=found.rows)
 

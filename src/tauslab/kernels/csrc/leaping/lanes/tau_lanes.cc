@@ -9,22 +9,30 @@
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int tau_lanes_together = 2 * SIMD_LANES;
 
-// Samples, and ends of trajectories. Returns the lanes that go on.
+// Samples, ends of trajectories and of pieces of the run. Returns the lanes whose plan is to be followed.
 DEVICE_SELDOM u32 settle(Thread &thread, Lanes &lanes, const Real &a0, u32 rare) {
+    u32 others = lanes.here;
     for (; rare; rare &= rare - 1) {
         const int lane = lowest_bit(rare);
         Trajectory &s = thread.pool[lanes.place[lane]];
         s.steps = at<u64>(lanes.steps, lane), s.attempts = (u32)at<u64>(lanes.attempts, lane);
         const u8 ended = state_of(s, at<const double>(a0, lane), thread.launch.max_steps);
-        if (ended <= ABSORBED || ended == STEP_LIMIT)
-            at<double>(lanes.t_next, lane) =
-                sample_lane<true>(thread, lanes, lane, at<double>(lanes.t, lane));
+        const double t = at<double>(lanes.t, lane);
+        const bool crosses = IS_THINNED && t >= at<double>(lanes.c[PIECE_AT], lane);
+        if (crosses || ended <= ABSORBED || ended == STEP_LIMIT)
+            at<double>(lanes.t_next, lane) = sample_lane<true>(thread, lanes, lane, t);
+        if (crosses && s.k < thread.out.n_times) {  // and plans anew there
+            cross_piece(thread, lanes, lane);
+            others &= ~(1u << lane);
+            continue;
+        }
         if (ended == DONE && s.k < thread.out.n_times) continue;
+        others &= ~(1u << lane);
         const int place = store_lane(thread, lanes, lane);
         finish(s, thread.out, s.k == thread.out.n_times ? (u8)DONE : ended);
         thread.empty.push(place);
     }
-    return lanes.here;
+    return others;
 }
 
 // Ends a trajectory in which a count passed its limit, which lanes do not look for. False if none did.
@@ -60,10 +68,16 @@ struct Critical {
     Words draws;  // after it was drawn
 };
 
-DEVICE Critical draw_critical(const Thread &thread, const Lanes &lanes, const Real &critical) {
-    const Mask some = critical > 0.0;
+DEVICE Critical draw_critical(const Thread &thread, Lanes &lanes, const PlanOf<Real> &plan) {
+    const Mask some = plan.critical > 0.0;
     Critical found = {on_lanes(infinity()), Real{}, lanes.draws};
     if (!(bits_of(some) & lanes.here)) return found;
+    Real critical = plan.critical;
+    if constexpr (IS_THINNED) {
+        const Real limit = plan.limit.time(), left = lanes.t_next - lanes.t;
+        set_time<Real>(lanes.c, lanes.t + 0.5 * (limit < left ? limit : left));
+        critical = critical_propensity(lanes.x, lanes.c);
+    }
     const SeriesOnLanes series = lanes.series(thread.drawing.keys);
     DrawsOnLanes draw;
     draw_together<1>([&](int) -> const SeriesOnLanes & { return series; },
@@ -79,7 +93,7 @@ DEVICE Critical draw_critical(const Thread &thread, const Lanes &lanes, const Re
 DEVICE u32 leap_together(Thread &thread, Lanes &lanes, const PlanOf<Real> &plan, const Real *first,
                          u32 leaping) {
     // The leap ends at its limit, at the critical firing or at the sample, whichever is first.
-    const Critical critical = draw_critical(thread, lanes, plan.critical);
+    const Critical critical = draw_critical(thread, lanes, plan);
     const Real limit = plan.limit.time();
     Mask fires = critical.waiting < limit;
     Real tau = fires ? critical.waiting : limit;
@@ -102,6 +116,7 @@ DEVICE u32 leap_together(Thread &thread, Lanes &lanes, const PlanOf<Real> &plan,
     HalfLeap half;
     NO_UNROLL for (u32 number = 0; number < (u32)HALVES && good; ++number) {
         if (number > 0) {
+            if constexpr (IS_THINNED) set_time<Real>(lanes.c, lanes.t + 0.5 * tau);
             const auto possible = second_half(x, lanes.x, lanes.c, first, CellsOnLanes{cells});
             good &= bits_of(possible);
             propensities = cells;
@@ -150,6 +165,7 @@ DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
             return false;
 
         Real first[N_CHANNELS];
+        if constexpr (IS_THINNED) set_time<Real>(lanes.c, lanes.t);
         const PlanOf<Real> plan =
             plan_leap(lanes.x, lanes.c, CellsOnLanes{first}, thread.tolerance);
         const Mask usual = (plan.a0 > 0.0) & (plan.a0 < infinity()) & (lanes.t < lanes.t_next) &
@@ -158,7 +174,12 @@ DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
         u32 leaping = lanes.here;
         const u32 rare = leaping & ~bits_of(usual);
         if (rare) leaping = settle(thread, lanes, plan.a0, rare);
-        u32 exact = leaping & ~bits_of(plan.limit.time() * plan.a0 >= WORTH_EVENTS);
+        Real longest = plan.limit.time();
+        if constexpr (IS_THINNED) {
+            const Real piece = lanes.c[PIECE_AT] - lanes.c[BEGIN_AT];
+            longest = longest < piece ? longest : piece;
+        }
+        u32 exact = leaping & ~bits_of(longest * plan.a0 >= WORTH_EVENTS);
         leaping ^= exact;
         u32 alone = leaping ? leap_together(thread, lanes, plan, first, leaping) : 0;
         for (; exact; exact &= exact - 1) {
@@ -178,23 +199,41 @@ DEVICE bool near_a_limit(const Trajectory &s, u64 max_steps) {
            (u32)s.draws > ~0u - EXACT_EVENTS;
 }
 
-// Samples before the next events. Returns the lanes that go on.
+// Samples before the next events, ends of pieces of the run, after which waiting times go on with other bounds. Lanes that
+// do not go on leave `lanes.here`. Returns the lanes whose piece is another.
 DEVICE_SELDOM u32 sample_exact(const Thread &thread, Lanes &lanes, const Real &a0,
-                               const Real &t_event, u32 rare) {
+                               const Real &t_event, Real &waiting, u32 rare) {
+    u32 crossed = 0;
     for (; rare; rare &= rare - 1) {
         const int lane = lowest_bit(rare);
         const double total = at<const double>(a0, lane);
-        if (!(total > 0 && total < infinity())) {
+        if (!(total > 0 && total < infinity()) && !(IS_THINNED && total == 0)) {
+            if constexpr (IS_THINNED) at<double>(lanes.t, lane) = not_a_number();
             lanes.here &= ~(1u << lane);
             continue;
         }
         const double t = at<const double>(t_event, lane);
+        if constexpr (IS_THINNED) {
+            const double end = at<double>(lanes.c[PIECE_AT], lane);
+            if (t > end) {
+                const double next = sample_lane<false>(thread, lanes, lane, end);
+                if (next > -infinity()) {
+                    at<double>(waiting, lane) = rest_of_waiting(
+                        at<double>(waiting, lane), total, end - at<double>(lanes.t, lane));
+                    cross_piece(thread, lanes, lane);
+                    crossed |= 1u << lane;
+                } else {
+                    lanes.here &= ~(1u << lane);
+                }
+                continue;
+            }
+        }
         if (t <= at<double>(lanes.t_next, lane)) continue;
         const double next = sample_lane<false>(thread, lanes, lane, t);
         at<double>(lanes.t_next, lane) = next;
         if (!(next > -infinity())) lanes.here &= ~(1u << lane);
     }
-    return lanes.here;
+    return crossed;
 }
 
 // Exact firings of all lanes; `lanes.here` has those that go on.
@@ -215,13 +254,19 @@ DEVICE void fire_exactly(Thread &thread, Lanes &lanes) {
         UNROLL for (int d = 0; d < TOGETHER; ++d) draws[d].waiting =
             exponential_on_lanes(thread.drawing.log_table, draws[d].waiting);
         NO_UNROLL for (int d = 0; d < TOGETHER; ++d) {
-            const Real a0 = cumulative[N_REACTIONS - 1], waiting = draws[d].waiting / a0;
-            const Real t_event = t + waiting;
-            const u32 rare = lanes.here & ~lanes_in_order(t_event, lanes.t_next, waiting);
-            if (rare) {
+            Real a0, t_event;
+            for (u32 crossed = ALL_LANES; crossed;) {
+                crossed = 0;
+                a0 = cumulative[N_REACTIONS - 1];
+                const Real waiting = draws[d].waiting / a0;
+                t_event = t + waiting;
+                const u32 rare = lanes.here & ~lanes_in_order(t_event, lanes.t_next, waiting);
+                if (!rare) break;
                 UNROLL for (int k = 0; k < N_SPECIES; ++k) lanes.x[k] = x[k];
                 lanes.t = t;
-                const u32 before = lanes.here, ended = before ^ sample_exact(thread, lanes, a0, t_event, rare);
+                const u32 before = lanes.here;
+                crossed = sample_exact(thread, lanes, a0, t_event, draws[d].waiting, rare);
+                const u32 ended = before ^ lanes.here;
                 for (u32 rest = ended; rest; rest &= rest - 1) {
                     const int lane = lowest_bit(rest), place = lanes.place[lane];
                     store_lane(thread, lanes, lane);
@@ -229,7 +274,18 @@ DEVICE void fire_exactly(Thread &thread, Lanes &lanes) {
                     s.steps += (u64)(i + d), s.draws += (u64)(i + d);
                     thread.ready.push(place);
                 }
-                if (!lanes.here) break;
+                if (IS_THINNED && crossed) {
+                    t = lanes.t;
+                    all_propensities(x, lanes.c, a, cumulative);
+                }
+            }
+            if (!lanes.here) break;
+            if constexpr (IS_THINNED) {
+                lanes.c[TIME_AT] = t_event;
+                propensities_now(x, lanes.c, cumulative);
+                const Real now = cumulative[N_REACTIONS - 2];
+                const Mask known = (now >= 0.0) & (now <= a0 * BOUND_HOLDS);
+                t_event = known ? t_event : on_lanes(not_a_number());
             }
             const Real target = fused(draws[d].unit, a0, -a0);
             fire_together(target, x, lanes.c, a, cumulative);

@@ -69,18 +69,37 @@ struct CountsOfLane {
     DEVICE_MEMBER i32 operator[](int i) const { return (i32)x[i]; }
 };
 
+// When a leap ends at the latest; -infinity after the last sample.
+DEVICE double next_stop(const Thread &thread, const Lanes &lanes, int lane) {
+    const i64 k = thread.pool[lanes.place[lane]].k;
+    if (k >= thread.out.n_times) return -infinity();
+    const double sample = thread.launch.times[k];
+    return IS_THINNED ? tl_min(sample, OfLane{lanes.c, lane}[PIECE_AT]) : sample;
+}
+
+// The lane goes on to the next piece of the run.
+DEVICE_SELDOM void cross_piece(const Thread &thread, Lanes &lanes, int lane) {
+    if constexpr (IS_THINNED) {
+        Trajectory &s = thread.pool[lanes.place[lane]];
+        next_piece(s);
+        at<double>(lanes.t, lane) = s.t;
+        for (int i = 0; i < PIECE_WORDS; ++i)
+            at<double>(lanes.c[PIECE_AT + i], lane) = s.c[PIECE_AT + i];
+        at<double>(lanes.t_next, lane) = next_stop(thread, lanes, lane);
+    }
+}
+
 DEVICE_SELDOM void load_lane(const Thread &thread, Lanes &lanes, int lane, int place) {
     const Trajectory &s = thread.pool[place];
     for (int i = 0; i < N_SPECIES; ++i) at<double>(lanes.x[i], lane) = (double)s.x[i];
     for (int i = 0; i < N_CONSTANTS; ++i) at<double>(lanes.c[i], lane) = s.c[i];
     at<double>(lanes.t, lane) = s.t;
-    at<double>(lanes.t_next, lane) =
-        s.k < thread.out.n_times ? thread.launch.times[s.k] : -infinity();
     const TrajectoryStream stream = trajectory_stream(0, 0, s.id, s.point);
     at<u64>(lanes.c2, lane) = stream.c2, at<u64>(lanes.c3, lane) = stream.c3;
     at<u64>(lanes.steps, lane) = s.steps, at<u64>(lanes.draws, lane) = s.draws;
     at<u64>(lanes.attempts, lane) = s.attempts;
     lanes.place[lane] = place;
+    at<double>(lanes.t_next, lane) = next_stop(thread, lanes, lane);
     lanes.here |= 1u << lane;
 }
 
@@ -98,12 +117,14 @@ DEVICE_SELDOM int store_lane(const Thread &thread, Lanes &lanes, int lane) {
 
 // Samples of a lane at times before `t`, or at `t` too; the time of the next, or -infinity if there is none.
 template <bool TOO>
-DEVICE double sample_lane(const Thread &thread, const Lanes &lanes, int lane, double t) {
+DEVICE double sample_lane(const Thread &thread, Lanes &lanes, int lane, double t) {
     Trajectory &s = thread.pool[lanes.place[lane]];
     const double *const times = thread.launch.times;
     const CountsOfLane state = {{lanes.x, lane}};
     const OfLane c = {lanes.c, lane};
-    for (; s.k < thread.out.n_times && (TOO ? times[s.k] <= t : times[s.k] < t); ++s.k)
+    for (; s.k < thread.out.n_times && (TOO ? times[s.k] <= t : times[s.k] < t); ++s.k) {
+        if constexpr (IS_THINNED) at<double>(lanes.c[TIME_AT], lane) = times[s.k];
         record_sample(thread.out, s.row, s.k, state, c);
-    return s.k < thread.out.n_times ? times[s.k] : -infinity();
+    }
+    return next_stop(thread, lanes, lane);
 }
