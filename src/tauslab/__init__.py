@@ -3,6 +3,7 @@
 A public name is imported when it is first used: `import tauslab` alone loads next to nothing.
 """
 
+import os as _os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,10 @@ _FACES = {
     "Result.plot": "tauslab.views.ensemble:plot_result",
 }
 _fill_door(_FACES)
+
+# One of several ranks: an exception before its first call of tauslab ends the others too.
+if any(name.startswith(("PMI", "OMPI_COMM_", "MV2_COMM_")) for name in _os.environ):
+    import_module("tauslab.decomposition.ranks.mpi").end_all_of_launch()
 
 _HOME = {name: f"tauslab.{home}" for home, names in _HOMES.items() for name in names.split()}
 _MODULES = ("dbn", "geometry", "petab", "shapes")

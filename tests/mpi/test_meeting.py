@@ -74,6 +74,27 @@ part.Free()
     assert 'comm="self"' in told[0][0][0]
 
 
+EARLY = """
+import tauslab
+from tauslab.decomposition.ranks.launcher import launched_rank
+if launched_rank() == 1:
+    raise KeyError("a column that is not there")
+net = tauslab.Network("decay")
+net.add_species("X", 100)
+net.add_reaction("X ->", rate=1.0)
+tauslab.run(net, n=3, t_end=1, seed=1)
+"""
+
+
+def test_a_rank_that_raises_before_its_first_call_ends_all(mpirun, tmp_path):
+    """As ``python -m mpi4py`` does; the server of forks imported tauslab without a launcher."""
+    (tmp_path / "job.py").write_text(EARLY)
+    start = "import os, sys; os.execv(sys.executable, [sys.executable, 'job.py'])"
+    done = mpirun(2, ["-c", start], check=False, timeout=40)
+    assert done.returncode != 0
+    assert "a column that is not there" in done.stderr
+
+
 def test_words_of_many_ranks_name_all_that_are_missing(ranks):
     """More messages than are sent at a time; here each of three ranks sends one at a time."""
     told = ranks(

@@ -101,9 +101,7 @@ class DecompositionError(TauslabError, ValueError):
 
 
 class DeviceError(TauslabError, RuntimeError):
-    """A device, compiler or driver is missing."""
-
-    exit_code = 2
+    """A device, compiler or driver is missing: another machine may have it."""
 
 
 class DeviceFailed(TauslabError, RuntimeError):

@@ -181,11 +181,13 @@ def bound_to() -> frozenset[int]:
 def cores_of_rank(sharers: int, environment: Mapping[str, str] = os.environ) -> int:
     """Cores for one of `sharers` processes that may use the same ones, at least 1.
 
-    No more than SLURM was asked for by ``--cpus-per-task``: where it binds no task, each may use
-    all cores of the node.
+    No more than ``OMP_NUM_THREADS``, nor than SLURM was asked for by ``--cpus-per-task``: where it
+    binds no task, each may use all cores of the node.
     """
-    own, asked = allowed_cores() // sharers, environment.get("SLURM_CPUS_PER_TASK", "")
-    return max(1, min(own, int(asked)) if asked.isdigit() else own)
+    names = ("SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS")  # the latter may be a list, "4,2"
+    limits = (environment.get(name, "").partition(",")[0] for name in names)
+    asked = (int(limit) for limit in limits if limit.isdigit())
+    return max(1, min([allowed_cores() // sharers, *(n for n in asked if n)]))
 
 
 def _quotas() -> Iterator[int]:

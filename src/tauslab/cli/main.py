@@ -73,7 +73,7 @@ def _main(argv: list[str] | None, out: SafeStream) -> int:
     except BrokenPipeError:  # the reader of our output, such as head, had enough
         discard(sys.stdout)
         return 0
-    except (KeyboardInterrupt, OSError) as error:
+    except (KeyboardInterrupt, OSError, RuntimeError) as error:
         code = code_alone(error)
         if code is None or _has_company():  # the other ranks end when this one fails
             raise

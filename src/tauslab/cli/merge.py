@@ -19,6 +19,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.formats.toml.network import read_toml_text
 from tauslab.model.network.canonical import canonical_text
 from tauslab.options.record import Record
+from tauslab.options.sweep import OF_ALL_POINTS, Share, grid_of, points_sha256
 from tauslab.store.format.layout import Layout, RowArray
 from tauslab.store.format.schema import root_attributes
 from tauslab.store.format.statistics import stored_accumulators
@@ -77,7 +78,6 @@ def layout_of_result(result: Result) -> Layout:
     """The layout that a finished result was written with."""
     data, attributes = result.data, result.attributes
     record = Record.parse(str(attributes["record"]))
-    grid = attributes.get("grid")
     return Layout(
         n=result.n,
         times=result.times,
@@ -102,7 +102,7 @@ def layout_of_result(result: Result) -> Layout:
         model_source=_text(data["model/source"]),
         model_canonical=_text(data["model/canonical"]),
         sweep=result.points if result.swept else None,
-        grid=None if grid is None else tuple(map(int, str(grid).split(","))),
+        grid=grid_of(attributes.get("grid")),
     )
 
 
@@ -118,14 +118,19 @@ def _text(dataset: Any) -> str:
 _COPY_BYTES = 32 << 20
 # Attributes that may differ between tasks: those of its points, and those that change no result.
 _OWN = {"sweep", "grid", "block", "attributes", "model_name", "model_source", "model_canonical"}
-_OWN_ATTRIBUTES = ("first_point", "model_sha256", "command", "note", "method_choice")
+_OWN_ATTRIBUTES = (
+    "first_point", "model_sha256", "command", "note", "method_choice", *OF_ALL_POINTS,
+)  # fmt: skip
 
 
-def merge_points(paths: Sequence[Path], output: Path, compress: int = 0) -> str:
+def merge_points(
+    paths: Sequence[Path], output: Path, compress: int = 0, *, incomplete: bool = False
+) -> str:
     """Put the points of several results, in the order of their numbers, into one new file.
 
     The new file has the digest of one run of all these points. Every block is compared with its
-    checksum as it is copied; the files that are read stay.
+    checksum as it is copied; the files that are read stay. With `incomplete` the first or the last
+    points of the array may be missing.
 
     Raises
     ------
@@ -141,7 +146,7 @@ def merge_points(paths: Sequence[Path], output: Path, compress: int = 0) -> str:
         results = sorted(opened, key=_first_point)
         layouts = [_points_layout(result) for result in results]
         _require_parts_of_one_run(results, layouts)
-        whole = _whole(layouts)
+        whole = _whole(layouts, _share(results), incomplete=incomplete)
         pieces = [ResultPiece(result.data, result.n, result.path) for result in results]
         sums = [stored_accumulators(own, r.data) for own, r in zip(layouts, results, strict=True)]
         totals = {name: np.concatenate([each[name] for each in sums]) for name in sums[0]}
@@ -154,7 +159,39 @@ def merge_points(paths: Sequence[Path], output: Path, compress: int = 0) -> str:
             Disk(),
             compress,
         )
-    return f"{output} holds {whole.points} points of {len(paths)} files"
+        share = Share.of_file(whole.attributes)
+    some = "" if share is None else f" of {share.points}"
+    return f"{output} holds {whole.points}{some} points of {len(paths)} files"
+
+
+def require_all(begin: int, end: int, number: int, what: str, *, incomplete: bool) -> None:
+    """Refuse files of an array that lack the first or the last of all `number` points or replicas.
+
+    Parameters
+    ----------
+    begin, end
+        The number of the first that is there, and of the one behind the last.
+    incomplete
+        Whether some may be missing.
+
+    Raises
+    ------
+    InputFileError
+        Some are missing, and may not be; or more are there than the array has.
+    """
+    if end > number:
+        raise InputFileError(f"the files hold {what} {end - 1}, of an array of {number}")
+    missing = [
+        f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+        for first, last in ((0, begin - 1), (end, number - 1))
+        if first <= last
+    ]
+    if missing and not incomplete:
+        raise InputFileError(
+            f"{' and '.join(missing)} of {number} {'is' if begin + number - end == 1 else 'are'} "
+            "missing: give the files of all tasks of the "
+            "array, or --incomplete for a file of what is there"
+        )
 
 
 def _first_point(result: Result) -> int:
@@ -217,15 +254,37 @@ def _shared(layout: Layout) -> dict[str, Any]:
     return own | {k: v for k, v in layout.attributes.items() if k not in _OWN_ATTRIBUTES}
 
 
-def _whole(layouts: Sequence[Layout]) -> Layout:
+def _share(results: Sequence[Result]) -> Share | None:
+    """What the array is that the files are of; None of files that do not say."""
+    known = [(r, s) for r in results if (s := Share.of_file(r.attributes)) is not None]
+    for result, share in known[1:]:
+        if (share.points, share.sha256) != (known[0][1].points, known[0][1].sha256):
+            raise InputFileError(
+                f"{result.path} is of another array than {known[0][0].path}: their tables of all "
+                f"points differ ({share.points} and {known[0][1].points} points)"
+            )
+    return replace(known[0][1], first=_first_point(results[0])) if known else None
+
+
+def _whole(layouts: Sequence[Layout], share: Share | None, *, incomplete: bool) -> Layout:
     first = layouts[0]
     names = list(first.sweep or ())
     columns = [layout.sweep or {} for layout in layouts]
     sweep = {name: np.concatenate([each[name] for each in columns]) for name in names}
     whole = replace(first, sweep=sweep, grid=None)
-    return replace(
-        whole, attributes={**first.attributes, "model_sha256": _digest(_hashed(first), whole)}
-    )
+    digest = _digest(_hashed(first), whole)
+    attributes = {k: v for k, v in first.attributes.items() if k not in OF_ALL_POINTS}
+    attributes["model_sha256"] = digest
+    if share is not None:
+        end = share.first + whole.points
+        require_all(share.first, end, share.points, "point", incomplete=incomplete)
+        if whole.points < share.points:
+            attributes |= share.attributes()
+        elif points_sha256(sweep) != share.sha256:
+            raise InputFileError("the points of the files are not those of the table of the array")
+        else:
+            whole = replace(whole, grid=share.grid)
+    return replace(whole, attributes=attributes)
 
 
 def _rows(

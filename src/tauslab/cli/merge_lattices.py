@@ -8,22 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from tauslab.base.errors import ConfigError, InputFileError
+from tauslab.cli.merge import require_all
 from tauslab.formats.lattice_hdf5 import read_lattice_file
 from tauslab.options.lattice import LatticeOptions, prepare_lattice
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.lattice.extending import join_replicas
-from tauslab.store.lattice.layout import HOOKS, lattice_attributes
+from tauslab.store.lattice.layout import ALL_REPLICAS, HOOKS, lattice_attributes
 from tauslab.store.results.lattice.result import stored_settings
 
 # Attributes that may differ between tasks; a last state is not merged.
-_OWN = {"replicas", "first_replica", "command", "note", "keep_state", "tauslab_version"}
+_OWN = {
+    "replicas", "first_replica", ALL_REPLICAS, "command", "note", "keep_state", "tauslab_version",
+}  # fmt: skip
 
 
-def merge_replicas(paths: Sequence[Path], output: Path, compress: int = 0) -> str:
+def merge_replicas(
+    paths: Sequence[Path], output: Path, compress: int = 0, *, incomplete: bool = False
+) -> str:
     """Put the replicas of several results, in the order of their numbers, into one new file.
 
-    The new file has the digest of one run of all these replicas; the files that are read stay.
+    The new file has the digest of one run of all these replicas; the files that are read stay. With
+    `incomplete` the first or the last replicas of the array may be missing.
 
     Raises
     ------
@@ -41,8 +47,14 @@ def merge_replicas(paths: Sequence[Path], output: Path, compress: int = 0) -> st
         _require_one_run(named)
         path, first = named[0]
         replicas = sum(int(one.attributes["replicas"]) for one in opened)
+        number = _all_replicas(named)
+        if number:
+            require_all(
+                _begin(first), _begin(first) + replicas, number, "replica", incomplete=incomplete
+            )
         seed = int(first.attributes["seed"])
         stored = stored_settings(path) | {"replicas": replicas, "keep_state": False}
+        stored["all_replicas"] = number if replicas < number else 0
         options = LatticeOptions(**{**stored, "command": str(first.attributes["command"])})
         task = prepare_lattice(read_lattice_file(path), replace(options, seed=seed))
         wanted = lattice_attributes(task, seed)
@@ -55,7 +67,20 @@ def merge_replicas(paths: Sequence[Path], output: Path, compress: int = 0) -> st
         for _, one in named:
             one.require_samples()
         join_replicas(output, task, seed, [one for _, one in named])
-    return f"{output} holds {replicas} replicas of {len(paths)} files"
+    some = f" of {number}" if replicas < number else ""
+    return f"{output} holds {replicas}{some} replicas of {len(paths)} files"
+
+
+def _all_replicas(named: Sequence[tuple[Path, CheckedLattice]]) -> int:
+    """Replicas of the array that the files are of; 0 of files that do not say."""
+    known = [(path, one) for path, one in named if ALL_REPLICAS in one.attributes]
+    for path, one in known[1:]:
+        of_first, own = (int(each.attributes[ALL_REPLICAS]) for each in (known[0][1], one))
+        if own != of_first:
+            raise InputFileError(
+                f"{path} is of an array of {own} replicas, and {known[0][0]} of one of {of_first}"
+            )
+    return int(known[0][1].attributes[ALL_REPLICAS]) if known else 0
 
 
 def _begin(one: CheckedLattice) -> int:

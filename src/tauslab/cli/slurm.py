@@ -56,7 +56,9 @@ class BatchJob:
     gpus_per_node: int = _count("gpus-per-node", 0, "GPUs and ranks per node (0)")
     tasks_per_node: int = _count("tasks-per-node", 0, "ranks per node (one per GPU)")
     cpus_per_task: int = _count("cpus-per-task", 8, "cores per rank (8)")
-    array: int = _count("array", 0, "number of jobs that share the rows of --table, or --replicas")
+    array: int = _count(
+        "array", 0, "number of jobs that share the points of a sweep, or --replicas"
+    )
     time: str = option("04:00:00", "time limit (04:00:00)", flag="--time", metavar="LIMIT")
     requeue: bool = option(
         False, "stop before the limit, requeue the job and continue", flag="--requeue",
@@ -91,8 +93,8 @@ class BatchJob:
                 f"--tasks-per-node {self.tasks_per_node} is more than --gpus-per-node "
                 f"{self.gpus_per_node}: a rank needs a GPU of its own"
             )
-        if self.array and (self.nodes > 1 or self.requeue):
-            raise ConfigError("--array makes jobs of one node, and not with --requeue")
+        if self.array and self.nodes > 1:
+            raise ConfigError("--array makes jobs of one node: leave --nodes out")
 
     @property
     def ranks(self) -> int:
@@ -161,17 +163,19 @@ def batch_script(
     whole = whole if command and command[0] in _PYTHON else f"tauslab {whole}"
     if job.array:
         lattice = command is not None and command[0] == "rdme"
-        words = _ARGUMENTS if command is None else _words(command)
-        tasks = f"${{TAUSLAB_TASKS:-{job.array}}}" if command is None else str(job.array)
-        parts += [_SHARE_REPLICAS if lattice else _SHARE, words, f"tasks={tasks}\n", _TASK]
-        parts += [_REPLICAS if lattice else _ROWS]
-    elif job.requeue:
+        words = _ARGUMENTS if command is None else f"{_words(command)}tasks={job.array}\n"
+        parts += [_SHARE.format(what="replica" if lattice else "point"), words, _TASK]
+        whole, again = '"${job[@]}"', ""
+    else:
         # A command with --append-to goes on by itself where it was.
         grows = command is not None and _option(command, "--append-to") is not None
-        again = whole if grows else f"{whole} --resume"
-        parts += [_SIGNAL, f'"${{launch[@]}}" {again} &\n', _WAIT]
+        again = "" if grows else " --resume"
+    if job.requeue:
+        of_array = "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"
+        wait = _WAIT.replace("$SLURM_JOB_ID", of_array) if job.array else _WAIT
+        parts += [_SIGNAL, f'"${{launch[@]}}" {whole}{again} &\n', wait]
     else:
-        parts += [f'\n"${{launch[@]}}" {whole}\n']
+        parts += ["" if job.array else "\n", f'"${{launch[@]}}" {whole}\n']
     return "".join(parts)
 
 
@@ -186,21 +190,24 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
             "example `-- run model.xml -n 1000000`"
         )
     lattice = command[0] == "rdme"
-    if job.array and not lattice and _option(command, "--table") is None:
-        raise ConfigError("--array shares the rows of a table: give the command --table FILE.csv")
+    points = ("--table", "--sweep", "--design")
+    if job.array and not lattice and all(_option(command, one) is None for one in points):
+        raise ConfigError(
+            "--array shares points: give the command --table FILE.csv, --sweep or --design"
+        )
     replicas = _option(command, "--replicas") or ""
     if job.array and lattice and not re.fullmatch("[1-9][0-9]{0,5}", replicas):
         raise ConfigError("--array shares the replicas of a lattice: give the command --replicas R")
-    if job.array and lattice and command[1].startswith("-"):
-        raise ConfigError("--array: the model comes first, as in `-- rdme cell.toml --replicas 64`")
+    if job.array and command[1:] and command[1].startswith("-"):
+        raise ConfigError(f"--array: the model comes first, as in `-- {command[0]} cell.toml ...`")
     if _option(command, "--append") is not None and (job.requeue or job.array):
         raise ConfigError(
             "a job that goes back into the queue would append twice: give --append-to and the "
             "number of trajectories in the end, in place of --append"
         )
-    first = "--first-replica" if lattice else "--first-point"
-    if job.array and first in {word.partition("=")[0] for word in command}:
-        raise ConfigError(f"--array sets {first}: leave it out")
+    for own in ("--task", "--first-replica" if lattice else "--first-point"):
+        if job.array and own in {word.partition("=")[0] for word in command}:
+            raise ConfigError(f"--array sets {own}: leave it out")
     if {"--overwrite", "--resume"} & set(command) and (job.requeue or job.array):
         raise ConfigError(
             "--requeue and --array add --resume by themselves: leave --resume and --overwrite out"
@@ -250,7 +257,8 @@ def _directives(job: BatchJob) -> str:
 
 
 _OTHER_TASKS = """\
-# For another number of them: TAUSLAB_TASKS=64 sbatch --array=0-63 ...
+# For another number of them: sbatch --array=0-63 ...; to repeat some of 64 tasks:
+# TAUSLAB_TASKS=64 sbatch --array=2-3 ...
 """
 _ON_CPUS = """\
 # Nodes without GPUs: sbatch --gpus-per-node=0 --ntasks-per-node=RANKS ..., and --device cpu after
@@ -343,22 +351,16 @@ fi
 exit "$code"
 """
 _SHARE = """
-# The table is a CSV file with a line of names. Task i of N takes its rows from R i / N to
-# R (i + 1) / N of R, and writes a file of its own, named after -o with the number of the task. All
-# have one seed, which is 1 unless the command has --seed, and --first-point numbers the points as
-# in the whole table: the files hold what one job would have given, also if some tasks run later
-# (sbatch --array=2-3 ...).
-"""
-_SHARE_REPLICAS = """
-# Task i of N takes replicas R i / N to R (i + 1) / N of R, and writes a file of its own, named
-# after -o with the number of the task. All have one seed, 1 unless the command has --seed, and
-# --first-replica numbers the replicas as in one job: the files hold what that would have given.
+# Task i of N takes {what}s R i / N to R (i + 1) / N of R, and writes a file of its own, named after
+# -o with the number of the task. All have one seed, which is 1 unless the command has --seed: the
+# files hold what one job would have given, also if some tasks run later (sbatch --array=2-3 ...),
+# and `tauslab merge` joins them.
 """
 _ARGUMENTS = """\
 table=${1:?give TABLE.csv MODEL [options of tauslab run]}
 out="${table%.csv}.h5"
 seed=1
-words=()
+words=(run --table "$table")
 while shift && [ $# -gt 0 ]; do
     case "$1" in
     -o | --output) out=${2:?-o needs a name} && shift ;;
@@ -369,6 +371,16 @@ while shift && [ $# -gt 0 ]; do
     *) words+=("$1") ;;
     esac
 done
+# Of `sbatch --array=0-63` there are 64 tasks; if only some of them are submitted, nobody but you
+# knows how many there are in all.
+tasks=${TAUSLAB_TASKS:-}
+if [ -z "$tasks" ]; then
+    tasks=${SLURM_ARRAY_TASK_COUNT:-0}
+    if [ "${SLURM_ARRAY_TASK_MIN:-0} ${SLURM_ARRAY_TASK_MAX:-0}" != "0 $((tasks - 1))" ]; then
+        echo "some tasks of an array: give TAUSLAB_TASKS=N, the number of all its tasks" >&2
+        exit 2
+    fi
+fi
 """
 _TASK = r"""
 task=$SLURM_ARRAY_TASK_ID
@@ -376,34 +388,15 @@ if [ "$task" -ge "$tasks" ]; then
     echo "task $task: this script has tasks 0 to $((tasks - 1))" >&2
     exit 2
 fi
-""".lstrip()
-_ROWS = r"""
-rows=$(awk 'END { print NR - 1 }' < "$table")
-first=$((rows * task / tasks))
-end=$((rows * (task + 1) / tasks))
-if [ "$first" -eq "$end" ]; then
-    echo "task $task of $tasks: $table has $rows rows, and none for this task"
-    exit 0
+here=${SLURM_ARRAY_TASK_COUNT:-$tasks}
+some=
+if [ "$here" -ne "$tasks" ]; then
+    some=", $here of them in this array"
 fi
-echo "task $task of $tasks: points $first to $((end - 1)), seed ${TAUSLAB_SEED:-$seed}"
-part="${table%.csv}-$task.csv"
-awk -v a="$first" -v b="$end" 'NR == 1 || (NR - 2 >= a && NR - 2 < b)' \
-    < "$table" > "$part"
+echo "task $task of $tasks$some, seed ${TAUSLAB_SEED:-$seed}"
 # A task that ran before goes on where it was.
-"${launch[@]}" tauslab run "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}" \
-    --table "$part" --first-point "$first" -o "${out%.h5}-$task.h5" --resume
-""".lstrip()
-_REPLICAS = r"""
-first=$((replicas * task / tasks))
-own=$((replicas * (task + 1) / tasks - first))
-if [ "$own" -eq 0 ]; then
-    echo "task $task of $tasks: $replicas replicas, and none for this task"
-    exit 0
-fi
-echo "task $task of $tasks: $own replicas from $first on, seed ${TAUSLAB_SEED:-$seed}"
-# A task that ran before goes on where it was.
-"${launch[@]}" tauslab rdme "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}" \
-    --replicas "$own" --first-replica "$first" -o "${out%.h5}-$task.h5" --resume
+job=(tauslab "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}"
+    --task "$task/$tasks" -o "${out%.h5}-$task.h5" --resume)
 """.lstrip()
 
 
@@ -435,18 +428,16 @@ def _activation(environment: tuple[Path, ...]) -> str:
 
 
 def _words(command: Sequence[str]) -> str:
-    """Lines that set table, name of the result, seed and the other words of a command."""
-    shared = "--replicas" if command[0] == "rdme" else "--table"
-    what = _option(command, shared) or ""
-    out = _option(command, "--output", "-o")
-    usual = '"${table%.csv}.h5"'
-    if command[0] == "rdme":
-        usual = shlex.quote(f"{Path(command[1]).stem}.h5")
-    name = usual if out is None else shlex.quote(out)
-    seed = shlex.quote(_option(command, "--seed") or "1")
-    words = shlex.join(_without(command[1:], (shared, "--seed", "--output", "-o")))
-    first = f"{shared[2:]}={shlex.quote(what)}"
-    return f"{first}\nout={name}\nseed={seed}\nwords=({words})\n"
+    """Lines that set the name of the result, the seed and the other words of a command."""
+    table = _option(command, "--table")
+    name = _option(command, "--output", "-o")
+    if name is None:
+        name = (
+            f"{Path(command[1]).stem}.h5" if table is None else f"{table.removesuffix('.csv')}.h5"
+        )
+    seed = _option(command, "--seed") or "1"
+    words = shlex.join(_without(command, ("--seed", "--output", "-o")))
+    return f"out={shlex.quote(name)}\nseed={shlex.quote(seed)}\nwords=({words})\n"
 
 
 def _option(command: Sequence[str], *names: str) -> str | None:

@@ -228,6 +228,8 @@ COMMANDS: Mapping[str, Command] = {
         "merge the parts of a result, or the files of an array, into one file",
         "commands.results:process_merge",
         (_RESULTS, _writes("file that joins points or replicas of several files"), _OVERWRITE,
+         _takes("--incomplete", action="store_true",
+                help="join files of an array of which some are missing"),
          _takes("--compress", type=int, default=0, metavar="1-9",
                          help="gzip level (none)")),
     ),

@@ -81,6 +81,15 @@ def code_alone(error: BaseException) -> int | None:
     if isinstance(error, KeyboardInterrupt):
         print("tauslab: interrupted", file=sys.stderr)
         return 130
+    if isinstance(error, RuntimeError):
+        if "new thread" not in str(error):
+            return None
+        print(
+            "tauslab: the system starts no more threads: raise the limit of memory (ulimit -v) or "
+            "of processes (ulimit -u)",
+            file=sys.stderr,
+        )
+        return 1
     if not isinstance(error, OSError):
         return None
     if error.errno in _OF_THE_NAME and error.filename is not None:

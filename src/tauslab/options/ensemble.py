@@ -184,7 +184,6 @@ class Options(CommonChoices, EnsembleChoices):
         for name, values in self.set.items():
             self._check_values(name, values)
         if self.sweep is not None:
-            within("first_point", self.first_point, 0, MOST_POINTS - self.sweep.points)
             self._check_sweep(self.sweep)
 
     @property
@@ -259,6 +258,9 @@ class Options(CommonChoices, EnsembleChoices):
                 )
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
+        if isinstance(sweep, Sweep) and sweep.share is not None:
+            object.__setattr__(self, "first_point", sweep.share.first)
+        within("first_point", self.first_point, 0, MOST_POINTS - sweep.points)
         if self.total > MOST_TOTAL:
             raise ConfigError(
                 f"{opt('n', self.n)} at {sweep.points} points gives {self.total} trajectories: at "

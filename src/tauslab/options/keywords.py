@@ -17,7 +17,7 @@ from tauslab.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.options.sweep import MOST_POINTS, parse_sweep
 from tauslab.options.values.checks import line, unless_none, whole
 from tauslab.options.values.definition import Stored, declared, option
-from tauslab.options.values.recurring import comm_option, quiet_option
+from tauslab.options.values.recurring import comm_option, quiet_option, task_option
 from tauslab.options.values.texts import (
     assignments,
     count,
@@ -268,6 +268,7 @@ class NetworkKeywords(
         doc="A finished `Result` or its path, to continue to a later `t_end` with the bits of one "
         "longer run (docs/run.md).",
     )  # fmt: skip
+    task: str | tuple[int, int] | None = task_option("points")
     output: Name | Output | None = option(
         None, "result file (the name of MODEL with .h5)",
         flag=("-o", "--output"), group="output", type=Path,

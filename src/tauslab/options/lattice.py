@@ -21,10 +21,10 @@ from tauslab.model.lattice.parts import MAX_HOP
 from tauslab.options import python_values
 from tauslab.options.keywords import PointsKeywords, device_option
 from tauslab.options.places import Device, Name, Output, check_threads
-from tauslab.options.sweep import Design, Sweep, column_of
+from tauslab.options.sweep import Design, Sweep, column_of, share_of, task_of
 from tauslab.options.values.checks import number, whole, word
 from tauslab.options.values.definition import Stored, check_values, declared, option
-from tauslab.options.values.recurring import comm_option, quiet_option
+from tauslab.options.values.recurring import comm_option, quiet_option, task_option
 from tauslab.options.values.texts import assignments, count
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class LatticeChoices:
         metavar="N", stored=Stored(absent=0), check=whole(0, MOST_REPLICAS - 1),
         doc="Number of the first replica, to divide a run among jobs.",
     )  # fmt: skip
+    task: str | tuple[int, int] | None = task_option("replicas")
     max_hop: float = option(
         MAX_HOP, "maximum hop probability (1/6)", flag="--max-hop", group="method", type=float,
         metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),
@@ -203,6 +204,8 @@ class LatticeOptions(LatticeChoices):
         Whether two ranks may use the same GPU.
     sweep
         Points at which other values hold; a design becomes points when the seed is known.
+    all_replicas
+        Of a job of an array: replicas of all its jobs, where `task` gave this one its own; else 0.
 
     Raises
     ------
@@ -212,6 +215,7 @@ class LatticeOptions(LatticeChoices):
 
     set: Mapping[str, float] = field(default_factory=dict)
     sweep: Sweep | Design | None = None
+    all_replicas: int = 0
     hooks: Sequence[tuple[int, Hook]] = ()
     at_start: bool = False
     share_gpu: bool = False
@@ -226,6 +230,8 @@ class LatticeOptions(LatticeChoices):
         object.__setattr__(self, "seed", python_values.whole(self.seed))
         check_values(self)
         check_threads("threads", self.threads)
+        if self.task is not None:
+            self._take_share()
         if self.first_replica + self.replicas > MOST_REPLICAS:
             raise ConfigError(
                 f"{opt('first_replica', self.first_replica)} and {opt('replicas', self.replicas)}: "
@@ -241,6 +247,20 @@ class LatticeOptions(LatticeChoices):
             )
             if not pair or one[0] < 1 or not callable(one[1]):
                 raise ConfigError("hooks: each is (steps, function), with 1 step or more")
+
+    def _take_share(self) -> None:
+        """Take the replicas of a job of an array, once."""
+        task = task_of(self.task)
+        assert task is not None
+        if self.seed is None or self.first_replica:
+            raise ConfigError(
+                f"{opt('task')} needs {opt('seed')}, one for all jobs of an array, and numbers the "
+                f"replicas: leave out {opt('first_replica')}"
+            )
+        first, end = share_of(task, self.replicas, "replicas")
+        own = {"all_replicas": self.replicas, "replicas": end - first, "first_replica": first}
+        for name, value in {**own, "task": None}.items():
+            object.__setattr__(self, name, value)
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.runs > MOST_RUNS:

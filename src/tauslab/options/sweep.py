@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import decimal
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,100 @@ Values = Sequence[float] | FloatArray
 
 MOST_POINTS = 2**24  # a point's number has 24 bits in the random counter
 DESIGNS = ("sobol", "lhs")
+ALL_POINTS = "all_points"  # attributes of a file with some points of an array
+ALL_POINTS_SHA256, ALL_POINTS_GRID = f"{ALL_POINTS}_sha256", f"{ALL_POINTS}_grid"
+OF_ALL_POINTS = (ALL_POINTS, ALL_POINTS_SHA256, ALL_POINTS_GRID)
 _DIGITS = 30  # a double has 17
 _FORMS = "lin:LO:HI:N, log:LO:HI:N or list:a,b,c"
+
+
+@dataclass(frozen=True)
+class Share:
+    """The place of some points among all of an array of jobs.
+
+    Parameters
+    ----------
+    first
+        Number of the first.
+    points
+        Number of all points.
+    sha256
+        `points_sha256` of all points.
+    grid
+        As of a `Sweep` of all points.
+    """
+
+    first: int
+    points: int
+    sha256: str
+    grid: tuple[int, ...] | None = None
+
+    @classmethod
+    def of_file(cls, attributes: Mapping[str, Any]) -> Share | None:
+        """What a file with these attributes of its root holds of an array; None for all else."""
+        if ALL_POINTS not in attributes:
+            return None
+        return cls(
+            int(attributes.get("first_point", 0)),
+            int(attributes[ALL_POINTS]),
+            str(attributes[ALL_POINTS_SHA256]),
+            grid_of(attributes.get(ALL_POINTS_GRID)),
+        )
+
+    def attributes(self) -> dict[str, str | int]:
+        """Attributes of a file's root, beside ``first_point``."""
+        own: dict[str, str | int] = {ALL_POINTS: self.points, ALL_POINTS_SHA256: self.sha256}
+        grid = {} if self.grid is None else {ALL_POINTS_GRID: ",".join(map(str, self.grid))}
+        return own | grid
+
+
+def grid_of(text: object) -> tuple[int, ...] | None:
+    """The numbers of values of a grid as a file has them; None without a grid."""
+    return None if text is None else tuple(map(int, str(text).split(",")))
+
+
+def share_of(task: tuple[int, int], all_of_them: int, what: str) -> tuple[int, int]:
+    """The numbers of the first, and of the one behind the last, of task ``(I, N)``.
+
+    >>> [share_of((i, 3), 5, "points") for i in range(3)]
+    [(0, 1), (1, 3), (3, 5)]
+
+    Raises
+    ------
+    ConfigError
+        There are fewer of them than tasks.
+    """
+    index, tasks = task
+    if tasks > all_of_them:
+        raise ConfigError(
+            f"{opt('task', f'{index}/{tasks}')}: {all_of_them} {what} are too few for {tasks} "
+            f"tasks: at most {all_of_them} tasks"
+        )
+    return all_of_them * index // tasks, all_of_them * (index + 1) // tasks
+
+
+def task_of(given: str | tuple[int, int] | None) -> tuple[int, int] | None:
+    """``I/N`` or a pair: task I of an array of N, from 0.
+
+    >>> task_of("2/16")
+    (2, 16)
+
+    Raises
+    ------
+    ConfigError
+        Another form, or a number of no task.
+    """
+    if given is None:
+        return None
+    try:
+        index, tasks = map(int, given.split("/") if isinstance(given, str) else given)
+    except (TypeError, ValueError):
+        index, tasks = 0, 0
+    if not 0 <= index < tasks:
+        raise ConfigError(
+            f"{opt('task', given)}: write I/N, task I of N, with I from 0 to N - 1, such as 0/16"
+        )
+    return index, tasks
 
 
 @dataclass(frozen=True)
@@ -43,6 +136,8 @@ class Sweep:
         Numbers of values of each name, where the points are all their combinations in C order.
     origin
         The option that gave the points, for messages.
+    share
+        Of the points of one job of an array: their place among all.
 
     Raises
     ------
@@ -54,6 +149,7 @@ class Sweep:
     values: FloatArray
     grid: tuple[int, ...] | None = None
     origin: str = "sweep"
+    share: Share | None = None
 
     def __post_init__(self) -> None:
         """Check numbers and values."""
@@ -74,6 +170,20 @@ class Sweep:
     def columns(self) -> dict[str, FloatArray]:
         """Values ``[point]`` by name."""
         return {name: self.values[:, i].copy() for i, name in enumerate(self.names)}
+
+    def of_task(self, task: tuple[int, int]) -> Sweep:
+        """The points of task ``(I, N)``: R I / N to R (I + 1) / N of R."""
+        first, end = share_of(task, self.points, "points")
+        share = Share(first, self.points, points_sha256(self.columns()), self.grid)
+        return replace(self, values=self.values[first:end], grid=None, share=share)
+
+
+def points_sha256(columns: Mapping[str, FloatArray]) -> str:
+    """SHA-256 of names and values ``[point]``."""
+    digest = hashlib.sha256()
+    for name, values in columns.items():
+        digest.update(name.encode() + b"\0" + values.astype("<f8").tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -106,11 +216,19 @@ class Design:
     ----------
     kind
         ``sobol`` (a scrambled Sobol sequence) or ``lhs`` (a Latin hypercube).
+    task
+        The job of an array whose points are drawn; None for all.
     """
 
     kind: str
     points: int
     ranges: Mapping[str, Range]
+    task: tuple[int, int] | None = None
+
+    def of_task(self, task: tuple[int, int]) -> Design:
+        """The design whose points of task ``(I, N)`` are drawn."""
+        share_of(task, self.points, "points")
+        return replace(self, task=task)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,7 +255,8 @@ class Design:
         else:
             unit = qmc.LatinHypercube(dimensions, seed=generator).random(self.points)
         columns = [r.at(unit[:, i].copy()) for i, r in enumerate(self.ranges.values())]
-        return Sweep(self.names, np.stack(columns, axis=1), origin="design")
+        drawn = Sweep(self.names, np.stack(columns, axis=1), origin="design")
+        return drawn if self.task is None else drawn.of_task(self.task)
 
 
 def choose_points(

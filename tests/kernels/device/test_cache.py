@@ -15,7 +15,7 @@ import pytest
 from tauslab.base.errors import ConfigError, DeviceError, KernelCompileError, OutputError
 from tauslab.kernels.backends import BackendOptions, compilers, cpu
 from tauslab.kernels.backends.base import KernelSource
-from tauslab.kernels.backends.cache import cache_directory, compiled
+from tauslab.kernels.backends.cache import cache_directory, compiled, site_cache
 
 CXX_VERSIONS = {
     "x86_64-conda-linux-gnu-g++ (conda-forge gcc 14.2.0) 14.2.0": "g++",
@@ -68,7 +68,8 @@ def no_home(tmp_path, monkeypatch):
 
 
 def test_the_temporary_folder_is_ours_alone(no_home):
-    assert cache_directory() == no_home
+    with pytest.warns(UserWarning, match="on this machine alone; set TAUSLAB_CACHE_DIR"):
+        assert cache_directory() == no_home
     assert no_home.stat().st_mode & 0o777 == 0o700
     assert cache_directory() == no_home
 
@@ -88,7 +89,8 @@ def test_a_home_over_quota_is_as_one_that_cannot_be_written(tmp_path, monkeypatc
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(temporary))
     monkeypatch.setattr("os.fsync", refuse)
-    found, there = compiled("0" * 64, ".so", build)
+    with pytest.warns(UserWarning, match="on this machine alone"):
+        found, there = compiled("0" * 64, ".so", build)
     assert not there
     assert found.is_relative_to(temporary / f"tauslab-{os.getuid()}")
     assert compiled("0" * 64, ".so", build) == (found, True)
@@ -150,6 +152,14 @@ def test_a_compiler_of_the_environment_that_is_missing_is_named(monkeypatch):
         next(compilers._each_compiler())
 
 
+def test_a_compiler_of_the_environment_that_fails_is_named(tmp_path):
+    source = KernelSource("ensemble/statistics.cc", ("count_statistics",))
+    (tmp_path / "build").mkdir()
+    compiler = compilers.Compiler("g++", ("/bin/false",), "")
+    with pytest.raises(KernelCompileError, match=r"/bin/false cannot .*no message, exit code 1"):
+        cpu._build(compiler, source, {}, tmp_path / "build" / "x.so")
+
+
 def test_kernels_of_a_site_are_taken_and_never_written(tmp_path, monkeypatch):
     """Files of a folder that other users may write are not, since their code would run."""
     site, own, key = tmp_path / "site", tmp_path / "own", "0" * 64
@@ -160,6 +170,10 @@ def test_kernels_of_a_site_are_taken_and_never_written(tmp_path, monkeypatch):
     assert compiled(key, ".so", lambda _: pytest.fail("compiled again")) == (made, True)
     other, _ = compiled("1" * 64, ".so", lambda out: out.write_text("another"))
     assert other.is_relative_to(own)
+    monkeypatch.setenv("TAUSLAB_SITE_CACHE", str(tmp_path / "nope"))
+    with pytest.warns(UserWarning, match=r"TAUSLAB_SITE_CACHE=.*nope is no folder"):
+        site_cache()
+    monkeypatch.setenv("TAUSLAB_SITE_CACHE", str(site))
     site.chmod(0o777)
     with pytest.warns(UserWarning, match=r"TAUSLAB_SITE_CACHE=.*site is not used: .*may write"):
         again, there = compiled(key, ".so", lambda out: out.write_text("binary"))

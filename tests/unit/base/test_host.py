@@ -69,9 +69,16 @@ def test_a_system_that_binds_no_process(groups, monkeypatch):
         (1, "many", 64),
     ],
 )
-def test_cores_of_one_of_several_ranks(groups, sharers, asked, cores):
-    environment = {} if asked is None else {"SLURM_CPUS_PER_TASK": asked}
+@pytest.mark.parametrize("name", ["SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS"])
+def test_cores_of_one_of_several_ranks(groups, name, sharers, asked, cores):
+    environment = {} if asked is None else {name: asked}
     assert cores_of_rank(sharers, environment) == cores
+
+
+def test_threads_of_nested_regions_are_a_list(groups):
+    given = {"OMP_NUM_THREADS": "6,2", "SLURM_CPUS_PER_TASK": "8"}
+    assert cores_of_rank(1, given) == 6
+    assert cores_of_rank(1, {"OMP_NUM_THREADS": "0"}) == 64
 
 
 def test_memory_where_the_system_does_not_tell_what_is_free(monkeypatch, tmp_path):

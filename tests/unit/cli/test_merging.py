@@ -16,6 +16,7 @@ from sampling import ordinary
 from tauslab.base.errors import ConfigError, InputFileError, StoppedEarly
 from tauslab.cli.main import main
 from tauslab.cli.merge import merge
+from tauslab.options.sweep import OF_ALL_POINTS
 from tauslab.store.results.digest import digest_lines
 from tauslab.store.results.open import open_result
 from tauslab.store.writers.parts import PartsOptions
@@ -121,6 +122,74 @@ def test_files_that_are_not_one_array_are_not_joined(tmp_path, capsys):
     assert not (tmp_path / "all.h5").exists()
 
 
+TELEGRAPH = str(ROOT / "examples" / "telegraph.toml")
+GRID = ["run", TELEGRAPH, "-n", "4", "--t-end", "0.5", "--device", "cpu", "--quiet", "--seed", "5",
+        "--sweep", "k_on=list:1,2,3", "--sweep", "M=list:29,31"]  # fmt: skip
+
+
+def test_tasks_of_an_array_lack_no_point_unseen(tmp_path, capsys):
+    whole = str(tmp_path / "whole.h5")
+    assert main([*GRID, "-o", whole]) == 0
+    parts = [str(tmp_path / f"a{task}.h5") for task in range(3)]
+    for task, path in enumerate(parts):
+        assert main([*GRID, "--task", f"{task}/3", "-o", path]) == 0
+    out = str(tmp_path / "all.h5")
+    for files, sentence in (
+        (parts[:2], "points 4 to 5 of 6 are missing: give the files of all tasks"),
+        (parts[1:], "points 0 to 1 of 6 are missing"),
+        (parts[1:2], "points 0 to 1 and points 4 to 5 of 6 are missing"),
+    ):
+        assert main(["merge", *files, "-o", out]) == 2
+        assert sentence in capsys.readouterr().err
+    some = str(tmp_path / "some.h5")
+    assert main(["merge", *parts[:2], "-o", some, "--incomplete"]) == 0
+    assert "some.h5 holds 4 of 6 points of 2 files" in capsys.readouterr().out
+    assert main(["info", some]) == 0
+    assert "incomplete array: points 0 to 3 of 6;" in capsys.readouterr().out
+    assert main(["merge", some, parts[2], "-o", out]) == 0
+    assert main(["digest", whole, out]) == 0
+    with open_result(out) as result, open_result(whole) as one:
+        own = {name: value for name, value in result.attributes.items() if name in OF_ALL_POINTS}
+        assert (own, result.attributes["grid"]) == ({}, one.attributes["grid"])
+    capsys.readouterr()
+
+    other = [*GRID[:-1], "M=list:29,32", "--task", "2/3", "-o", str(tmp_path / "b.h5")]
+    assert main(other) == 0
+    assert main(["merge", *parts[:2], str(tmp_path / "b.h5"), "-o", out, "--overwrite"]) == 2
+    assert "b.h5 is of another array than" in capsys.readouterr().err
+    changed = [*GRID[:-1], "M=list:29,31,33", "--task", "0/9", "-o", parts[0], "--resume"]
+    assert main(changed) == 2
+    capsys.readouterr()
+
+
+def test_points_of_a_design_are_shared_after_they_are_drawn(tmp_path):
+    design = [*GRID[:-4], "--sweep", "k_on=lin:1:2", "--design", "lhs:3"]
+    files = [str(tmp_path / f"{name}.h5") for name in ("all", "0", "1", "merged")]
+    assert main([*design, "-o", files[0]]) == 0
+    for task in (0, 1):
+        assert main([*design, "--task", f"{task}/2", "-o", files[1 + task]]) == 0
+    assert main(["merge", *files[1:3], "-o", files[3]]) == 0
+    assert main(["digest", files[0], files[3]]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--task", "3/3"], "write I/N, task I of N, with I from 0 to N - 1"),
+        (["--task", "1"], "write I/N"),
+        (["--task", "0/7"], "6 points are too few for 7 tasks: at most 6"),
+        (["--task", "0/2", "--first-point", "2"], "leave out --first-point"),
+    ],
+)
+def test_a_task_that_is_none_is_refused(tmp_path, words, sentence, capsys):
+    assert main([*GRID, *words, "-o", str(tmp_path / "a.h5")]) == 2
+    assert sentence in capsys.readouterr().err
+    without = [word for word in GRID if word not in ("--seed", "5")]
+    assert main([*without, "--task", "0/2", "-o", str(tmp_path / "a.h5")]) == 2
+    assert "--task needs --seed" in capsys.readouterr().err
+    assert not (tmp_path / "a.h5").exists()
+
+
 def test_digests_of_several_files_are_compared(tmp_path, capsys):
     first, other = (run_points(tmp_path, name, VALUES[:k]) for name, k in (("a", 1), ("b", 2)))
     capsys.readouterr()
@@ -155,6 +224,23 @@ def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
     assert main(["merge", *files, str(tmp_path / "other.h5"), "-o", str(tmp_path / "b.h5")]) == 2
     assert "other.h5 is of another run than" in capsys.readouterr().err
     assert not (tmp_path / "b.h5").exists()
+
+
+def test_tasks_of_a_lattice_lack_no_replica_unseen(tmp_path, capsys):
+    lattice_run(tmp_path / "whole.h5", replicas=3).close()
+    for task in (0, 1):
+        lattice_run(tmp_path / f"a{task}.h5", replicas=3, task=(task, 2), seed=7).close()
+    files, out = [str(tmp_path / f"a{task}.h5") for task in (0, 1)], str(tmp_path / "all.h5")
+    assert main(["merge", files[1], "-o", out]) == 2
+    assert "replica 0 of 3 is missing" in capsys.readouterr().err
+    assert main(["merge", files[1], "-o", out, "--incomplete"]) == 0
+    assert "holds 2 of 3 replicas" in capsys.readouterr().out
+    assert main(["info", out]) == 0
+    assert "incomplete array: replicas 1 to 2 of 3" in capsys.readouterr().out
+    assert main(["merge", *files, "-o", out, "--overwrite"]) == 0
+    assert "holds 3 replicas" in capsys.readouterr().out
+    assert main(["info", out]) == 0
+    assert "incomplete" not in capsys.readouterr().out
 
 
 def test_a_merge_that_fails_leaves_what_was_there(tmp_path, capsys):

@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,8 @@ WRITTEN = {
     "requeue.sbatch": BatchJob(nodes=2, gpus_per_node=4, requeue=True),
     "array.sbatch": BatchJob(gpus_per_node=1, array=16, time="01:00:00"),
 }
-OF_FIVE = batch_script(replace(WRITTEN["array.sbatch"], array=5), name="array.sbatch")
+OF_ANY = batch_script(WRITTEN["array.sbatch"], name="array.sbatch")
+OF_FIVE = OF_ANY.replace("tasks=${TAUSLAB_TASKS:-}\n", "tasks=5\n")
 SCHLOGL = str(FOLDER.parent / "examples" / "schlogl.toml")
 BAD_TIMES = ("", "0", "00:00:00", "1:2:3:4", "1:60", "1:00:61", "-5", "1-", "1h", "٣", "5\n", "1e3")
 BAD_MPI = ("", "$(touch x)", "pmix pmi2", "pmi2\n", "--help", "a;b", '"', "`id`", "a" * 65)
@@ -215,13 +215,11 @@ def test_a_task_of_an_array_takes_its_rows_and_keeps_the_words_of_the_command(tm
         "any": (OF_FIVE, (table, *given)),
     }
     name = (out or table).removesuffix(".h5").removesuffix(".csv") + "-3.h5"
-    part = table.removesuffix(".csv") + "-3.csv"
     for text, arguments in scripts.values():
         done, (call,) = run_script(tmp_path, text, *arguments)
         assert (done.returncode, done.stderr) == (0, "")
-        assert (tmp_path / part).read_text() == "k\n7\n8\n"
-        assert call[:5] == ["tauslab", "run", "m;touch harm", "--seed", "010"]
-        assert call[-7:] == ["--table", part, "--first-point", "7", "-o", name, "--resume"]
+        assert sorted(call[:5]) == sorted(["tauslab", "run", "m;touch harm", "--table", table])
+        assert call[5:] == ["--seed", "010", "--task", "3/5", "-o", name, "--resume"]
     assert not (tmp_path / "harm").exists()
 
 
@@ -231,19 +229,11 @@ def test_tasks_of_an_array_share_the_replicas_of_a_lattice(tmp_path, out):
     words = ["a b.toml", "--t-end", "1", "--seed", "010"]
     given = ["rdme", *words, "--replicas", "12", *([] if out is None else ["-o", out])]
     text = batch_script(BatchJob(array=5), given)
-    taken = []
-    for task in range(5):
-        done, (call,) = run_script(tmp_path, text, SLURM_ARRAY_TASK_ID=str(task))
-        assert (done.returncode, done.stderr) == (0, "")
-        assert call[: len(words) + 2] == ["tauslab", "rdme", *words]
-        own, first = (int(call[call.index(f"--{o}") + 1]) for o in ("replicas", "first-replica"))
-        taken += range(first, first + own)
-        assert call[-3:] == ["-o", f"{(out or 'a b.h5')[:-3]}-{task}.h5", "--resume"]
-    assert taken == [*range(12)]
-    few = batch_script(BatchJob(array=5), ["rdme", "m.toml", "--replicas", "2"])
-    done, calls = run_script(tmp_path, few, SLURM_ARRAY_TASK_ID="0")
-    assert (done.returncode, calls) == (0, [])
-    assert "none for this task" in done.stdout
+    done, (call,) = run_script(tmp_path, text, SLURM_ARRAY_TASK_ID="4")
+    assert (done.returncode, done.stderr) == (0, "")
+    name = f"{(out or 'a b.h5')[:-3]}-4.h5"
+    own = ["--replicas", "12", "--seed", "010", "--task", "4/5", "-o", name, "--resume"]
+    assert call == ["tauslab", "rdme", *words[:-2], *own]
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
@@ -255,7 +245,7 @@ def test_every_spelling_of_the_output_names_the_files_of_an_array(tmp_path, give
     own = batch_script(BatchJob(array=5), ["run", *words, "--table", "t.csv"])
     for text, arguments in ((own, ()), (OF_FIVE, ("t.csv", *words))):
         _, (call,) = run_script(tmp_path, text, *arguments)
-        assert call[:5] == ["tauslab", "run", "m.xml", "-n", "9"]
+        assert {"tauslab", "run", "m.xml", "-n", "9"} < set(call)
         assert call[-3:] == ["-o", "a-3.h5", "--resume"]
         assert not any("b.h5" in word for word in call)
 
@@ -274,15 +264,11 @@ def test_every_script_that_asks_for_gpus_says_how_to_do_without(path):
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
-def test_a_task_without_rows_ends_in_order_and_a_seed_is_a_word(tmp_path):
-    (tmp_path / "t.csv").write_text("k\n1\n")
+def test_a_seed_of_an_array_is_a_word(tmp_path):
     text = OF_FIVE
-    done, calls = run_script(tmp_path, text, "t.csv", "m.xml")
-    assert (done.returncode, calls) == (0, [])
-    assert "none for this task" in done.stdout
     for seed in ("007", str(2**64 - 1), "$(touch harm)", "a[$(touch harm)]"):
         given = {"TAUSLAB_SEED": seed, "SLURM_ARRAY_TASK_ID": "4"}
-        done, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", **given)
+        _, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", **given)
         assert call[call.index("--seed") + 1] == seed
     own = batch_script(BatchJob(array=1), ["run", "m", "--seed", "7", "--table", "t.csv"])
     _, (call,) = run_script(tmp_path, own, TAUSLAB_SEED="9", SLURM_ARRAY_TASK_ID="0")
@@ -327,26 +313,49 @@ def test_a_type_that_is_given_is_kept():
 
 def test_a_task_runs_the_same_rows_in_whatever_submission(tmp_path):
     """As with ``sbatch --array=2-3``, whose count and least number are of those tasks alone."""
-    (tmp_path / "t.csv").write_text("k\n" + "".join(f"{n}\n" for n in range(12)))
     command = ["run", "m.xml", "--table", "t.csv"]
     text = batch_script(BatchJob(array=5), command)
     subset = {"SLURM_ARRAY_TASK_COUNT": "2", "SLURM_ARRAY_TASK_MIN": "2"}
     subset |= {"SLURM_ARRAY_TASK_MAX": "3", "SLURM_ARRAY_TASK_STEP": "1"}
     done, (call,) = run_script(tmp_path, text, SLURM_ARRAY_TASK_ID="3", **subset)
-    assert (tmp_path / "t-3.csv").read_text() == "k\n7\n8\n"
-    assert call[call.index("--first-point") + 1] == "7"
-    assert "task 3 of 5: points 7 to 8, seed 1\n" in done.stdout
+    assert call[call.index("--task") + 1] == "3/5"
+    assert "task 3 of 5, 2 of them in this array, seed 1\n" in done.stdout
     done, calls = run_script(tmp_path, text, SLURM_ARRAY_TASK_ID="5")
     assert (done.returncode, calls) == (2, [])
     assert "tasks 0 to 4" in done.stderr
 
 
-def test_the_script_of_the_project_takes_the_number_of_tasks(tmp_path):
-    (tmp_path / "t.csv").write_text("k\n" + "".join(f"{n}\n" for n in range(40)))
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"TAUSLAB_TASKS": "20"}, "3/20"),
+        ({"COUNT": "4", "MIN": "0", "MAX": "3"}, "3/4"),
+        ({"COUNT": "2", "MIN": "2", "MAX": "3"}, None),
+        ({"COUNT": "2", "MIN": "0", "MAX": "3"}, None),  # --array=0,3
+        ({}, None),
+    ],
+)
+def test_the_script_of_the_project_finds_the_number_of_tasks_or_stops(tmp_path, given, wanted):
     text = (FOLDER / "array.sbatch").read_text()
-    given = {"TAUSLAB_TASKS": "20", "SLURM_ARRAY_TASK_ID": "19"}
-    _, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", **given)
-    assert call[call.index("--first-point") + 1] == "38"
+    own = {k if "_" in k else f"SLURM_ARRAY_TASK_{k}": v for k, v in given.items()}
+    done, calls = run_script(tmp_path, text, "t.csv", "m.xml", **own)
+    if wanted is None:
+        assert (done.returncode, calls) == (2, [])
+        assert "give TAUSLAB_TASKS=N, the number of all its tasks" in done.stderr
+    else:
+        ((*_, flag, task, _, _, _),) = calls
+        assert (flag, task) == ("--task", wanted)
+
+
+def test_a_task_of_an_array_goes_back_into_the_queue_alone(tmp_path):
+    job = BatchJob(array=5, requeue=True)
+    text = batch_script(job, ["run", "m.xml", "--sweep", "k=list:1,2,3,4,5"])
+    done, (call,) = run_script(tmp_path, text)
+    assert (done.returncode, done.stderr) == (0, "")
+    own = ["--seed", "1", "--task", "3/5", "-o", "m-3.h5", "--resume"]
+    assert call == ["tauslab", "run", "m.xml", "--sweep", "k=list:1,2,3,4,5", *own]
+    assert 'scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"\n' in text
+    assert "#SBATCH --requeue\n" in text
 
 
 def test_a_job_without_tauslab_says_so_and_ends(tmp_path):

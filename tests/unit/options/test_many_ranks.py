@@ -95,7 +95,8 @@ def test_a_user_without_home(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    assert cache.cache_directory().parent == tmp_path
+    with pytest.warns(UserWarning, match="on this machine alone"):
+        assert cache.cache_directory().parent == tmp_path
     assert not cache.has_home()
 
 

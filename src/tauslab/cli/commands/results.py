@@ -60,7 +60,7 @@ def process_merge(arguments: argparse.Namespace) -> None:
     from tauslab.store.results.lattice.result import is_lattice_result
 
     files, output = arguments.files, arguments.output
-    if output is None and len(files) > 1:
+    if output is None and (len(files) > 1 or arguments.incomplete):
         raise ConfigError("several files are merged into a new one: give it by -o FILE")
     if output is None:
         with reading(files[0], InputFileError):
@@ -69,10 +69,8 @@ def process_merge(arguments: argparse.Namespace) -> None:
     require_result_name(output)
     require_no_input(output, files)
     with making_new(output, overwrite=arguments.overwrite), reading(files[0], InputFileError):
-        if is_lattice_result(files[0]):
-            print(merge_replicas(files, output, arguments.compress))
-        else:
-            print(merge_points(files, output, arguments.compress))
+        join = merge_replicas if is_lattice_result(files[0]) else merge_points
+        print(join(files, output, arguments.compress, incomplete=arguments.incomplete))
 
 
 def process_plot(arguments: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ from tauslab.decomposition.ranks.mpi import (
     Communicator,
     LoneRank,
     duplicate_of,
+    end_alone,
     world,
 )
 
@@ -162,6 +163,7 @@ def ranks_of(comm: Comm, call: str, /, **arguments: object) -> Communicator:
         found = ranks_for("mpi" if arguments.get("executor") is None else "dask")
     elif isinstance(comm, str) and comm == "self":
         found = LoneRank()
+        end_alone()
     else:
         found = _given(comm, call)
     same = {name: value for name, value in arguments.items() if name not in _OF_A_RANK}

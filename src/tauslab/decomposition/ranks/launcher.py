@@ -49,6 +49,18 @@ def launched_rank(environment: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
+def launched_ranks(environment: Mapping[str, str] = os.environ) -> int:
+    """Number of ranks that the launcher started, if it says so; else 1.
+
+    >>> launched_ranks({"PMI_RANK": "0", "PMI_SIZE": "4"}), launched_ranks({"PMI_SIZE": "4"})
+    (4, 1)
+    """
+    if not under_launcher(environment):
+        return 1
+    sizes = (environment.get(name, "") for name in (*_SIZE_VARIABLES, "SLURM_NTASKS"))
+    return max((int(size) for size in sizes if size.isdigit()), default=1)
+
+
 def launched_place(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
     """The number of this process among those of its node, and how many these are.
 

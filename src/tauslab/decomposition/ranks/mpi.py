@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import socket
 import sys
 import time
@@ -27,6 +28,7 @@ from tauslab.decomposition.ranks.launcher import (
     check_launcher,
     check_library,
     launched_place,
+    launched_ranks,
     mpich_settings,
     under_launcher,
 )
@@ -39,6 +41,7 @@ ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | No
 _SHOWN_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS")
 
 _POLL_SECONDS = 0.001
+_EARLY_SECONDS = 20
 _MESSAGE_BYTES = 1 << 30  # an MPI message of the older kind has less than 2^31
 
 
@@ -379,7 +382,8 @@ def world() -> Communicator:
         comm, library = MpiCommunicator(mpi.COMM_WORLD), mpi.Get_library_version()
     check_launcher(comm.size, library)
     if comm.size > 1:
-        sys.excepthook = ending_all(comm, sys.excepthook)
+        usual = sys.excepthook
+        sys.excepthook = ending_all(comm, usual.usual if isinstance(usual, EarlyHook) else usual)
     return comm
 
 
@@ -439,6 +443,44 @@ def ending_all(comm: Communicator, usual: ExceptionHook) -> ExceptionHook:
         comm.abort(error.exit_code if isinstance(error, TauslabError) else 1)
 
     return hook
+
+
+class EarlyHook:
+    """An exception hook that ends all ranks where one raises before its first call of tauslab.
+
+    The others would wait for it in their calls. It starts MPI if need be, as ``python -m mpi4py``
+    does, and gives up after `_EARLY_SECONDS`, if the others never start it.
+    """
+
+    def __init__(self, usual: ExceptionHook) -> None:
+        self.usual = usual
+
+    def __call__(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        """Print the traceback, then end all ranks."""
+        self.usual(kind, error, trace)
+        sys.stderr.flush()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a process that waits within MPI
+        signal.alarm(_EARLY_SECONDS)
+        try:
+            mpi = start_mpi()
+        except (ImportError, RuntimeError, TauslabError):
+            return
+        if not mpi.Is_finalized():
+            mpi.COMM_WORLD.Abort(error.exit_code if isinstance(error, TauslabError) else 1)
+
+
+def end_all_of_launch() -> None:
+    """Install an `EarlyHook`, where a launcher started several ranks; when tauslab is imported."""
+    if launched_ranks() > 1:
+        sys.excepthook = EarlyHook(sys.excepthook)
+
+
+def end_alone() -> None:
+    """Take an `EarlyHook` back: ranks that work alone do not wait for each other."""
+    if isinstance(sys.excepthook, EarlyHook):
+        sys.excepthook = sys.excepthook.usual
 
 
 def gpu_index(count: int, gpu_rank: int, environment: Mapping[str, str] = os.environ) -> int:

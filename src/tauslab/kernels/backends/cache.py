@@ -34,7 +34,7 @@ listeners: list[Callable[[bool], object]] = []
 _ROOM = 1 << 20  # bytes
 _LONGEST_WAIT = 300.0  # seconds, for another process that compiles the same
 _with_room: set[Path] = set()
-_warned_of: set[Path] = set()  # caches of a site that are not used
+_warned_of: set[Path] = set()  # caches that are not used, or of this machine alone
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CSRC = Path(__file__).parents[1] / "csrc"
@@ -75,17 +75,33 @@ def has_home() -> bool:
         return False
 
 
+def _warn_once(folder: Path, text: str) -> None:
+    if folder not in _warned_of:
+        _warned_of.add(folder)
+        warn(text)
+
+
 def _temporary_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
     if folder.is_symlink():  # anyone may have put it there
         raise _unusable(folder, "it is a link")
-    return _own(folder)
+    made = _own(folder)
+    _warn_once(
+        made,
+        f"no home folder that can be written: compiled kernels are kept in {made}, on this machine "
+        "alone; set TAUSLAB_CACHE_DIR to a folder that all nodes share",
+    )
+    return made
 
 
 def site_cache() -> Path | None:
     """``$TAUSLAB_SITE_CACHE``: kernels that a site compiled for all its users, only read here."""
     given = os.environ.get("TAUSLAB_SITE_CACHE", "")
-    return Path(given) if given and Path(given).is_dir() else None
+    site = Path(given) if given else None
+    if site is not None and not site.is_dir():
+        _warn_once(site, f"TAUSLAB_SITE_CACHE={site} is no folder: kernels are compiled here")
+        return None
+    return site
 
 
 def _of_site(key: str, suffix: str) -> Path | None:
@@ -96,12 +112,11 @@ def _of_site(key: str, suffix: str) -> Path | None:
     try:
         path, there = _entry(_trusted(site, owners), key, suffix, owners)
     except OutputError:
-        if site not in _warned_of:
-            warn(
-                f"TAUSLAB_SITE_CACHE={site} is not used: it, or a folder in it, belongs to another "
-                "user than root or you, or other users may write there, and their code would run"
-            )
-        _warned_of.add(site)
+        _warn_once(
+            site,
+            f"TAUSLAB_SITE_CACHE={site} is not used: it, or a folder in it, belongs to another "
+            "user than root or you, or other users may write there, and their code would run",
+        )
         return None
     return path if there else None
 

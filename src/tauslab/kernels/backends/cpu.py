@@ -574,7 +574,8 @@ def _build(compiler: Compiler, source: KernelSource, texts: dict[str, str], out:
     command.append(str(folder / source.file))
     done = run_compiler(command)
     if done.returncode != 0:
-        raise KernelCompileError(_failure(compiler, source, folder, done.stderr))
+        log = done.stderr.strip() or f"no message, exit code {done.returncode}"
+        raise KernelCompileError(_failure(compiler, source, folder, log))
 
 
 def _failure(compiler: Compiler, source: KernelSource, folder: Path, log: str) -> str:
@@ -583,6 +584,6 @@ def _failure(compiler: Compiler, source: KernelSource, folder: Path, log: str) -
     folder.rename(kept)
     folder.mkdir()
     return (
-        f"{compiler.name} cannot compile {source.file} (source kept in {kept}, flags "
-        f"{' '.join(compiler.flags())}): {lines[0] if lines else 'no message'}"
+        f"{' '.join(compiler.command)} cannot compile {source.file} (source kept in {kept}, flags "
+        f"{' '.join(compiler.flags())}): {lines[0]}"
     )

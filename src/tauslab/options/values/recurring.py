@@ -66,6 +66,17 @@ def output_option(doc: str = "", *, python: bool = True) -> Any:
     )  # fmt: skip
 
 
+def task_option(what: str) -> str | tuple[int, int] | None:
+    """The job of an array that shares `what` with the others."""
+    return option(
+        None, f"the {what} of job I of an array of N, from 0; needs --seed", flag="--task",
+        group="cluster", metavar="I/N",
+        doc=f'``"I/N"`` or ``(I, N)``: only the {what} of job I of an array of N jobs, from 0, '
+        "with the numbers that they have in one job of all. Needs `seed`. "
+        "``tauslab merge`` joins the files.",
+    )  # fmt: skip
+
+
 def checkpoint_option(doc: str) -> Any:
     """A file from which an analysis that was ended goes on."""
     return option(

@@ -35,7 +35,7 @@ from tauslab.options.methods import (
     method_class,
 )
 from tauslab.options.record import Record
-from tauslab.options.sweep import Sweep
+from tauslab.options.sweep import Share, Sweep, grid_of
 from tauslab.options.values.definition import definitions, taken
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.texts import drawn_again
@@ -108,12 +108,12 @@ def left_open(options: Options, result: Result) -> dict[str, Any]:
 
 def sweep_of(result: Result) -> Sweep:
     """The points of a result that has some."""
-    grid = result.attributes.get("grid")
     return Sweep(
         tuple(result.points),
         np.stack(list(result.points.values()), axis=1),
-        None if grid is None else tuple(map(int, str(grid).split(","))),
+        grid_of(result.attributes.get("grid")),
         result.name,
+        Share.of_file(result.attributes),
     )
 
 

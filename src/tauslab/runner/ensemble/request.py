@@ -15,7 +15,7 @@ from tauslab.options.methods import Method, given_in, method_of, method_with
 from tauslab.options.python_values import by_name, names_of, numbers, points_of, whole
 from tauslab.options.record import Record
 from tauslab.options.sampling import Sampling
-from tauslab.options.sweep import Sweep
+from tauslab.options.sweep import Design, Sweep, task_of
 from tauslab.options.values.sample_times import sample_times
 from tauslab.runner.ensemble.from_file import taken_to_extend, times_to_append
 from tauslab.runner.ensemble.initial import initial_amounts
@@ -83,13 +83,29 @@ def ensemble_options(
         given={**given, **own},
         **{name: whole(value) if name in _WHOLE else value for name, value in plain.items()},
         set=values,
-        sweep=sweep or points_of(keywords.sweep, keywords.table, keywords.design),
+        sweep=_points(keywords, sweep),
         species=names_of(keywords.species),
         record=None if keywords.record is None else Record.parse(names_of(keywords.record) or ()),
         sample=sample,
         extend=keywords.extend,
         **place,
     )
+
+
+def _points(keywords: NetworkKeywords, known: Sweep | None) -> Sweep | Design | None:
+    """The points, or those of one job of an array."""
+    points = known or points_of(keywords.sweep, keywords.table, keywords.design)
+    task = task_of(keywords.task)
+    if task is None:
+        return points
+    if points is None or keywords.until is not None or keywords.first_point:
+        raise ConfigError(
+            f"{opt('task')} divides the points of a sweep, a design or a table among jobs, and "
+            f"numbers them: leave out {opt('first_point')} and {opt('until')}"
+        )
+    if keywords.seed is None:
+        raise ConfigError(f"{opt('task')} needs {opt('seed')}: all jobs of an array have one")
+    return points.of_task(task)
 
 
 def _texts(sample: Mapping[str, str] | Sequence[str] | str) -> Sequence[str]:

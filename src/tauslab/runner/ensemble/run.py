@@ -24,6 +24,7 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE
+from tauslab.options.sweep import Sweep
 from tauslab.options.values.definition import attributes_of
 from tauslab.runner.ensemble.choices.hybrid_error import with_judged_error
 from tauslab.runner.ensemble.choices.method_choice import with_method
@@ -253,6 +254,8 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     if options.sample.names:
         attributes["sample"] = "; ".join(options.sample.texts)
     attributes |= task.attributes
+    if isinstance(options.sweep, Sweep) and options.sweep.share is not None:
+        attributes |= options.sweep.share.attributes()
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(

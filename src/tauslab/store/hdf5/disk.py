@@ -57,7 +57,9 @@ def write_error(path: Path, error: BaseException) -> OutputError:
     reason = getattr(error, "strerror", None) or (os.strerror(number) if number else str(error))
     advice = ""
     if number in (errno.ENOSPC, errno.EDQUOT):
-        advice = f"; free some space or choose another {opt('output')}"
+        advice = (
+            f"; free some space and repeat with {opt('resume')}, or choose another {opt('output')}"
+        )
     return OutputError(f"{path} cannot be written: {reason}{advice}")
 
 

@@ -22,6 +22,7 @@ from tauslab.store.format.schema import TEXT, DatasetSpec, writers_spec
 from tauslab.store.format.versions import BITS
 
 Array = npt.NDArray[Any]
+ALL_REPLICAS = "all_replicas"  # of a file with some replicas of an array
 HOOKS, HOOK_INTERVALS = "hooks", "hook_intervals"  # attributes
 MAY_DIFFER = {
     "format_version",
@@ -29,6 +30,7 @@ MAY_DIFFER = {
     BITS,
     "command",
     "engine",  # a run that is resumed takes it from its file
+    ALL_REPLICAS,  # a file of an earlier version lacks it
     HOOKS,  # a function may get another name; `HOOK_INTERVALS` are compared
 }  # between a run and its resumption
 SWEEP_NAMES = ("sweep", "sweep_sha256", "grid")
@@ -61,6 +63,7 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "reaction_substeps": task.lattice.reaction_substeps,
         **{f"set_{name}": value for name, value in task.options.set.items()},
         **_sweep_attributes(task),
+        **({ALL_REPLICAS: task.options.all_replicas} if task.options.all_replicas else {}),
     }
 
 

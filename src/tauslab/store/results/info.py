@@ -12,6 +12,7 @@ from tauslab.base.files.text import plain
 from tauslab.base.html import card, escape, folded, table
 from tauslab.base.option_names import opt
 from tauslab.options.record import STATE
+from tauslab.options.sweep import OF_ALL_POINTS, Share
 from tauslab.store.format.schema import PROFILE_COLUMNS
 from tauslab.store.format.versions import BITS, writers_of
 from tauslab.store.results.columns import texts
@@ -24,7 +25,7 @@ from tauslab.store.targets import parts_folder
 _SAID = {
     "format", "format_version", "tauslab_version", "method", "seed", "model_sha256", "command",
     "created", "approximate", "n", "block", "record", "storage", "run", "sweep", "grid",
-    "amount_unit", "time_unit", BITS,
+    "amount_unit", "time_unit", BITS, *OF_ALL_POINTS,
 }  # fmt: skip
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _MOST_RUNS = 8
@@ -65,6 +66,9 @@ def described(result: EnsembleData) -> Iterator[tuple[str, str]]:
     if "command" in attributes:
         yield "command", str(attributes["command"])
     yield _completeness(result)
+    if (share := Share.of_file(attributes)) is not None and result.n_points < share.points:
+        here = f"points {share.first} to {share.first + result.n_points - 1} of {share.points}"
+        yield "incomplete array", f"{here}; tauslab merge joins the files of its tasks"
     yield from _profile(result)
 
 

@@ -18,6 +18,7 @@ from tauslab.base.files.seals import FORMAT_VERSION
 from tauslab.base.option_names import opt, replacing, warn
 from tauslab.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.options.methods import METHOD_CLASSES
+from tauslab.options.sweep import Share
 from tauslab.options.values.definition import attribute_names
 from tauslab.options.values.texts import drawn
 from tauslab.store.checking.ensemble import checked_ensemble
@@ -221,6 +222,9 @@ def _sweep_differences(
     if swept != ",".join(sweep):
         yield "sweep", swept or "of no name", ",".join(sweep) or "of no name"
         return
+    own, held = (Share.of_file(each) for each in (layout.attributes, attributes))
+    if own is not None and held is not None and own.sha256 != held.sha256:  # older files have none
+        yield "table of all points", held.sha256[:16], own.sha256[:16]
     for name, values in sweep.items():
         stored = file[f"sweep/{name}"][()]
         if len(stored) != len(values):

@@ -95,6 +95,10 @@ def lines(known: dict[str, Any]) -> list[str]:
     lines += profile_lines(known["profile"])
     left = f"unfinished: {known['unfinished']}; {opt('resume')} completes it"
     lines.append("complete" if known["complete"] else left)
+    number, first = (int(attributes.get(name, 0)) for name in ("all_replicas", "first_replica"))
+    if known["replicas"] < number:
+        here = f"replicas {first} to {first + known['replicas'] - 1} of {number}"
+        lines.append(f"incomplete array: {here}; tauslab merge joins the files of its tasks")
     return lines
 
 
