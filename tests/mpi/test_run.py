@@ -49,7 +49,12 @@ def test_ranks_extend_a_run_to_the_bits_of_a_longer_one(mpirun, tmp_path):
         assert digests(tmp_path / f"{ranks}.h5") == digests(tmp_path / "long.h5")
 
 
-@pytest.mark.parametrize("method", ordinary(["ssa", "ssa --selector rssa", "tau"], "tau"))
+@pytest.mark.parametrize(
+    "method",
+    ordinary(
+        [f"ssa --presimulation 500{more}" for more in ("", " --selector rssa")] + ["tau"], "tau"
+    ),
+)
 def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path, method):
     """The pilot of rank 0 orders the network for all."""
     net = SBML.parent / "net" / "multisite2.net"
