@@ -93,14 +93,6 @@ nvrtc_extra() {
     fi
 }
 
-# Make $venv unless it is one of this checkout with a usable interpreter and pip.
-ensure_venv() {
-    if ! new_enough "$python" || ! "$python" -m pip --version >/dev/null 2>&1 || ! grep -qxF "$root" "$venv/tauslab-root" 2>/dev/null; then
-        make_venv
-        printf '%s\n' "$root" >"$venv/tauslab-root"
-    fi
-}
-
 # ensure_env EXTRAS: .venv with tauslab installed in place and these extras.
 # Each set of extras that is complete leaves a line in the stamp file, so a second call costs nothing;
 # the line depends on pyproject.toml and on where the checkout is, since an environment cannot move.
@@ -113,7 +105,10 @@ ensure_env() {
     fi
     local begin=$SECONDS
     say "setting up .venv with tauslab[$extras]"
-    ensure_venv
+    if ! new_enough "$python" || ! "$python" -m pip --version >/dev/null 2>&1 || ! grep -qxF "$root" "$venv/tauslab-root" 2>/dev/null; then
+        make_venv
+        printf '%s\n' "$root" >"$venv/tauslab-root"
+    fi
     # Python compiles what is imported; the other modules of a hundred packages would take half a minute.
     (cd "$root" && "$python" -m pip install --quiet --progress-bar off --no-compile -e ".[$extras]") ||
         die "the packages of tauslab[$extras] could not be installed: see pip's message above"

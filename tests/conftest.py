@@ -346,7 +346,7 @@ def parallel_h5py() -> dict[str, str]:
     beside = Path(__file__).parents[1] / ".venv" / "parallel-h5py" / "site"
     folder = Path(os.environ.get("TAUSLAB_PARALLEL_H5PY", beside))
     if not (folder / "h5py").is_dir():
-        pytest.skip("no h5py with MPI (scripts/build_parallel_h5py)")
+        pytest.skip("no h5py with MPI: scripts/build_parallel_h5py builds one in two minutes")
     package, support = Path(tauslab.__file__).parents[1], Path(__file__).parent / "support"
     return {"PYTHONPATH": os.pathsep.join(map(str, (folder, package, support)))}
 

@@ -11,7 +11,7 @@ from sampling import ordinary
 pytestmark = pytest.mark.mpi
 
 PROGRAM = TESTS / "support" / "programs" / "halo_program.py"
-MARKS = [10, 20, 30]  # steps of a batch: 60 together
+MARKS = [6, 10, 16]  # steps of a batch: 32 together
 NAMES = ("crowded", "absorbing", "typed", "held", "sparse")
 FEW = ("crowded", "typed")
 PERIODIC = ("crowded", "sparse")
@@ -69,7 +69,7 @@ def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks, every):
             assert ways.count(None) == 2 * (not periodic)
         else:
             assert ways == ["self", "self"]
-    assert expected["crowded"]["spills"][-1] > 5_000
+    assert expected["crowded"]["spills"][-1] > 2_000
 
 
 def test_full_lists_and_transports_do_not_matter(told, expected):

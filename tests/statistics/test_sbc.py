@@ -11,7 +11,9 @@ import validate_sbc
 CASES = [str(one) for one in validate_sbc.cases()]
 
 
+# The last place of each of many short chains is a draw, whether or not they are long enough alone.
 @pytest.mark.validate
+@pytest.mark.filterwarnings("ignore:the chains ended with an effective size")
 @pytest.mark.parametrize("name", CASES)
 def test_ranks_are_uniform(name):
     for row in validate_sbc.table([CASES.index(name)], 100, 1, "cpu"):

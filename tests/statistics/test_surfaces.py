@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab import geometry
@@ -44,10 +45,10 @@ def test_particles_on_a_sphere_forget_where_they_were():
     assert abs(-np.log(left) / 0.5 - 1) < 0.02 + Z_LIMIT * error / 0.5
 
 
-@pytest.mark.validate
-def test_a_wall_adsorbs_as_its_constant_says():
+@pytest.mark.parametrize("replicas", ordinary([10, 1], 1))
+def test_a_wall_adsorbs_as_its_constant_says(replicas):
     """A slab of length L, one wall of which takes kappa c: with kappa L / D = 1, at t = L^2 / D."""
-    sites, replicas = 10, 10
+    sites = 10
     length = (sites - 0.5) * H
     lattice = ts.Lattice("slab", shape=(sites, 6, 6), spacing=H, step=8e-6)
     lattice.add_site_type("water")

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 
@@ -72,8 +73,8 @@ def test_rates_follow_a_volume_that_grows():
     assert mean > 400 + 2 * MOST * math.sqrt(mean)  # more than at constant volume
 
 
-@pytest.mark.validate
-def test_a_division_shares_particles_by_volume():
+@pytest.mark.parametrize("every", ordinary([20, 100], 100))
+def test_a_division_shares_particles_by_volume(every):
     """H8: a sphere becomes two; the numbers in the halves are binomial, by their sites."""
     shape = ts.shapes.dividing_sphere(area=0.0, volume=0.0, shells={})
     radius = 6e-8
@@ -95,7 +96,7 @@ def test_a_division_shares_particles_by_volume():
         found.append((inside[:15].sum(), inside.sum(), own[:15].sum() / own.sum()))
 
     ts.run(
-        grid, t_end=1200 * STEP, hooks=[(20, divide)], seed=5, device="cpu", quiet=True
+        grid, t_end=1200 * STEP, hooks=[(every, divide)], seed=5, device="cpu", quiet=True
     ).close()  # fmt: skip
     lower, total, share = found[-1]
     assert total == 2000

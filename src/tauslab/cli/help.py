@@ -14,6 +14,7 @@ from tauslab.base.errors import ConfigError, TauslabError
 from tauslab.base.files.extras import installing
 from tauslab.base.unknown import nearest
 from tauslab.decomposition.ranks.launcher import launched_rank, under_launcher
+from tauslab.model.names import one_line
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -216,9 +217,10 @@ class _Once(argparse._StoreAction):  # noqa: SLF001 - its only name
         """Store it."""
         given = getattr(parser, "given", {})
         if self.dest in given and given[self.dest] != values and speaks():
+            first, last = (one_line(str(value)) for value in (given[self.dest], values))
             print(
-                f"tauslab: warning: {option_string} is given twice, as {given[self.dest]} and as "
-                f"{values}: the last is taken",
+                f"tauslab: warning: {option_string} is given twice, as {first} and as {last}: "
+                "the last is taken",
                 file=sys.stderr,
             )
         given[self.dest] = values

@@ -164,8 +164,9 @@ def scores_of(network: LoweredNetwork) -> str:
 )
 def test_events_compile_and_contract_nothing(entry, network, architecture):
     """Their state lies in local memory: queues are indexed by numbers known at run time."""
-    header = event_leap_header if entry.startswith("leaping") else events_header
-    texts = csrc_texts() | {"model.h": header(lowered_events(network()))}
+    lowered, leaps = lowered_events(network()), entry.startswith("leaping")
+    header = event_leap_header(lowered, CudaBackend.style) if leaps else events_header(lowered)
+    texts = csrc_texts() | {"model.h": header}
     assert set(compile_usage(f"{entry}.cc", texts, architecture)) == {entry.split("/")[1]}
 
 

@@ -37,11 +37,11 @@ P_SMALLEST = 1e-5  # of 13 tests of each selector: a false alarm in one of 1,900
 def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
     times = [0.0, 0.2, 0.4]
     cpu = get_backend("cpu", BackendOptions(threads=1))
-    expected = simulate(cpu, crowd(), times, 3, selector)
+    expected = simulate(cpu, crowd(), times, 5, selector)
     assert not expected[3].any()
     assert expected[4][0] > 80
     device = EmulatedBackend(tmp_path, max(32, team), order)
-    found = simulate(device, crowd(), times, 3, selector, team)
+    found = simulate(device, crowd(), times, 5, selector, team)
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other)
 

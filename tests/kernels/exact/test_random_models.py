@@ -98,7 +98,6 @@ def test_exact_trajectories_of_a_random_network(tmp_path, seed):
             assert same(found, simulate(device, net, TIMES, 5, selector, team)), (selector, team)
 
 
-@pytest.mark.validate
 @compiler
 @pytest.mark.parametrize("seed", NETWORKS)
 def test_leaps_of_a_random_network(tmp_path, seed):

@@ -80,6 +80,7 @@ CUTS = [("crowded", 2, 1, 2), ("crowded", 3, 3, 1), ("held", 3, 1, 1), ("typed p
         [(*cut, record, early) for cut in CUTS
          for record in (False, True) for early in (False, True)],
         *((*cut, number % 2 == 0, number % 2 == 0) for number, cut in enumerate(CUTS[:4:3])),
+        ("held", 3, 1, 1, False, True), ("sparse", 3, 2, 1, True, False),
     ),
 )  # fmt: skip
 def test_a_cut_changes_nothing(name, size, depth, threads, record, early):

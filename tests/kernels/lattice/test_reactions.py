@@ -55,6 +55,7 @@ def test_means_are_exact_whatever_happens_in_a_pass(backend):
 
 
 @pytest.mark.validate
+@pytest.mark.filterwarnings("ignore:.*its particles do not move there")
 @pytest.mark.parametrize("case", validate_lattice_reactions.CASES, ids=lambda case: case.__name__)
 def test_means_of_runs_with_every_default(case):
     assert validate_lattice_reactions.measure(case(), 40, 3).good

@@ -18,12 +18,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from lattice_program import STEP, changing, crowded
 
 from tauslab.api.api import ranks
 from tauslab.base.errors import TauslabError
 from tauslab.cli.commands import run
 from tauslab.cli.main import main
+from tauslab.decomposition.blocks import SharedBlocks
 from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice.run import run_lattice
@@ -129,13 +132,18 @@ def calls(
 
 
 def stopped(words: list[str]) -> int:
-    """Run a command that is asked to stop when some of its blocks are done."""
-    asked, real = count(), run.stop_in_order
+    """Run a command that is asked to stop when some of its blocks are done: one in a launch."""
+    asked, real, usual = count(), run.stop_in_order, SharedBlocks.__init__
+
+    def begin(self: SharedBlocks, numbers: npt.NDArray[np.intp], **_: int) -> None:
+        usual(self, numbers, smallest=1, room=1, largest=1)
+
     run.stop_in_order = lambda *_: lambda: next(asked) > 1
+    SharedBlocks.__init__ = begin
     try:
         return main(words)
     finally:
-        run.stop_in_order = real
+        run.stop_in_order, SharedBlocks.__init__ = real, usual
 
 
 def lattice_case(features: frozenset[str]) -> tuple[list[int], str]:

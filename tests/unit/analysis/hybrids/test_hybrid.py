@@ -77,7 +77,6 @@ def test_split_reactions_have_the_law_of_their_interval(device, every, splitting
     assert (result.values("second.B")[:, -1] == ends[1]).all()
 
 
-@pytest.mark.validate
 def test_order_of_splitting():
     exact = 0.27398421
     for splitting, order in (("lie", 1), ("strang", 2)):

@@ -145,7 +145,7 @@ def test_a_command_that_is_killed_goes_on(tmp_path, monkeypatch, capsys):
              "--device", "cpu", "--runs", "10", "--rounds", "300", "--walkers", "5"]  # fmt: skip
     program = (
         "import tauslab.analysis.rare.keywords as k, sys, dataclasses as d\n"
-        "from tauslab.analysis.particles import checkpoints as c\n"
+        "from tauslab.analysis.particles import store as c\n"
         "made = c.StateCheckpoint.__init__\n"
         "c.StateCheckpoint.__init__ = lambda s, p, e, *more: made(s, p, 0.0, *more)\n"
         "from tauslab.cli.main import main\nmain(sys.argv[1:])"

@@ -364,6 +364,7 @@ def test_published_cases(name):
 
 
 @pytest.mark.validate
+@pytest.mark.filterwarnings("ignore:.*is rounding, because one of")
 def test_exact_values():
     """The network in which the target absorbs has the law of the first passage."""
     for name in ("futile_cycle", "immigration_death_tail", "schlogl_switch"):

@@ -91,7 +91,6 @@ def test_workers_give_the_bits_of_one_process(client, tmp_path, more):
     assert b"Dask" in workers.data["profile/device"][0]
 
 
-@pytest.mark.validate
 @needs_dask
 def test_rates_that_follow_the_time_have_the_bits_of_one_process(client):
     net = ts.Network("forced")

@@ -80,7 +80,6 @@ def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
     assert lines(ts.open(folder / "a.h5")) == lines(run(n=110, **common))
 
 
-@pytest.mark.validate
 def test_leaps_grow_with_the_choices_of_the_file(tmp_path):
     path = tmp_path / "a.h5"
     options = {"method": ts.TauLeaping(epsilon=0.1), "record": ALL}
@@ -259,7 +258,6 @@ def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
         decay(**{"record": "final", "resume": True, **common, **other})
 
 
-@pytest.mark.validate
 @pytest.mark.parametrize(
     ("record", "large"),
     ordinary(

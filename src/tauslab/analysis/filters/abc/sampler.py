@@ -329,7 +329,7 @@ class Sampler:
             )
             for g in range(done)
         ]  # fmt: skip
-        self.simulated = kept.take("simulated", np.float64, None, size, nan=True)
+        self.simulated = kept.take("simulated", np.float64, n if done else 0, size, nan=True)
         now = kept.take("now", np.int64, 3)
         self._require_begun_so(done, epsilons)
         self._scale = kept.take("next_scale", np.float64, size)
