@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray, Uint32Array
 from tauslab.kernels.backends.arguments import KeptArguments
@@ -26,6 +27,33 @@ _ALL = (1 << 32) - 1
 PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/candidate.h
 # `Candidate` of csrc/lattice/candidate.h.
 CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
+
+
+class _Sent:
+    """Device memory, and pinned host memory from which it is filled without a wait.
+
+    A batch may be given when the copy of the one before has been waited for.
+    """
+
+    def __init__(self, backend: Backend, stream: Stream, dtype: npt.DTypeLike, *row: int) -> None:
+        self._backend, self._stream, self._dtype, self._row = backend, stream, dtype, row
+        self.room(1)
+
+    def room(self, rows: int) -> None:
+        """Make room for at least so many rows."""
+        size = 1 << (rows - 1).bit_length()
+        self._buffer: Any = self._backend.empty((size, *self._row), self._dtype)
+        self._mirror = self._backend.mirror(self._buffer)
+
+    def __call__(self, rows: Array) -> DeviceArray:
+        """Send rows; they are there for what follows on the stream."""
+        if len(self._mirror) < len(rows):
+            self.room(len(rows))
+        mirror: Array = self._mirror[: len(rows)]
+        buffer: DeviceArray = self._buffer[: len(rows)]
+        mirror[...] = rows
+        self._backend.upload_mirror(mirror, buffer, self._stream)
+        return buffer
 
 
 class Changing(ABC):
@@ -52,7 +80,9 @@ class Changing(ABC):
         self._species = species
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
-        self._becomes: tuple[IntArray, IntArray | None, Any] | None = None
+        self._table = _Sent(backend, stream, np.uint32)
+        self._limits = _Sent(backend, stream, np.uint32, 2)
+        self._given = _Sent(backend, stream, np.uint64, 3)
         # Particles of each species, where many were listed; else 0.
         self._there = np.zeros(species + 1, np.int64)
         self._list_room(_ROOM)
@@ -98,14 +128,11 @@ class Changing(ABC):
         -------
         Particles that became others, int64 ``[species]``.
         """
-        backend, stream, kept = self._backend, self._stream, self._becomes
-        if kept is None or kept[0] is not before or kept[1] is not after:
-            table = np.arange(self._species + 1, dtype=np.uint32)
-            table[before + 1] = 0 if after is None else after + 1
-            kept = self._becomes = before, after, backend.upload(table, stream)
-        backend.clear(self._changed, stream)
+        table = np.arange(self._species + 1, dtype=np.uint32)
+        table[before + 1] = 0 if after is None else after + 1
+        self._backend.clear(self._changed, self._stream)
         self._become(
-            content, becomes=kept[2], changed=self._changed,
+            content, becomes=self._table(table), changed=self._changed,
             where=None if where is None else where.view(np.uint8),
         )  # fmt: skip
         return self._host(self._changed, self._mirror).astype(np.int64)
@@ -144,7 +171,7 @@ class Changing(ABC):
     ) -> Array:
         """Candidates, of which `limits` of csrc/lattice/candidate.h says how many."""
         backend, stream = self._backend, self._stream
-        given = backend.upload(limits.reshape(-1), stream)
+        given = self._limits(limits)
         while True:
             head = self._listed[0]
             backend.clear(head, stream)
@@ -162,25 +189,28 @@ class Changing(ABC):
         self._likely = found + found // _MARGIN
         return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
 
-    def chosen(self, content: DeviceArray, numbers: IntArray, **at: int) -> Array:
-        """Candidates with the smallest keys, so many ``[species + 1]`` of each, or all there are.
+    def chosen(self, content: DeviceArray, kinds: IntArray, numbers: IntArray, **at: int) -> Array:
+        """Candidates with the smallest keys, so many of each of different species + 1, or all.
 
         `at` is what `candidates` takes, of one lattice. Where many are likely, only such as may be
         chosen are listed; what is chosen does not depend on this.
         """
-        wanted, there = numbers > 0, self._there
+        there, wanted = self._there, np.zeros(self._species + 1, np.int64)
+        wanted[kinds] = numbers
         few = np.minimum(numbers, _ALL // 2)
-        most = few + wanted * (_DEVIATIONS * np.sqrt(few) + _BESIDE)
-        limits = np.stack([most, there], axis=1).astype(np.uint32)
+        most = (few + (few > 0) * (_DEVIATIONS * np.sqrt(few) + _BESIDE)).astype(np.int64)
+        limits = np.zeros((len(wanted), 2), np.uint32)
+        limits[kinds, 0], limits[kinds, 1] = most, there[kinds]
         own = self._candidates(content, limits, **at)
-        found = first_of(own, numbers)
-        thinned = wanted & (there > most)
-        if len(found) < numbers.sum() and (_by_kind(own, len(numbers)) < numbers)[thinned].any():
-            there[:] = 0
-            own = self.candidates(content, wanted, **at)
-            found = first_of(own, numbers)
+        found = first_of(own, wanted)
+        if len(found) < numbers.sum():
+            short = _by_kind(own, len(wanted))[kinds] < numbers
+            if (short & (there[kinds] > most)).any():
+                there[:] = 0
+                own = self.candidates(content, wanted > 0, **at)
+                found = first_of(own, wanted)
         if len(own) > _TOO_MANY * most.sum():
-            self._there = _by_kind(own, len(numbers)) if not there.any() else np.zeros_like(there)
+            self._there = _by_kind(own, len(wanted)) if not there.any() else np.zeros_like(there)
         return found
 
     def _told(self, rows: int) -> int:
@@ -193,6 +223,7 @@ class Changing(ABC):
         """Take out candidates that were listed since the last change."""
         if len(chosen):
             self._edit(content, chosen[chosen["site"].argsort(kind="stable")], None)
+            self._stream.record().wait()
 
     def put(self, content: DeviceArray, places: IntArray, particles: IntArray) -> BoolArray:
         """Put particles at `places`, which ascend, into free slots in the order given.
@@ -214,10 +245,10 @@ class Changing(ABC):
         return self._left_mirror[:count].astype(bool)
 
     def _edit(self, content: DeviceArray, given: Array, left: DeviceArray | None) -> None:
-        words = self._backend.upload(given.view(np.uint64).reshape(-1, 3), self._stream)
         self._launch(
-            "edit", len(given), lattice=self._of(content), given=words, count=len(given), left=left
-        )
+            "edit", len(given), lattice=self._of(content), count=len(given), left=left,
+            given=self._given(given.view(np.uint64).reshape(-1, 3)),
+        )  # fmt: skip
 
     def _launch(self, entry: str, items: int, **values: Any) -> None:
         """Launch a kernel; its buffers live until the next call."""
@@ -310,7 +341,8 @@ def _by_kind_and_key(candidates: Array, kind: IntArray, kinds: int) -> tuple[Arr
         words |= candidates["key"] >> np.uint64(of_kind + of_place) << np.uint64(of_place)
         words |= np.arange(len(kind), dtype=np.uint64)
         words.sort()
-        if np.diff(words >> np.uint64(of_place)).all():
+        above = words >> np.uint64(of_place)
+        if (above[1:] != above[:-1]).all():
             return words & np.uint64((1 << of_place) - 1), (words >> shift).astype(np.int64)
     order = np.lexsort((candidates["site"], candidates["key"], kind))
     return order, kind[order]
