@@ -90,6 +90,7 @@ def of_hooks(machine: Machine, *, species: int) -> Answer:
         positions = where[rng.choice(len(where), ADDED, replace=False)]
         spread = {f"S{2 * i}": positions[50 * i : 50 * i + 50] for i in range(ADDED // 50)}
         rates = {f"turn{i}": 1.0 + view.step / 100 for i in some}
+        ones = {f"S{i}": 1 for i in some}
 
         def counted(act: Callable[[], object]) -> Callable[[], object]:
             def anew() -> object:
@@ -104,10 +105,11 @@ def of_hooks(machine: Machine, *, species: int) -> Answer:
             "fired": counted(view.fired),
             "relabel": lambda: view.relabel(swapped),
             "remove one": lambda: view.remove("S1"),
-            "remove numbers": lambda: view.remove({f"S{i}": 1 for i in some}),
+            "remove numbers": lambda: view.remove(ones),
             "set_rates": lambda: view.set_rates(rates),
             "add": lambda: view.add(spread),
-            "place": lambda: view.place({f"S{i}": 1 for i in some}, "cytoplasm"),
+            "place after reshape": lambda: view.place(ones, "cytoplasm"),
+            "place": lambda: view.place(ones, "cytoplasm"),
             "reshape": lambda: view.reshape(shapes[view.step // 10 % 2]),
         }  # fmt: skip
         for name, act in verbs.items():

@@ -340,24 +340,23 @@ class LatticeView:
     def _remove_some(self, numbers: Mapping[str, int]) -> dict[str, int]:
         """Take out so many particles of each species, drawn at random."""
         engine, shape = self._engine, self._lattice.shape
-        wanted = np.zeros(len(self._lattice.species) + 1, np.int64)
-        kinds = self._numbers(numbers) + 1
-        wanted[kinds] = _counts("remove", numbers)
+        kinds, counts = self._numbers(numbers) + 1, _counts("remove", numbers)
         first = self.slab.begin * shape[1] * shape[2]
         mine = engine.changing.chosen(
-            self._content, wanted, each=math.prod(shape), first=first, seed=engine.seed,
+            self._content, kinds, counts, each=math.prod(shape), first=first, seed=engine.seed,
             step=engine.step, call=self._call(), replica=self.replica,
         )  # fmt: skip
-        chosen = self._chosen_of_all(mine, wanted, first)
+        chosen = mine if self._whole else self._chosen_of_all(mine, kinds, counts, first)
         engine.changing.take(self._content, chosen)
         self._changed()
-        gone = np.bincount(chosen["particle"].astype(np.int64), minlength=len(wanted))
+        most = len(self._lattice.species) + 1
+        gone = np.bincount(chosen["particle"].astype(np.int64), minlength=most)
         return dict(zip(numbers, self._total(gone)[kinds].tolist(), strict=True))
 
-    def _chosen_of_all(self, own: Array, numbers: IntArray, first: int) -> Array:
+    def _chosen_of_all(self, own: Array, kinds: IntArray, counts: IntArray, first: int) -> Array:
         """Those of this rank's candidates that are among the first of all ranks."""
-        if self._whole:
-            return own
+        numbers = np.zeros(len(self._lattice.species) + 1, np.int64)
+        numbers[kinds] = counts
         ranks = self._gather(own["particle"], own["key"], own["site"] + np.uint64(first))
         pool = np.zeros(sum(len(one[0]) for one in ranks), own.dtype)
         for place, name in enumerate(("particle", "key", "site")):
@@ -381,12 +380,15 @@ class LatticeView:
             if site_type is not None and sites is not None:
                 types = self._engine.host(sites).reshape(-1)
                 own = np.flatnonzero(types == self._type(site_type))
-            planes = np.zeros(shape[0], np.int64)
-            planes[slab.begin : slab.end] = np.bincount(
-                own // section, minlength=slab.end - slab.begin
-            )
-            planes = self._total(planes)
-            kept[site_type] = (own, int(planes[: slab.begin].sum()), int(planes.sum()))
+            before, total = 0, len(own)
+            if not self._whole:
+                planes = np.zeros(shape[0], np.int64)
+                planes[slab.begin : slab.end] = np.bincount(
+                    own // section, minlength=slab.end - slab.begin
+                )
+                planes = self._total(planes)
+                before, total = int(planes[: slab.begin].sum()), int(planes.sum())
+            kept[site_type] = (own, before, total)
         return kept[site_type]
 
     def _call(self) -> int:

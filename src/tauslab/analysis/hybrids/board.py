@@ -125,6 +125,8 @@ class Board:
         self._shared = {name: self._shared_of(name) for name in watches}
         self._volumes: dict[str, tuple[list[int], Inputs]] = {}
         self._fixed: dict[str, FloatArray] = {}  # `_scale` where it does not change
+        # The part that makes a step, what it reads of others, and the ends of the step.
+        self.stepping: tuple[str, Callable[[str], str | None], int, int] | None = None
 
     def _take_parameters(self, made: PartModel) -> FloatArray:
         """Take values of parameters of a part; those that follow formulas ``[cell, driven]``."""
@@ -259,12 +261,19 @@ class Board:
         return found / self._scale(part) if part in self._volumes else found
 
     def _scale(self, part: str) -> FloatArray:
-        """Units of pools for one unit of a part, ``[cell, Watch.shared]``."""
+        """Units of pools for one unit of a part, ``[cell, Watch.shared]``.
+
+        While it makes a step they are those that it reads of others, so that what it is given and
+        what is booked agree, and a volume that changes is that of the whole step.
+        """
         if part in self._fixed:
             return self._fixed[part]
+        how: tuple[Callable[[str], str | None], int, int] = (lambda _: None, 0, 0)
+        if self.stepping is not None and self.stepping[0] == part:
+            how = self.stepping[1:]
         found = np.ones((self.n, len(self.watches[part].shared)))
         places, inputs = self._volumes[part]
-        scales = inputs.values(lambda _: None, 0, 0)
+        scales = inputs.values(*how)
         wrong = self.alive[:, None] & ~(np.isfinite(scales) & (scales > 0))
         if wrong.any():
             number = int(wrong.any(axis=0).argmax())

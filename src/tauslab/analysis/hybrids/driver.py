@@ -320,6 +320,7 @@ class HybridRun:
         """Give a part what others have, let it move, and look at what it did."""
         part, board = self.parts[name], self.board
         self._reshape(name, start, end)
+        board.stepping = name, self._reader(name, "mean"), start, end
         shared, driven = board.shared_anew(name), self._driven_anew(name, start, end)
         with _named(name, start * self.tick / 2):
             part.put(shared, driven)
@@ -327,6 +328,7 @@ class HybridRun:
             self._note_ended(name, driven)
         if not part.alive.any():
             board.alive &= part.alive
+            board.stepping = None
             return
         before = board.now[name]
         part.advance(end * self.tick / 2)
@@ -338,6 +340,7 @@ class HybridRun:
         reading = part.read()
         board.look(name, reading, part.alive)
         board.book(name, before)
+        board.stepping = None
         board.follow(name, before, reading, end, end - start)
         self._settle(name, reading)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -66,17 +67,30 @@ class HybridView:
         held = self._state(part)["state/particles"][cell]
         return np.asarray(np.isin(held, chosen).sum(axis=-1), np.int64)
 
-    def positions(self, part: str, *, cell: int = 0) -> FloatArray:
-        """Positions ``[bead, 3]`` (z, y, x) in metres of a chain; copies of beads come last.
+    def positions(self, part: str, objects: str = "*", *, cell: int = 0) -> FloatArray:
+        """Positions ``[bead or object, 3]`` (z, y, x) in metres.
+
+        Of the beads of a chain, copies last; or of the objects of a lattice that are there, such as
+        ``"ribosome"``: the middles of the sites of their particles, the oldest first.
 
         Raises
         ------
         ConfigError
-            The part is no chain.
+            The part is neither, or has no such objects.
         """
-        if not isinstance(self._part(part).made.model, Polymer):
-            raise ConfigError(f"part {part} is not a polymer")
+        of_chain = isinstance(self._part(part).made.model, Polymer)
         state = self._state(part)
+        if not of_chain:
+            model = self._lattice(part)
+            if not model.objects:
+                raise ConfigError(f"part {part} is no polymer, and has no objects")
+            names = self._named(tuple(one.name for one in model.objects), objects)
+            ends = np.cumsum(state["state/objects/lengths"])[cell]
+            begin = ends - state["state/objects/lengths"][cell]
+            held = json.loads(state["state/objects/text"][begin:ends].tobytes())
+            sites = np.array([site for name in names for site in held[name]["sites"]], np.int64)
+            middles = np.stack(np.unravel_index(sites, model.shape), axis=-1) + 0.5
+            return np.asarray(middles * model.spacing, np.float64)
         places, (origin, left, right) = state["positions"][cell], state["forks"][cell].tolist()
         beads = len(places) // 2
         copied = np.sort(np.arange(origin - left, origin + right + 1) % beads)

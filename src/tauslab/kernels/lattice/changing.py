@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray, Uint32Array
 from tauslab.kernels.backends.arguments import KeptArguments
@@ -14,7 +15,7 @@ from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Pro
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
 
-_ENTRIES = ("become", "list", "edit")
+_ENTRIES = ("become", "list", "choose", "edit")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
 _BITS_OF_KEY = 32  # at least, which rarely fail to order the candidates of a kind
@@ -23,9 +24,40 @@ _MARGIN = 8  # so much of the candidates of a call more are likely in the next
 # of species are learned anew where so many times as many are listed.
 _DEVIATIONS, _BESIDE, _TOO_MANY = 4, 5, 2
 _ALL = (1 << 32) - 1
+_MOST_RANKED = (
+    1 << 14
+)  # of csrc/lattice/candidate.h: candidates that a GPU compares with each other
+_MOST_CHOSEN = 1 << 12  # then
 PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/candidate.h
 # `Candidate` of csrc/lattice/candidate.h.
 CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
+
+
+class _Sent:
+    """Device memory, and pinned host memory from which it is filled without a wait.
+
+    A batch may be given when the copy of the one before has been waited for.
+    """
+
+    def __init__(self, backend: Backend, stream: Stream, dtype: npt.DTypeLike, *row: int) -> None:
+        self._backend, self._stream, self._dtype, self._row = backend, stream, dtype, row
+        self.room(1)
+
+    def room(self, rows: int) -> None:
+        """Make room for at least so many rows."""
+        size = 1 << (rows - 1).bit_length()
+        self._buffer: Any = self._backend.empty((size, *self._row), self._dtype)
+        self._mirror = self._backend.mirror(self._buffer)
+
+    def __call__(self, rows: Array) -> DeviceArray:
+        """Send rows; they are there for what follows on the stream."""
+        if len(self._mirror) < len(rows):
+            self.room(len(rows))
+        mirror: Array = self._mirror[: len(rows)]
+        buffer: DeviceArray = self._buffer[: len(rows)]
+        mirror[...] = rows
+        self._backend.upload_mirror(mirror, buffer, self._stream)
+        return buffer
 
 
 class Changing(ABC):
@@ -52,11 +84,16 @@ class Changing(ABC):
         self._species = species
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
-        self._becomes: tuple[IntArray, IntArray | None, Any] | None = None
+        self._table = _Sent(backend, stream, np.uint32)
+        self._limits = _Sent(backend, stream, np.uint32, 3)
+        self._given = _Sent(backend, stream, np.uint64, 3)
         # Particles of each species, where many were listed; else 0.
         self._there = np.zeros(species + 1, np.int64)
         self._list_room(_ROOM)
         self._left_room(1)
+        ranked = _MOST_CHOSEN if _ranks(backend) else 0
+        self._chosen: Any = backend.empty((1 + ranked, 3), np.uint64)  # in the first row how many
+        self._chosen_mirror = backend.mirror(self._chosen)
 
     def _list_room(self, room: int) -> None:
         """Make room for candidates; in the first row is how many there are."""
@@ -98,14 +135,11 @@ class Changing(ABC):
         -------
         Particles that became others, int64 ``[species]``.
         """
-        backend, stream, kept = self._backend, self._stream, self._becomes
-        if kept is None or kept[0] is not before or kept[1] is not after:
-            table = np.arange(self._species + 1, dtype=np.uint32)
-            table[before + 1] = 0 if after is None else after + 1
-            kept = self._becomes = before, after, backend.upload(table, stream)
-        backend.clear(self._changed, stream)
+        table = np.arange(self._species + 1, dtype=np.uint32)
+        table[before + 1] = 0 if after is None else after + 1
+        self._backend.clear(self._changed, self._stream)
         self._become(
-            content, becomes=kept[2], changed=self._changed,
+            content, becomes=self._table(table), changed=self._changed,
             where=None if where is None else where.view(np.uint8),
         )  # fmt: skip
         return self._host(self._changed, self._mirror).astype(np.int64)
@@ -134,7 +168,7 @@ class Changing(ABC):
         `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content. Good
         until the next call.
         """
-        limits = np.zeros((len(wanted), 2), np.uint32)
+        limits = np.zeros((len(wanted), 3), np.uint32)
         limits[:, 0] = np.where(wanted, _ALL, 0)
         at = {"each": each, "first": first, "seed": seed, "step": step, "call": call}
         return self._candidates(content, limits, replica=replica, **at)
@@ -143,16 +177,8 @@ class Changing(ABC):
         self, content: DeviceArray, limits: Uint32Array, *, each: int, first: int, **draws: int
     ) -> Array:
         """Candidates, of which `limits` of csrc/lattice/candidate.h says how many."""
-        backend, stream = self._backend, self._stream
-        given = backend.upload(limits.reshape(-1), stream)
         while True:
-            head = self._listed[0]
-            backend.clear(head, stream)
-            to = {"limits": given, "candidates": self._listed[1:], "count": head, **draws}
-            lattice = self._of(content, each, first)
-            self._launch(
-                "list", self._items(content), lattice=lattice, to=to | {"room": self._room}
-            )
+            self._list(content, limits, each=each, first=first, **draws)
             found = self._told(1 + min(self._likely, self._room))
             if found <= self._room:
                 break
@@ -162,26 +188,60 @@ class Changing(ABC):
         self._likely = found + found // _MARGIN
         return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
 
-    def chosen(self, content: DeviceArray, numbers: IntArray, **at: int) -> Array:
-        """Candidates with the smallest keys, so many ``[species + 1]`` of each, or all there are.
+    def _list(
+        self, content: DeviceArray, limits: Uint32Array, *, each: int, first: int, **draws: int
+    ) -> dict[str, Any]:
+        """List candidates on the device; what its kernel was given."""
+        head, chosen = self._listed[0], self._chosen[0]
+        self._backend.clear(head, self._stream)
+        to = {
+            "limits": self._limits(limits), "candidates": self._listed[1:], "count": head,
+            "room": self._room, "chosen": self._chosen[1:], "chosen_count": chosen, **draws,
+        }  # fmt: skip
+        values = {"lattice": self._of(content, each, first), "to": to}
+        self._launch("list", self._items(content), **values)
+        return values
+
+    def chosen(self, content: DeviceArray, kinds: IntArray, numbers: IntArray, **at: int) -> Array:
+        """Candidates with the smallest keys, so many of each of different species + 1, or all.
 
         `at` is what `candidates` takes, of one lattice. Where many are likely, only such as may be
         chosen are listed; what is chosen does not depend on this.
         """
-        wanted, there = numbers > 0, self._there
+        there, wanted = self._there, np.zeros(self._species + 1, np.int64)
+        wanted[kinds] = numbers
         few = np.minimum(numbers, _ALL // 2)
-        most = few + wanted * (_DEVIATIONS * np.sqrt(few) + _BESIDE)
-        limits = np.stack([most, there], axis=1).astype(np.uint32)
+        most = (few + (few > 0) * (_DEVIATIONS * np.sqrt(few) + _BESIDE)).astype(np.int64)
+        limits = np.zeros((len(wanted), 3), np.uint32)
+        limits[kinds, 0], limits[kinds, 1], limits[kinds, 2] = most, there[kinds], few
+        many, total = _TOO_MANY * most.sum(), int(few.sum())
+        if 0 < total < len(self._chosen):
+            ranked = self._ranked(self._list(content, limits, **at), total)
+            if ranked is not None and ranked[1] <= many:
+                return ranked[0]
         own = self._candidates(content, limits, **at)
-        found = first_of(own, numbers)
-        thinned = wanted & (there > most)
-        if len(found) < numbers.sum() and (_by_kind(own, len(numbers)) < numbers)[thinned].any():
-            there[:] = 0
-            own = self.candidates(content, wanted, **at)
-            found = first_of(own, numbers)
-        if len(own) > _TOO_MANY * most.sum():
-            self._there = _by_kind(own, len(numbers)) if not there.any() else np.zeros_like(there)
+        found = first_of(own, wanted)
+        if len(found) < numbers.sum():
+            short = _by_kind(own, len(wanted))[kinds] < numbers
+            if (short & (there[kinds] > most)).any():
+                there[:] = 0
+                own = self.candidates(content, wanted > 0, **at)
+                found = first_of(own, wanted)
+        if len(own) > many:
+            self._there = _by_kind(own, len(wanted)) if not there.any() else np.zeros_like(there)
         return found
+
+    def _ranked(self, listed: dict[str, Any], total: int) -> tuple[Array, int] | None:
+        """Candidates that the device chose, and how many it had; None where they are too few."""
+        self._backend.clear(self._chosen[0], self._stream)
+        self._launch("choose", _MOST_RANKED, **listed)
+        mirror = self._chosen_mirror
+        self._backend.download(self._chosen, mirror, 1 + total, self._stream)
+        self._stream.record().wait()
+        chosen, found = mirror[0, :2].tolist()
+        if chosen < total:
+            return None
+        return mirror[1 : 1 + total].view(CANDIDATE).reshape(-1), found
 
     def _told(self, rows: int) -> int:
         """Copy rows of the list to the host; how many candidates there are."""
@@ -193,6 +253,7 @@ class Changing(ABC):
         """Take out candidates that were listed since the last change."""
         if len(chosen):
             self._edit(content, chosen[chosen["site"].argsort(kind="stable")], None)
+            self._stream.record().wait()
 
     def put(self, content: DeviceArray, places: IntArray, particles: IntArray) -> BoolArray:
         """Put particles at `places`, which ascend, into free slots in the order given.
@@ -214,10 +275,10 @@ class Changing(ABC):
         return self._left_mirror[:count].astype(bool)
 
     def _edit(self, content: DeviceArray, given: Array, left: DeviceArray | None) -> None:
-        words = self._backend.upload(given.view(np.uint64).reshape(-1, 3), self._stream)
         self._launch(
-            "edit", len(given), lattice=self._of(content), given=words, count=len(given), left=left
-        )
+            "edit", len(given), lattice=self._of(content), count=len(given), left=left,
+            given=self._given(given.view(np.uint64).reshape(-1, 3)),
+        )  # fmt: skip
 
     def _launch(self, entry: str, items: int, **values: Any) -> None:
         """Launch a kernel; its buffers live until the next call."""
@@ -271,6 +332,11 @@ class SlotsChanging(Changing):
         return {"sites": content, "n_sites": n, "each": each or n, "first_site": first}
 
 
+def _ranks(backend: Backend) -> bool:
+    """Return whether a device is to compare candidates: it has many threads."""
+    return backend.style.warp > 1
+
+
 def _by_kind(candidates: Array, kinds: int) -> IntArray:
     """How many there are of each species + 1."""
     return np.bincount(candidates["particle"].astype(np.int64), minlength=kinds)
@@ -310,7 +376,8 @@ def _by_kind_and_key(candidates: Array, kind: IntArray, kinds: int) -> tuple[Arr
         words |= candidates["key"] >> np.uint64(of_kind + of_place) << np.uint64(of_place)
         words |= np.arange(len(kind), dtype=np.uint64)
         words.sort()
-        if np.diff(words >> np.uint64(of_place)).all():
+        above = words >> np.uint64(of_place)
+        if (above[1:] != above[:-1]).all():
             return words & np.uint64((1 << of_place) - 1), (words >> shift).astype(np.int64)
     order = np.lexsort((candidates["site"], candidates["key"], kind))
     return order, kind[order]

@@ -91,6 +91,38 @@ def test_beads_and_genes_are_counted():
     assert any("confine dna: in space.cytoplasm, 3 genes" in line for line in result.links)
 
 
+def test_where_objects_are():
+    space = ts.Lattice("space", shape=(6, 6, 6), spacing=1e-8, step=0.1)
+    for name in ("inside", "large"):
+        space.add_site_type(name)
+    space.add_species("R", "one")
+    space.add_diffusion("R", 1e-16, within="inside")
+    space.add_diffusion("one", 1e-17, within="inside")
+    space.add_object("large", sites=1, follows="R", within="inside")
+    space.add_object("point", sites=0, follows="one", obstacle=False)
+    space.place("R", count=3, site_type="inside")
+    space.place("one", count=2, site_type="inside")
+    cells = ts.Hybrid("cells", tick=0.5)
+    cells.add_part("space", space)
+    moved = []
+
+    def look(view):
+        for number in range(2):
+            at = view.positions("space", "large", cell=number)
+            large = view.mask("space", "large", cell=number)
+            assert large.sum() == 7 * len(at) == 21
+            particles = np.zeros((6, 6, 6), int)
+            np.add.at(particles, tuple(np.floor(at.T / 1e-8).astype(int)), 1)
+            assert (particles == view.particles("space", "R", cell=number)).all()
+            assert large[particles > 0].all()
+            assert len(view.positions("space", cell=number)) == 5
+        moved.append(view.positions("space", "large"))
+
+    run(cells, t_end=2.0, n=2, hooks=[(1.0, look)])
+    assert [len(moved), moved[0].shape] == [3, (3, 3)]
+    assert not np.array_equal(moved[0], moved[2])
+
+
 @pytest.mark.parametrize(
     ("every", "hook", "said"),
     [
@@ -99,7 +131,7 @@ def test_beads_and_genes_are_counted():
         (0.5, lambda view: view.values("space.Q"), "'space.Q' is not a recorded quantity: part sp"),
         (0.5, lambda view: view.mask("space", "wall"), "no name matches 'wall'; known are outs"),
         (0.5, lambda view: view.particles("dna"), "part dna is not a lattice"),
-        (0.5, lambda view: view.positions("space"), "part space is not a polymer"),
+        (0.5, lambda view: view.positions("space"), "part space is no polymer, and has no objects"),
         (0.5, lambda view: view.positions("rna"), "no part 'rna'; there are space, net, dna"),
     ],
 )

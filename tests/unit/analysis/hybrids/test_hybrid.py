@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -214,6 +215,20 @@ def test_units_of_what_is_shared(unit, molecules):
     ]  # fmt: skip
     with pytest.raises(ts.ConfigError, match="unit"):
         cell.share("many.X", "medium.c", volume=1.0, unit="miles")
+
+
+def test_a_volume_that_grows_is_that_of_the_whole_interval():
+    """Production of 5 a litre in a volume exp(0.3 t): its integral, at any interval."""
+    cell = ts.Hybrid("grows", tick=0.5)
+    cell.add_part("many", network("many", {"X": 0, "Z": 0}, [("Z -> X", 1.0)]))
+    cell.add_part("space", network("space", {"V": 1.0}, (), {"V": "0.3 * V"}), method="ode")
+    cell.add_part("medium", network("medium", {"c": 0.0}, (), {"c": "5"}), method="ode")
+    cell.share("many.X", "medium.c", volume="10000 * space.V")
+    result = run(cell, 3.0)
+    exact = 50_000 * (np.exp(0.9) - 1) / 0.3
+    assert result.values("many.X")[0, -1] == pytest.approx(exact, abs=2)
+    inside = result.values("medium.c") * 10_000 * result.values("space.V")
+    assert inside == pytest.approx(result.values("many.X"), abs=1)
 
 
 def test_concentrations_that_others_read():
@@ -554,6 +569,27 @@ def test_a_run_that_is_ended_after_its_result_is_complete(tmp_path, monkeypatch)
     assert beside.exists()
 
 
+def _grows(t, dt, values, *, by):
+    del t
+    return {"Y": by * dt + 0 * values["Y"]}
+
+
+class _Grows:
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, t, dt, values):
+        return _grows(t, dt, values, by=self.by)
+
+
+def grown(function):
+    cell = ts.Hybrid("grown", tick=1)
+    cell.add_part("own", function, values={"Y": 0.0})
+    cell.add_part("net", network("net", {"X": 0}, [("-> X", "k")], k=0.0))
+    cell.drive("net.k", "own.Y")
+    return cell
+
+
 def test_another_hybrid_does_not_resume(tmp_path, monkeypatch):
     usual = StateCheckpoint.save
 
@@ -567,6 +603,14 @@ def test_another_hybrid_does_not_resume(tmp_path, monkeypatch):
         run(busy(), 5.0, n=5, output=path, checkpoint_every=0)
     with pytest.raises(ts.ConfigError, match="begun with another model"):
         run(busy(1.0), 5.0, n=5, output=path, resume=True)
+    kinds = (partial(_grows, by=1.0), partial(_grows, by=2.0)), (_Grows(1.0), _Grows(2.0))
+    closed = [lambda t, dt, values, by=by: _grows(t, dt, values, by=by) for by in (1.0, 2.0)]
+    for number, (first, second) in enumerate([*kinds, closed]):
+        path = tmp_path / f"function{number}.h5"
+        with pytest.raises(KeyboardInterrupt):
+            run(grown(first), 5.0, output=path, checkpoint_every=0)
+        with pytest.raises(ts.ConfigError, match="begun with another model"):
+            run(grown(second), 5.0, output=path, resume=True)
 
 
 _RANKS = """
