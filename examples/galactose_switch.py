@@ -43,9 +43,10 @@ def switch(outside: float = 11.1, every: float = 1.0, sample: float = 60.0) -> t
     """A cell that is put into galactose."""
     genes = ts.read(Path(__file__).with_name("galactose_switch.toml"))
     cell = ts.Hybrid("galactose_switch")
-    cell.add_part("genes", genes, method="ssa", every=every, sample=sample)
     stiff = ts.ODE(solver="rosenbrock")  # Gal2 binds 1,250 times a second at 11.1 mM
     cell.add_part("transport", transport(outside), method=stiff, every=every, sample=sample)
+    # After transport, so that genes make one step of a second, and transport two of half a second.
+    cell.add_part("genes", genes, method="ssa", every=every, sample=sample)
     cell.share("transport.{name}", "genes.{name}", for_each={"name": SHARED})
     return cell
 

@@ -69,6 +69,8 @@ CHECKS = {
     "hybrids": Check("validate_hybrids", "the same networks", "hybrid, cle, tau",
                      "known distributions, ssa", LEAPS,
                      {"n": 4000, "exact": 4000, "timed": 100, "cases": []}),
+    "partitions": Check("validate_partitions", "16 networks that are meant to break hybrids",
+                        "hybrid", "ssa", "1 in 1,000", {"n": 20_000, "cases": []}),
     "hybrid-kills": Check("validate_hybrid_kills", "a hybrid of all parts and links, a small cell",
                           "ts.Hybrid", "the digest of a run that is not killed",
                           "never: no chance", {"runs": 30, "cases": []}),

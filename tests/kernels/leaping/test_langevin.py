@@ -165,6 +165,20 @@ def test_no_jump_is_lost_beside_channels():
     assert abs(p.mean() - 250) < 5 * p.std() / np.sqrt(N)
 
 
+def test_rare_jumps_do_not_follow_what_becomes_a_jump():
+    """C comes at 0.05 B, of mean 60, while both ways of a fast balance flow or not: 9 by t = 3.
+
+    Within five standard errors, 6e-7: what a fast jump exceeds is no time of the slow one.
+    """
+    n, net = 1000, ts.Network("balance")
+    for name, initial in (("A", 20_000), ("B", 60), ("C", 0)):
+        net.add_species(name, initial)
+    net.add_reaction("A <-> B", rate=(0.3, 100), name="fast")
+    net.add_reaction("B -> B + C", rate=0.05, name="slow")
+    c = run(net, ts.Partitioned(many=20), times=[3.0], n=n).amounts("C")[:, 0]
+    assert abs(c.mean() - 9) < 5 * c.std() / np.sqrt(n)
+
+
 @pytest.mark.validate
 @pytest.mark.parametrize("kind", ["langevin", "auto"])
 def test_jumps_beside_channels_give_the_variance_of_a_gene(kind):

@@ -118,7 +118,10 @@ def headers(models=MODELS):
     system = lower_ode(network, parameters=values)
     found = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)
-    yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
+    yield (
+        "ode/rosenbrock.cc",
+        ode_header(system, more=lambda _, w: jacobian_functions(found, w, unrolled=True)),
+    )
 
 
 def _of_lattices():

@@ -170,12 +170,12 @@ def _relations(network: LoweredNetwork, writer: LawWriter) -> str:
     flowing = {number for number, _ in network.dynamics.flows}
     laws = [law for _, law in network.dynamics.flows]
     laws += [reaction.law for reaction in network.reactions if reaction.law is not None]
-    found: dict[frozenset[Law], Law] = {}
+    found: dict[frozenset[int], Law] = {}
     for part in (part for law in laws for part in operations_first(law)):
         if not isinstance(part, Operation) or part.function not in _ORDERINGS:
             continue
         if counts_in(part) & flowing:
-            found.setdefault(frozenset(part.arguments), Operation("sub", part.arguments))
+            found.setdefault(frozenset(map(id, part.arguments)), Operation("sub", part.arguments))
     lines = ""
     for k, law in enumerate(found.values()):
         statements, value = writer.read(law)

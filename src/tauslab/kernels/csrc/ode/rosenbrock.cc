@@ -267,14 +267,14 @@ TRAJECTORIES_TOGETHER(ode_rosenbrock)
 
 KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
     const OdeJob &job = a.job;
+#ifdef UNROLLED_ELIMINATION
+    Rosenbrock method = {{a.relative, a.absolute}, a.most, {}};
+#else
 #ifdef HAS_PAST
     constexpr i64 WORDS = N_CELLS + N_ENTRIES + HISTORY_WORDS;
 #else
     constexpr i64 WORDS = N_CELLS + N_ENTRIES;
 #endif
-#ifdef UNROLLED_ELIMINATION
-    Rosenbrock method = {{a.relative, a.absolute}, a.most, {}};
-#else
     Real *const own = own_memory(a.scratch + THREAD_OFFSET(own_numbers(WORDS)));
     Rosenbrock method = {{a.relative, a.absolute},
                          a.most,
