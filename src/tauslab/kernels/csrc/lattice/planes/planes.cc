@@ -365,8 +365,8 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
         tell_words(l, *p, items, pending, pass, desk);
         pending = NONE;
     };
-    // Words of edge planes come first where they are to be sent.
-    const u32 edge = block.edges && pass.departs == 2 ? ((u32)l.plane + 31) / 32 : 0;
+    // Words of edge planes come first where they are to be sent, unless others wait for words in their order.
+    const u32 edge = !p && block.edges && pass.departs == 2 ? ((u32)l.plane + 31) / 32 : 0;
     const auto first_of = [&](u32 number) { return 32 * (number < edge ? items - edge + number : number - edge); };
     u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
