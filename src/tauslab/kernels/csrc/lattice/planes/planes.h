@@ -311,7 +311,7 @@ constexpr int STAYED_PLANES = N_SPECIES * PLANES, MOVED_PLANES = 2 * N_SPECIES *
 template <int MANY>
 DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
     if (PLANE_WORDS > 1 && follow) return load_words(from + index[0]);
-    Bits bits;
+    Bits bits = {};
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(bits, i) =
         index[i] >= 0 ? from[place_in_planes<MANY>(index[i])] : 0;
     return bits;
