@@ -179,13 +179,15 @@ DEVICE LanesBeside lanes_beside(const Lattice &l, int axis) {
 
 // Takes in what comes along x or y from words that threads have that go together.
 DEVICE void exchange(const WordGroup &g, int axis, const LanesBeside &lanes, const Moves &moves, Bits (&n)[PLANES]) {
+    i32 along_y = axis == 1;  // one text for both
+    GO_ON_TOGETHER(along_y);
     const auto come_up = [&](Bits up) {
         const Bits beside = word_of_lane(up, lanes.before) & lanes.from_before;
-        return axis == 1 ? beside : ((up << 1) & g.inside) | (beside >> g.before & 1u);
+        return along_y ? beside : ((up << 1) & g.inside) | (beside >> g.before & 1u);
     };
     const auto come_down = [&](Bits down) {
         const Bits beside = word_of_lane(down, lanes.after) & lanes.from_after;
-        return axis == 1 ? beside : (down >> 1) | (beside & 1u) << g.last;
+        return along_y ? beside : (down >> 1) | (beside & 1u) << g.last;
     };
     Bits a[LOW_PLANES], b[LOW_PLANES], high = {};
     UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = come_up(moves.plus[i]), b[i] = come_down(moves.minus[i]);
