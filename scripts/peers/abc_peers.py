@@ -5,7 +5,7 @@
 
 The peer's Python has pyabc and rebop. Both have the same data, priors, thresholds and population
 size, and a core each; rebop is called through its compiled class. Processor seconds and seconds of
-the clock, without imports and compilation, which a first, small run of ours makes.
+the clock, without imports and compilation, which a first run of ours makes.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ def own(n: int, seed: int, on: str) -> tuple[Moments, float, float, int]:
     priors = {name: f"uniform({low},{high})" for name, (low, high) in PRIORS.items()}
     data: dict[str, Any] = {"time": TIMES, **SEEN}
     device = ts.CPU(threads=1) if on == "cpu" else ts.GPU()
-    ts.abc_smc(net, data, priors, n=20, epsilon=[1e9], scale=1, device=device, quiet=True)
+    usual: dict[str, Any] = {
+        "n": n, "epsilon": EPSILONS, "scale": 1, "seed": seed, "device": device, "quiet": True,
+    }  # fmt: skip
+    ts.abc_smc(net, data, priors, **usual)
     began, clock = time.process_time(), time.perf_counter()
-    found = ts.abc_smc(
-        net, data, priors, n=n, epsilon=EPSILONS, scale=1, seed=seed, device=device, quiet=True
-    )
+    found = ts.abc_smc(net, data, priors, **usual)
     seconds = time.process_time() - began, time.perf_counter() - clock
     moments = {name: (found.mean(name), found.sd(name)) for name in PRIORS}
     return moments, *seconds, int(found.simulations.sum())

@@ -123,7 +123,8 @@ class ParticleFilters:
         """Forget all rows; the ensemble is at its start."""
         rows, species = len(self._data), len(self._particles.species)
         self.row = 0
-        self._moments: Callable[[], None] | None = None  # of the row before: not waited for yet
+        self._moments: Callable[[], Callable[[], None]] | None = None  # of the row before
+        self._taking: Callable[[], None] | None = None  # of moments that the device has begun
         self._constants: dict[str, float | FloatArray] = {}
         self._weights.begin()
         self.resamplings: IntArray = np.zeros(self.count, np.int64)
@@ -191,7 +192,7 @@ class ParticleFilters:
             self.terms[self._going(), row] = -np.inf
             return False
         moved = None if particles.none_ended else particles.alive  # None: all
-        particles.advance_while(float(self._data.times[row]), self._settle)
+        particles.advance_while(float(self._data.times[row]), self._begin_moments)
         self._settle()
         if not particles.none_ended:
             self._weights.drop()
@@ -214,22 +215,33 @@ class ParticleFilters:
             self._moments = self._moments_of(row, going)
         return bool(going.any())
 
-    def _moments_of(self, row: int, going: BoolArray) -> Callable[[], None]:
-        """Start means and deviations of a row; the function waits for them. Collective."""
-        moments = self._weights.moments()
+    def _moments_of(self, row: int, going: BoolArray) -> Callable[[], Callable[[], None]]:
+        """Means and deviations of a row, which `_begin_moments` begins. Collective."""
+        begin = self._weights.moments()
 
-        def take() -> None:
-            mean, variance = moments()
-            self.mean[going, row] = mean[:, going].T
-            self.sd[going, row] = np.sqrt(variance[:, going].T)
+        def begun() -> Callable[[], None]:
+            moments = begin()
 
-        return take
+            def take() -> None:
+                mean, variance = moments()
+                self.mean[going, row] = mean[:, going].T
+                self.sd[going, row] = np.sqrt(variance[:, going].T)
+
+            return take
+
+        return begun
+
+    def _begin_moments(self) -> None:
+        """Begin what the device computes beside the motion of the next row. Collective."""
+        begin, self._moments = self._moments, None
+        self._taking = begin() if begin else self._taking
 
     def _settle(self) -> None:
         """Take what the device was still computing when the host went on. Collective."""
-        moments, self._moments = self._moments, None
-        if moments:
-            moments()
+        self._begin_moments()
+        take, self._taking = self._taking, None
+        if take:
+            take()
 
     def _going(self, rows: int | None = None) -> Any:
         """Filters whose likelihood is above 0 so far, bool ``[filter]``."""

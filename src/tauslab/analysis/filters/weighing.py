@@ -183,22 +183,28 @@ class Weighing:
             )
         return self._particles.backend.upload(index.reshape(-1) + base)
 
-    def moments(self) -> Callable[[], tuple[FloatArray, FloatArray]]:
-        """Weighted means and variances ``[species, filter]`` of counts.
+    def moments(self) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
+        """Weighted means and variances ``[species, filter]`` of counts as they are now.
 
-        The function that is returned waits for them; it is collective too.
+        The function that is returned begins, after a resampling at the latest, and returns one that
+        waits for them; both are collective too.
         """
         counts = self._particles.device_counts
-        each = [piece.weights.moments(counts[piece.own]) for piece in self._pieces]
+        starts = [piece.weights.moments(counts[piece.own]) for piece in self._pieces]
 
-        def moments() -> tuple[FloatArray, FloatArray]:
-            found = np.zeros((2, int(counts.shape[1]), self._count))
-            for piece, those in zip(self._pieces, each, strict=True):
-                found[:, :, piece.rows] = those()
-            means, variances = self._everywhere(found)
-            return means, variances
+        def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
+            each = [start() for start in starts]
 
-        return moments
+            def moments() -> tuple[FloatArray, FloatArray]:
+                found = np.zeros((2, int(counts.shape[1]), self._count))
+                for piece, those in zip(self._pieces, each, strict=True):
+                    found[:, :, piece.rows] = those()
+                means, variances = self._everywhere(found)
+                return means, variances
+
+            return moments
+
+        return begin
 
     def _know(self) -> None:
         """Take sums of all filters to all ranks."""

@@ -87,10 +87,10 @@ class CutWeights:
         self._held = each[:, 2].astype(np.int64).tolist()
         self._before = np.add.accumulate(each[:, 0]) - each[:, 0]  # about
 
-    def moments(self, counts: Any) -> Callable[[], tuple[FloatArray, FloatArray]]:
-        """Weighted means and variances ``[species, 1]`` of ``counts [own, species]``.
+    def moments(self, counts: Any) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
+        """As of `DeviceWeights`; means are known when this returns. Collective, as what it gives.
 
-        The function that is returned waits for the variances; it is collective too.
+        Weighted means and variances are ``[species, 1]`` of ``counts [own, species]``.
         """
         species, shares, part = int(counts.shape[1]), self._shares, self._part
         ends = np.add.accumulate(self._held).tolist()
@@ -110,11 +110,16 @@ class CutWeights:
 
             return sums
 
-        if not ends[-1]:
-            return lambda: (np.zeros((species, 1)), np.zeros((species, 1)))
-        means = started(None)()
-        variances = started(means)
-        return lambda: (means, variances())
+        means, sums = np.zeros((species, 1)), None
+        if ends[-1]:
+            means = started(None)()
+            sums = started(means)
+
+        def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
+            variances = sums() if sums else means
+            return lambda: (means, variances)
+
+        return begin
 
     def ancestors(self, scheme: str, *, seed: int, number: int, group: int, base: int) -> Any:
         """Ancestors on this rank, int64 on the device, in increasing order.

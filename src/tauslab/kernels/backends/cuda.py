@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -281,7 +282,7 @@ class CudaBackend(CudaStyle):
 
         self._device = cupy.cuda.Device(options.index)
         self.use()
-        self._properties = cupy.cuda.runtime.getDeviceProperties(options.index)
+        self._properties = _properties(options.index)
         self.multiprocessors = int(self._properties["multiProcessorCount"])
         # A block takes a KiB for the system; what one may take is what all may, less that.
         self.fast_memory = int(self._properties["sharedMemPerBlockOptin"]) - 8 * 1024
@@ -501,6 +502,14 @@ def count() -> int:
         return int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:
         return 0
+
+
+@cache
+def _properties(index: int) -> Mapping[str, Any]:
+    """What the driver says of a device: it takes a millisecond to do so."""
+    import cupy
+
+    return dict(cupy.cuda.runtime.getDeviceProperties(index))
 
 
 def _what_is_there(available: int) -> str:

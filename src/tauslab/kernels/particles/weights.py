@@ -119,6 +119,7 @@ class DeviceWeights:
         self._sums = backend.empty((3, rows, blocks), np.float64)
         self._largest = backend.empty((rows, blocks), np.float64)
         self._spare: dict[str, Any] = {}
+        self._leveled: BoolArray | None = None  # rows for which the device has not done it
         self.begin()
 
     # ---------------------------------------------------------------- weights
@@ -131,15 +132,18 @@ class DeviceWeights:
 
     def put(self, logs: FloatArray) -> None:
         """Take logarithms ``[particle]``, of which none is NaN or infinite above."""
+        self._level()
         self._logs = self._backend.upload(np.array(logs))
         self._sum(self._weigh(None, None, None))
 
     def logs(self) -> FloatArray:
         """A copy of the logarithms ``[particle]``."""
+        self._level()
         return np.array(self._host(self._logs))
 
     def shares(self) -> FloatArray:
         """A copy of the weights ``[particle]`` over the largest of their row."""
+        self._level()
         return np.array(self._host(self._shares))
 
     def weigh(self, status: Array | None, counts: Any, seen: Seen | None) -> bool:
@@ -161,6 +165,7 @@ class DeviceWeights:
         return bool((self.largest < np.inf).all())
 
     def _weigh(self, status: Array | None, counts: Any, seen: Seen | None) -> Any:
+        self._level()
         up = self._up
         table = np.zeros(0, OBSERVED) if seen is None else seen.table
         values = None if seen is None or not seen.values else up(np.stack(seen.values))
@@ -186,14 +191,21 @@ class DeviceWeights:
         self.totals, self.squares, self.numbers = found.reshape(3, self._rows).copy()
 
     def level(self, chosen: BoolArray) -> None:
-        """Let all particles of chosen rows weigh the same."""
-        self._start(
-            "level_weights", self._rows * self._n, rows=self._rows, n=self._n,
-            chosen=self._up(chosen.astype(np.uint8)), logs=self._logs, shares=self._shares,
-        )  # fmt: skip
+        """Let all particles of chosen rows weigh the same: moments of before may begin later."""
+        self._level()
+        self._leveled = chosen
         self.largest = np.where(chosen, 0.0, self.largest)
         for name in ("totals", "squares", "numbers"):
             setattr(self, name, np.where(chosen, float(self._n), getattr(self, name)))
+
+    def _level(self) -> None:
+        """Do on the device what `level` was asked for."""
+        chosen, self._leveled = self._leveled, None
+        if chosen is not None:
+            self._start(
+                "level_weights", self._rows * self._n, rows=self._rows, n=self._n,
+                chosen=self._up(chosen.astype(np.uint8)), logs=self._logs, shares=self._shares,
+            )  # fmt: skip
 
     # ---------------------------------------------------------------- copies
 
@@ -222,6 +234,7 @@ class DeviceWeights:
 
     def _begin_ladder(self, chosen: BoolArray, numbers: IntArray, **given: int) -> None:
         """Arguments of all kernels that add weights in order and find ancestors."""
+        self._level()
         rows, n = self._rows, self._n
         kept: dict[str, Any] = dict.fromkeys(_LADDERS)
         if self._pieces:
@@ -267,38 +280,43 @@ class DeviceWeights:
 
     # ---------------------------------------------------------------- moments
 
-    def moments(self, counts: Any) -> Callable[[], tuple[FloatArray, FloatArray]]:
+    def moments(self, counts: Any) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
         """Weighted means and variances ``[species, row]`` of ``counts [particle, species]``.
 
-        The function that is returned waits for them.
+        The function that is returned begins, after a `level` at the latest, and returns one that
+        waits for them.
         """
+        self._level()
         species, up = int(counts.shape[1]), self._up
-        if not species:
-            return lambda: (np.zeros((0, self._rows)), np.zeros((0, self._rows)))
-        full = bool((self.numbers == self._n).all())
-        given = {
-            "rows": self._rows, "n": self._n, "first": 0, "size": species, "counts": counts,
-            **_layout(counts), "shares": self._shares,
-            "totals": up(np.where(self.totals > 0, self.totals, 1.0)),
-            "held": None if full else self._held(), "numbers": up(self.numbers),
-            "sums": self._kept(
-                "moments", (species, self._rows, _parts(self._n, _IN_BLOCK)), np.float64
-            ),
-        }  # fmt: skip
-        found: list[Any] = []
-        for number in range(2):
-            items = species * self._rows * _parts(self._n, _IN_BLOCK)
-            self._start("moments", items, means=found[0] if found else None, **given)
-            found.append(self._reduced("reduce_sums", given["sums"], f"moments {number}"))
-            if found[-1] is given["sums"]:  # of few particles: the next are not written there
-                given["sums"] = self._kept("variances", given["sums"].shape, np.float64)
-        told = self._later(*found)
+        totals, numbers = np.where(self.totals > 0, self.totals, 1.0), self.numbers
 
-        def moments() -> tuple[FloatArray, FloatArray]:
-            means, variances = (each.reshape(species, self._rows).copy() for each in told())
-            return means, variances
+        def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
+            full = bool((numbers == self._n).all())
+            given = {
+                "rows": self._rows, "n": self._n, "first": 0, "size": species, "counts": counts,
+                **_layout(counts), "shares": self._shares, "totals": up(totals),
+                "held": None if full else self._held(), "numbers": up(numbers),
+                "sums": self._kept(
+                    "moments", (species, self._rows, _parts(self._n, _IN_BLOCK)), np.float64
+                ),
+            }  # fmt: skip
+            found: list[Any] = []
+            for number in range(2):
+                items = species * self._rows * _parts(self._n, _IN_BLOCK)
+                self._start("moments", items, means=found[0] if found else None, **given)
+                found.append(self._reduced("reduce_sums", given["sums"], f"moments {number}"))
+                if found[-1] is given["sums"]:  # of few particles: the next are not written there
+                    given["sums"] = self._kept("variances", given["sums"].shape, np.float64)
+            told = self._later(*found)
 
-        return moments
+            def moments() -> tuple[FloatArray, FloatArray]:
+                means, variances = (each.reshape(species, self._rows).copy() for each in told())
+                return means, variances
+
+            return moments
+
+        none = np.zeros((0, self._rows))
+        return begin if species else lambda: lambda: (none, none)
 
     def _held(self) -> Any:
         """Particles of each row that have weight, in order, int64 ``[particle]``."""
@@ -408,6 +426,7 @@ class PartWeights(DeviceWeights):
 
     def replace(self, logs: FloatArray) -> float:
         """Take logarithms ``[particle]``, and return the largest."""
+        self._level()
         self._logs = self._backend.upload(np.array(logs))
         return self.multiply(None, None, None)
 
@@ -435,6 +454,7 @@ class PartWeights(DeviceWeights):
 
     def held(self, number: int) -> Any:
         """Particles of this part that have weight, in order: so many."""
+        self._level()
         return self._held()[:number]
 
     def moment_sums(
@@ -458,6 +478,7 @@ class PartWeights(DeviceWeights):
         -------
         What waits for them ``[piece, species]``.
         """
+        self._level()
         species, up = int(counts.shape[1]), self._up
         given = {
             "rows": 1, "first": 0, "size": species, **_layout(counts),

@@ -60,7 +60,7 @@ def test_ranks_do_not_matter(device, size, kind, n):
     backend = get_backend(device, BackendOptions(threads=1))
     whole = DeviceWeights(backend, 1, n)
     whole.put(logs)
-    moments = whole.moments(backend.upload(counts))()
+    moments = whole.moments(backend.upload(counts))()()
     expected = [whole.largest, whole.totals, whole.squares, *moments]
     shares = whole.shares()
     backend.close()
@@ -72,7 +72,7 @@ def test_ranks_do_not_matter(device, size, kind, n):
         cut.put(logs[own.own])
         assert cut.logs().tobytes() == logs[own.own].tobytes()
         found = [cut.largest, cut.totals, cut.squares]
-        found += cut.moments(backend.upload(counts[own.own]))()
+        found += cut.moments(backend.upload(counts[own.own]))()()
         index = {}
         for in_pieces in (False, True):
             if cut._part:

@@ -49,7 +49,7 @@ def test_sums_and_moments(backend, rows, n, lost):
     assert made.totals.tobytes() == fixed_sums(shares).tobytes()
     assert made.squares.tobytes() == fixed_sums(shares * shares).tobytes()
     counts = np.random.default_rng(1).poisson(20, (rows * n, 3)).astype(np.int32)
-    means, variances = made.moments(backend.upload(counts))()
+    means, variances = made.moments(backend.upload(counts))()()
     for row in range(rows):
         held = shares[row] > 0
         weights = (shares[row] / made.totals[row])[held]

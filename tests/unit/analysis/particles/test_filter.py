@@ -396,3 +396,12 @@ def test_particles_that_end_are_told():
         ts.pmmh(net, data, prior, n=50, steps=2, warm_up=1, **how)
     with pytest.warns(UserWarning, match="with status nan; each weighs 0"):
         ts.smc2(net, data, prior, n=50, draws=4, **how)
+
+
+def test_progress_by_rows(capsys):
+    net, how = decay(), {"observe": {"X": "normal(sd=2)"}, "n": 10, "device": "cpu", "seed": 1}
+    data = {"time": [1.0, 2.0], "X": [13, 13]}
+    found = ts.particle_filter(net, data, quiet=False, **how)
+    assert "2/2 rows (100 %)" in capsys.readouterr().err
+    assert ts.particle_filter(net, data, quiet=True, **how).digest() == found.digest()
+    assert not capsys.readouterr().err
