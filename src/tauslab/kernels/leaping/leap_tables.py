@@ -58,7 +58,11 @@ def leap_parts_in_tables(
             lane_table("i32", "CHANGED_BY", [by for change in changes for _, by in change]),
         ]
     functions = _FUNCTIONS.format(
-        changing=len(changed), first_order=len(kinds), cases=cases, bounds=bounds
+        few=CRITICAL_FIRINGS,
+        changing=len(changed),
+        first_order=len(kinds),
+        cases=cases,
+        bounds=bounds,
     )
     return [leap_sizes(network), *tables, functions]
 
@@ -71,6 +75,10 @@ _FUNCTIONS = """\
 // Whether a reactant lasts for few firings.
 template <class Counts>
 DEVICE_SHARED bool critical_at(int reaction, const Counts &x) {{
+    const Rate &rate = RATES[reaction];
+    if (rate.lost[0] >= 0)
+        return (rate.lost[0] > 0 && x[rate.first] < rate.lost[0] * {few}) ||
+               (rate.lost[1] > 0 && x[rate.second] < rate.lost[1] * {few});
     bool few = false;
     NO_UNROLL for (int k = LOST_AT[reaction]; k < LOST_AT[reaction + 1]; ++k)
         few |= x[LOST[k]] < FEW[k];
@@ -80,6 +88,7 @@ DEVICE_SHARED bool critical_at(int reaction, const Counts &x) {{
 // The sum of a number of each reaction of a channel.
 template <class Number>
 DEVICE double sum_of(int channel, const Number &number) {{
+    if (N_CHANNELS == N_REACTIONS) return number(channel);
     const int first = CHANNEL_AT[channel], end = CHANNEL_AT[channel + 1];
     double sum = number(MEMBER[first]);
     NO_UNROLL for (int k = first + 1; k < end; ++k) sum += number(MEMBER[k]);
@@ -103,7 +112,7 @@ template <class Count, class Cells>
 SHARED_LAW Plan plan_leap(Count *x, const double *c, const Cells &leaping,
                           const Tolerance &tolerance) {{
     Plan plan = {{0.0, 0.0, {{1.0, 0.0}}}};
-    NO_UNROLL for (int i = 0; i < N_CHANNELS; ++i)
+    UNROLL_SOME for (int i = 0; i < N_CHANNELS; ++i)
         leaping[i] = sum_of(i, [&](int j) {{
             return share(propensity_at(j, x, c), critical_at(j, x), plan);
         }});
@@ -130,7 +139,7 @@ template <class Count, class Before, class First, class Cells>
 SHARED_LAW bool second_half(const Count *x, const Before &before, const double *c,
                             const First &first, const Cells &leaping) {{
     double sum = 0;
-    NO_UNROLL for (int i = 0; i < N_CHANNELS; ++i) {{
+    UNROLL_SOME for (int i = 0; i < N_CHANNELS; ++i) {{
         const double between = sum_of(
             i, [&](int j) {{ return critical_at(j, before) ? 0.0 : propensity_at(j, x, c); }});
         sum += between;
@@ -196,7 +205,7 @@ struct Exact {
 template <class Cells>
 DEVICE void start_exact(i32 *x, const double *c, Exact &exact, const Cells &cells) {
     double sum = 0;
-    NO_UNROLL for (int j = 0; j < N_REACTIONS; ++j) sum += cells[j] = propensity_at(j, x, c);
+    UNROLL_SOME for (int j = 0; j < N_REACTIONS; ++j) sum += cells[j] = propensity_at(j, x, c);
     exact.sum = sum;
 }
 
@@ -205,7 +214,7 @@ template <class Cells>
 DEVICE i32 fire_exact(double target, i32 *x, const double *c, Exact &exact, const Cells &cells) {
     double sum = 0;
     int reaction = 0;
-    NO_UNROLL for (int j = 0; j < N_REACTIONS - 1; ++j) {
+    UNROLL_SOME for (int j = 0; j < N_REACTIONS - 1; ++j) {
         sum += cells[j];
         reaction += sum <= target;
     }

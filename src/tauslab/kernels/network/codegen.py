@@ -491,11 +491,12 @@ def propensity_at(network: LoweredNetwork) -> str:
         row = _mass_action_row(reaction)
         if row is None:
             cases += f"        case {j}: return propensity_{j}(x, c);\n"
-        rows.append(row or f"{{0.0, 0.0, {_OF_CODE}, -1, -1}}")
+        rows.append(row or f"{{0.0, 0.0, {_OF_CODE}, -1, -1, {{-1, 0}}}}")
     return (
         "// constant * (x[first] * (x[second] - taken)), without what is -1. A constant of\n"
-        f"// the row has a column; {_OF_CODE} is for laws that are code.\n"
-        "struct Rate {\n    double constant, taken;\n    int column, first, second;\n};\n"
+        f"// the row has a column; {_OF_CODE} is for laws that are code. Firings lose `lost` of\n"
+        "// these two, and of others if the first is negative.\n"
+        "struct Rate {\n    double constant, taken;\n    int column, first, second, lost[2];\n};\n"
         f"{lane_table('Rate', 'RATES', rows)}"
         "template <class Count>\n"
         "DEVICE_SHARED double propensity_at(int reaction, const Count *x,\n"
@@ -524,7 +525,10 @@ def _mass_action_row(reaction: LoweredReaction) -> str | None:
     else:
         value, column = "0.0", constant.index
     (first, _), (second, taken), *_ = (*read, (-1, 0), (-1, 0))
-    return f"{{{value}, {taken}.0, {column}, {first}, {second}}}"
+    lost = {i: -by for i, by in reaction.change if by < 0}
+    each = (lost.pop(first, 0), lost.pop(second, 0))
+    losses = f"{{{-1 if lost else each[0]}, {each[1]}}}"
+    return f"{{{value}, {taken}.0, {column}, {first}, {second}, {losses}}}"
 
 
 def lane_table(kind: str, name: str, values: Sequence[object]) -> str:
