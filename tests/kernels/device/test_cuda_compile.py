@@ -52,6 +52,7 @@ from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.lattice.planes import planes_header
+from tauslab.kernels.leaping import event_codegen
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
@@ -564,6 +565,21 @@ def test_every_file_compiles(monkeypatch):
     texts = lattice_texts(16, 3, shape=(8, 64, 64))
     assert "WORDS_IN_REGISTERS 4" in texts["model.h"]
     compile_quickly("lattice/rdme.cc", texts)
+
+
+def test_other_headers_compile(monkeypatch):
+    """Leaps of rates that follow the time, and firings and leaps from tables."""
+    found = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0, 0.03)
+    assert found is not None
+    events = lowered_events(everything())
+    monkeypatch.setattr(event_codegen, "in_tables", lambda *_: True)
+    headers = {
+        "leaping/tau_leap.cc": leap_header(found.network, CudaBackend.style),
+        "events/ssa_events.cc": events_header(events, in_tables=True),
+        "leaping/tau_events.cc": event_leap_header(events, CudaBackend.style),
+    }
+    for file, header in headers.items():
+        compile_quickly(file, csrc_texts() | {"model.h": header})
 
 
 @pytest.mark.validate

@@ -10,6 +10,7 @@ import scipy.stats
 from event_models import everything, growing, many
 
 import tauslab as ts
+from tauslab.kernels.events import ssa as events_ssa
 from tauslab.kernels.leaping import event_codegen
 from tauslab.store.results.digest import digest_lines
 
@@ -144,7 +145,8 @@ def test_a_gpu_gives_the_bits_of_the_cpu(net):
     assert found[0] == found[1]
 
 
-def test_propensities_that_are_all_recomputed_have_the_same_bits(monkeypatch):
+@pytest.mark.parametrize("method", ["ssa", "tau"])
+def test_firings_from_tables_have_the_bits_of_those_in_text(monkeypatch, method):
     def digest():
         net = ts.Network("ring")
         for i in range(6):
@@ -152,11 +154,16 @@ def test_propensities_that_are_all_recomputed_have_the_same_bits(monkeypatch):
         for i in range(6):
             net.add_reaction(f"S{i} -> S{(i + 1) % 6}", rate=1.0 + 0.1 * i)
             net.add_reaction(f"S{i} + S{(i + 2) % 6} -> S{(i + 4) % 6}", rate=0.001)
+        net.add_reaction("2 S4 -> S1", rate=0.001)
+        net.add_reaction("3 S5 -> S2", rate=1e-5)
+        net.add_reaction("S3 -> S0", law="20 * S3 / (10 + S3)")
+        net.add_reaction("-> S0", rate=3.0)
         net.add_event("dose", 0.5, {"S0": "S0 + 100"})
         net.add_event("high", trigger="S1 > 60", assignments={"S1": "30"})
-        return run(net, n=5, times=[0.5, 1.0]).digest()
+        return run(net, n=5, times=[0.5, 1.0], method=method).digest()
 
     updated, asked = digest(), []
-    monkeypatch.setattr(event_codegen, "in_branches", lambda *_: asked.append(True))
+    for module in (event_codegen, events_ssa):
+        monkeypatch.setattr(module, "in_tables", lambda *_: not asked.append(True))
     assert digest() == updated
     assert asked

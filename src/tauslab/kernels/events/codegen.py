@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
+from tauslab.kernels.backends.base import Style
 from tauslab.kernels.events.draws import numbered
 from tauslab.kernels.events.tables import (
     DELAY_QUEUE,
@@ -18,8 +20,10 @@ from tauslab.kernels.network.codegen import (
     check_constants,
     factors_now,
     guarded_propensity,
+    lane_table,
     law_text,
     pieces_of,
+    propensity_at,
     records,
 )
 from tauslab.kernels.network.lowering import (
@@ -43,12 +47,19 @@ _HEADER = (
 _MOST_INLINE = 64
 # Completions that a jump may be made of: 31 powers of two, up or down (csrc/events/completions.h).
 JUMP_COMPLETIONS = 64
+# Up to here a GPU has text for every pair of reactions.
+_MOST_WRITTEN = 16
 _LONGEST_INLINE = 500  # characters of a law
 _ORDERINGS = ("lt", "le", "gt", "ge")
 
 
+def in_tables(network: LoweredNetwork, style: Style) -> bool:
+    """Return whether a device reads firings from tables, in `events_header`."""
+    return not style.branches and len(network.reactions) > _MOST_WRITTEN
+
+
 def events_header(
-    network: LoweredNetwork, delay_queue: int = DELAY_QUEUE, *, branches: bool = True
+    network: LoweredNetwork, delay_queue: int = DELAY_QUEUE, *, in_tables: bool = False
 ) -> str:
     """`model.h` for `ssa_events`: straight-line code on an array of doubles.
 
@@ -56,9 +67,9 @@ def events_header(
     ----------
     delay_queue
         Delayed reactions that may wait for their completion in a trajectory.
-    branches
-        A firing recomputes what it changes, with text for every pair of reactions; else it
-        recomputes all propensities.
+    in_tables
+        What a firing changes, and mass action, is read from tables; else there is text for every
+        pair of reactions of which one changes what the other reads.
     """
     names: dict[int, str] = {}
     writer = LawWriter("x", names)
@@ -69,12 +80,12 @@ def events_header(
             _sizes(network),
             check_constants(network),
             *_shared(network, writer, names),
-            _propensities(network, writer, once=not branches),
+            _propensities(network, writer, in_tables=in_tables),
             _set_reals(network),
             _flow(network, writer),
             _relations(network, writer),
             _within(network, writer),
-            _fire(network, branches=branches),
+            _fire_by_tables(network) if in_tables else _fire(network),
             _propensity_now(network, writer),
             _events(network, writer, names),
             _drawn(network, writer, names),
@@ -110,8 +121,8 @@ def _shared(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -
         names[id(law)] = f"shared_{k}(x, c)"
 
 
-def _propensities(network: LoweredNetwork, writer: LawWriter, *, once: bool) -> str:
-    """Propensities; `once`: those of all are one copy of their text."""
+def _propensities(network: LoweredNetwork, writer: LawWriter, *, in_tables: bool) -> str:
+    """Propensities of each reaction, and of all."""
     functions = []
     for j, reaction in enumerate(network.reactions):
         statements, value = guarded_propensity(reaction, writer)
@@ -121,13 +132,58 @@ def _propensities(network: LoweredNetwork, writer: LawWriter, *, once: bool) -> 
             f"{kind} double propensity_{j}([[maybe_unused]] const double *x, "
             f"[[maybe_unused]] const double *c) {{\n{statements}    return {value};\n}}\n"
         )
-    lines = "".join(f"    a[{j}] = propensity_{j}(x, c);\n" for j in range(len(network.reactions)))
+    if in_tables:
+        functions.append(propensity_at(network))
+        lines = (
+            "    NO_UNROLL for (int j = 0; j < N_REACTIONS; ++j) a[j] = propensity_at(j, x, c);\n"
+        )
+    else:
+        calls = (f"    a[{j}] = propensity_{j}(x, c);\n" for j in range(len(network.reactions)))
+        lines = "".join(calls)
     return (
         "\n".join(functions)
-        + f"\n{'SHARED_LAW' if once else 'DEVICE_SHARED'} void all_propensities("
+        + "\nDEVICE_SHARED void all_propensities("
         + "[[maybe_unused]] const double *x,\n    [[maybe_unused]] const double *c, "
         + f"[[maybe_unused]] double *a) {{\n{lines}}}\n"
     )
+
+
+def _fire_by_tables(network: LoweredNetwork) -> str:
+    """Fire one reaction, and recompute what depends on the change, all from tables."""
+    assert network.dynamics is not None
+    seen = network.dynamics.watched()
+    touched = network.touched()
+    changes = [reaction.change for reaction in network.reactions]
+    change_at = [0, *accumulate(map(len, changes))]
+    touch_at = [0, *accumulate(map(len, touched))]
+    tables: tuple[tuple[str, str, list[int]], ...] = (
+        ("int", "CHANGE_AT", change_at),
+        ("int", "CHANGED", [i for change in changes for i, _ in change]),
+        ("double", "CHANGED_BY", [by for change in changes for _, by in change]),
+        ("int", "TOUCH_AT", touch_at),
+        ("int", "TOUCHED", [r for each in touched for r in each]),
+        ("bool", "WATCHED", [int(any(i in seen for i, _ in change)) for change in changes]),
+    )
+    text = "".join(lane_table(*table) for table in tables)
+    return (
+        f"{_FIRED}{text}"
+        "DEVICE Fired fire(int reaction, double *x, const double *c, double *a) {\n"
+        "    bool overflow = false;\n"
+        "    NO_UNROLL for (int k = CHANGE_AT[reaction]; k < CHANGE_AT[reaction + 1]; ++k) {\n"
+        "        const double by = CHANGED_BY[k], now = x[CHANGED[k]] += by;\n"
+        "        overflow |= by > 0 && now > 2147483647.0;\n    }\n"
+        "    const int first = TOUCH_AT[reaction], end = TOUCH_AT[reaction + 1];\n"
+        "    NO_UNROLL for (int k = first; k < end; ++k)\n"
+        "        a[TOUCHED[k]] = propensity_at(TOUCHED[k], x, c);\n"
+        "    return {first < end ? TOUCHED[first] : N_REACTIONS, WATCHED[reaction], overflow};\n}\n"
+    )
+
+
+_FIRED = (
+    "// What firing changed: propensities from a number on, whether a trigger may have, and\n"
+    "// whether a count passed 2147483647.\n"
+    "struct Fired {\n    int from;\n    bool watched, overflow;\n};\n"
+)
 
 
 def _set_reals(network: LoweredNetwork) -> str:
@@ -247,15 +303,14 @@ def _control_points(network: LoweredNetwork, reads: list[int]) -> str:
     return f"{lines}    const double *const points[4] = {{start, end, first, second}};\n"
 
 
-def _fire(network: LoweredNetwork, *, branches: bool) -> str:
-    """Fire one reaction, and recompute what depends on the change, or all."""
+def _fire(network: LoweredNetwork) -> str:
+    """Fire one reaction, and recompute what depends on the change."""
     assert network.dynamics is not None
     seen = network.dynamics.watched()
     cases = []
     for j, (reaction, touched) in enumerate(zip(network.reactions, network.touched(), strict=True)):
         body = [f"x[{i}] += {by};" for i, by in reaction.change]
-        if branches:
-            body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
+        body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
         over = " || ".join(f"x[{i}] > 2147483647.0" for i, by in reaction.change if by > 0)
         watches = str(any(i in seen for i, _ in reaction.change)).lower()
         start = touched[0] if touched else len(network.reactions)
@@ -266,19 +321,10 @@ def _fire(network: LoweredNetwork, *, branches: bool) -> str:
         "(int reaction, [[maybe_unused]] double *x,\n"
         "                  [[maybe_unused]] const double *c, [[maybe_unused]] double *a) {\n"
     )
-    text = (
-        "// What firing changed: propensities from a number on, whether a trigger may have, and\n"
-        "// whether a count passed 2147483647.\n"
-        "struct Fired {\n    int from;\n    bool watched, overflow;\n};\n"
-        f"DEVICE Fired {'fire' if branches else 'change'}{arguments}"
+    return (
+        f"{_FIRED}DEVICE Fired fire{arguments}"
         f"    switch (reaction) {{\n{''.join(cases)}        default: return {{0, false, false}};\n"
         "    }\n}\n"
-    )
-    if branches:
-        return text
-    return (
-        f"{text}DEVICE Fired fire{arguments}    const Fired fired = change(reaction, x, c, a);\n"
-        "    all_propensities(x, c, a);\n    return fired;\n}\n"
     )
 
 

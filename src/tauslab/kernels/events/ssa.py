@@ -11,7 +11,13 @@ from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
-from tauslab.kernels.events.codegen import JUMP_COMPLETIONS, completions, events_header, shape
+from tauslab.kernels.events.codegen import (
+    JUMP_COMPLETIONS,
+    completions,
+    events_header,
+    in_tables,
+    shape,
+)
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 
@@ -46,7 +52,8 @@ class EventSsa(NetworkEngine):
             )
         self._delays = bool(ends) or jumps > 0
         self._delay_queue = delay_queue
-        header = events_header(network, delay_queue)
+        tables = in_tables(network, backend.style)
+        header = events_header(network, delay_queue, in_tables=tables)
         entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
         source = KernelSource(f"events/{entry}.cc", (entry,), {"model.h": header})
         super().__init__(backend, times, source)

@@ -47,7 +47,7 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     thinning = network.thinning
     parts = [unrolled_header(network, style)]
     if thinning is None:
-        parts += [_NO_RATES_AT_A_TIME, *leap_parts(network)]
+        parts += [NO_RATES_AT_A_TIME, *leap_parts(network)]
     else:
         rates = replace(network, reactions=thinning.rates)
         parts += [_rates_at_a_time(network, thinning), *leap_parts(rates)]
@@ -61,7 +61,7 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     return "\n".join(parts)
 
 
-_NO_RATES_AT_A_TIME = (
+NO_RATES_AT_A_TIME = (
     "constexpr int BEGIN_AT = 0;\n"
     "template <class Count>\nDEVICE void set_time(Quantity<Count> *, Quantity<Count>) {}\n"
     "template <class Count>\n"
@@ -127,12 +127,7 @@ def leap_parts(
         Each is one copy of its text, which finds the state in memory. Where that is in registers,
         it is slower: 2.1 times for the heat shock response on an H200.
     """
-    sizes = _SIZES.format(
-        channels=len(channels(network)),
-        cells=shared_cells(network),
-        words=parked_words(network),
-    )
-    parts = [sizes]
+    parts = [leap_sizes(network)]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
     name = "propensity" if network.thinning is None else "rate"
     element = _Element(count, "SHARED_LAW" if once else "DEVICE", name)
@@ -193,6 +188,15 @@ constexpr int SHARED_CELLS = {cells};
 // 32-bit words for a trajectory that waits for its turn.
 constexpr int PARKED_WORDS = {words};
 """
+
+
+def leap_sizes(network: LoweredNetwork) -> str:
+    """Sizes that leaps need."""
+    return _SIZES.format(
+        channels=len(channels(network)),
+        cells=shared_cells(network),
+        words=parked_words(network),
+    )
 
 
 def _few(reaction: LoweredReaction) -> str:
@@ -280,7 +284,7 @@ def _critical(network: LoweredNetwork, of: _Element) -> str:
 
 def _species_limit(network: LoweredNetwork, species: int, of: _Element) -> str:
     """Bound by one species: nothing where no propensity reads it or no reaction changes it."""
-    changes = _changes_of(network, species)
+    changes = changes_of(network, species)
     gain = " + ".join(_times(by, j) for j, by in changes if by > 0) or "0.0"
     loss = " + ".join(_times(-by, j) for j, by in changes if by < 0) or "0.0"
     variance = " + ".join(_times(by * by, j) for j, by in changes)
@@ -301,18 +305,13 @@ def _with_bound(
     `statement` takes the names of the species' count and, where it is not 1, its order.
     """
     readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
-    if not readers or not _changes_of(network, species):
+    if not readers or not changes_of(network, species):
         return ""
     formulas = [of.number(formula) for formula in _orders(readers, species)]
     orders = [f"        order = larger(order, {formula});\n" for formula in formulas]
     for j, reaction in readers:
         if reaction.law is not None and species in counts_in(reaction.law):
-            orders.append(
-                f"        const Real now_{j} = {of.propensity(j)};\n"
-                f"        x[{species}] += 1;\n"
-                f"        order = larger(order, law_order(count, now_{j}, {of.propensity(j)}));\n"
-                f"        x[{species}] -= 1;\n"
-            )
+            orders.append(_order_of_law(j, species, of))
     lines = ["    {\n", f"        const Real count = quantity(x[{species}]);\n"]
     if orders:
         lines += ["        Real order = number<Real>(1.0);\n", *orders]
@@ -320,7 +319,28 @@ def _with_bound(
     return "".join(lines)
 
 
-def _changes_of(network: LoweredNetwork, species: int) -> list[tuple[int, int]]:
+def order_statements(network: LoweredNetwork, species: int) -> str | None:
+    """Statements that find the order of a species; none where it is 1, None where nothing asks."""
+    readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
+    if not readers:
+        return None
+    orders = [f"        order = larger(order, {text});\n" for text in _orders(readers, species)]
+    for j, reaction in readers:
+        if reaction.law is not None and species in counts_in(reaction.law):
+            orders.append(_order_of_law(j, species, _ANY_ELEMENT))
+    return "".join(orders)
+
+
+def _order_of_law(j: int, species: int, of: _Element) -> str:
+    return (
+        f"        const Real now_{j} = {of.propensity(j)};\n"
+        f"        x[{species}] += 1;\n"
+        f"        order = larger(order, law_order(count, now_{j}, {of.propensity(j)}));\n"
+        f"        x[{species}] -= 1;\n"
+    )
+
+
+def changes_of(network: LoweredNetwork, species: int) -> list[tuple[int, int]]:
     """Channels that change the species, each with the change."""
     return [
         (channel, by)
@@ -360,7 +380,7 @@ def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[st
 
 def _change(network: LoweredNetwork, species: int) -> str:
     """By how much the firings change the species; nothing if no reaction does."""
-    return " + ".join(f"{by} * number_of(firings[{i}])" for i, by in _changes_of(network, species))
+    return " + ".join(f"{by} * number_of(firings[{i}])" for i, by in changes_of(network, species))
 
 
 def _propensities(network: LoweredNetwork) -> str:
@@ -400,7 +420,7 @@ def _apply(network: LoweredNetwork, of: _Element) -> str:
     lines = [
         f"    add(x[{index}], {_change(network, index)}, outcome);\n"
         for index in range(len(network.species))
-        if _changes_of(network, index)
+        if changes_of(network, index)
     ]
     return (
         "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"

@@ -7,19 +7,12 @@ triggers and in times at which relations change, bound it: `bound` of csrc/leapi
 from __future__ import annotations
 
 from tauslab.kernels.backends.base import Style
-from tauslab.kernels.events.codegen import events_header
+from tauslab.kernels.events.codegen import events_header, in_tables
 from tauslab.kernels.events.watched import Margin, Watched
-from tauslab.kernels.leaping.codegen import LARGEST_IN_REGISTERS, channels, leap_parts
+from tauslab.kernels.leaping.codegen import channels, leap_parts
+from tauslab.kernels.leaping.leap_tables import leap_parts_in_tables
 from tauslab.kernels.network.codegen import LawWriter
 from tauslab.kernels.network.lowering import LoweredNetwork, counts_in
-
-
-def in_branches(network: LoweredNetwork, style: Style) -> bool:
-    """Return whether a firing recomputes what it changes alone, or else all propensities.
-
-    The first has text for every pair of reactions.
-    """
-    return style.branches or len(network.reactions) <= LARGEST_IN_REGISTERS
 
 
 def event_leap_header(network: LoweredNetwork, style: Style) -> str:
@@ -27,14 +20,18 @@ def event_leap_header(network: LoweredNetwork, style: Style) -> str:
     assert network.dynamics is not None
     margins = list(Watched(network).margins())
     moves = str(network.dynamics.moves).lower()
-    branches = in_branches(network, style)
+    tables = in_tables(network, style)
+    bounds = _bounds(network, margins)
+    if tables:
+        leaps = leap_parts_in_tables(network, bounds)
+    else:
+        leaps = [*leap_parts(network, "double", bounds), _channel_propensities(network)]
     return "\n".join(
         [
-            events_header(network, branches=branches),
+            events_header(network, in_tables=tables),
             f"// Whether anything moves between events.\nconstexpr bool MOVES = {moves};\n",
             _margin_functions(network, margins),
-            *leap_parts(network, "double", _bounds(network, margins), once=not branches),
-            _channel_propensities(network),
+            *leaps,
             _relations_stay(margins),
         ]
     )

@@ -47,6 +47,7 @@ _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays b
 _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
 _MOST_TAILS = 2  # of which firings are written apart
 _MOST_COPIED = 64  # laws of a network with events in tables
+_OF_CODE = -2  # in place of a column: the propensity is code
 _MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 
@@ -481,6 +482,59 @@ def _propensity(j: int, reaction: LoweredReaction, writer: LawWriter) -> str:
         "    [[maybe_unused]] const Quantity<Count> *c) {\n"
         f"{statements}    return same<Count>({value});\n}}\n"
     )
+
+
+def propensity_at(network: LoweredNetwork) -> str:
+    """The propensity of a reaction by its number: mass action of two molecules from a table."""
+    rows, cases = [], ""
+    for j, reaction in enumerate(network.reactions):
+        row = _mass_action_row(reaction)
+        if row is None:
+            cases += f"        case {j}: return propensity_{j}(x, c);\n"
+        rows.append(row or f"{{0.0, 0.0, {_OF_CODE}, -1, -1, {{-1, 0}}}}")
+    return (
+        "// constant * (x[first] * (x[second] - taken)), without what is -1. A constant of\n"
+        f"// the row has a column; {_OF_CODE} is for laws that are code. Firings lose `lost` of\n"
+        "// these two, and of others if the first is negative.\n"
+        "struct Rate {\n    double constant, taken;\n    int column, first, second, lost[2];\n};\n"
+        f"{lane_table('Rate', 'RATES', rows)}"
+        "template <class Count>\n"
+        "DEVICE_SHARED double propensity_at(int reaction, const Count *x,\n"
+        "    [[maybe_unused]] const double *c) {\n"
+        "    const Rate &rate = RATES[reaction];\n"
+        f"    if (rate.column == {_OF_CODE}) {{\n        switch (reaction) {{\n{cases}"
+        "        default: return 0.0;\n        }\n    }\n"
+        "    const double constant = rate.column < 0 ? rate.constant : c[rate.column];\n"
+        "    const double first = rate.first < 0 ? 1.0 : quantity(x[rate.first]);\n"
+        "    const double second =\n"
+        "        rate.second < 0 ? 1.0 : quantity(x[rate.second]) - rate.taken;\n"
+        "    return constant * (first * second);\n}\n"
+    )
+
+
+def _mass_action_row(reaction: LoweredReaction) -> str | None:
+    """The row of mass action of at most two molecules; None for what is code."""
+    read = [(i, taken) for i, order in reaction.orders for taken in range(order)]
+    constant = reaction.constant
+    if reaction.law is not None or reaction.needs or constant is None or len(read) > 2:
+        return None
+    if isinstance(constant, Number) and not constant.value >= 0:
+        return None
+    if isinstance(constant, Number):
+        value, column = literal(constant.value), -1
+    else:
+        value, column = "0.0", constant.index
+    (first, _), (second, taken), *_ = (*read, (-1, 0), (-1, 0))
+    lost = {i: -by for i, by in reaction.change if by < 0}
+    each = (lost.pop(first, 0), lost.pop(second, 0))
+    losses = f"{{{-1 if lost else each[0]}, {each[1]}}}"
+    return f"{{{value}, {taken}.0, {column}, {first}, {second}, {losses}}}"
+
+
+def lane_table(kind: str, name: str, values: Sequence[object]) -> str:
+    """A table that lanes of a warp read in different places."""
+    listed = ", ".join(map(str, values)) or "0"
+    return f"LANE_TABLE {kind} {name}[{max(1, len(values))}] = {{{listed}}};\n"
 
 
 def check_constants(network: LoweredNetwork) -> str:

@@ -42,6 +42,7 @@ _PATIENCE = 5.0  # seconds in which a delivery ends that waits for nobody
 _GRACE_SECONDS = 2.0
 _HALT_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
+_STEP_LIMIT = 3  # status of a trajectory
 _STOPPED = 1 << 48  # added to the counter of blocks by a rank that was asked to stop
 
 
@@ -140,6 +141,7 @@ class EnsembleRun:
         self._asked_at: float | None = None  # when the run was asked to stop
         self._looked_at = self._halted_at = self._shown_at = 0.0
         self._consistent = True  # sums are those of the blocks that are done
+        self.cut_short = False  # whether trajectories take more steps than lanes let them
         # Rank 0's sums hold the blocks that were restored.
         self._done = writer.completed & (comm.rank == 0)
         shapes = layout.accumulator_shapes()
@@ -150,7 +152,7 @@ class EnsembleRun:
         began = time.perf_counter()
         self._began, self._due = began, began + _CHECKPOINT_SECONDS
         self._counter = counter = self._comm.counter()
-        if self._comm.size == 1 and isinstance(self._lanes, DeviceLanes) and self._is_one_launch():
+        if self._is_one_launch():
             self._run_one_launch(counter)
         else:
             self._run_launches(counter)
@@ -159,7 +161,9 @@ class EnsembleRun:
         return self.tally
 
     def _is_one_launch(self) -> bool:
-        return self._layout.n_blocks == 1 and self._blocks.left
+        if self._comm.size > 1 or not isinstance(self._lanes, DeviceLanes):
+            return False
+        return self._blocks.left and (self._lanes.waited or self._layout.n_blocks == 1)
 
     def _run_one_launch(self, counter: Counter) -> None:
         """Launch all, wait and deliver in this thread: a collector takes longer than short runs."""
@@ -175,7 +179,12 @@ class EnsembleRun:
             if now > looked + _POLL_ALONE_SECONDS:
                 looked = now
                 self._look()
-        self._finish(lane)
+        with device_work():
+            delivery = lane.wait()
+        if lane.most_steps and _STEP_LIMIT in delivery.chunk.arrays["status"]:
+            self.cut_short = True
+        else:
+            self._hand_over(lane, delivery)
 
     def _run_launches(self, counter: Counter) -> None:
         """Launch in this thread; another collects."""
@@ -319,6 +328,9 @@ class EnsembleRun:
     def _finish(self, lane: LaneLike) -> None:
         with device_work():
             delivery = lane.wait()
+        self._hand_over(lane, delivery)
+
+    def _hand_over(self, lane: LaneLike, delivery: Delivery) -> None:
         with self._delivering:
             if not self._given_up and not delivery.stopped:
                 self._deliver(lane, delivery)

@@ -26,7 +26,7 @@ from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Event, NetworkData, TimedEvent
 from tauslab.options.ensemble import Options, Portion
 from tauslab.options.methods import ODE, SSA, Auto, TauLeaping
-from tauslab.runner.ensemble.choices.outlook import Outlook
+from tauslab.runner.ensemble.choices.outlook import FEW_EVENTS, Outlook, is_tried
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, ProfileRow
 from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task
@@ -34,6 +34,7 @@ from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task
 MOST_KEPT = 64  # prepared runs of a process
 MOST_BYTES, MOST_TOGETHER = 64 << 20, 256 << 20  # of one, and of all
 _BYTES_OF_TEXT = 20  # of a prepared model, for a character of its normal form
+_FEW_TRAJECTORIES = 128  # of a run that needs no trial: with FEW_EVENTS each it takes a moment
 _MOMENT, _FEW_EVENTS = 0.02, 1e5  # seconds and events of a run that nobody need be able to stop
 # What may differ between runs that share what is prepared.
 _OWN = {
@@ -70,6 +71,15 @@ class Setup:
     def is_short(self, events: float) -> bool:
         """Return whether a run of about so many `events` takes a moment, as the last one did."""
         return 0 < events < _FEW_EVENTS and self.was_short
+
+    def may_be_short(self, task: Task) -> bool:
+        """Return whether a run of `task`, of which nothing is known, may take a moment.
+
+        It is then tried with a limit of steps, in place of trajectories that tell.
+        """
+        held = self.lanes is not None and self.lanes.waited and self.was_short
+        small = task.options.total <= _FEW_TRAJECTORIES and task.options.max_steps > FEW_EVENTS
+        return held and small and self.outlook is None and is_tried(task)
 
     @property
     def nbytes(self) -> int:

@@ -189,15 +189,19 @@ class Lane:
         self._launch: Launch | None = None
         self._first = 0  # trajectory of the launch, in the order of the file
         self._marks: list[Event] = []
+        self.most_steps: int | None = None
 
     def _shared_rows(self) -> tuple[Any, Any]:
         """The inputs that all trajectories share, where they do, on the device."""
         task, backend = self._task, self._engine.backend
         return backend.upload(task.initial[:1]), backend.upload(task.constants[:1])
 
-    def take(self, task: Task) -> None:
-        """Run `task` from now on, which differs in the seed and the values of inputs alone."""
-        held, self._task, self._marks = self._task, task, []
+    def take(self, task: Task, most_steps: int | None = None) -> None:
+        """Run `task` from now on, which differs in the seed and the values of inputs alone.
+
+        Trajectories end after `most_steps`, where these are given.
+        """
+        held, self._task, self._marks, self.most_steps = self._task, task, [], most_steps
         if task.initial is not held.initial or task.constants is not held.constants:
             self._shared = self._shared_rows()
 
@@ -237,7 +241,7 @@ class Lane:
             task.options.first,
             kept=None if task.begun is None else self._upload(task.begun[first:end]),
             seed=task.options.seed,
-            max_steps=task.options.max_steps,
+            max_steps=self.most_steps or task.options.max_steps,
         )
         begun = stream.record()
         engine.start(self._launch, buffers, stream)

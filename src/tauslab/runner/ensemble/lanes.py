@@ -137,6 +137,8 @@ class DeviceLanes:
         self.smallest, self.room = launch_blocks(
             task, engine, layout.block, share, events_each=events_each, sharers=comm.size
         )
+        if waited:
+            self.smallest = self.room = share
         copies = self._backend.stream(waited=waited)
         rows = self.room * layout.block
         self._lanes = [
@@ -146,10 +148,10 @@ class DeviceLanes:
         self._fresh, self._copies = self._lanes, copies
         self._origin = copies.record()
 
-    def take(self, task: Task) -> None:
-        """Run `task` from now on, which differs in the seed and the values of inputs alone."""
+    def take(self, task: Task, most_steps: int | None = None) -> None:
+        """Run `task` from now on, as `Lane.take`."""
         for lane in self._lanes:
-            lane.take(task)
+            lane.take(task, most_steps)
         self._fresh, self._origin = self._lanes, self._copies.record()
 
     @property

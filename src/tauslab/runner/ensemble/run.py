@@ -28,7 +28,13 @@ from tauslab.options.sweep import Sweep
 from tauslab.options.values.definition import attributes_of
 from tauslab.runner.ensemble.choices.hybrid_error import with_judged_error
 from tauslab.runner.ensemble.choices.method_choice import with_method
-from tauslab.runner.ensemble.choices.outlook import Outlook, is_tried, tell_of_long_run, trial_lane
+from tauslab.runner.ensemble.choices.outlook import (
+    FEW_EVENTS,
+    Outlook,
+    is_tried,
+    tell_of_long_run,
+    trial_lane,
+)
 from tauslab.runner.ensemble.choices.pilots import piloted, with_pilot
 from tauslab.runner.ensemble.driver import EnsembleRun
 from tauslab.runner.ensemble.from_file import with_stored_choices
@@ -52,6 +58,8 @@ from tauslab.store.results.result import Result
 from tauslab.store.writers.admission import existing_attributes
 from tauslab.store.writers.memory import MemoryWriter
 from tauslab.store.writers.writer import FinishedWriter, Storage, Writer, open_writer
+
+_SMALL_BYTES = 1 << 20  # of samples of all trajectories
 
 
 @contextmanager
@@ -112,11 +120,19 @@ def _compiled(task: Task, stack: ExitStack, comm: Communicator) -> Setup:
 def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[], bool]) -> Result:
     """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
     known = setup.outlook is not None
-    outlook = on_root(comm, lambda: _outlook(setup, task, comm))
-    each = outlook.events / task.options.total
+    few = comm.size == 1 and task is setup.task and setup.may_be_short(task)
+    outlook = None if few else on_root(comm, lambda: _outlook(setup, task, comm))
 
     def lanes(layout: Layout, blocks: int) -> Lanes:
-        alone = comm.size == 1 and blocks == layout.n_blocks == 1
+        nonlocal outlook, few
+        alone = comm.size == 1 and blocks == layout.n_blocks and _is_small(task, blocks)
+        if few and alone and setup.lanes is not None:
+            few = False  # if they are not enough, this is called again
+            setup.lanes.take(task, FEW_EVENTS)
+            return setup.lanes
+        if outlook is None:
+            outlook = _outlook(setup, task, comm)
+        each = outlook.events / task.options.total
         short = task is setup.task and alone and setup.was_short
         short = short and (known or setup.is_short(outlook.events))
         if task is setup.task and setup.lanes is not None and setup.lanes.waited == short:
@@ -130,7 +146,12 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
             setup.lanes = made
         return made
 
-    return run_task(task, comm, lanes, stop, outlook.events)
+    return run_task(task, comm, lanes, stop, 0.0 if outlook is None else outlook.events)
+
+
+def _is_small(task: Task, blocks: int) -> bool:
+    """Return whether one launch has all blocks, and hardly a sample."""
+    return blocks == 1 or task.sample_bytes * task.options.total <= _SMALL_BYTES
 
 
 def _outlook(setup: Setup, task: Task, comm: Communicator) -> Outlook:
@@ -317,6 +338,12 @@ def _simulate(
             lanes = open_lanes(layout, int((~writer.completed).sum()))
             ensemble = EnsembleRun(task, layout, lanes, comm, writer, progress=progress, stop=stop)
             tally = ensemble.run()
+            if ensemble.cut_short:  # by lanes for a moment
+                lanes = open_lanes(layout, layout.n_blocks)
+                ensemble = EnsembleRun(
+                    task, layout, lanes, comm, writer, progress=progress, stop=stop
+                )
+                tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
             events = sum(comm.allgather(tally.work["events"]))
             progress.update(min(blocks * layout.block, layout.total), events)

@@ -409,7 +409,8 @@ def prepare(
     hidden = len(model.pasts) + len(counted)
     task = kind(
         network=model.network, options=model.options, lowered=lowered,
-        initial=np.pad(start.initial, ((0, 0), (0, hidden))), constants=constants,
+        initial=np.pad(start.initial, ((0, 0), (0, hidden))) if hidden else start.initial,
+        constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=start.held,
         varying=varying,
     )  # fmt: skip

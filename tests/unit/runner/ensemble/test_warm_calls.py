@@ -12,6 +12,8 @@ from sampling import ordinary
 import tauslab as ts
 from tauslab.kernels.backends import cache
 from tauslab.kernels.backends.cpu import idle_threads
+from tauslab.runner.ensemble import kept
+from tauslab.runner.ensemble import run as ensemble_run
 
 pytestmark = pytest.mark.compiler
 
@@ -126,3 +128,34 @@ def test_a_forked_process_starts_threads_of_its_own():
     if child == 0:
         os._exit(int((counts(network()) != expected).any()))
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_other_values_need_no_trial_where_the_last_run_took_a_moment(monkeypatch):
+    """The run itself is limited to the steps of a trial; one that takes more is prepared for it."""
+    told, tell = [], ensemble_run.tell_of_long_run
+    monkeypatch.setattr(kept, "_MOMENT", 60.0)  # on a busy machine too
+    monkeypatch.setattr(
+        ensemble_run, "tell_of_long_run", lambda *given: told.append(given) or tell(*given)
+    )
+
+    def births():
+        net = ts.Network("births")
+        net.add_parameter("k", 1.0)
+        net.add_species("X", 0)
+        net.add_reaction("-> X", rate="k")
+        net.add_reaction("X ->", rate=1.0)
+        return net
+
+    def run(net, k):
+        return ts.run(net, n=5, t_end=10, points=6, seed=3, device="cpu", set={"k": k})
+
+    net = births()
+    for k in (1.0, 2.0):
+        run(net, k)
+    few = len(told)
+    found = run(net, 3.0)
+    assert len(told) == few
+    long = run(net, 2000.0)
+    assert len(told) == few + 1
+    for result, k in ((found, 3.0), (long, 2000.0)):
+        assert (result.counts("X") == run(births(), k).counts("X")).all()

@@ -53,6 +53,7 @@ typedef u64 Word;
 #define ABOUT_LOG2(a) __builtin_log2f(a)
 #define WHOLE_OF_SINGLE(a) ((a) < 0x1p32f ? (a) > 0.0f ? (u32)(a) : 0u : 0xffffffffu)
 #define TABLE static constexpr
+#define LANE_TABLE TABLE
 // A CPU has few registers, and reads its memory as fast.
 template <class Numbers>
 DEVICE const Numbers &in_registers(const Numbers &table) {

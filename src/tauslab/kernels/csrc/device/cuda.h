@@ -157,6 +157,8 @@ DEVICE float about_log2_(float a) {
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would
 // have to be put together first. For indices known at compile time only.
 #define TABLE static __constant__
+// Tables that the lanes of a warp read in different places.
+#define LANE_TABLE static __device__ const
 
 // A per-thread array inside one allocation: neighbouring threads lie side by side, so loads
 // coalesce.

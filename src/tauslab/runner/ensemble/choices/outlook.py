@@ -28,7 +28,7 @@ from tauslab.runner.ensemble.task import NetworkTask, Task
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 LONG_SECONDS = 30.0  # of a run of which a message tells before it begins
-_FEW_ROWS, _FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
+_FEW_ROWS, FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
 _FEW_REACTIONS = 100  # up to which so few events take no longer than to hand them over
 _LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than 0.005 s for it
 _MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
@@ -84,7 +84,7 @@ def outlook_of(
     share = -(-total // devices)
     rows = max(1, min(share, engine.trajectories_in_flight()))
     most = max(few, key=lambda trial: trial.each).first
-    lane = _lane(task, engine, rows, min(_ROW_EVENTS, max(_FEW_EVENTS, _MOST_EVENTS // rows)))
+    lane = _lane(task, engine, rows, min(_ROW_EVENTS, max(FEW_EVENTS, _MOST_EVENTS // rows)))
     more = _tried(task, lane, min(most, total - rows), rows)
     if more.events == 0:
         return Outlook(expected)
@@ -175,14 +175,14 @@ def _few_tried(task: Task, lane: Lane) -> list[_Trial]:
     """A few trajectories, spread over all, since those of a sweep differ: one trial for each."""
     total = task.options.total
     rows = min(_FEW_ROWS, -(-total // 50))
-    lane.take(_trial(task, _FEW_EVENTS))
+    lane.take(_trial(task, FEW_EVENTS))
     return [_tried(task, lane, place, 1) for place in spread(total, rows)]
 
 
 def trial_lane(task: NetworkTask, engine: Engine) -> Lane:
     """The lane of the first trial of a run."""
     waited = task.lowered.dynamics is None and len(task.lowered.reactions) <= _FEW_REACTIONS
-    return _lane(task, engine, 1, _FEW_EVENTS, waited=waited)
+    return _lane(task, engine, 1, FEW_EVENTS, waited=waited)
 
 
 def _lane(task: Task, engine: Engine, rows: int, steps: int, *, waited: bool = False) -> Lane:
