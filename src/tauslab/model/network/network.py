@@ -542,8 +542,9 @@ class Network(Hinting, NetworkData):
 
     def __repr__(self) -> str:
         """One line, whatever the size."""
-        sizes = f"{len(self.species)} species, {len(self.reactions)} reactions"
-        return f"<Network {self.name}: {sizes}, {len(self.parameters)} parameters>"
+        moved = len(self.set_by_events())
+        sizes = f"{len(self.species) - moved} species, {len(self.reactions)} reactions"
+        return f"<Network {self.name}: {sizes}, {len(self.parameters) + moved} parameters>"
 
     def __str__(self) -> str:
         """The reactions as equations, with species and parameters; of many the first."""
@@ -648,10 +649,12 @@ class Network(Hinting, NetworkData):
         where = f"event {event.name}"
         for name, tree in event.assignments.items():
             if name not in self.species:
-                why = meant(name, self.species)
+                why = meant(name, [*self.species, *self.parameters])
                 if name in self.parameters:
                     why = ": add the parameter before the event"
-                raise ModelError(f"{where}: {name!r} is not a species of {self.name}{why}")
+                raise ModelError(
+                    f"{where}: {name!r} is not a species or parameter of {self.name}{why}"
+                )
             self._check_expression(tree, where, deep, draws=True)
         if isinstance(event, TimedEvent):
             if draws_in(event.time):
@@ -732,6 +735,36 @@ class Network(Hinting, NetworkData):
         changed = {*self.rates, *self.drawn_amounts()}
         changed.update(*(event.assignments for event in self.events))
         return [n for n, one in self.species.items() if one.fixed and n not in changed]
+
+    def set_by_events(self) -> list[str]:
+        """Parameters that events change: fixed species without compartment that an event sets."""
+        assigned = {name for event in self.events for name in event.assignments}
+        return [
+            name
+            for name, one in self.species.items()
+            if name in assigned and one.fixed and one.compartment is None
+        ]
+
+    def real_species(self) -> list[str]:
+        """Species that hold any number.
+
+        They have an equation of their own; or they are parameters that events change; or a draw
+        sets them, and no reaction. In equations without reactions nothing counts molecules.
+        """
+        if self.counts_nothing():
+            return list(self.species)
+        real = {*self.rates, *self._unmoved_draws(), *self.set_by_events()}
+        return [name for name in self.species if name in real]
+
+    def _unmoved_draws(self) -> set[str]:
+        """Species that draws set and no reaction changes."""
+        names = set(self.drawn_amounts())
+        for event in self.events:
+            names |= {name for name, tree in event.assignments.items() if draws_in(tree)}
+        if not names:
+            return names
+        changed = {name for reaction in self.reactions for name in reaction.net_change()}
+        return names - {name for name in changed if not self.species[name].fixed}
 
     def drawn_amounts(self) -> dict[str, Expression]:
         """Initial values that each trajectory draws, or computes of such, in the order of use."""

@@ -50,6 +50,24 @@ def test_a_parameter_that_an_event_sets_becomes_a_fixed_species() -> None:
     assert network.species["k"].fixed
 
 
+def test_check_calls_what_an_event_sets_a_parameter() -> None:
+    """It keeps its fraction, and a decay with it is of the first order."""
+    network = Network("m")
+    network.add_species("A", 10)
+    network.add_parameter("k", 0.3)
+    network.add_reaction("A ->", rate="k")
+    network.add_event("more", time=1, assignments={"k": 2})
+    text = "\n".join(report(network))
+    assert text.startswith("model m: 1 species, 1 reaction, 1 parameter, 0 rules, 1 event")
+    assert "parameters that events change: k = 0.3" in text
+    assert "mass action: 1 of order 1" in text
+    assert "rounded" not in text
+    assert repr(network) == "<Network m: 1 species, 1 reactions, 1 parameters>"
+    network.add_event("typo", time=1, assignments={"kk": 2})
+    with pytest.raises(ModelError, match=r"'kk' is not a species or parameter of m: did you mean"):
+        network.validate()
+
+
 def test_an_event_before_its_parameter_names_the_remedy() -> None:
     network = Network("early")
     network.add_species("X", 1)
@@ -140,8 +158,8 @@ def test_all_that_moves_the_model_is_in_text_and_facts() -> None:
         "complete after 5",
         "event dose at 10: X = X + 100.0",
         "event refill when X > 3.0: X = 50; after 2; priority X",
-        "event refill does not come at time 0: its trigger is true",
-        "event never never comes: its trigger is true",
+        "event refill does not fire at time 0: its trigger is true",
+        "event never never fires: its trigger is true",
     ):
         assert line in text, line
     facts: Any = check_facts(network)
@@ -157,11 +175,11 @@ def test_a_run_warns_of_what_check_doubts() -> None:
     network.add_species("A", 5)
     network.add_reaction("A ->", rate="k*A")
     network.add_event("never", trigger="time >= 0", assignments={"A": 50})
-    with pytest.warns(UserWarning, match="the factor A|never comes") as told:
+    with pytest.warns(UserWarning, match="the factor A|never fires") as told:
         prepare(network, Options(np.ones(1), seed=0))
     factor, never = (str(one.message) for one in told)
     assert "the factor A" in factor
-    assert "event never never comes" in never
+    assert "event never never fires" in never
     network.events.clear()
     network.features.clear()
     with pytest.warns(UserWarning, match="the factor A"):
