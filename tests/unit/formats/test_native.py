@@ -155,7 +155,7 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
         (f"{ROW}name = 2", "[[reactions]] number 1, name: a number (2) where a text in quotes"),
         (
             ROW.replace("->", "=>"),
-            "[[reactions]] number 1: reaction R1: 'X => Y' must have exactly one '->', as in 'A + ",
+            "[[reactions]] number 1: reaction R1: 'X : Y' must have exactly one '->', as in 'A + ",
         ),
         (f"{ROW}name = 'r'\n{ROW}name = 'r'", "[[reactions]] r: reaction 'r' is defined twice"),
         (ROW, "reaction R1: 'X' is not a species of here"),

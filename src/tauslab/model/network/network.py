@@ -47,6 +47,7 @@ from tauslab.model.network.equations import (
     mass_action_law,
     pair_of,
     parse_equation,
+    plain_equation,
 )
 from tauslab.model.network.parts import (
     DELAYED,
@@ -337,7 +338,7 @@ class Network(Hinting, NetworkData):
         delay: float | str | Expression | None = None,
         consuming: bool = True,
     ) -> None:
-        """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty.
+        """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty, ``0`` or ``∅``.
 
         ``"A + B <-> C"`` adds two: `name`, and ``<name>_reverse`` back; `rate`, `law` and `limit`
         are then pairs, forward first.
@@ -348,7 +349,8 @@ class Network(Hinting, NetworkData):
             Species with optional integer coefficients.
         rate
             Stochastic rate constant: the propensity is `rate` times the number of distinct
-            combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``.
+            combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``. A
+            number or an expression, which may use ``time``.
         law
             Instead of `rate`, the propensity itself, any expression of counts and parameters.
         limit
@@ -375,6 +377,7 @@ class Network(Hinting, NetworkData):
         check_name(name, "the name of a reaction")
         where = f"reaction {name}"
         require_text(equation, f"{where}: its equation")
+        equation = plain_equation(equation)
         if REVERSIBLE in equation:
             given = {"rate": rate, "law": law, "limit": limit}
             more = {"parameters": parameters, "delay": delay, "consuming": consuming}
@@ -416,7 +419,7 @@ class Network(Hinting, NetworkData):
         self.reactions.append(Reaction(name, reactants, products, tree, limit, wait, consuming))
         if wait is not None:
             self.add_feature(Feature("delayed reaction", where, DELAYED))
-        if isinstance(law, str):
+        if isinstance(law, str) or isinstance(rate, str):
             self._note_time(tree, where)
         for part in (tree, *(one for one in (limit, wait) if one is not None)):
             self._note_past(part, where)
@@ -694,11 +697,6 @@ class Network(Hinting, NetworkData):
             unknown = [name for name in unknown if name != "time"]
         if unknown:
             name = min(unknown)
-            if name == "time":
-                raise ModelError(
-                    f"{where}: 'time' cannot stand in a rate, which is a constant; law= takes it, "
-                    "as a text of the whole propensity: the rate times the counts of the reactants"
-                )
             raise ModelError(
                 f"{where}: {name!r} is not defined in {self.name}{meant(name, self._names())}"
             )

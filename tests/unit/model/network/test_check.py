@@ -186,11 +186,23 @@ def test_a_run_warns_of_what_check_doubts() -> None:
         lowered_counts(network, {})
 
 
-def test_a_rate_that_uses_the_time_is_told_of_law() -> None:
-    network = _network()
-    network.add_reaction("X ->", rate="k*exp(-time)")
-    with pytest.raises(ModelError, match=r"'time' cannot stand in a rate.* law= takes it"):
-        network.validate()
+def test_a_rate_may_use_the_time() -> None:
+    """It is the law that holds the counts too, in every form of the model."""
+    by_rate, by_law = Network("m"), Network("m")
+    for network in (by_rate, by_law):
+        network.add_species("X", 9)
+        network.add_parameter("k", 0.5)
+    by_rate.add_reaction("2 X --> ∅", rate="k*exp(-time)")
+    by_law.add_reaction("2 X -> 0", law="k*exp(-time)*X*(X-1)/2", limit="k*exp(-time)*X*X/2")
+    by_rate.validate()
+    assert by_rate == by_law
+    assert "general rate laws (1): R1" in report(by_rate)
+    options = Options(np.ones(1), seed=0)
+    assert prepare(by_rate, options).lowered == prepare(by_law, options).lowered
+    both = Network("m")
+    both.add_species("X")
+    both.add_reaction("X <=> 2 X", rate=(1, 2))
+    assert [one.name for one in both.reactions] == ["R1", "R1_reverse"]
 
 
 def test_a_feature_of_unknown_kind_is_refused() -> None:
@@ -212,6 +224,20 @@ def test_bad_rate_constant(bad: float) -> None:
     network = _network()
     with pytest.raises(ModelError, match=r"reaction bind: its rate constant is (-0.25|nan|inf)"):
         check_rates(network, network.parameter_values() | {"k": bad})
+
+
+def test_a_negative_number_is_no_way_back() -> None:
+    network = Network("m")
+    network.add_species("X", 1)
+    network.add_parameter("a", 1)
+    network.add_parameter("b", 3)
+    network.add_reaction("X ->", rate=-1)
+    with pytest.raises(ModelError, match=r"is -1; it must be finite and 0 or more$"):
+        check_rates(network, network.parameter_values())
+    network.remove_reaction("R1")
+    network.add_reaction("X ->", rate="a - b")
+    with pytest.raises(ModelError, match=r"is -2; .* lets it go backwards"):
+        check_rates(network, network.parameter_values())
 
 
 def test_good_and_zero_rate_constants() -> None:

@@ -216,9 +216,12 @@ def check_rates(
         value = known[form.constant]
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
-            hint = f"; {opt('net_laws')} lets it go backwards" if -math.inf < value < 0 else ""
+            # One number below 0 is a mistake; a difference may be the rate of a way back.
+            several = len(symbols(form.constant)) > 1 and -math.inf < value < 0
+            hint = f"; {opt('net_laws')} lets it go backwards" if several else ""
+            file = f"{network.source_path}: " if network.source_path is not None else ""
             raise ModelError(
-                f"reaction {reaction.name}: its rate constant is {value:g}; it must be "
+                f"{file}reaction {reaction.name}: its rate constant is {value:g}; it must be "
                 f"{allowed}{hint}"
             )
 
