@@ -185,7 +185,7 @@ def _begin_pyplot() -> bool:
     try:
         import matplotlib.pyplot as plt
 
-        plt.draw_if_interactive()
+        plt.draw_if_interactive()  # type: ignore[no-untyped-call]
     except ImportError:  # also of matplotlib, which `plot_style` says
         return False
     return True

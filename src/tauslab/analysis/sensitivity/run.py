@@ -100,8 +100,8 @@ def checked_options(
         As of `tauslab.sensitivity`.
     """
     check_values(given)
-    sweep = said("tauslab run --sweep k=list:0.9,1.1", 'ts.run(..., sweep={"k": [0.9, 1.1]})')
-    require_counts_alone(network, what, f"use the difference of two means, as of {sweep}")
+    instead = f"run it with two values of a parameter ({opt('sweep')}) and compare the means"
+    require_counts_alone(network, what, instead)
     values = one_number_each("set", given.set, "all pairs begin alike")
     network = with_settings(network, values)
     network.validate()

@@ -144,7 +144,7 @@ class Network(Hinting, NetworkData):
             Letters, digits and underscores, no digit first, at most 1000; unique among species,
             parameters and rules.
         initial
-            Initial amount, 0 or more; may use parameters and other species. Rounded half to even
+            Initial amount, 0 or more; may use parameters and other species. Rounded (0.5 to even)
             for ``ssa`` and ``tau``, unless the species is `fixed` and nothing else changes it. A
             distribution, such as ``"poisson(20)"``, is drawn for each trajectory (``ssa``). With
             ``time`` it also defines the past, for delays (``ode``).
@@ -235,7 +235,7 @@ class Network(Hinting, NetworkData):
 
         For ``ssa``, ``tau`` and ``ode``. A `fixed` species without compartment that an event sets
         is a real number, such as a rate constant; other species are counts under ``ssa`` and
-        ``tau``, and their new amounts are rounded half to even.
+        ``tau``, and their new amounts are rounded (0.5 to even).
 
         Parameters
         ----------

@@ -63,10 +63,10 @@ def events_that_never_fire(
     triggered = [event for event in network.events if isinstance(event, Event)]
     found = [trigger_holds(e.name, "never fires") for e in triggered if _stays_true(e, alike)]
     found += [
-        f"event {event.name} never fires: its trigger waits for the time {late:g}, and the run "
+        f"event {event.name} never fires: its trigger waits for the time {start:g}, and the run "
         f"ends at {end:g}"
         for event in triggered
-        if end < (late := _waits_for(event, alike)) < math.inf
+        if end < (start := _waits_for(event, alike)) < math.inf
     ]
     if not timed:
         return found
