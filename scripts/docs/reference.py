@@ -292,6 +292,7 @@ _COMMAND_PAGES = {
     "slurm": ("clusters",),
     "bench": ("speed",),
     "completion": ("install",),
+    "example": ("run", "tutorial"),
     "help": ("index",),
 }  # fmt: skip
 

@@ -75,6 +75,8 @@ EXAMPLES: Mapping[str, str] = {
   tauslab check model.xml
   tauslab check cell.toml --set D=1e-12
   tauslab check model.xml --json""",
+    "example": """\
+  tauslab example telegraph > telegraph.toml""",
     "completion": """\
   tauslab completion bash > ~/.local/share/bash-completion/completions/tauslab
   tauslab completion zsh > ~/.zfunc/_tauslab      # a folder of $fpath""",
