@@ -51,7 +51,7 @@ class WithExamples(build_py):
         """Build as usual, then copy; an installation in place reads them in the checkout."""
         super().run()
         if not self.editable_mode:
-            for path in sorted(Path("examples").iterdir()):
+            for path in sorted(Path("examples").glob("*.*")):
                 target = Path(self.build_lib, "tauslab", "examples", path.name)
                 self.mkpath(str(target.parent))
                 self.copy_file(str(path), str(target))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -186,6 +187,11 @@ class Options(CommonChoices, EnsembleChoices):
         if self.sweep is not None:
             within("first_point", self.first_point, 0, MOST_POINTS - self.sweep.points)
             self._check_sweep(self.sweep)
+
+    @property
+    def end(self) -> float:
+        """Time at which the run ends; infinity for an ensemble of particles, prepared at time 0."""
+        return float(self.times[-1]) or math.inf
 
     @property
     def integration(self) -> OdeSettings:

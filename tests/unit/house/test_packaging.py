@@ -78,7 +78,7 @@ def test_the_wheel_holds_every_source_file(wheel):
         for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    here |= {f"tauslab/examples/{path.name}" for path in (ROOT / "examples").iterdir()}
+    here |= {f"tauslab/examples/{path.name}" for path in (ROOT / "examples").glob("*.*")}
     assert inside == here
     assert len(licences) == 1
     assert "tauslab/py.typed" in inside

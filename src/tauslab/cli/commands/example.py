@@ -15,7 +15,7 @@ def example_files() -> dict[str, Path]:
     """Examples by name: models first, then programs and their data."""
     folders = (_PACKAGE / "examples", _PACKAGE.parents[1] / "examples")  # installed, in a checkout
     folder = next((one for one in folders if one.is_dir()), None)
-    files = [] if folder is None else [one for one in folder.iterdir() if one.name != "README.md"]
+    files = [] if folder is None else [one for one in folder.glob("*.*") if one.name != "README.md"]
     order = {".toml": 0, ".xml": 1, ".py": 2}
     return {one.name: one for one in sorted(files, key=lambda f: (order.get(f.suffix, 3), f.name))}
 

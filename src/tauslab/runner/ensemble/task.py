@@ -433,8 +433,7 @@ def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
     if not checked:
         network.validate()
     values = network.parameter_values()
-    end = float(options.times[-1]) or float("inf")  # ensembles of particles are prepared at time 0
-    warn_of_model(network, values, rows, each_of(options), end)
+    warn_of_model(network, values, rows, each_of(options), options.end)
     forward, pasts = with_pasts(network, rows)
     check_rates(forward, values)
     return _Valued(network, options, rows, n_rows, values, forward, pasts)
