@@ -9,7 +9,14 @@ from dataclasses import replace
 
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
-from tauslab.model.expressions.expression import Expression, substitute, symbols
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    substitute,
+    symbols,
+    walk,
+)
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.diagnosis.events import events_that_never_fire, events_true_at_start
@@ -216,14 +223,24 @@ def check_rates(
         value = known[form.constant]
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
-            # One number below 0 is a mistake; a difference may be the rate of a way back.
-            several = len(symbols(form.constant)) > 1 and -math.inf < value < 0
-            hint = f"; {opt('net_laws')} lets it go backwards" if several else ""
+            back = _may_go_back(form.constant) and -math.inf < value < 0
+            hint = f"; {opt('net_laws')} lets it go backwards" if back else ""
             file = f"{network.source_path}: " if network.source_path is not None else ""
             raise ModelError(
                 f"{file}reaction {reaction.name}: its rate constant is {value:g}; it must be "
                 f"{allowed}{hint}"
             )
+
+
+def _may_go_back(constant: Expression) -> bool:
+    """Return whether a constant is written as a difference; a value below 0 is a mistake."""
+    below = (
+        node.value < 0
+        if isinstance(node, Number)
+        else isinstance(node, Call) and node.function in ("neg", "sub")
+        for node in walk(constant)
+    )
+    return bool(symbols(constant)) and any(below)
 
 
 def report(network: Network) -> list[str]:
