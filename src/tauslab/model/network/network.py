@@ -734,15 +734,6 @@ class Network(Hinting, NetworkData):
         changed.update(*(event.assignments for event in self.events))
         return [n for n, one in self.species.items() if one.fixed and n not in changed]
 
-    def set_by_events(self) -> list[str]:
-        """Parameters that events change: fixed species without compartment that an event sets."""
-        assigned = {name for event in self.events for name in event.assignments}
-        return [
-            name
-            for name, one in self.species.items()
-            if name in assigned and one.fixed and one.compartment is None
-        ]
-
     def real_species(self) -> list[str]:
         """Species that hold any number.
 

@@ -62,7 +62,10 @@ def test_check_calls_what_an_event_sets_a_parameter() -> None:
     assert "parameters that events change: k = 0.3" in text
     assert "mass action: 1 of order 1" in text
     assert "rounded" not in text
+    assert "R1: A -> 0  rate k" in text
     assert repr(network) == "<Network m: 1 species, 1 reactions, 1 parameters>"
+    assert "k = 0.3 (events change it)" in str(network)
+    assert "1 species, 1 reactions, 1 parameters" in network._repr_html_()
     network.add_event("typo", time=1, assignments={"kk": 2})
     with pytest.raises(ModelError, match=r"'kk' is not a species or parameter of m: did you mean"):
         network.validate()
