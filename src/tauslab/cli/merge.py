@@ -118,36 +118,14 @@ def _text(dataset: Any) -> str:
 _COPY_BYTES = 32 << 20
 # Attributes that may differ between tasks: those of its points, and those that change no result.
 _OWN = {"sweep", "grid", "block", "attributes", "model_name", "model_source", "model_canonical"}
-_OWN_ATTRIBUTES = ("first_point", "all_points", "model_sha256", "command", "note", "method_choice")
+_OWN_ATTRIBUTES = ("first_point", "model_sha256", "command", "note", "method_choice")
 
 
-def require_all(what: str, first: int, end: int, whole: int) -> None:
-    """Refuse files that hold `first` to `end` - 1 of `whole`, if they lack some.
-
-    Raises
-    ------
-    InputFileError
-        The first is not number 0, or the last of `whole` (0: not known) is missing.
-    """
-    if first > 0 or end < whole:
-        held = f"{first} to {end - 1}" + (f" of {whole}" if whole else "")
-        raise InputFileError(
-            f"these files hold {what} {held}: give all files of the array, or --partial"
-        )
-
-
-def merge_points(
-    paths: Sequence[Path], output: Path, compress: int = 0, *, partial: bool = False
-) -> str:
+def merge_points(paths: Sequence[Path], output: Path, compress: int = 0) -> str:
     """Put the points of several results, in the order of their numbers, into one new file.
 
     The new file has the digest of one run of all these points. Every block is compared with its
     checksum as it is copied; the files that are read stay.
-
-    Parameters
-    ----------
-    partial
-        Whether points at the beginning or the end may be missing.
 
     Raises
     ------
@@ -155,7 +133,7 @@ def merge_points(
         A level of gzip outside 0 to 9.
     InputFileError
         A result is unfinished or damaged, has no points, or is of another run than the first;
-        points are missing, or are in two files.
+        points between those of two files are missing, or are in both.
     """
     require_compress(compress)
     with ExitStack() as stack:
@@ -163,10 +141,6 @@ def merge_points(
         results = sorted(opened, key=_first_point)
         layouts = [_points_layout(result) for result in results]
         _require_parts_of_one_run(results, layouts)
-        if not partial:
-            known = max(int(result.attributes.get("all_points", 0)) for result in results)
-            end = _first_point(results[-1]) + layouts[-1].points
-            require_all("points", _first_point(results[0]), end, known)
         whole = _whole(layouts)
         pieces = [ResultPiece(result.data, result.n, result.path) for result in results]
         sums = [stored_accumulators(own, r.data) for own, r in zip(layouts, results, strict=True)]

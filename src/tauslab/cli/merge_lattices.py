@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.cli.merge import require_all
 from tauslab.formats.lattice_hdf5 import read_lattice_file
 from tauslab.options.lattice import LatticeOptions, prepare_lattice
 from tauslab.store.checking.lattice import CheckedLattice
@@ -18,28 +17,13 @@ from tauslab.store.lattice.layout import HOOKS, lattice_attributes
 from tauslab.store.results.lattice.result import stored_settings
 
 # Attributes that may differ between tasks; a last state is not merged.
-_OWN = {
-    "replicas",
-    "first_replica",
-    "all_replicas",
-    "command",
-    "note",
-    "keep_state",
-    "tauslab_version",
-}
+_OWN = {"replicas", "first_replica", "command", "note", "keep_state", "tauslab_version"}
 
 
-def merge_replicas(
-    paths: Sequence[Path], output: Path, compress: int = 0, *, partial: bool = False
-) -> str:
+def merge_replicas(paths: Sequence[Path], output: Path, compress: int = 0) -> str:
     """Put the replicas of several results, in the order of their numbers, into one new file.
 
     The new file has the digest of one run of all these replicas; the files that are read stay.
-
-    Parameters
-    ----------
-    partial
-        Whether replicas at the beginning or the end may be missing.
 
     Raises
     ------
@@ -47,7 +31,7 @@ def merge_replicas(
         A level of gzip is given: frames have one.
     InputFileError
         A result is unfinished or damaged, had hooks, or is of another run than the first; replicas
-        are missing, or are in two files.
+        between those of two files are missing, or are in both.
     """
     if compress:
         raise ConfigError("--compress is for networks: frames of lattices are always compressed")
@@ -57,9 +41,6 @@ def merge_replicas(
         _require_one_run(named)
         path, first = named[0]
         replicas = sum(int(one.attributes["replicas"]) for one in opened)
-        if not partial:
-            known = max(int(one.attributes.get("all_replicas", 0)) for one in opened)
-            require_all("replicas", _begin(first), _begin(first) + replicas, known)
         seed = int(first.attributes["seed"])
         stored = stored_settings(path) | {"replicas": replicas, "keep_state": False}
         options = LatticeOptions(**{**stored, "command": str(first.attributes["command"])})

@@ -376,12 +376,9 @@ if [ "$task" -ge "$tasks" ]; then
     echo "task $task: this script has tasks 0 to $((tasks - 1))" >&2
     exit 2
 fi
-if [ "${SLURM_ARRAY_TASK_COUNT:-$tasks}" -lt "$tasks" ]; then
-    echo "task $task: $SLURM_ARRAY_TASK_COUNT of $tasks tasks were submitted"
-fi
 """.lstrip()
 _ROWS = r"""
-rows=$(awk 'NR > 1 && /[^ \t\r]/ { n++ } END { print n + 0 }' < "$table")
+rows=$(awk 'END { print NR - 1 }' < "$table")
 first=$((rows * task / tasks))
 end=$((rows * (task + 1) / tasks))
 if [ "$first" -eq "$end" ]; then
@@ -390,11 +387,11 @@ if [ "$first" -eq "$end" ]; then
 fi
 echo "task $task of $tasks: points $first to $((end - 1)), seed ${TAUSLAB_SEED:-$seed}"
 part="${table%.csv}-$task.csv"
-awk -v a="$first" -v b="$end" 'NR == 1 || (/[^ \t\r]/ && n >= a && n++ < b) { print; next }
-    /[^ \t\r]/ && n < a { n++ }' < "$table" > "$part"
+awk -v a="$first" -v b="$end" 'NR == 1 || (NR - 2 >= a && NR - 2 < b)' \
+    < "$table" > "$part"
 # A task that ran before goes on where it was.
 "${launch[@]}" tauslab run "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}" \
-    --table "$part" --first-point "$first" --all-points "$rows" -o "${out%.h5}-$task.h5" --resume
+    --table "$part" --first-point "$first" -o "${out%.h5}-$task.h5" --resume
 """.lstrip()
 _REPLICAS = r"""
 first=$((replicas * task / tasks))
@@ -406,8 +403,7 @@ fi
 echo "task $task of $tasks: $own replicas from $first on, seed ${TAUSLAB_SEED:-$seed}"
 # A task that ran before goes on where it was.
 "${launch[@]}" tauslab rdme "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}" \
-    --replicas "$own" --first-replica "$first" --all-replicas "$replicas" \
-    -o "${out%.h5}-$task.h5" --resume
+    --replicas "$own" --first-replica "$first" -o "${out%.h5}-$task.h5" --resume
 """.lstrip()
 
 

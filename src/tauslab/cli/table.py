@@ -229,9 +229,7 @@ COMMANDS: Mapping[str, Command] = {
         "commands.results:process_merge",
         (_RESULTS, _writes("file that joins points or replicas of several files"), _OVERWRITE,
          _takes("--compress", type=int, default=0, metavar="1-9",
-                         help="gzip level (none)"),
-         _takes("--partial", action="store_true",
-                         help="accept that points or replicas of the array are missing")),
+                         help="gzip level (none)")),
     ),
     "check": Command(
         "describe a model and list the methods that can run it", "commands.check:process_check",

@@ -139,13 +139,6 @@ class EnsembleChoices:
         doc="Number of the first point of a sweep, so that runs of parts of a table have the bits "
         "of one run of all.",
     )  # fmt: skip
-    all_points: int = option(
-        0, "points of all jobs that share a sweep, which merge then asks for", flag="--all-points",
-        group="sampling", type=count, metavar="N", stored=Stored(absent=0, decides=False),
-        check=unless_none(whole(0, MOST_POINTS)),
-        doc="Number of points of the whole sweep of which this run does some: ``tauslab merge`` "
-        "then refuses files that lack some.",
-    )  # fmt: skip
     note: str = option(
         "", "remark to store in the file", flag="--note", group="output", metavar="TEXT",
         stored=Stored(decides=False), check=unless_none(line(1000)),

@@ -86,13 +86,6 @@ class LatticeChoices:
         metavar="N", stored=Stored(absent=0), check=whole(0, MOST_REPLICAS - 1),
         doc="Number of the first replica, to divide a run among jobs.",
     )  # fmt: skip
-    all_replicas: int = option(
-        0, "replicas of all jobs that share them, which merge then asks for",
-        flag="--all-replicas", group="sampling", type=count, metavar="R",
-        stored=Stored(absent=0, decides=False), check=whole(0, MOST_REPLICAS),
-        doc="Number of replicas of all jobs of which this run does some: ``tauslab merge`` then "
-        "refuses files that lack some.",
-    )  # fmt: skip
     max_hop: float = option(
         MAX_HOP, "maximum hop probability (1/6)", flag="--max-hop", group="method", type=float,
         metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),

@@ -97,11 +97,6 @@ def test_files_of_an_array_become_the_result_of_one_run(tmp_path, record, capsys
     with open_result(merged) as result, open_result(whole) as one:
         assert result.attributes["model_sha256"] == one.attributes["model_sha256"]
         result.data.verify()
-    part = ["-o", str(tmp_path / "part.h5")]
-    assert main(["merge", *parts[1:], *part]) == 2
-    assert "these files hold points 2 to 4: give all files" in capsys.readouterr().err
-    assert main(["merge", *parts[1:], *part, "--partial"]) == 0
-    assert main(["merge", parts[0], part[1], "-o", str(tmp_path / "again.h5")]) == 0
     assert main(["merge", *parts, "-o", merged]) == 2
     assert "exists: give --overwrite or another -o" in capsys.readouterr().err
     assert main(["merge", *parts, "-o", parts[0], "--overwrite"]) == 2
@@ -110,14 +105,13 @@ def test_files_of_an_array_become_the_result_of_one_run(tmp_path, record, capsys
 
 
 def test_files_that_are_not_one_array_are_not_joined(tmp_path, capsys):
-    first = run_points(tmp_path, "a", VALUES[:2], "--all-points", "5")
+    first = run_points(tmp_path, "a", VALUES[:2])
     last = run_points(tmp_path, "c", VALUES[3:], "--first-point", "3")
     other = run_points(tmp_path, "d", VALUES[2:], "--first-point", "2", seed=6)
     out = ["-o", str(tmp_path / "all.h5")]
     for files, sentence in (
         ([first, last], "ends before point 2 and .*c.h5 begins with point 3"),
         ([first, first], "ends before point 2 and .*a.h5 begins with point 0"),
-        ([first], "these files hold points 0 to 1 of 5: give all files"),
         ([first, other], "d.h5 is of another run than .*a.h5: their seed differs"),
     ):
         assert main(["merge", *files, *out]) == 2
@@ -144,8 +138,8 @@ def test_digests_of_several_files_are_compared(tmp_path, capsys):
 def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
     lattice_run(tmp_path / "whole.h5", replicas=4, **options).close()
     for first, count in ((0, 2), (2, 1), (3, 1)):
-        path, of = tmp_path / f"a{first}.h5", {"first_replica": first, "all_replicas": 4}
-        lattice_run(path, replicas=count, **of, **options).close()
+        path = tmp_path / f"a{first}.h5"
+        lattice_run(path, replicas=count, first_replica=first, **options).close()
     files = [str(tmp_path / f"a{first}.h5") for first in (3, 0, 2)]
     merged = str(tmp_path / "merged.h5")
     assert main(["merge", *files, "-o", merged]) == 0
@@ -153,8 +147,6 @@ def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
     assert lattice_digest(merged) == lattice_digest(tmp_path / "whole.h5")
     assert not [path for path in tmp_path.iterdir() if path.suffix != ".h5"]
     assert main(["info", merged]) == 0
-    assert main(["merge", *files[1:], "-o", str(tmp_path / "b.h5")]) == 2
-    assert "these files hold replicas 0 to 2 of 4: give all" in capsys.readouterr().err
     assert main(["merge", *files[:2], "-o", str(tmp_path / "b.h5")]) == 2
     said = capsys.readouterr().err
     assert "a0.h5 ends before replica 2" in said

@@ -70,9 +70,9 @@ def process_merge(arguments: argparse.Namespace) -> None:
     require_no_input(output, files)
     with making_new(output, overwrite=arguments.overwrite), reading(files[0], InputFileError):
         if is_lattice_result(files[0]):
-            print(merge_replicas(files, output, arguments.compress, partial=arguments.partial))
+            print(merge_replicas(files, output, arguments.compress))
         else:
-            print(merge_points(files, output, arguments.compress, partial=arguments.partial))
+            print(merge_points(files, output, arguments.compress))
 
 
 def process_plot(arguments: argparse.Namespace) -> None:
