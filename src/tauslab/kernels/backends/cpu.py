@@ -583,6 +583,6 @@ def _failure(compiler: Compiler, source: KernelSource, folder: Path, log: str) -
     folder.rename(kept)
     folder.mkdir()
     return (
-        f"{' '.join(compiler.command)} cannot compile {source.file} (source kept in {kept}, flags "
+        f"{compiler.name} cannot compile {source.file} (source kept in {kept}, flags "
         f"{' '.join(compiler.flags())}): {lines[0] if lines else 'no message'}"
     )
