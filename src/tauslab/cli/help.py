@@ -98,12 +98,9 @@ _CALLED: Mapping[str, str] = {
     "float": "single", "float32": "single", "float64": "double",
 }  # fmt: skip
 
-# What users type for a command.
-_COMMANDS_CALLED: Mapping[str, str] = {
-    "devices": "doctor", "gpus": "doctor", "examples": "example", "simulate": "run",
-    "view": "plot", "show": "info", "convert": "export", "validate": "check", "submit": "slurm",
-    "benchmark": "bench", "compile": "precompile", "join": "merge", "lattice": "rdme",
-}  # fmt: skip
+_CALLED_COMMANDS: Mapping[str, str] = dict.fromkeys(
+    ("devices", "gpus", "environment", "env", "version"), "doctor"
+)
 
 # Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.
 _AFTER = 1.0
@@ -194,8 +191,8 @@ class Parser(argparse.ArgumentParser):
             if Path(given).suffix.lower() in READERS:
                 verb = "info" if given.lower().endswith(".h5") else "run"
                 self.error(f"{given} is no command: is tauslab {verb} {given} meant?")
-            called = _COMMANDS_CALLED.get(given)
-            near = [called] if called else difflib.get_close_matches(given, words, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(given, words, n=1, cutoff=0.5)
+            near = [_CALLED_COMMANDS[given]] if given in _CALLED_COMMANDS else near
             self.error(
                 f"there is no command {given!r}"
                 + (f": is {near[0]} meant?" if near else f"; commands: {', '.join(words)}")

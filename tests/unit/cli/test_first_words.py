@@ -32,7 +32,6 @@ def said(capsys, *words, code=2):
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [("rnu", "is run meant?"), ("chek", "is check meant?"), ("polt", "is plot meant?"),
-     ("devices", "is doctor meant?"),
      ("model.xml", "is tauslab run model.xml meant?"), ("a.h5", "is tauslab info a.h5 meant?")],
 )  # fmt: skip
 def test_a_slip_is_understood(capsys, typed, meant):
