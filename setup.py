@@ -1,6 +1,7 @@
-"""An sdist that is the same from two builds: times, owners and the order of files are fixed.
+"""An sdist that is the same from two builds, and a wheel that holds the folder `examples`.
 
-All else is in pyproject.toml. `SOURCE_DATE_EPOCH` is the time that files get (1980 without it).
+Times, owners and the order of files of the sdist are fixed. `SOURCE_DATE_EPOCH` is the time that
+files get (1980 without it). All else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 _EARLIEST = 315532800  # 1980, the first year of a wheel's files
@@ -42,4 +44,17 @@ class ReproducibleSdist(sdist):
         return path
 
 
-setup(cmdclass={"sdist": ReproducibleSdist})
+class WithExamples(build_py):
+    """Copies the examples into the package, where `tauslab example` finds them."""
+
+    def run(self) -> None:
+        """Build as usual, then copy; an installation in place reads them in the checkout."""
+        super().run()
+        if not self.editable_mode:
+            for path in sorted(Path("examples").glob("*.*")):
+                target = Path(self.build_lib, "tauslab", "examples", path.name)
+                self.mkpath(str(target.parent))
+                self.copy_file(str(path), str(target))
+
+
+setup(cmdclass={"build_py": WithExamples, "sdist": ReproducibleSdist})

@@ -43,20 +43,14 @@ def written() -> dict[str, str]:
 _ITEM = re.compile(r"- \*\*(`.*?`)\*\*: (.*)")
 _LONG = 40  # characters of a description that is worth a link instead
 _AS_THERE = re.compile(r"- \*\*(`.*?`)\*\*: As (?:for|of) (\[`[^`]*`\]\(\S*\))\.")
-_ERROR = re.compile(r"- \*\*\[`\w+`\].*\*\*: (.*)")
-_OFTEN = 3  # errors that so many entries have for one reason stand on the page of errors
 
 
 def said_once(pages: Mapping[str, str]) -> dict[str, str]:
     """Replace what is said of a parameter by a link where another entry has said the same.
 
-    Parameters that are as those of one other entry share a line. Reasons of errors that many
-    entries have are left out: the page of errors names them.
+    Parameters that are as those of one other entry share a line.
     """
     first: dict[tuple[str, str], tuple[str, str, str]] = {}
-    errors = Counter(
-        _bare(line) for text in pages.values() for line in text.split("\n") if _ERROR.match(line)
-    )
 
     def once(line: str, page: str, title: str) -> str:
         item = _ITEM.fullmatch(line)
@@ -72,10 +66,8 @@ def said_once(pages: Mapping[str, str]) -> dict[str, str]:
         title, lines = "", []
         for line in text.split("\n"):
             title = line.lstrip("# ") if re.match(r"##+ ", line) else title
-            if errors[_bare(line)] < _OFTEN:
-                lines.append(once(line, page, title))
-        joined = "\n".join(lines).replace("**Raises**\n\n\n", "")
-        return _together(re.sub(r"\n{3,}", "\n\n", joined)).strip("\n") + "\n"
+            lines.append(once(line, page, title))
+        return _together("\n".join(lines)).strip("\n") + "\n"
 
     return {page: shortened(page, text) for page, text in pages.items()}
 
@@ -300,6 +292,7 @@ _COMMAND_PAGES = {
     "slurm": ("clusters",),
     "bench": ("speed",),
     "completion": ("install",),
+    "example": ("run", "tutorial"),
     "help": ("index",),
 }  # fmt: skip
 
@@ -385,7 +378,7 @@ def _told(action: argparse.Action) -> str:
 
 # ---------------------------------------------------------------- docstrings
 
-_NAMED = ("Parameters", "Attributes", "Raises")
+_NAMED = ("Parameters", "Attributes")
 _HEADING = re.compile(r"(?m)^(Parameters|Attributes|Returns|Raises|Examples)\n-{3,}\n")
 # Names in backquotes, and pages of docs/ that stand in a sentence. Until both are linked, blocks of
 # code stand between tildes.
@@ -403,6 +396,8 @@ def markdown(docstring: str, places: Mapping[str, str], page: str, own: str) -> 
     first, *rest = _HEADING.split(docstring)
     parts = [_body(first)]
     for name, text in zip(rest[::2], rest[1::2], strict=True):
+        if name == "Raises":  # `help` names them, and a message says what was wrong
+            continue
         parts.append(f"**{name}**")
         parts.append("\n".join(_items(text)) if name in _NAMED else _body(text))
     return linked("\n\n".join(part for part in parts if part), places, page, own)

@@ -262,8 +262,8 @@ PAGES = (
         "Errors",
         "Every error that tauslab raises on purpose is a `tauslab.TauslabError`, and also a "
         "`ValueError`, `RuntimeError` or `OSError`. Its message is one sentence: what was given, "
-        "and what is allowed. The reference names an error of a function where its reason is "
-        "particular. In general a `ConfigError` concerns an argument or a missing package, a "
+        "and what is allowed. `help(ts.NAME)` lists the errors of "
+        "a function. In general a `ConfigError` concerns an argument or a missing package, a "
         "`ModelError` the model, an `InputFileError` a file that is missing, damaged or of another "
         "kind, an `OutputError` a file or picture that cannot be written; a `DeviceError`, "
         "`DeviceFailed` or `KernelCompileError` means that the machine lacks something, or failed.",

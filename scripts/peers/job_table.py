@@ -4,7 +4,7 @@ Each job is a Python program in a process of its own, as in `first_picture.py`, 
 statements and measures its processor time. A program that is not installed is left out; "none" says
 that it has no such method. All programs of a job are given the same model.
 
-    pip install --target /tmp/peers gillespy2 setuptools rebop copasi-basico tellurium
+    pip install --target /tmp/peers gillespy2 setuptools rebop copasi-basico tellurium six
     PYTHONPATH=/tmp/peers python scripts/peers/job_table.py
 """
 

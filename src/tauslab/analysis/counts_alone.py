@@ -9,13 +9,17 @@ _MORE_THAN_COUNTS = ("event", "timed event", "state event", "rate rule", "time",
                      "delayed reaction", "draw")  # fmt: skip
 
 
-def require_counts_alone(network: Network, what: str) -> None:
+def require_counts_alone(
+    network: Network, what: str, instead: str = "simulate the model with ts.run"
+) -> None:
     """Refuse events, equations, delays and rate laws that depend on time.
 
     Parameters
     ----------
     what
         Who needs it, as the message calls it.
+    instead
+        What to do with such a model.
 
     Raises
     ------
@@ -29,5 +33,5 @@ def require_counts_alone(network: Network, what: str) -> None:
         element, kind = named[0]
         raise ModelError(
             f"{network.name}: {element}: {what} does not support elements of this kind ({kind}); "
-            "simulate the model with ts.run"
+            + instead
         )

@@ -36,9 +36,15 @@ _CALLED = {
     "k": ("rate",), "constant": ("rate",), "rate_constant": ("rate",), "rate_law": ("law", "rate"),
     "law": ("rate",), "propensity": ("law",),
     "initial_value": ("initial",), "initial_amount": ("initial",),
+    "reactants": ("equation",), "products": ("equation",), "stoichiometry": ("equation",),
     "count": ("initial",), "D": ("coefficient",), "when": ("trigger",), "condition": ("trigger",),
-    "var": ("variance",), "sd": ("std",), "names": ("species",), "species_names": ("species",),
-    "df": ("to_pandas",), "dataframe": ("to_pandas",), "xarray": ("to_xarray",),
+    "var": ("variance",), "sd": ("std",), "std": ("sd",), "stdev": ("std", "sd"),
+    "names": ("species",), "species_names": ("species",), "noise": ("cv", "fano"),
+    "fano_factor": ("fano",), "CV": ("cv",), "average": ("mean",), "average_ensemble": ("mean",),
+    "cov": ("to_pandas",), "covariance": ("to_pandas",), "corr": ("to_pandas",),
+    "correlation": ("to_pandas",), "at": ("sel",), "sel": ("at",), "head": ("to_pandas",),
+    **dict.fromkeys(("df", "to_df", "dataframe", "to_dataframe", "as_dataframe"), ("to_pandas",)),
+    "to_csv": ("export", "to_pandas"), "xarray": ("to_xarray",), "to_numpy": ("counts", "values"),
     "hist": ("histogram",), "median": ("quantile",), "add_region": ("add_site_type",),
     "report": ("check",), "simulate": ("run",), "load": ("open", "read"), "load_model": ("read",),
     "load_sbml": ("read",), "read_sbml": ("read",), "Model": ("Network", "Lattice"),
@@ -113,6 +119,7 @@ def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
     if any(one.kind is one.VAR_KEYWORD for one in known):
         return function
     allowed = [one.name for one in known if one.name != "self"]
+    placed = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known)
     what = "ts." + function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
@@ -120,6 +127,13 @@ def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
         for name in options:
             if name not in allowed:
                 raise unknown_keyword(name, allowed, what)
+        if len(args) > placed:
+            first = [one.name for one in known if one.kind is one.POSITIONAL_OR_KEYWORD]
+            named = ", ".join(f"{one}=" for one in allowed if one not in first) or "no more"
+            first = [one for one in first if one != "self"]
+            raise UnknownKeyword(
+                f"{what} takes {' and '.join(first) or 'nothing'} without a name; by name: {named}"
+            )
         return function(*args, **options)
 
     return checked

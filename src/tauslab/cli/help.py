@@ -76,6 +76,8 @@ EXAMPLES: Mapping[str, str] = {
   tauslab check model.xml
   tauslab check cell.toml --set D=1e-12
   tauslab check model.xml --json""",
+    "example": """\
+  tauslab example telegraph > telegraph.toml""",
     "completion": """\
   tauslab completion bash > ~/.local/share/bash-completion/completions/tauslab
   tauslab completion zsh > ~/.zfunc/_tauslab      # a folder of $fpath""",
@@ -96,6 +98,10 @@ _CALLED: Mapping[str, str] = {
     "pdmp": "hybrid", "langevin": "cle",
     "float": "single", "float32": "single", "float64": "double",
 }  # fmt: skip
+
+_CALLED_COMMANDS: Mapping[str, str] = dict.fromkeys(
+    ("devices", "gpus", "environment", "env", "version"), "doctor"
+)
 
 # Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.
 _AFTER = 1.0
@@ -187,6 +193,7 @@ class Parser(argparse.ArgumentParser):
                 verb = "info" if given.lower().endswith(".h5") else "run"
                 self.error(f"{given} is no command: is tauslab {verb} {given} meant?")
             near = difflib.get_close_matches(given, words, n=1, cutoff=0.5)
+            near = [_CALLED_COMMANDS[given]] if given in _CALLED_COMMANDS else near
             self.error(
                 f"there is no command {given!r}"
                 + (f": is {near[0]} meant?" if near else f"; commands: {', '.join(words)}")

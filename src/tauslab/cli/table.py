@@ -249,6 +249,10 @@ COMMANDS: Mapping[str, Command] = {
     "precompile": Command(
         "compile what a run needs", "main:precompile", _of_precompile
     ),
+    "example": Command(
+        "list examples, or print one", "commands.example:process_example",
+        (_takes("name", nargs="?", metavar="NAME", help="an example, such as telegraph"),),
+    ),
     "completion": Command(
         "print a shell completion script", "main:print_completion",
         (_takes("shell", choices=SHELLS, help="the shell"),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -185,6 +186,11 @@ class Options(CommonChoices, EnsembleChoices):
             self._check_values(name, values)
         if self.sweep is not None:
             self._check_sweep(self.sweep)
+
+    @property
+    def end(self) -> float:
+        """Time at which the run ends; infinity for an ensemble of particles, prepared at time 0."""
+        return float(self.times[-1]) or math.inf
 
     @property
     def integration(self) -> OdeSettings:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,6 @@ _DEFAULT_PANELS, _MOST_PANELS = 4, 24
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
-    "axes.titlelocation": "left",
     "axes.linewidth": 0.7,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -48,7 +47,7 @@ _STYLE: Any = {
 }
 SUFFIXES = (".png", ".svg", ".pdf")
 SUFFIXES_TEXT = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-_OF_NOTEBOOKS = ("inline", "nbagg", "ipympl", "widget")  # backends that show a cell's figures
+_OF_NOTEBOOKS = ("nbagg", "ipympl", "widget")  # backends that show a figure when it is made
 _LONGEST = 20  # letters of a name on an axis or in a legend
 _LONG_NUMBERS = 1e5  # whose ticks need space
 _SINGLE_TICKS = 12  # of a colour bar, at most, where each whole number has one
@@ -66,10 +65,10 @@ def picture_class() -> type[Figure]:
         """A matplotlib `Figure` that a notebook shows as the last value of a cell."""
 
         def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-            buffer = BytesIO()
-            self.savefig(buffer, format="png", dpi=_SCREEN_DPI)
-            width, height = (round(96 * inches) for inches in self.get_size_inches())
-            return buffer.getvalue(), {"width": width, "height": height}
+            return _picture_of(self)
+
+        def _ipython_display_(self) -> None:
+            _show_once(self)
 
     Picture.__qualname__ = "Picture"  # a pickled figure finds its class by `__getattr__` below
     return Picture
@@ -79,6 +78,37 @@ def __getattr__(name: str) -> Any:
     if name == "Picture":
         return picture_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _picture_of(figure: Figure, **options: Any) -> tuple[bytes, dict[str, int]]:
+    """PNG of a figure, and the pixels in which a notebook shows it."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=_SCREEN_DPI, **options)
+    content = buffer.getvalue()
+    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+    return content, {"width": width * 96 // _SCREEN_DPI, "height": height * 96 // _SCREEN_DPI}
+
+
+def _show_once(figure: Figure) -> None:
+    """Show a figure in a notebook, and close it, since the notebook shows all that are open."""
+    from IPython.display import display
+    from matplotlib import get_backend
+    from matplotlib._pylab_helpers import Gcf
+
+    managed = figure.canvas.manager in Gcf.get_all_fig_managers()
+    if managed and any(one in get_backend().lower() for one in _OF_NOTEBOOKS):
+        return
+    own: Any = {} if isinstance(figure, picture_class()) else {"bbox_inches": "tight"}
+    content, size = _picture_of(figure, **own)
+    display({"image/png": content}, metadata={"image/png": size}, raw=True)
+    _close(figure)
+
+
+def _close(figure: Figure) -> None:
+    """Take a figure from those of pyplot, if it is one of them."""
+    from matplotlib._pylab_helpers import Gcf
+
+    Gcf.destroy_fig(figure)
 
 
 def chosen_panels(names: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -101,8 +131,9 @@ def drawing(
 ) -> Iterator[tuple[Figure, list[Axes]]]:
     """Panels to draw in within a `with` statement: new ones, or the axes that a user gave.
 
-    In the end they have one legend, new ones a title that says how much of an unfinished run there
-    is, and the picture is written to `path`, if there is one.
+    New ones that are not written are of a figure of pyplot. In the end they have one legend, new
+    ones a title that says how much of an unfinished run there is, and the picture is written to
+    `path`, if there is one.
 
     Raises
     ------
@@ -113,9 +144,15 @@ def drawing(
     """
     path = None if path is None else Path(path)
     require_suffix(path)
+    managed = path is None and ax is None and _begin_pyplot()
     with plot_style():
-        figure, panels = panels_for(projections, ax, None if path else _pyplot())
-        yield figure, panels
+        figure, panels = panels_for(projections, ax, managed=managed)
+        try:
+            yield figure, panels
+        except BaseException:
+            if ax is None:
+                _close(figure)
+            raise
         one_legend(figure, panels, ax)
         if ax is None:
             headline(figure, unfinished)
@@ -138,27 +175,38 @@ def require_suffix(path: Path | None) -> None:
         raise ConfigError(f"{path}: pictures are written as {SUFFIXES_TEXT}")
 
 
-def _pyplot() -> Any:
-    """The module pyplot if the user imported it outside a notebook, which shows figures itself."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return None
-    backend = pyplot.get_backend().lower()
-    return None if any(name in backend for name in _OF_NOTEBOOKS) else pyplot
+def _begin_pyplot() -> bool:
+    """Let pyplot choose its backend, before our style, with which its settings would end.
+
+    False outside the main thread, and where a backend that the user named needs a screen.
+    """
+    if current_thread() is not main_thread():
+        return False
+    try:
+        import matplotlib.pyplot as plt
+
+        plt.draw_if_interactive()  # type: ignore[no-untyped-call]
+    except ImportError:  # also of matplotlib, which `plot_style` says
+        return False
+    return True
 
 
-def new_panels(projections: Sequence[str | None], pyplot: Any = None) -> tuple[Figure, list[Axes]]:
-    """A figure of `pyplot`, which ``plt.show`` and ``plt.savefig`` find, or one of its own."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
+def new_panels(
+    projections: Sequence[str | None], *, managed: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A new figure; a `managed` one is of pyplot: ``plt.show`` and ``plt.title`` find it."""
     count = len(projections)
     across = 1 if count == 1 else 2 if count <= 4 else min(6, math.ceil(math.sqrt(count)))
     down = -(-count // across)
     width, height = (5.6, 3.6) if count == 1 else (4.6, 3.3) if across <= 3 else (3.8, 2.9)
     given: Any = {"figsize": (width * across, height * down), "layout": "constrained"}
-    if pyplot is not None:
-        figure = pyplot.figure(FigureClass=picture_class(), **given)
+    if managed:
+        import matplotlib.pyplot as plt
+
+        figure: Figure = plt.figure(FigureClass=picture_class(), **given)
     else:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
         figure = picture_class()(**given)
         FigureCanvasAgg(figure)
     return figure, [
@@ -168,9 +216,9 @@ def new_panels(projections: Sequence[str | None], pyplot: Any = None) -> tuple[F
 
 
 def panels_for(
-    projections: Sequence[str | None], axes: Axes | None, pyplot: Any = None
+    projections: Sequence[str | None], axes: Axes | None, *, managed: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """New panels, or the axes that a user gave.
+    """New panels, or the axes that a user gave, whose figure a notebook then shows once.
 
     Raises
     ------
@@ -178,12 +226,15 @@ def panels_for(
         There are several panels to draw, or one in three dimensions, and one axes.
     """
     if axes is None:
-        return new_panels(projections, pyplot)
+        return new_panels(projections, managed=managed)
     if len(projections) != 1:
         raise ConfigError(f"ax= takes one panel, and there are {len(projections)}: choose one name")
     if projections[0] != (None if axes.name == "rectilinear" else axes.name):
         raise ConfigError(f"ax= has to be axes with projection={projections[0]!r} for this picture")
-    return axes.figure.figure, [axes]  # of a figure within a figure the outer one
+    figure: Any = axes.figure.figure  # of a figure within a figure the outer one
+    if not isinstance(figure, picture_class()):
+        figure._ipython_display_ = partial(_show_once, figure)
+    return figure, [axes]
 
 
 def one_legend(figure: Figure, panels: Iterable[Axes], given: Axes | None = None) -> None:

@@ -11,7 +11,7 @@ from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN
 from tauslab.kernels.leaping.fine_tau import FineTau
-from tauslab.kernels.network.lowering import LoweredNetwork, lower, real_species
+from tauslab.kernels.network.lowering import LoweredNetwork, lower
 from tauslab.model.network.network import Network
 from tauslab.model.network.past import with_pasts
 
@@ -35,7 +35,7 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
     values = network.parameter_values()
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
     amounts = network.initial_amounts(values)
-    reals = {name: amounts[name] for name in real_species(network)}
+    reals = {name: amounts[name] for name in network.real_species()}
     forward, pasts = with_pasts(network)
     lowered = lower(forward, parameters=values, counts=counts, reals=reals, pasts=pasts)
     engine = exact_engine(backend, lowered, times, selector=selector, team=team, expected=expected)

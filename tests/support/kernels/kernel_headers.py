@@ -22,7 +22,7 @@ from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
-from tauslab.kernels.network.lowering import Count, lower, real_species
+from tauslab.kernels.network.lowering import Count, lower
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
 from tauslab.kernels.ode.jacobian import jacobian
@@ -43,7 +43,7 @@ def lowered(model):
 
 def lowered_events(network):
     amounts = network.initial_amounts()
-    reals = {name: amounts[name] for name in real_species(network)}
+    reals = {name: amounts[name] for name in network.real_species()}
     counts = {name: round(amount) for name, amount in amounts.items()}
     values = network.parameter_values()
     forward, pasts = with_pasts(network)

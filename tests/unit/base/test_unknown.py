@@ -29,6 +29,11 @@ def test_methods_of_a_network_name_the_keyword_that_may_be_meant(add, hint):
     assert isinstance(caught.value, TypeError)
 
 
+def test_what_has_no_place_is_asked_for_by_name():
+    with pytest.raises(ts.UnknownKeyword, match=r"takes equation without a name; by name: rate=,"):
+        ts.Network("demo").add_reaction("X ->", "k")
+
+
 def test_methods_of_a_lattice_name_the_keyword_that_may_be_meant():
     cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=1e-8)
     cube.add_species("A")
@@ -56,6 +61,8 @@ class Found(Hinting):
     def variance(self):
         """Return nothing."""
 
+    to_pandas = to_dask = variance
+
     @property
     def broken(self):
         """Ask for what is not there."""
@@ -64,7 +71,14 @@ class Found(Hinting):
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("t", "times"), ("time", "times"), ("var", "variance"), ("vairance", "variance")],
+    [
+        ("t", "times"),
+        ("time", "times"),
+        ("var", "variance"),
+        ("vairance", "variance"),
+        ("to_df", "to_pandas"),
+        ("covariance", "to_pandas"),
+    ],
 )
 def test_a_result_names_the_attribute_that_may_be_meant(name, hint):
     with pytest.raises(AttributeError, match=rf"attribute '{name}': did you mean {hint}\?$"):

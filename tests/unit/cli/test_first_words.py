@@ -190,3 +190,12 @@ def test_completion_knows_commands_and_options(capsys, shell):
     if shell == "bash":
         done = subprocess.run(["bash", "-n"], input=script, text=True, check=False)
         assert done.returncode == 0
+
+
+def test_examples_are_listed_and_printed(capsys):
+    listed = said(capsys, "example", code=0)
+    assert "telegraph.toml " in listed
+    assert "Bursting expression: a gene that switches" in listed
+    shown = said(capsys, "example", "schlogl", code=0)
+    assert shown == (ROOT / "examples" / "schlogl.toml").read_text()
+    assert "is not an example: did you mean 'telegraph'?" in said(capsys, "example", "telegraf")

@@ -18,6 +18,7 @@ DATA = ROOT / "tests" / "data"
 # Files that pages speak of, and what stands for them.
 MODELS = {
     "schlogl.xml": ROOT / "examples" / "schlogl.xml",
+    "telegraph.toml": ROOT / "examples" / "telegraph.toml",
     "BIOMD0000000010.xml": DATA / "sbml" / "BIOMD0000000010.xml",
     "egf.xml": DATA / "sbml" / "BIOMD0000000033.xml",
 }

@@ -154,8 +154,8 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
         (f"{ROW}parameters = {{k = true}}", "[[reactions]] number 1, parameters.k: a boolean"),
         (f"{ROW}name = 2", "[[reactions]] number 1, name: a number (2) where a text in quotes"),
         (
-            ROW.replace("->", "=>"),
-            "[[reactions]] number 1: reaction R1: 'X => Y' must have exactly one '->', as in 'A + ",
+            ROW.replace("->", ":"),
+            "[[reactions]] number 1: reaction R1: 'X : Y' must have exactly one '->', as in 'A + ",
         ),
         (f"{ROW}name = 'r'\n{ROW}name = 'r'", "[[reactions]] r: reaction 'r' is defined twice"),
         (ROW, "reaction R1: 'X' is not a species of here"),

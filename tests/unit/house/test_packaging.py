@@ -18,7 +18,7 @@ from places import ROOT, TESTS
 pytestmark = pytest.mark.slow
 LAYERS = ("model", "kernels", "decomposition", "runner")
 # Not the links at the root, so that a checkout without links is what gets built.
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "examples", "src")
 
 
 def run(*command: str | Path, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess:
@@ -78,6 +78,7 @@ def test_the_wheel_holds_every_source_file(wheel):
         for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    here |= {f"tauslab/examples/{path.name}" for path in (ROOT / "examples").glob("*.*")}
     assert inside == here
     assert len(licences) == 1
     assert "tauslab/py.typed" in inside
@@ -114,6 +115,10 @@ def test_the_console_script_runs_the_wheel(installed, tmp_path):
     done = run(sys.executable, "-P", script, "check", model, cwd=tmp_path, path=installed)
     assert done.returncode == 0, done.stderr
     assert "schlogl" in done.stdout
+    example = run(
+        sys.executable, "-P", script, "example", "telegraph", cwd=tmp_path, path=installed
+    )
+    assert example.stdout == (ROOT / "examples" / "telegraph.toml").read_text()
 
 
 def test_metadata(installed, tmp_path):

@@ -175,7 +175,7 @@ def test_axes_have_the_units_of_the_model():
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (s)", "X")
     counts = of_counts(random_counts(1), ["X"], time_unit="h")
     assert plot_result(counts, "mean").axes[0].get_xlabel() == "time (h)"
-    title = plot_result(counts, "histogram").axes[0].get_title("left")
+    title = plot_result(counts, "histogram").axes[0].get_title()
     assert title == "t = 10 h, 100 trajectories"
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -110,7 +113,7 @@ def test_histogram_is_a_density_over_the_chosen_time(result):
     axes = plot_result(result, "histogram", ["X"], t=1).axes[0]
     density, edges, _ = axes.patches[0].get_data()
     assert (density * np.diff(edges)).sum() == pytest.approx(1)
-    assert axes.get_title("left") == "t = 1, 298 trajectories"
+    assert axes.get_title() == "t = 1, 298 trajectories"
 
 
 @pytest.mark.parametrize(
@@ -188,20 +191,42 @@ def test_matplotlib_is_named_where_it_is_missing(result, monkeypatch):
         plot_result(result, "mean")
 
 
-def test_pyplot_is_left_alone_unless_it_is_used(result, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
-    plot_result(result, "mean", ["X"])
-    assert "matplotlib.pyplot" not in sys.modules
-
+def test_figures_that_are_not_written_are_of_pyplot(result, tmp_path, monkeypatch):
     import matplotlib.pyplot as plt
 
-    with plt.rc_context({"backend": "agg"}):
-        plt.close("all")
-        figure = plot_result(result, "mean", ["X"])
-        assert plt.gcf() is figure  # so that plt.show and plt.savefig find it
-        plot_result(result, "mean", ["X"], path=tmp_path / "written.png")
-        assert len(plt.get_fignums()) == 1
-        plt.close("all")
+    figure = plot_result(result, "histogram", ["X"], t=1)
+    plt.title("my gene")
+    assert plt.gcf() is figure
+    assert [axes.get_title() for axes in figure.axes] == ["my gene"]
+    plot_result(result, "mean", ["X"], path=tmp_path / "written.png")
+    with pytest.raises(ConfigError, match="nobody"):
+        plot_result(result, "heatmap", ["X", "nobody"])
+    with ThreadPoolExecutor() as pool:
+        pool.submit(plot_result, result, "mean", ["X"]).result()
+    with monkeypatch.context() as patched:
+        patched.setattr(plt, "draw_if_interactive", Mock(side_effect=ImportError("needs a screen")))
+        plot_result(result, "mean", ["X"])
+    assert len(plt.get_fignums()) == 1
+
+
+def test_a_notebook_shows_a_figure_once(result, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    shown = Mock()
+    monkeypatch.setitem(sys.modules, "IPython.display", Mock(display=shown))
+    figure = plot_result(result, "mean", ["X"])
+    figure._ipython_display_()
+    assert shown.call_count == 1
+    assert not plt.get_fignums()  # of which the notebook would show it again
+    figure._ipython_display_()  # in a later cell
+    assert shown.call_count == 2
+    own, (left, right) = plt.subplots(1, 2)
+    plot_result(result, "mean", ["X"], ax=left)
+    plot_result(result, "mean", ["half"], ax=right)._ipython_display_()
+    assert not plt.get_fignums()
+    (content,), _ = shown.call_args
+    assert content["image/png"].startswith(b"\x89PNG")
+    assert pickle.loads(pickle.dumps(own)).axes
 
 
 def test_an_axis_reaches_the_lowest_value_that_is_drawn(result):

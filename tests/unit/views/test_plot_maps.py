@@ -70,7 +70,7 @@ def test_a_curve_shows_mean_and_deviation(results):
     result = results["one"]
     axes = result.plot("mean").axes[0]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), result.summary_moments("mean").mean)
-    assert axes.get_title("left") == "6 trajectories at each point"
+    assert axes.get_title() == "6 trajectories at each point"
 
 
 def test_points_without_a_number_stay_blank(results):

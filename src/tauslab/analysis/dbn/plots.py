@@ -16,11 +16,7 @@ from tauslab.views.distributions import middle_edges
 from tauslab.views.figures import (
     BLUE,
     VERMILION,
-    new_panels,
-    one_legend,
-    plot_style,
-    require_suffix,
-    save_figure,
+    drawing,
     shown_name,
 )
 
@@ -51,18 +47,13 @@ def plot_network(
         network.known(name)
     if len(chosen) > _MOST_PANELS:
         raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} nodes, not {len(chosen)}")
-    require_suffix(path)
-    with plot_style():
-        figure, panels = new_panels([None] * len(chosen))
+    with drawing(path, [None] * len(chosen)) as (figure, panels):
         beliefs = factored_frontier(network)
         for name, axes in zip(chosen, panels, strict=True):
             if name in network.parameters:
                 _bars(axes, network, name)
             else:
                 _over_time(axes, network, name, beliefs.mean(name))
-        one_legend(figure, panels)
-        if path is not None:
-            save_figure(figure, path)
     return figure
 
 

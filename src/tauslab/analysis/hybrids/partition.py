@@ -11,7 +11,6 @@ from tauslab.analysis.hybrids.parts import PartModel
 from tauslab.analysis.particles.daughters import OF_COUNTS, OF_QUANTITIES
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.lattice.halving import SHARES as OF_PARTICLES
-from tauslab.kernels.network.lowering import real_species
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 
@@ -90,7 +89,7 @@ def _usual(made: PartModel) -> dict[str, tuple[str, tuple[str, ...]]]:
         return {one: ("position", every[:1] if one in rigid else every) for one in model.species}
     if not isinstance(model, Network):
         return dict.fromkeys(made.states, ("", (*OF_QUANTITIES, INITIAL)))
-    reals = set(model.species) if made.real else set(real_species(model))
+    reals = set(model.species) if made.real else set(model.real_species())
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for name, one in model.species.items():
         usual = "" if made.real else "binomial"

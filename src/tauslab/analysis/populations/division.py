@@ -12,7 +12,6 @@ from tauslab.base.arrays import Array
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.events.divide import SHARES
-from tauslab.kernels.network.lowering import real_species
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
@@ -57,7 +56,7 @@ class Division:
         ]
         species = {**network.species, self.halted: Species(self.halted, Number(0.0), fixed=True)}
         self.network = replace(network, species=species, events=events)
-        reals = set(real_species(self.network))
+        reals = set(self.network.real_species())
         for name in partition:
             if name not in network.species:
                 raise ConfigError(

@@ -100,7 +100,8 @@ def checked_options(
         As of `tauslab.sensitivity`.
     """
     check_values(given)
-    require_counts_alone(network, what)
+    instead = f"run it with two values of a parameter ({opt('sweep')}) and compare the means"
+    require_counts_alone(network, what, instead)
     values = one_number_each("set", given.set, "all pairs begin alike")
     network = with_settings(network, values)
     network.validate()

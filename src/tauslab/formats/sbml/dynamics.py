@@ -98,7 +98,7 @@ def _read_event(
     where = f"event {name}"
     starts = event.getTrigger()
     if starts is None or not starts.isSetMath():  # Level 3 Version 2 allows both
-        network.notes.append(Doubt(f"{where} has no trigger: it never comes"))
+        network.notes.append(Doubt(f"{where} has no trigger: it never fires"))
         return None
     before = list(network.features)
     trigger = maths.read(starts.getMath(), where)

@@ -197,8 +197,8 @@ def timed_events(network: Network, events: Sequence[Event]) -> list[TimedEvent] 
 def _never(event: Event) -> Doubt:
     """Return the reason for which an event has no times."""
     if holds_at_start(event.trigger) == Number(0.0):
-        return Doubt(f"event {event.name} never comes: its trigger is never true after time 0")
-    return Doubt(trigger_holds(event.name, "never comes"))
+        return Doubt(f"event {event.name} never fires: its trigger is never true after time 0")
+    return Doubt(trigger_holds(event.name, "never fires"))
 
 
 def _times(network: Network, event: Event) -> list[_Timed] | None:

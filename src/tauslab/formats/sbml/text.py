@@ -49,6 +49,7 @@ _OF_PICTURES = re.compile(
     rf"(?:Package |The L3 package ')(?:{'|'.join(_PICTURES)})|listOfLayouts cannot be empty"
 )
 # Numbers of attributes that may be no normal doubles.
+_RULE = re.compile(r"^.*? Reference: L\dV\d Section [\w.]+ (?=.)")  # and then what is wrong
 _TINY = re.compile(r"""(?<==["'])[-+]?(?:\d+\.?\d*|\.\d+)[eE]-\d{3,5}(?=["'])""")
 _UNDECLARED = 21121  # a rate law names a species that its reaction does not list
 
@@ -288,6 +289,7 @@ def errors_of(document: Any) -> list[Any]:
 
 
 def message_of(error: Any) -> str:
-    """An error with its line."""
+    """An error with its line: what is wrong, without the rule of the standard that forbids it."""
     message = " ".join(error.getMessage().split()) or error.getShortMessage()
+    message = _RULE.sub("", message) or message
     return f"line {error.getLine()}: {message}"

@@ -30,7 +30,6 @@ from tauslab.model.expressions.expression import (
     symbols,
     written_sizes,
 )
-from tauslab.model.expressions.expression import draws_in as expression_draws
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.time_relations import Switches, is_stepwise
@@ -298,7 +297,7 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     recorded
         Species to record, in the model's order; all by default.
     reals
-        Initial values of species that hold any number: `real_species`, and
+        Initial values of species that hold any number: `Network.real_species`, and
         `Network.constant_species` that are not whole.
     pasts
         What the hidden species of `network` hold, behind its own.
@@ -618,35 +617,6 @@ def as_event(event: TimedEvent | Event, priority: float | None = None) -> Event:
     trigger = call("ge", Symbol("time"), event.time)
     order = None if priority is None else Number(priority)
     return Event(event.name, trigger, event.assignments, priority=order, early=False)
-
-
-def real_species(network: Network) -> list[str]:
-    """Species that hold any number.
-
-    They have an equation of their own; or they are fixed, set by an event, and in no compartment,
-    as parameters and compartments that events change are; or a draw sets them, and no reaction. In
-    equations without reactions nothing counts molecules.
-    """
-    if network.counts_nothing():
-        return list(network.species)
-    assigned = {name for event in network.events for name in event.assignments}
-    drawn = _unmoved_draws(network)
-    return [
-        name
-        for name, species in network.species.items()
-        if name in network.rates
-        or name in drawn
-        or (name in assigned and species.fixed and species.compartment is None)
-    ]
-
-
-def _unmoved_draws(network: Network) -> set[str]:
-    """Species that draws set and no reaction changes."""
-    changed = {name for reaction in network.reactions for name in reaction.net_change()}
-    names = set(network.drawn_amounts())
-    for event in network.events:
-        names |= {name for name, tree in event.assignments.items() if expression_draws(tree)}
-    return names - {name for name in changed if not network.species[name].fixed}
 
 
 def _operation(function: str, arguments: tuple[Law, ...]) -> Operation:

@@ -61,7 +61,13 @@ from tauslab.model.lattice.parts import (
 )
 from tauslab.model.lattice.site_map import ArraySites, UniformSites
 from tauslab.model.lattice.values import lattice_values
-from tauslab.model.network.equations import REVERSIBLE, both_ways, pair_of, parse_equation
+from tauslab.model.network.equations import (
+    REVERSIBLE,
+    both_ways,
+    pair_of,
+    parse_equation,
+    plain_equation,
+)
 from tauslab.model.network.network import Network
 
 if TYPE_CHECKING:
@@ -320,6 +326,7 @@ class Lattice(Hinting, LatticeData):
             raise ModelError(f"{where}: its equation {short(equation)} is not a text")
         if name in self._reaction_names:
             raise ModelError(f"{where} is defined twice")
+        equation = plain_equation(equation)
         if REVERSIBLE in equation:
             given: Any = {"unit": unit, "volume": volume, "site_types": site_types, "area": area}
             self._add_both_ways(equation, rate, name, given)

@@ -83,11 +83,11 @@ def no_parameter(name: str, species: Iterable[str]) -> str:
     """The end of a message about `name`, which is no parameter: what to do where it is a species.
 
     >>> no_parameter("k", ["k"])
-    ': it is a species, as what events set is; its initial amount may be a parameter'
+    ': it is a species, or an event sets it; its value at the start may be a parameter'
     """
     if name not in species:
         return ""
-    return ": it is a species, as what events set is; its initial amount may be a parameter"
+    return ": it is a species, or an event sets it; its value at the start may be a parameter"
 
 
 def meant(name: str, known: Iterable[str]) -> str:

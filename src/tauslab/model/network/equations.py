@@ -17,6 +17,7 @@ LARGEST_COUNT = 2**31 - 1
 MOST_MOLECULES = 170
 REVERSIBLE = "<->"
 _MOST_DIGITS = 300  # leading zeros and all
+_BOTH_WAYS, _ONE_WAY = re.compile("<(?:-+|=+)>|⇌"), re.compile("-+>|=+>|→")
 _TERM = re.compile(r"(?:(\d+)\s*\*?\s*)?([A-Za-z_][A-Za-z0-9_]*)\Z")
 
 
@@ -78,6 +79,15 @@ def power_product(rate: Expression, reactants: Mapping[str, int]) -> Expression:
         for _ in range(count):
             law = call("mul", law, Symbol(name))
     return law
+
+
+def plain_equation(equation: str) -> str:
+    """An equation with the arrows ``->`` and ``<->`` and the empty side ``0``.
+
+    >>> plain_equation("A --> ∅"), plain_equation("A + B <=> C")
+    ('A -> 0', 'A + B <-> C')
+    """
+    return _ONE_WAY.sub("->", _BOTH_WAYS.sub(REVERSIBLE, equation)).replace("∅", "0")
 
 
 def parse_equation(equation: str, where: str) -> tuple[dict[str, int], dict[str, int]]:

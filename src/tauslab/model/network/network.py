@@ -47,6 +47,7 @@ from tauslab.model.network.equations import (
     mass_action_law,
     pair_of,
     parse_equation,
+    plain_equation,
 )
 from tauslab.model.network.parts import (
     DELAYED,
@@ -143,7 +144,7 @@ class Network(Hinting, NetworkData):
             Letters, digits and underscores, no digit first, at most 1000; unique among species,
             parameters and rules.
         initial
-            Initial amount, 0 or more; may use parameters and other species. Rounded half to even
+            Initial amount, 0 or more; may use parameters and other species. Rounded (0.5 to even)
             for ``ssa`` and ``tau``, unless the species is `fixed` and nothing else changes it. A
             distribution, such as ``"poisson(20)"``, is drawn for each trajectory (``ssa``). With
             ``time`` it also defines the past, for delays (``ode``).
@@ -234,7 +235,7 @@ class Network(Hinting, NetworkData):
 
         For ``ssa``, ``tau`` and ``ode``. A `fixed` species without compartment that an event sets
         is a real number, such as a rate constant; other species are counts under ``ssa`` and
-        ``tau``, and their new amounts are rounded half to even.
+        ``tau``, and their new amounts are rounded (0.5 to even).
 
         Parameters
         ----------
@@ -337,7 +338,7 @@ class Network(Hinting, NetworkData):
         delay: float | str | Expression | None = None,
         consuming: bool = True,
     ) -> None:
-        """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty.
+        """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty, ``0`` or ``∅``.
 
         ``"A + B <-> C"`` adds two: `name`, and ``<name>_reverse`` back; `rate`, `law` and `limit`
         are then pairs, forward first.
@@ -348,7 +349,8 @@ class Network(Hinting, NetworkData):
             Species with optional integer coefficients.
         rate
             Stochastic rate constant: the propensity is `rate` times the number of distinct
-            combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``.
+            combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``. A
+            number or an expression, which may use ``time``.
         law
             Instead of `rate`, the propensity itself, any expression of counts and parameters.
         limit
@@ -375,6 +377,7 @@ class Network(Hinting, NetworkData):
         check_name(name, "the name of a reaction")
         where = f"reaction {name}"
         require_text(equation, f"{where}: its equation")
+        equation = plain_equation(equation)
         if REVERSIBLE in equation:
             given = {"rate": rate, "law": law, "limit": limit}
             more = {"parameters": parameters, "delay": delay, "consuming": consuming}
@@ -416,7 +419,7 @@ class Network(Hinting, NetworkData):
         self.reactions.append(Reaction(name, reactants, products, tree, limit, wait, consuming))
         if wait is not None:
             self.add_feature(Feature("delayed reaction", where, DELAYED))
-        if isinstance(law, str):
+        if isinstance(law, str) or isinstance(rate, str):
             self._note_time(tree, where)
         for part in (tree, *(one for one in (limit, wait) if one is not None)):
             self._note_past(part, where)
@@ -542,8 +545,9 @@ class Network(Hinting, NetworkData):
 
     def __repr__(self) -> str:
         """One line, whatever the size."""
-        sizes = f"{len(self.species)} species, {len(self.reactions)} reactions"
-        return f"<Network {self.name}: {sizes}, {len(self.parameters)} parameters>"
+        moved = len(self.set_by_events())
+        sizes = f"{len(self.species) - moved} species, {len(self.reactions)} reactions"
+        return f"<Network {self.name}: {sizes}, {len(self.parameters) + moved} parameters>"
 
     def __str__(self) -> str:
         """The reactions as equations, with species and parameters; of many the first."""
@@ -648,10 +652,12 @@ class Network(Hinting, NetworkData):
         where = f"event {event.name}"
         for name, tree in event.assignments.items():
             if name not in self.species:
-                why = meant(name, self.species)
+                why = meant(name, [*self.species, *self.parameters])
                 if name in self.parameters:
                     why = ": add the parameter before the event"
-                raise ModelError(f"{where}: {name!r} is not a species of {self.name}{why}")
+                raise ModelError(
+                    f"{where}: {name!r} is not a species or parameter of {self.name}{why}"
+                )
             self._check_expression(tree, where, deep, draws=True)
         if isinstance(event, TimedEvent):
             if draws_in(event.time):
@@ -691,11 +697,6 @@ class Network(Hinting, NetworkData):
             unknown = [name for name in unknown if name != "time"]
         if unknown:
             name = min(unknown)
-            if name == "time":
-                raise ModelError(
-                    f"{where}: 'time' cannot stand in a rate, which is a constant; law= takes it, "
-                    "as a text of the whole propensity: the rate times the counts of the reactants"
-                )
             raise ModelError(
                 f"{where}: {name!r} is not defined in {self.name}{meant(name, self._names())}"
             )
@@ -732,6 +733,27 @@ class Network(Hinting, NetworkData):
         changed = {*self.rates, *self.drawn_amounts()}
         changed.update(*(event.assignments for event in self.events))
         return [n for n, one in self.species.items() if one.fixed and n not in changed]
+
+    def real_species(self) -> list[str]:
+        """Species that hold any number.
+
+        They have an equation of their own; or they are parameters that events change; or a draw
+        sets them, and no reaction. In equations without reactions nothing counts molecules.
+        """
+        if self.counts_nothing():
+            return list(self.species)
+        real = {*self.rates, *self._unmoved_draws(), *self.set_by_events()}
+        return [name for name in self.species if name in real]
+
+    def _unmoved_draws(self) -> set[str]:
+        """Species that draws set and no reaction changes."""
+        names = set(self.drawn_amounts())
+        for event in self.events:
+            names |= {name for name, tree in event.assignments.items() if draws_in(tree)}
+        if not names:
+            return names
+        changed = {name for reaction in self.reactions for name in reaction.net_change()}
+        return names - {name for name in changed if not self.species[name].fixed}
 
     def drawn_amounts(self) -> dict[str, Expression]:
         """Initial values that each trajectory draws, or computes of such, in the order of use."""

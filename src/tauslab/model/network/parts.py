@@ -375,6 +375,15 @@ class NetworkData:
     )  # parameters of each reaction alone
     _set_by_events: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
+    def set_by_events(self) -> list[str]:
+        """Parameters that events change: fixed species without compartment that an event sets."""
+        assigned = {name for event in self.events for name in event.assignments}
+        return [
+            name
+            for name, one in self.species.items()
+            if name in assigned and one.fixed and one.compartment is None
+        ]
+
     def __copy__(self) -> Self:
         """Return a copy with parts of its own, which can be set apart."""
         found = object.__new__(type(self))

@@ -124,8 +124,9 @@ def _listed(title: str, texts: Mapping[str, str], most: int) -> list[str]:
 def network_text(network: NetworkData) -> str:
     """Return the text that `print` shows."""
     lines = [f"network {network.name}"]
-    lines += _listed("species", _amounts(network.species), _MOST_LINES)
-    lines += _listed("parameters", _expressions(network.parameters), _MOST_LINES)
+    species, parameters = _species_and_parameters(network)
+    lines += _listed("species", species, _MOST_LINES)
+    lines += _listed("parameters", parameters, _MOST_LINES)
     lines += rule_lines(network, _MOST_LINES)
     lines += ["reactions:", *reaction_lines(network)] if network.reactions else []
     return "\n".join(lines + event_lines(network, _MOST_LINES))
@@ -133,7 +134,8 @@ def network_text(network: NetworkData) -> str:
 
 def network_html(network: NetworkData) -> str:
     """Return the HTML that a notebook shows; every name and note is escaped."""
-    count = len(network.species), len(network.reactions), len(network.parameters)
+    species, parameters = _species_and_parameters(network)
+    count = len(species), len(network.reactions), len(parameters)
     facts = {
         "size": "{} species, {} reactions, {} parameters".format(*count),
         "file": "" if network.source_path is None else network.source_path,
@@ -146,8 +148,8 @@ def network_html(network: NetworkData) -> str:
             list(_reaction_rows(network, _MOST_ROWS)),
             more=len(network.reactions) - _MOST_ROWS,
         ),
-        _part("species and initial amounts", _amounts(network.species), network.labels),
-        _part("parameters", _expressions(network.parameters)),
+        _part("species and initial amounts", species, network.labels),
+        _part("parameters", parameters),
         _part("rules", _expressions({k: r.expression for k, r in network.rules.items()})),
         _part("equations d/dt", _expressions(network.rates)),
         folded("notes", table(("note",), [(note,) for note in network.notes])),
@@ -166,8 +168,9 @@ def _part(title: str, values: Mapping[str, str], labels: Mapping[str, str] | Non
 
 
 def _reaction_rows(network: NetworkData, most: int) -> Iterator[tuple[str, str, str]]:
+    counted = network.species.keys() - set(network.set_by_events())
     for reaction in network.reactions[:most]:
-        law = rate_text(reaction, network.species)
+        law = rate_text(reaction, counted)
         if reaction.delay is not None:
             kind = "" if reaction.consuming else ", all at its end"
             law = f"{law}, complete after {short_text(reaction.delay)}{kind}"
@@ -187,6 +190,14 @@ def _times(constant: Expression, factor: int) -> Expression:
     if isinstance(constant, Number):
         return Number(constant.value * factor)
     return call("mul", float(factor), constant)
+
+
+def _species_and_parameters(network: NetworkData) -> tuple[dict[str, str], dict[str, str]]:
+    """Texts of amounts and values; what events set is a parameter."""
+    moved = network.set_by_events()
+    species = {name: one for name, one in network.species.items() if name not in moved}
+    changed = {n: f"{short_text(network.species[n].initial)} (events change it)" for n in moved}
+    return _amounts(species), _expressions(network.parameters) | changed
 
 
 def _amounts(species: Mapping[str, Species]) -> dict[str, str]:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.kernels.network.lowering import real_species
 from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
@@ -39,7 +38,7 @@ def initial_distributions(
             raise ConfigError(f"initial {name}: not a species of {network.name}; it has {known}")
         if isinstance(network, Network) and network.species[name].fixed:
             raise ConfigError(f"initial {name}: a fixed species has one amount alone")
-        if isinstance(network, Network) and name in real_species(network):
+        if isinstance(network, Network) and name in network.real_species():
             raise ConfigError(f"initial {name}: it is a quantity, not a count")
         found[name] = _of_text(name, one) if isinstance(one, str) else _of_numbers(name, one)
     return found

@@ -34,7 +34,6 @@ from tauslab.kernels.network.lowering import (
     has_dynamics,
     lower,
     operations_first,
-    real_species,
 )
 from tauslab.kernels.network.thinning import thinned
 from tauslab.model.expressions.expression import Expression, Number, symbols
@@ -436,7 +435,7 @@ def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
     if not checked:
         network.validate()
     values = network.parameter_values()
-    warn_of_model(network, values, rows, each_of(options))
+    warn_of_model(network, values, rows, each_of(options), options.end)
     forward, pasts = with_pasts(network, rows)
     check_rates(forward, values)
     return _Valued(network, options, rows, n_rows, values, forward, pasts)
@@ -468,7 +467,7 @@ def _started(model: _Valued) -> _Start:
     partition = _partition(network, model.options.method)
     flowing = None if partition is None else partition.integrated(network)
     parts = sorted(changed_by(network, flowing or ()))
-    reals = {name: amounts[name] for name in [*real_species(network), *held, *parts]}
+    reals = {name: amounts[name] for name in [*network.real_species(), *held, *parts]}
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
     for sentence in rounded_constants(network, values, reals):
         warn(sentence)
@@ -776,7 +775,7 @@ def with_settings(
         if name in parameters:
             parameters[name] = Number(value)
         elif name in species:
-            if np.min(given) < 0 and name not in real_species(network):
+            if np.min(given) < 0 and name not in network.real_species():
                 raise ConfigError(
                     f"initial amount of {name} cannot be {np.min(given):g}: 0 or more"
                 )
@@ -799,7 +798,7 @@ def _initial_columns(
     trees |= network.rule_expressions() | network.parameters
     unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
     columns = {}
-    computed = {*real_species(network), *network.drawn_amounts()}
+    computed = {*network.real_species(), *network.drawn_amounts()}
     computed -= set(network.constant_species())  # the kernel computes what moves alone
     for name in [n for n in network.species if n not in computed]:
         if name in rows:

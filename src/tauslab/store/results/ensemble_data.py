@@ -177,6 +177,14 @@ class EnsembleData(Recorded):
         """Square root of `variance`, ``[time]``, in molecules."""
         return np.sqrt(self.variance(name))
 
+    def cv(self, name: str) -> FloatArray:
+        """Coefficient of variation, `std` over `mean`, ``[time]``; NaN or inf where that is 0."""
+        return self._over_mean(self.std(name), name)
+
+    def fano(self, name: str) -> FloatArray:
+        """Fano factor, `variance` over `mean`, ``[time]``; NaN or inf where the mean is 0."""
+        return self._over_mean(self.variance(name), name)
+
     def skewness(self, name: str) -> FloatArray:
         """Skewness of a species' counts over the trajectories, ``[time]``.
 
@@ -223,12 +231,17 @@ class EnsembleData(Recorded):
         return values if np.ndim(q) else values[..., 0, :]
 
     def histogram(
-        self, name: str, t: float, bins: int | Sequence[float] | FloatArray | None = None
+        self,
+        name: str,
+        t: float | None = None,
+        bins: int | Sequence[float] | FloatArray | None = None,
     ) -> tuple[UintArray, FloatArray]:
         """Numbers of trajectories per bin at sample time `t`, and the edges of the bins.
 
         Parameters
         ----------
+        t
+            By default the last sample time.
         bins
             As in `numpy.histogram`. By default a bin for each whole number between the smallest and
             the largest count (wider, still whole, beyond 4 million of them); where only histograms
@@ -239,7 +252,7 @@ class EnsembleData(Recorded):
         ConfigError
             `t` is not a sample time, or neither samples nor a histogram of `name` were recorded.
         """
-        time = self.time_index(t)
+        time = len(self.times) - 1 if t is None else self.time_index(t)
         if not has_samples(self, name):
             cells, edges = self.stored_histogram(name)
             if bins is not None:
@@ -296,6 +309,10 @@ class EnsembleData(Recorded):
                 f"{self.name}: {early} of {self.status.size} trajectories ended early, and their "
                 "counts are -1 from then on: leave these out of averages"
             )
+
+    def _over_mean(self, spread: FloatArray, name: str) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(spread / self.mean(name))
 
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         require_known(self, name)

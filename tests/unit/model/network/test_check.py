@@ -50,6 +50,27 @@ def test_a_parameter_that_an_event_sets_becomes_a_fixed_species() -> None:
     assert network.species["k"].fixed
 
 
+def test_check_calls_what_an_event_sets_a_parameter() -> None:
+    """It keeps its fraction, and a decay with it is of the first order."""
+    network = Network("m")
+    network.add_species("A", 10)
+    network.add_parameter("k", 0.3)
+    network.add_reaction("A ->", rate="k")
+    network.add_event("more", time=1, assignments={"k": 2})
+    text = "\n".join(report(network))
+    assert text.startswith("model m: 1 species, 1 reaction, 1 parameter, 0 rules, 1 event")
+    assert "parameters that events change: k = 0.3" in text
+    assert "mass action: 1 of order 1" in text
+    assert "rounded" not in text
+    assert "R1: A -> 0  rate k" in text
+    assert repr(network) == "<Network m: 1 species, 1 reactions, 1 parameters>"
+    assert "k = 0.3 (events change it)" in str(network)
+    assert "1 species, 1 reactions, 1 parameters" in network._repr_html_()
+    network.add_event("typo", time=1, assignments={"kk": 2})
+    with pytest.raises(ModelError, match=r"'kk' is not a species or parameter of m: did you mean"):
+        network.validate()
+
+
 def test_an_event_before_its_parameter_names_the_remedy() -> None:
     network = Network("early")
     network.add_species("X", 1)
@@ -140,8 +161,8 @@ def test_all_that_moves_the_model_is_in_text_and_facts() -> None:
         "complete after 5",
         "event dose at 10: X = X + 100.0",
         "event refill when X > 3.0: X = 50; after 2; priority X",
-        "event refill does not come at time 0: its trigger is true",
-        "event never never comes: its trigger is true",
+        "event refill does not fire at time 0: its trigger is true",
+        "event never never fires: its trigger is true",
     ):
         assert line in text, line
     facts: Any = check_facts(network)
@@ -157,22 +178,34 @@ def test_a_run_warns_of_what_check_doubts() -> None:
     network.add_species("A", 5)
     network.add_reaction("A ->", rate="k*A")
     network.add_event("never", trigger="time >= 0", assignments={"A": 50})
-    with pytest.warns(UserWarning, match="the factor A|never comes") as told:
+    with pytest.warns(UserWarning, match="the factor A|never fires") as told:
         prepare(network, Options(np.ones(1), seed=0))
     factor, never = (str(one.message) for one in told)
     assert "the factor A" in factor
-    assert "event never never comes" in never
+    assert "event never never fires" in never
     network.events.clear()
     network.features.clear()
     with pytest.warns(UserWarning, match="the factor A"):
         lowered_counts(network, {})
 
 
-def test_a_rate_that_uses_the_time_is_told_of_law() -> None:
-    network = _network()
-    network.add_reaction("X ->", rate="k*exp(-time)")
-    with pytest.raises(ModelError, match=r"'time' cannot stand in a rate.* law= takes it"):
-        network.validate()
+def test_a_rate_may_use_the_time() -> None:
+    """It is the law that holds the counts too, in every form of the model."""
+    by_rate, by_law = Network("m"), Network("m")
+    for network in (by_rate, by_law):
+        network.add_species("X", 9)
+        network.add_parameter("k", 0.5)
+    by_rate.add_reaction("2 X --> ∅", rate="k*exp(-time)")
+    by_law.add_reaction("2 X -> 0", law="k*exp(-time)*X*(X-1)/2", limit="k*exp(-time)*X*X/2")
+    by_rate.validate()
+    assert by_rate == by_law
+    assert "general rate laws (1): R1" in report(by_rate)
+    options = Options(np.ones(1), seed=0)
+    assert prepare(by_rate, options).lowered == prepare(by_law, options).lowered
+    both = Network("m")
+    both.add_species("X")
+    both.add_reaction("X <=> 2 X", rate=(1, 2))
+    assert [one.name for one in both.reactions] == ["R1", "R1_reverse"]
 
 
 def test_a_feature_of_unknown_kind_is_refused() -> None:
@@ -194,6 +227,20 @@ def test_bad_rate_constant(bad: float) -> None:
     network = _network()
     with pytest.raises(ModelError, match=r"reaction bind: its rate constant is (-0.25|nan|inf)"):
         check_rates(network, network.parameter_values() | {"k": bad})
+
+
+def test_a_negative_number_is_no_way_back() -> None:
+    network = Network("m")
+    network.add_species("X", 1)
+    network.add_parameter("a", 1)
+    network.add_parameter("b", 3)
+    network.add_reaction("X ->", rate=-1)
+    with pytest.raises(ModelError, match=r"is -1; it must be finite and 0 or more$"):
+        check_rates(network, network.parameter_values())
+    network.remove_reaction("R1")
+    network.add_reaction("X ->", rate="a - b")
+    with pytest.raises(ModelError, match=r"is -2; .* lets it go backwards"):
+        check_rates(network, network.parameter_values())
 
 
 def test_good_and_zero_rate_constants() -> None:

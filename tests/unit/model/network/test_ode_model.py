@@ -179,7 +179,7 @@ def test_events_at_the_start_never_come_and_may_not_vary():
     network.add_species("X", 1.0)
     network.add_rate("X", "0 * X")
     network.add_event("jump", "when", {"X": 5})
-    with pytest.warns(UserWarning, match="event jump never comes: its time is 0,"):
+    with pytest.warns(UserWarning, match="event jump never fires: its time is 0,"):
         assert run(network, [0.0, 1.0]).amounts("X").tolist() == [[1.0, 1.0]]
     with pytest.raises(ModelError, match="its time depends on when, which varies"):
         lower_ode(network, parameters={"when": 0.0}, varying=["when"])

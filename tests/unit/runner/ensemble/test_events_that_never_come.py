@@ -26,38 +26,57 @@ def _dose(time: float | str = "T", at: float = 5.0) -> ts.Network:
 
 
 def _told(network: ts.Network, **options: object) -> list[str]:
+    return _said_until(network, 10.0, **{"method": SSA(), **options})
+
+
+def _said_until(network: ts.Network, end: float, **options: object) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        prepare_task(network, Options(times=[1.0], seed=1, **options))  # type: ignore[arg-type]
+        prepare_task(network, Options(times=[end], seed=1, **options))  # type: ignore[arg-type]
     return [str(one.message) for one in caught]
 
 
 @pytest.mark.parametrize("method", [SSA(), TauLeaping(), ODE()])
 def test_a_run_says_that_an_event_at_zero_never_comes(method: object) -> None:
-    (told,) = _told(_dose(0), n=4, method=method)
-    assert told.startswith("event dose never comes: its time is 0,")
+    (told,) = _told(_dose(0), method=method)
+    assert told.startswith("event dose never fires: its time is 0,")
     assert 'trigger="time >= 0" with initial=False' in told
-    assert "its time is -2," in _told(_dose(), n=4, method=method, set={"T": -2.0})[0]
-    assert not _told(_dose(), n=4, method=method)
+    assert "its time is -2," in _told(_dose(), method=method, set={"T": -2.0})[0]
+    assert not _told(_dose(), method=method)
 
 
 def test_a_sweep_names_the_points() -> None:
     sweep = choose_points({"T": [0, 1, -1]}, None, None)
-    (told,) = _told(_dose("T / 2"), n=4, sweep=sweep)
-    assert told.startswith("event dose never comes at point 0, 2: its time is 0,")
+    (told,) = _told(_dose("T / 2"), sweep=sweep)
+    assert told.startswith("event dose never fires at point 0, 2: its time is 0,")
+
+
+def test_an_event_after_the_end_never_fires() -> None:
+    net = _dose()
+    net.add_event("late", trigger="time > 3", assignments={"X": "X + 1"})
+    dose, late = sorted(_said_until(net, 2.0))
+    assert dose == "event dose never fires: its time is 5, and the run ends at 2"
+    assert late.startswith("event late never fires: its trigger waits for the time 3, and")
+    assert not _said_until(net, 5.0)
+    assert not _said_until(_dose(at=float("1e400")), 5.0)
+    sweep = choose_points({"T": [1, 9, 2]}, None, None)
+    (told,) = _said_until(_dose(), 2.0, sweep=sweep)
+    assert told == "event dose never fires at point 1: its time is 9, and the run ends at 2"
+    net.t_end = 2.0
+    assert sum("never fires" in line for line in report(net)) == 2
 
 
 def test_a_bound_that_a_sweep_moves_may_let_it_come() -> None:
     net = _dose()
     net.add_event("late", trigger="time >= T", assignments={"X": "X + 1"})
     sweep = choose_points({"T": [0.0, 1.0]}, None, None)
-    assert not [one for one in _told(net, n=4, sweep=sweep) if "event late never" in one]
+    assert not [one for one in _told(net, sweep=sweep) if "event late never" in one]
 
 
 def test_check_says_it_of_a_file(tmp_path: Path) -> None:
     path = _dose(0).write(tmp_path / "dose.toml")
-    assert any("event dose never comes" in line for line in report(ts.read(path)))
-    assert not any("never comes" in line for line in report(_dose()))
+    assert any("event dose never fires" in line for line in report(ts.read(path)))
+    assert not any("never fires" in line for line in report(_dose()))
 
 
 def test_what_sbml_means_by_never_is_warned_of(tmp_path: Path) -> None:
@@ -69,8 +88,8 @@ def test_what_sbml_means_by_never_is_warned_of(tmp_path: Path) -> None:
     net.to_sbml(tmp_path / "old.xml")
     read = ts.read(tmp_path / "old.xml")
     assert not any(isinstance(event, Event) for event in read.events)
-    (said,) = _told(read, n=4)
-    assert "event past never comes" in said
+    (said,) = _told(read)
+    assert "event past never fires" in said
 
 
 def test_a_time_that_is_no_number_is_refused() -> None:
@@ -79,16 +98,16 @@ def test_a_time_that_is_no_number_is_refused() -> None:
     with pytest.raises(ts.ModelError, match=r"time: a number above 1.8e308"):
         _dose(10**400)
     with pytest.raises(ts.ModelError, match="event dose: its time is not a number"):
-        _told(_dose("T / T"), n=4, set={"T": 0.0})
+        _told(_dose("T / T"), set={"T": 0.0})
 
 
 def test_a_constant_that_is_rounded_is_told() -> None:
     net = _dose()
     net.add_parameter("more", 16.49)
     net.add_event("odd", time=1, assignments={"X": "X + more"})
-    (told,) = _told(net, n=4)
+    (told,) = _told(net)
     assert told == "event odd: 16.49 is not whole, and counts are: the new X is rounded"
-    assert not _told(net, n=4, method=ODE())
+    assert not _told(net, method=ODE())
 
 
 def test_a_rate_that_names_its_own_reactant_is_noted() -> None:
@@ -104,7 +123,7 @@ def test_common_names_values_that_are_drawn() -> None:
     net.add_species("X", "poisson(20)")
     net.add_reaction("X ->", rate=1)
     with pytest.raises(ts.ModelError, match="drawn has values that it draws: common=True cannot"):
-        _told(net, n=4, common=True)
+        _told(net, common=True)
 
 
 def test_the_time_of_an_event_names_what_is_not_defined() -> None:

@@ -106,7 +106,7 @@ def test_the_slice_shows_the_middle_plane(path):
         # y is the shortest; the longest, z, lies flat
         assert (image == result.density("B", 0)[:, SHAPE[1] // 2].T).all()
         assert figure.axes[1].get_xlabel() == "z (µm)"
-        assert figure.axes[1].get_title(loc="left") == "B, t = 0 s, y = 0.08 µm"
+        assert figure.axes[1].get_title() == "B, t = 0 s, y = 0.08 µm"
         across = plot_lattice(result, "slice", ["A"], axis="z").axes[0].images[0]
         assert (np.asarray(across.get_array()) == result.density("A", 1)[SHAPE[0] // 2]).all()
 

@@ -9,10 +9,17 @@ from dataclasses import replace
 
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
-from tauslab.model.expressions.expression import Expression, substitute, symbols
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    substitute,
+    symbols,
+    walk,
+)
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import MassAction, recognise
-from tauslab.model.network.diagnosis.events import events_that_never_come, events_true_at_start
+from tauslab.model.network.diagnosis.events import events_that_never_fire, events_true_at_start
 from tauslab.model.network.network import Event, Feature, Network, Reaction
 from tauslab.model.network.past import pasts_read, unkept_past
 from tauslab.model.network.text import (
@@ -170,11 +177,17 @@ def steps_of(network: Network) -> list[Expression]:
     return [substitute(tree, rules) for tree in (*laws, *triggers)]
 
 
-def mass_action_reactions(network: Network) -> list[tuple[Reaction, MassAction | None]]:
-    """Every reaction with its mass-action form, rules unfolded; None for a general law."""
+def mass_action_reactions(
+    network: Network, constants: Collection[str] = ()
+) -> list[tuple[Reaction, MassAction | None]]:
+    """Every reaction with its mass-action form, rules unfolded; None for a general law.
+
+    Species of `constants` count as parameters.
+    """
     rules = network.rule_expressions()
+    species = network.species.keys() - set(constants)
     forms = [
-        (reaction, recognise(substitute(reaction.law, rules), network.species))
+        (reaction, recognise(substitute(reaction.law, rules), species))
         for reaction in network.reactions
     ]
     if not any(feature.kind == "time" for feature in network.features):
@@ -210,20 +223,35 @@ def check_rates(
         value = known[form.constant]
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
-            hint = f"; {opt('net_laws')} lets it go backwards" if -math.inf < value < 0 else ""
+            back = _may_go_back(form.constant) and -math.inf < value < 0
+            hint = f"; {opt('net_laws')} lets it go backwards" if back else ""
+            file = f"{network.source_path}: " if network.source_path is not None else ""
             raise ModelError(
-                f"reaction {reaction.name}: its rate constant is {value:g}; it must be "
+                f"{file}reaction {reaction.name}: its rate constant is {value:g}; it must be "
                 f"{allowed}{hint}"
             )
 
 
+def _may_go_back(constant: Expression) -> bool:
+    """Return whether a constant is written as a difference; a value below 0 is a mistake."""
+    below = (
+        node.value < 0
+        if isinstance(node, Number)
+        else isinstance(node, Call) and node.function in ("neg", "sub")
+        for node in walk(constant)
+    )
+    return bool(symbols(constant)) and any(below)
+
+
 def report(network: Network) -> list[str]:
     """Return lines on what the model holds and what stands in the way of running it."""
+    moved = len(network.set_by_events())
     lines = [
         (
-            f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
+            f"model {network.name}: {_count(len(network.species) - moved, 'species', 'species')}, "
             f"{_count(len(network.reactions), 'reaction')}, "
-            f"{_count(len(network.parameters), 'parameter')}, {_count(len(network.rules), 'rule')}"
+            f"{_count(len(network.parameters) + moved, 'parameter')}, "
+            f"{_count(len(network.rules), 'rule')}"
             + (f", {_count(len(network.rates), 'rate rule')}" if network.rates else "")
             + (f", {_count(len(network.events), 'event')}" if network.events else "")
         )
@@ -264,6 +292,7 @@ def check_facts(network: Network) -> dict[str, object]:
         "reactions": len(network.reactions),
         "mass_action": sum(form is not None for _, form in forms),
         "parameters": list(network.parameters),
+        "set_by_events": network.set_by_events(),
         **{
             key: {name: value if math.isfinite(value) else None for name, value in own.items()}
             for key, own in _known_values(network).items()
@@ -332,7 +361,7 @@ def _known_values(network: Network) -> dict[str, dict[str, float]]:
 
 
 def _report_laws(network: Network) -> list[str]:
-    forms = mass_action_reactions(network)
+    forms = mass_action_reactions(network, network.set_by_events())
     orders = Counter(sum(form.orders.values()) for _, form in forms if form is not None)
     lines = []
     if orders:
@@ -346,7 +375,8 @@ def _report_laws(network: Network) -> list[str]:
 
 def _report_species(network: Network) -> list[str]:
     lines = []
-    fixed = [name for name, species in network.species.items() if species.fixed]
+    moved = network.set_by_events()
+    fixed = [n for n, species in network.species.items() if species.fixed and n not in moved]
     if fixed:
         lines.append(f"fixed species: {shortened(fixed)}")
     used = {species.compartment for species in network.species.values()}
@@ -355,7 +385,11 @@ def _report_species(network: Network) -> list[str]:
         amounts = network.initial_amounts(values, negative=True)
     except ModelError as error:
         return [*lines, f"values cannot be computed: {error}"]
-    lines = [f"species: {_values(amounts)}", f"parameters: {_values(values)}", *lines]
+    counts = {name: amount for name, amount in amounts.items() if name not in moved}
+    changed = {name: amounts[name] for name in moved}
+    lines = [f"species: {_values(counts)}", f"parameters: {_values(values)}", *lines]
+    if changed:
+        lines.insert(2, f"parameters that events change: {_values(changed)}")
     volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
     if negative := _negative(network):
         lines.append(f"negative amounts, for ode alone: {shortened(negative)}")
@@ -363,11 +397,11 @@ def _report_species(network: Network) -> list[str]:
         lines.append(f"negative rate constants, for ode alone: {shortened(backwards)}")
     if volumes:
         lines.append(f"volumes: {shortened(volumes)}")
-    constant = set(network.constant_species())
+    real = {*network.constant_species(), *network.real_species()}
     rounded = [
         f"{name} = {amount:g} -> {round(amount)}"
         for name, amount in amounts.items()
-        if round(amount) != amount and name not in constant
+        if round(amount) != amount and name not in real
     ]
     if rounded:
         lines.append(f"initial amounts that are rounded: {shortened(rounded)}")
@@ -375,10 +409,12 @@ def _report_species(network: Network) -> list[str]:
 
 
 def _report_events(network: Network) -> list[str]:
-    """Return sentences on events that never come, which is likely not meant."""
+    """Return sentences on events that never fire, which is likely not meant."""
+    end = math.inf if network.t_end is None else network.t_end
     try:
         values = network.parameter_values()
-        return events_that_never_come(network, values) + events_true_at_start(network, values)
+        never = events_that_never_fire(network, values, end=end)
+        return never + events_true_at_start(network, values)
     except ModelError:  # said above, or by a run
         return []
 

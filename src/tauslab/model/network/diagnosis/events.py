@@ -1,4 +1,4 @@
-"""Events that do not do what they say: they never come, or are rounded."""
+"""Events that do not do what they say: they never fire, or are rounded."""
 
 from __future__ import annotations
 
@@ -26,15 +26,22 @@ from tauslab.model.network.parts import Doubt, Event, TimedEvent
 
 _AFTER = ("ge", "gt", "le", "lt")
 _LISTED = 5  # points that a message names
+_AT_START = (
+    ", and a run begins with the initial amounts; give an initial amount, or "
+    'trigger="time >= 0" with initial=False'
+)
 
 
-def events_that_never_come(
+def events_that_never_fire(
     network: Network,
     values: Mapping[str, float],
     rows: Mapping[str, npt.NDArray[np.float64]] | None = None,
     each: str = "point",
+    end: float = math.inf,
 ) -> list[str]:
-    """A sentence about each event whose time is 0 or before, where its author did not mean that.
+    """A sentence about each event that a run never reaches, where its author did not mean that.
+
+    Its time is 0 or before, or after the end.
 
     Parameters
     ----------
@@ -42,17 +49,25 @@ def events_that_never_come(
         Value of every parameter.
     rows
         Values by name of the parameters that vary, one for each `each`.
+    end
+        Time at which the run ends.
 
     Raises
     ------
     ModelError
         A time is not a number.
     """
-    timed = [e for e in network.events if isinstance(e, TimedEvent) and not e.switched]
+    timed = [e for e in network.events if isinstance(e, TimedEvent)]
     # A bound that differs between points may be after 0 in some.
     alike = {name: value for name, value in values.items() if name not in (rows or {})}
-    triggered = [e for e in network.events if isinstance(e, Event) and _stays_true(e, alike)]
-    found = [trigger_holds(event.name, "never comes") for event in triggered]
+    triggered = [event for event in network.events if isinstance(event, Event)]
+    found = [trigger_holds(e.name, "never fires") for e in triggered if _stays_true(e, alike)]
+    found += [
+        f"event {event.name} never fires: its trigger waits for the time {start:g}, and the run "
+        f"ends at {end:g}"
+        for event in triggered
+        if end < (start := _waits_for(event, alike)) < math.inf
+    ]
     if not timed:
         return found
     swept = {name: column for name, column in (rows or {}).items() if name in network.parameters}
@@ -65,14 +80,13 @@ def events_that_never_come(
         times = [evaluate(tree, {**values, **at}) for at in own]
         if any(math.isnan(time) for time in times):
             raise ModelError(f"event {event.name}: its time is not a number")
-        never = [i for i, time in enumerate(times) if time <= 0]
-        if never:
-            which = "" if len(never) == count else f" at {each} {_listed(never)}"
-            found.append(
-                f"event {event.name} never comes{which}: its time is {times[never[0]]:g}, and a "
-                "run begins with the initial amounts; give an initial amount, or "
-                'trigger="time >= 0" with initial=False'
-            )
+        early = [i for i, time in enumerate(times) if time <= 0 and not event.switched]
+        late = [i for i, time in enumerate(times) if end < time < math.inf]
+        for never, why in ((early, _AT_START), (late, f", and the run ends at {end:g}")):
+            if never:
+                which = "" if len(never) == count else f" at {each} {_listed(never)}"
+                time = times[never[0]]
+                found.append(f"event {event.name} never fires{which}: its time is {time:g}{why}")
     return found
 
 
@@ -81,36 +95,43 @@ def warn_of_model(
     values: Mapping[str, float],
     rows: Mapping[str, npt.NDArray[np.float64]] | None = None,
     each: str = "point",
+    end: float = math.inf,
 ) -> None:
-    """Warn of what is likely not meant in the model, and of events that never come.
+    """Warn of what is likely not meant in the model, and of events that never fire.
 
-    As `events_that_never_come`.
+    As `events_that_never_fire`.
     """
     for note in network.notes:
         if isinstance(note, Doubt):
             warn(note)
-    for sentence in events_that_never_come(network, values, rows, each):
+    for sentence in events_that_never_fire(network, values, rows, each, end):
         warn(sentence)
 
 
 def _stays_true(event: Event, values: Mapping[str, float]) -> bool:
     """Return whether a trigger such as ``time >= 0`` is true from the start to the end."""
+    start = _waits_for(event, values)
+    inclusive = isinstance(event.trigger, Call) and event.trigger.function in ("ge", "le")
+    return event.initial and (start < 0 or (start == 0 and inclusive))
+
+
+def _waits_for(event: Event, values: Mapping[str, float]) -> float:
+    """The time from which on a trigger such as ``time >= 5`` is true; infinity for another one."""
     trigger = event.trigger
-    if not (event.initial and isinstance(trigger, Call) and trigger.function in _AFTER):
-        return False
+    if not (isinstance(trigger, Call) and trigger.function in _AFTER):
+        return math.inf
     first, second = trigger.arguments
     late, bound = (first, second) if trigger.function in ("ge", "gt") else (second, first)
     if late != Symbol("time") or not isinstance(bound, Number | Symbol):
-        return False
-    from_when = bound.value if isinstance(bound, Number) else values.get(bound.name, math.inf)
-    return from_when < 0 or (from_when == 0 and trigger.function in ("ge", "le"))
+        return math.inf
+    return bound.value if isinstance(bound, Number) else values.get(bound.name, math.inf)
 
 
-def trigger_holds(name: str, what: str = "does not come at time 0") -> str:
+def trigger_holds(name: str, what: str = "does not fire at time 0") -> str:
     """A sentence about an event whose trigger is true from the start."""
     return (
-        f"event {name} {what}: its trigger is true at time 0 already, and an event comes when its "
-        "trigger turns true; initial=False (initialValue in SBML, t0 in Antimony) lets it come at 0"
+        f"event {name} {what}: its trigger is true at time 0 already, and an event fires when its "
+        "trigger turns true; initial=False (initialValue in SBML, t0 in Antimony) lets it fire at 0"
     )
 
 
