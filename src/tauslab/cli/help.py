@@ -96,6 +96,10 @@ _CALLED: Mapping[str, str] = {
     "float": "single", "float32": "single", "float64": "double",
 }  # fmt: skip
 
+_CALLED_COMMANDS: Mapping[str, str] = dict.fromkeys(
+    ("devices", "gpus", "environment", "env", "version"), "doctor"
+)
+
 # Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.
 _AFTER = 1.0
 
@@ -186,6 +190,7 @@ class Parser(argparse.ArgumentParser):
                 verb = "info" if given.lower().endswith(".h5") else "run"
                 self.error(f"{given} is no command: is tauslab {verb} {given} meant?")
             near = difflib.get_close_matches(given, words, n=1, cutoff=0.5)
+            near = [_CALLED_COMMANDS[given]] if given in _CALLED_COMMANDS else near
             self.error(
                 f"there is no command {given!r}"
                 + (f": is {near[0]} meant?" if near else f"; commands: {', '.join(words)}")

@@ -281,7 +281,7 @@ def _whole(layouts: Sequence[Layout], share: Share | None, *, incomplete: bool) 
         if whole.points < share.points:
             attributes |= share.attributes()
         elif points_sha256(sweep) != share.sha256:
-            raise InputFileError("the points of the files are not those of the table of the array")
+            raise InputFileError("the points of the files differ from the table of the array")
         else:
             whole = replace(whole, grid=share.grid)
     return replace(whole, attributes=attributes)

@@ -88,7 +88,7 @@ class CudaTarget(CudaStyle):
         known = supported_architectures()
         if not known:
             raise DeviceError(
-                "compiling for a GPU that is not here needs CuPy with NVRTC: "
+                "compiling for the GPU of another machine needs CuPy with NVRTC: "
                 f"{installing('cupy-cuda13x', 'nvidia-cuda-nvrtc', 'nvidia-cuda-runtime')}"
             )
         if architecture not in known:

@@ -210,10 +210,10 @@ def check_rates(
         value = known[form.constant]
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
-            hint = f"; {opt('net_laws')} lets it go backwards" if -math.inf < value < 0 else ""
+            hint = "; ode alone takes a negative one" if -math.inf < value < 0 else ""
             raise ModelError(
-                f"reaction {reaction.name}: its rate constant is {value:g}; it must be "
-                f"{allowed}{hint}"
+                f"{network.name}: reaction {reaction.name}: its rate constant is {value:g}; it "
+                f"must be {allowed}{hint}"
             )
 
 
