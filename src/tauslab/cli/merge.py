@@ -19,7 +19,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.formats.toml.network import read_toml_text
 from tauslab.model.network.canonical import canonical_text
 from tauslab.options.record import Record
-from tauslab.options.sweep import OF_ALL_POINTS, Share, grid_of, points_sha256
+from tauslab.options.sweep import OF_ALL_POINTS, Share, grid_of, points_sha256, span_of
 from tauslab.store.format.layout import Layout, RowArray
 from tauslab.store.format.schema import root_attributes
 from tauslab.store.format.statistics import stored_accumulators
@@ -182,7 +182,7 @@ def require_all(begin: int, end: int, number: int, what: str, *, incomplete: boo
     if end > number:
         raise InputFileError(f"the files hold {what} {end - 1}, of an array of {number}")
     missing = [
-        f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+        span_of(what, first, last + 1 - first)
         for first, last in ((0, begin - 1), (end, number - 1))
         if first <= last
     ]
