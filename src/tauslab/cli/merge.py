@@ -159,9 +159,16 @@ def merge_points(
             Disk(),
             compress,
         )
-        share = Share.of_file(whole.attributes)
+        known = any(Share.of_file(result.attributes) for result in results)
+    share = Share.of_file(whole.attributes)
     some = "" if share is None else f" of {share.points}"
-    return f"{output} holds {whole.points}{some} points of {len(paths)} files"
+    made = f"{output} holds {whole.points}{some} points of {len(paths)} files"
+    return made if known else f"{made}{of_unknown('points')}"
+
+
+def of_unknown(what: str) -> str:
+    """Words on files of which nobody knows whether they are all of an array."""
+    return f", made without --task: nobody can tell whether {what} are missing at the end"
 
 
 def require_all(begin: int, end: int, number: int, what: str, *, incomplete: bool) -> None:
