@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import OutputError
 from tauslab.base.files.drafts import make_own_folder
+from tauslab.base.files.opening import lacks_memory
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree
 from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
@@ -190,8 +191,9 @@ class PartsWriter:
         for path in paths:
             try:
                 source = read_source(path, self._layout, run, verify=True)
-            except OutputError:
-                if not os.access(path, os.R_OK):
+            except OutputError as error:
+                of_system = getattr(error.__cause__, "errno", None) is not None  # as of NFS
+                if of_system or not os.access(path, os.R_OK) or lacks_memory(error):
                     raise  # it may be good
                 try:
                     self._disk.remove(path)
