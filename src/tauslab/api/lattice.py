@@ -71,6 +71,7 @@ def run_lattice_of(model: Lattice, options: dict[str, Any], path: Path | None) -
         **{name: stored.get(name, value) for name, value in same.items()},
         set=stored.get("set", {}) | by_name("set", given.set),
         sweep=stored.get("sweep") if sweep is None else sweep,
+        all_replicas=stored.get("all_replicas", 0),
         hooks=tuple(given.hooks) if isinstance(given.hooks, Iterable) else (given.hooks,),
         at_start=given.at_start,
         share_gpu=isinstance(given.device, GPU) and given.device.share,
@@ -88,4 +89,6 @@ def _stored(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     if not options.get("hooks"):
         warn_of_hooks(path)
     asked = {name for name, value in options.items() if value is not None and name != "set"}
+    if asked & {"replicas", "first_replica"}:
+        asked.add("all_replicas")  # of another array
     return {name: value for name, value in stored_settings(path).items() if name not in asked}

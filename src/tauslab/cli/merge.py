@@ -19,7 +19,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.formats.toml.network import read_toml_text
 from tauslab.model.network.canonical import canonical_text
 from tauslab.options.record import Record
-from tauslab.options.sweep import OF_ALL_POINTS, Share, grid_of, points_sha256
+from tauslab.options.sweep import OF_ALL_POINTS, Share, grid_of, points_sha256, span_of
 from tauslab.store.format.layout import Layout, RowArray
 from tauslab.store.format.schema import root_attributes
 from tauslab.store.format.statistics import stored_accumulators
@@ -159,9 +159,16 @@ def merge_points(
             Disk(),
             compress,
         )
-        share = Share.of_file(whole.attributes)
+        known = any(Share.of_file(result.attributes) for result in results)
+    share = Share.of_file(whole.attributes)
     some = "" if share is None else f" of {share.points}"
-    return f"{output} holds {whole.points}{some} points of {len(paths)} files"
+    made = f"{output} holds {whole.points}{some} points of {len(paths)} files"
+    return made if known else f"{made}{of_unknown('points')}"
+
+
+def of_unknown(what: str) -> str:
+    """Words on files of which nobody knows whether they are all of an array."""
+    return f", made without --task: nobody can tell whether {what} are missing at the end"
 
 
 def require_all(begin: int, end: int, number: int, what: str, *, incomplete: bool) -> None:
@@ -182,7 +189,7 @@ def require_all(begin: int, end: int, number: int, what: str, *, incomplete: boo
     if end > number:
         raise InputFileError(f"the files hold {what} {end - 1}, of an array of {number}")
     missing = [
-        f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+        span_of(what, first, last + 1 - first)
         for first, last in ((0, begin - 1), (end, number - 1))
         if first <= last
     ]
@@ -281,7 +288,7 @@ def _whole(layouts: Sequence[Layout], share: Share | None, *, incomplete: bool) 
         if whole.points < share.points:
             attributes |= share.attributes()
         elif points_sha256(sweep) != share.sha256:
-            raise InputFileError("the points of the files are not those of the table of the array")
+            raise InputFileError("the points of the files differ from the table of the array")
         else:
             whole = replace(whole, grid=share.grid)
     return replace(whole, attributes=attributes)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.cli.merge import require_all
+from tauslab.cli.merge import of_unknown, require_all
 from tauslab.formats.lattice_hdf5 import read_lattice_file
 from tauslab.options.lattice import LatticeOptions, prepare_lattice
 from tauslab.store.checking.lattice import CheckedLattice
@@ -68,7 +68,8 @@ def merge_replicas(
             one.require_samples()
         join_replicas(output, task, seed, [one for _, one in named])
     some = f" of {number}" if replicas < number else ""
-    return f"{output} holds {replicas}{some} replicas of {len(paths)} files"
+    made = f"{output} holds {replicas}{some} replicas of {len(paths)} files"
+    return made if number else f"{made}{of_unknown('replicas')}"
 
 
 def _all_replicas(named: Sequence[tuple[Path, CheckedLattice]]) -> int:

@@ -480,13 +480,29 @@ def process_slurm(arguments: argparse.Namespace) -> None:
     text = batch_script(job, arguments.command, environment=this_environment())
     if arguments.output is None:
         print(text, end="")
-        return
-    path = arguments.output
+    else:
+        _write(arguments.output, text, overwrite=arguments.overwrite)
+    for name in _missing(arguments.command):
+        print(
+            f"tauslab: warning: there is no file {name} in this folder; the job looks for it where "
+            "sbatch is called",
+            file=sys.stderr,
+        )
+
+
+def _write(path: Path, text: str, *, overwrite: bool) -> None:
     require_place(path)
-    require_new(path, overwrite=arguments.overwrite)
+    require_new(path, overwrite=overwrite)
     if path.exists() and not _is_script(path):
         raise ConfigError(f"{path} is no batch script, so it is not replaced: give another -o")
     write_whole(path, text)
+
+
+def _missing(command: Sequence[str]) -> list[str]:
+    """The model and the table of a command, where they are not found from here."""
+    files = [_option(command, one) for one in ("--table", "--times")]
+    files += [command[1]] if command[1:] and not command[1].startswith("-") else []
+    return [name for name in files if name is not None and not Path(name).exists()]
 
 
 def _is_script(path: Path) -> bool:

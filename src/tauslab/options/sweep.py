@@ -98,6 +98,15 @@ def share_of(task: tuple[int, int], all_of_them: int, what: str) -> tuple[int, i
     return all_of_them * index // tasks, all_of_them * (index + 1) // tasks
 
 
+def span_of(what: str, first: int, number: int) -> str:
+    """Numbers of points or replicas that follow each other.
+
+    >>> span_of("point", 3, 1), span_of("point", 3, 2)
+    ('point 3', 'points 3 to 4')
+    """
+    return f"{what} {first}" if number == 1 else f"{what}s {first} to {first + number - 1}"
+
+
 def task_of(given: str | tuple[int, int] | None) -> tuple[int, int] | None:
     """``I/N`` or a pair: task I of an array of N, from 0.
 

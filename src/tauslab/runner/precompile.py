@@ -27,6 +27,8 @@ from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task
 from tauslab.runner.lattice.group import compile_kernels
 from tauslab.runner.lattice.run import lattices_at_a_time
 
+# Trajectories, of which each way to run them has one: ways change where these double, or later.
+_NUMBERS = tuple(1 << k for k in range(21))
 _SEED = 1  # of choices by a pilot, where the run has none
 
 
@@ -60,6 +62,9 @@ def precompile_network(
 ) -> Precompiled:
     """Compile the kernels that a run of an ensemble on so many ranks needs.
 
+    Where nobody gives a number of trajectories, these are the kernels for any: a few run in another
+    way than many.
+
     Parameters
     ----------
     arch
@@ -76,6 +81,11 @@ def precompile_network(
     task = prepare_task(network, options)
 
     def compile_on(backend: Backend) -> None:
+        for n in () if "n" in options.asked or _has_choice(task) else _NUMBERS:
+            compile_task(backend, prepare_task(network, replace(options, n=n)))
+        compile_task(backend, task)
+
+    def compile_task(backend: Backend, task: Task) -> None:
         chosen = task
         if isinstance(backend, CudaTarget) and _has_choice(task):
             with devices("cpu", options.threads, comm) as chooser:

@@ -7,6 +7,7 @@ killed run leaves that file, and nobody holds it; the next run takes it and remo
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import fcntl
 import os
 import socket
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tauslab.decomposition.ranks.mpi import Communicator
 
 _MOST_TEXT = 500
+_HELD = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES)
 _LEAST_ROOM = 1 << 18  # bytes; a full disk is noticed before all is computed, not after
 
 
@@ -124,6 +126,8 @@ def _without(error: OSError, lock: int, output: Path, option: str) -> list[int]:
             with suppress(OSError):
                 lock_path(output).unlink()
             return []
+        if error.errno not in _HELD:
+            raise OutputError(f"{output} cannot be locked: {error.strerror}")
         holder = os.pread(lock, _MOST_TEXT, 0).decode("utf-8", "replace").strip()
     finally:
         os.close(lock)

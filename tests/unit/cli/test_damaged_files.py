@@ -224,3 +224,9 @@ def test_a_damaged_lattice_that_is_resumed_says_what_to_do(tmp_path, lattice, ca
     words = ["rdme", str(tmp_path / "box.toml"), "--frame-every", "5", "--seed", "1", "--quiet"]
     assert main([*words, "--device", "cpu", "-o", str(lattice), "--resume"]) == 2
     assert "to compute it again delete it and repeat the command" in capsys.readouterr().err
+
+
+def test_a_system_that_starts_no_thread_is_one_sentence(capsys):
+    assert code_alone(RuntimeError("can't start new thread")) == 1
+    assert "the system starts no more threads: raise" in capsys.readouterr().err
+    assert code_alone(RuntimeError("another")) is None

@@ -93,7 +93,8 @@ def test_files_of_an_array_become_the_result_of_one_run(tmp_path, record, capsys
     ]
     merged = str(tmp_path / "merged.h5")
     assert main(["merge", *parts[::-1], "-o", merged]) == 0
-    assert "merged.h5 holds 5 points of 3 files" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "merged.h5 holds 5 points of 3 files, made without --task: nobody can tell" in said
     assert main(["digest", whole, merged]) == 0
     with open_result(merged) as result, open_result(whole) as one:
         assert result.attributes["model_sha256"] == one.attributes["model_sha256"]
@@ -238,7 +239,11 @@ def test_tasks_of_a_lattice_lack_no_replica_unseen(tmp_path, capsys):
     assert main(["info", out]) == 0
     assert "incomplete array: replicas 1 to 2 of 3" in capsys.readouterr().out
     assert main(["merge", *files, "-o", out, "--overwrite"]) == 0
-    assert "holds 3 replicas" in capsys.readouterr().out
+    assert "holds 3 replicas of 2 files\n" in capsys.readouterr().out
+    again = str(tmp_path / "again.h5")
+    assert main(["rdme", files[1], "--seed", "7", "--quiet", "-o", again, "--device", "cpu"]) == 0
+    assert main(["info", again]) == 0
+    assert "incomplete array: replicas 1 to 2 of 3" in capsys.readouterr().out
     assert main(["info", out]) == 0
     assert "incomplete" not in capsys.readouterr().out
 

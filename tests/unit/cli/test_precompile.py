@@ -7,7 +7,7 @@ from cuda_usage import require_nvrtc
 from places import ROOT
 
 from tauslab.cli.main import main
-from tauslab.kernels.backends import CudaTarget, cache
+from tauslab.kernels.backends import CudaTarget, cache, cuda_target
 from tauslab.runner import precompile
 
 SCHLOGL = str(ROOT / "examples" / "schlogl.xml")
@@ -51,6 +51,22 @@ def test_a_run_afterwards_compiles_nothing(verb, words, capsys, compilations):
     assert compilations() == made
     assert main(["precompile", verb, *words]) == 0
     assert "0 kernel files compiled" in capsys.readouterr().out
+
+
+def test_kernels_for_any_number_of_trajectories(compilations):
+    words = [SCHLOGL, "--t-end", "0.1", "--device", "cpu", "--threads", "2", "--seed", "1",
+             "--record", "statistics"]  # fmt: skip
+    assert main(["precompile", *words]) == 0
+    made = compilations()
+    for n in ("1", "10", "1000"):
+        assert main(["run", *words, "-n", n, "--quiet", "--overwrite"]) == 0
+    assert compilations() == made
+
+
+def test_a_gpu_of_another_machine_needs_nvrtc(monkeypatch, capsys):
+    monkeypatch.setattr(cuda_target, "supported_architectures", list)
+    assert main(["precompile", "--arch", "90", SCHLOGL, "--t-end", "1"]) == 1
+    assert "needs CuPy with NVRTC: pip install" in capsys.readouterr().err
 
 
 def test_kernels_for_an_architecture_need_no_device(tmp_path, capsys):

@@ -390,6 +390,18 @@ def test_a_program_in_python_is_a_job_too(tmp_path):
         batch_script(BatchJob(requeue=True), ["python", "job.py"])
 
 
+def test_a_model_that_is_not_here_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.xml").touch()
+    words = ["slurm", "-o", "job.sbatch", "--overwrite", "--", "run"]
+    assert main([*words, "nofile.toml"]) == 0
+    assert "warning: there is no file nofile.toml in this folder" in capsys.readouterr().err
+    assert main([*words, "there.xml", "--table=no.csv"]) == 0
+    assert capsys.readouterr().err.count("there is no file no.csv") == 1
+    assert main([*words, "there.xml"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_site_does_not_repeat_a_job_that_would_find_its_file():
     for job, there in ((BatchJob(), True), (BatchJob(requeue=True), False)):
         text = batch_script(job, ["run", "m.xml"])

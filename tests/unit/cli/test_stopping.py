@@ -47,7 +47,9 @@ def test_a_run_that_stops_is_completed_later(tmp_path, capsys):
     run = ["run", str(MODEL), "-n", "300", "--t-end", "1", "--points", "3", "--seed", "1",
            "--device", "cpu", "--quiet", "--method", "ssa", "-o", str(path)]  # fmt: skip
     assert main([*run, "--max-time", "0"]) == 75
-    assert "--resume completes" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "stopped at --max-time with" in said
+    assert "--resume completes" in said
     assert main([*run, "--resume"]) == 0
 
 

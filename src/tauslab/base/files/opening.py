@@ -52,8 +52,14 @@ def reading(path: str | os.PathLike[str], kind: type[TauslabError] = ModelError)
         of_the_file = isinstance(error, UnicodeDecodeError) or _of_library(error)
         if not of_the_file or getattr(error, "errno", None) is not None:
             raise
-        damage = kind(f"{path} cannot be read, it is damaged: {reason_of(error)}")
+        cause = "it is damaged, or memory is short" if lacks_memory(error) else "it is damaged"
+        damage = kind(f"{path} cannot be read, {cause}: {reason_of(error)}")
         raise of_damage(damage) from None
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether h5py got no memory: a damaged file asks for too much, a good one for some."""
+    return isinstance(error, MemoryError) or "memory allocation failed" in str(error)
 
 
 def could_not_read(error: BaseException) -> bool:

@@ -60,6 +60,8 @@ def lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]
     if again:
         warn_of_hooks(arguments.model)
     asked = given_options(arguments, LatticeChoices)
+    if asked.keys() & {"replicas", "first_replica"}:
+        stored.pop("all_replicas", None)  # of another array
     asked["set"] = stored.get("set", {}) | assignments(arguments.set)
     points = given_options(arguments, PointsKeywords)
     if points:

@@ -65,6 +65,11 @@ class StopRequest:
         """Return whether it is, without having heard of it."""
         return self._asked or (self._end is not None and time.monotonic() > self._end)
 
+    @property
+    def reason(self) -> str:
+        """Words on who asked: the user, by a signal, or the limit of time."""
+        return "on request" if self._asked or self._end is None else f"at {opt('max_time')}"
+
     @contextmanager
     def in_order(self) -> Iterator[None]:
         """Inside, a signal is only noted: somebody asks for it soon, and leaves files in order.
@@ -194,9 +199,16 @@ def watched(
         over.set()
 
 
-def stopped_early(blocks: int, total: int, how: str, output: Path | None) -> StoppedEarly:
+def reason_of_stop(stop: Callable[[], bool]) -> str:
+    """`StopRequest.reason` of one; any other function stands for a request."""
+    return stop.reason if isinstance(stop, StopRequest) else "on request"
+
+
+def stopped_early(
+    blocks: int, total: int, how: str, output: Path | None, reason: str = "on request"
+) -> StoppedEarly:
     """Say how many blocks are done, or counted, and how to go on."""
-    done = f"stopped on request with {blocks} of {total} blocks {how}"
+    done = f"stopped {reason} with {blocks} of {total} blocks {how}"
     return StoppedEarly(done, how_to_go_on(output))
 
 

@@ -88,8 +88,8 @@ def _temporary_folder() -> Path:
     made = _own(folder)
     _warn_once(
         made,
-        f"no home folder that can be written: compiled kernels are kept in {made}, on this machine "
-        "alone; set TAUSLAB_CACHE_DIR to a folder that all nodes share",
+        f"the user's cache folder cannot be written: compiled kernels are kept in {made}, on this "
+        "machine alone; set TAUSLAB_CACHE_DIR to a folder that all nodes share",
     )
     return made
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import Array, DeviceArray
-from tauslab.base.errors import DeviceError
+from tauslab.base.errors import ConfigError, DeviceError
 from tauslab.base.files.extras import installing
 from tauslab.kernels.backends.arguments import ArgumentLayout, Arguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid
@@ -81,18 +81,20 @@ class CudaTarget(CudaStyle):
     Raises
     ------
     DeviceError
-        There is no NVRTC, or it knows no such architecture.
+        There is no NVRTC.
+    ConfigError
+        It knows no such architecture.
     """
 
     def __init__(self, architecture: int) -> None:
         known = supported_architectures()
         if not known:
             raise DeviceError(
-                "compiling for a GPU that is not here needs CuPy with NVRTC: "
+                "compiling for the GPU of another machine needs CuPy with NVRTC: "
                 f"{installing('cupy-cuda13x', 'nvidia-cuda-nvrtc', 'nvidia-cuda-runtime')}"
             )
         if architecture not in known:
-            raise DeviceError(
+            raise ConfigError(
                 f"NVRTC compiles for no architecture {architecture}: it knows "
                 f"{', '.join(map(str, known))}"
             )

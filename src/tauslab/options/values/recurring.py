@@ -69,11 +69,10 @@ def output_option(doc: str = "", *, python: bool = True) -> Any:
 def task_option(what: str) -> str | tuple[int, int] | None:
     """The job of an array that shares `what` with the others."""
     return option(
-        None, f"the {what} of job I of an array of N, from 0; needs --seed", flag="--task",
+        None, f"only the {what} of job I, from 0, of N", flag="--task",
         group="cluster", metavar="I/N",
-        doc=f'``"I/N"`` or ``(I, N)``: only the {what} of job I of an array of N jobs, from 0, '
-        "with the numbers that they have in one job of all. Needs `seed`. "
-        "``tauslab merge`` joins the files.",
+        doc=f'``"I/N"``: only the {what} of job I of an array of N, from 0; ``tauslab merge`` '
+        "joins the files. Needs `seed`.",
     )  # fmt: skip
 
 

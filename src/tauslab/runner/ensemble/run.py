@@ -17,7 +17,7 @@ from tauslab.decomposition.ranks.job import agreed_task, devices
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.progress import Progress, telling_of_compilers
-from tauslab.decomposition.ranks.stopping import in_order, stopped_early
+from tauslab.decomposition.ranks.stopping import in_order, reason_of_stop, stopped_early
 from tauslab.decomposition.ranks.together import agree, end_all_ranks, in_turn
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
@@ -330,7 +330,8 @@ def _simulate(
         work="steps" if layout.amounts else "events",
         started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
     )
-    progress.expect(expected, float(task.options.times[-1]))
+    left = float(np.mean(~writer.completed))
+    progress.expect(expected * left, float(task.options.times[-1]))
     stopped: StoppedEarly | None = None
     ensemble: EnsembleRun | None = None
     try:
@@ -351,7 +352,8 @@ def _simulate(
             ensemble.checkpoint()
             writer.abort()
             comm.barrier()  # a launcher may end all ranks as soon as one has left
-            stopped = stopped_early(blocks, layout.n_blocks, "done", task.options.output)
+            why = reason_of_stop(stop)
+            stopped = stopped_early(blocks, layout.n_blocks, "done", task.options.output, why)
         else:
             totals = sum_over_ranks(comm, ensemble.totals())
             row = {**lanes.describe(), **tally.seconds()}

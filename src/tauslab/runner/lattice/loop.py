@@ -23,7 +23,7 @@ from tauslab.base.arrays import IntArray
 from tauslab.base.errors import StoppedEarly
 from tauslab.decomposition.ranks.mpi import Counter
 from tauslab.decomposition.ranks.progress import Progress
-from tauslab.decomposition.ranks.stopping import how_to_go_on
+from tauslab.decomposition.ranks.stopping import how_to_go_on, reason_of_stop
 from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.state import Samples
 from tauslab.options.hook_view import LatticeView
@@ -256,8 +256,8 @@ class ReplicaRuns:
             self._checkpoint()
             self._writer.sync()
             raise StoppedEarly(
-                f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
-                f"of {self._called()}",
+                f"stopped {reason_of_stop(self._stop)} after {done // self._task.passes} of "
+                f"{self._task.steps} steps of {self._called()}",
                 how_to_go_on(self._task.options.output),
             )
         if plan.checkpoint:

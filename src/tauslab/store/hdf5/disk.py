@@ -11,6 +11,7 @@ from pathlib import Path
 from tauslab.base.errors import InputFileError, OutputError
 from tauslab.base.files.drafts import create_new, draft_of, require_replaceable
 from tauslab.base.files.opening import could_not_read
+from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt
 
 _ERRNO = re.compile(r"errno = (\d+)")  # in the errors of HDF5
@@ -47,6 +48,18 @@ class Disk:
         """Bytes that may still be written to the file system of `folder`."""
         stated = os.statvfs(folder)
         return stated.f_bavail * stated.f_frsize
+
+    def require_room(self, folder: Path, needed: int) -> None:
+        """Refuse to begin with a file, or parts of one, that the file system has no room for.
+
+        Raises
+        ------
+        OSError
+            It has fewer bytes than `needed`.
+        """
+        if needed > (free := self.free_bytes(folder)):
+            sizes = f"the file takes {in_bytes(needed)}, and {in_bytes(free)} are free"
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({sizes})")
 
 
 def write_error(path: Path, error: BaseException) -> OutputError:

@@ -9,7 +9,6 @@ shown as one by virtual datasets.
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,7 +21,6 @@ import numpy as np
 from tauslab.base.files.hdf5 import create_at, write_all
 from tauslab.base.files.seals import seal
 from tauslab.base.files.text import put_attributes, put_text
-from tauslab.base.host import in_bytes
 from tauslab.store.format.schema import STATUS, STATUS_VALUES, TEXT, DatasetSpec
 from tauslab.store.hdf5.buffers import PAGE, SparseBuffer
 from tauslab.store.hdf5.disk import Disk
@@ -67,10 +65,7 @@ def build_file(
     """
     import h5py
 
-    needed = sum(spec.n_bytes for spec in specs) + _METADATA_BYTES
-    if needed > (free := disk.free_bytes(path.parent)):
-        sizes = f"the file takes {in_bytes(needed)}, and {in_bytes(free)} are free"
-        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({sizes})")
+    disk.require_room(path.parent, sum(spec.n_bytes for spec in specs) + _METADATA_BYTES)
     image = SparseBuffer()
     # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
     made: dict[str, Any] = {"libver": ("v110", "v110")}

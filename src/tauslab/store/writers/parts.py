@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import OutputError
 from tauslab.base.files.drafts import make_own_folder
+from tauslab.base.files.opening import lacks_memory
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree
 from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
@@ -139,11 +140,19 @@ class PartsWriter:
         self._generation = start.generation
         taken = [m for m in map(PART_NAME.fullmatch, start.names) if m and int(m[1]) == comm.rank]
         self._next_part = 1 + max((int(m[2]) for m in taken), default=-1)
+        #: Blocks of this rank's share that no part has room for yet.
+        self._share = -(-int((~self.completed).sum()) // comm.size)
+        self._least = max(1, self._share // 16)
         self._segment: _Segment | None = None
         self._slots: tuple[RawFile, CheckpointSlots] | None = None
 
     def _start(self, existing: Existing | None, run: str) -> AttemptStart:
         """On rank 0: make the result's file visible, and see what earlier attempts left."""
+        if existing is None:
+            try:
+                self._disk.require_room(self._path.parent, self._layout.payload_bytes)
+            except OSError as error:
+                raise write_error(self._path, error) from error
         if existing is not None:
             run = existing.run
         if existing is not None and existing.storage == "plain":
@@ -182,8 +191,9 @@ class PartsWriter:
         for path in paths:
             try:
                 source = read_source(path, self._layout, run, verify=True)
-            except OutputError:
-                if not os.access(path, os.R_OK):
+            except OutputError as error:
+                of_system = getattr(error.__cause__, "errno", None) is not None  # as of NFS
+                if of_system or not os.access(path, os.R_OK) or lacks_memory(error):
                     raise  # it may be good
                 try:
                     self._disk.remove(path)
@@ -222,12 +232,16 @@ class PartsWriter:
         write_marks(segment.file, slot, count)
 
     def _new_segment(self) -> _Segment:
-        """A part for this rank's share of the job, or for as much as a part may hold."""
+        """A part for this rank's share of the job, or for as much as a part may hold.
+
+        A rank that takes more than its share, for it is faster, goes on in small parts.
+        """
         self._close_segment()
         layout = self._layout
         block_bytes = layout.block * sum(array.row_bytes for array in layout.row_arrays())
         most = max(1, self._options.segment_bytes // block_bytes)
-        slots = min(most, -(-layout.n_blocks // self._comm.size))
+        slots = min(most, self._share or self._least)
+        self._share = max(0, self._share - slots)
         path = self._new_part(segment_specs(layout, slots))
         file = RawFile(path, [*row_names(layout), _BLOCK_IDS, CHECKSUMS, MARKS], self._disk)
         self._segment = _Segment(file, slots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 import threading
 from collections import Counter
@@ -12,10 +13,10 @@ import h5py
 import numpy as np
 import pytest
 
-from tauslab.base.errors import InputFileError
+from tauslab.base.errors import InputFileError, OutputError
 from tauslab.store.results import open as reader
 from tauslab.store.results.open import open_result
-from tauslab.store.writers import parts
+from tauslab.store.writers import parts, progress
 from tauslab.store.writers.parts import PartsOptions
 
 RANKS = 8
@@ -78,6 +79,29 @@ def test_ranks_share_the_parts_that_a_resumed_run_reads(many, tmp_path, monkeypa
     many.run(path, RANKS, resume=True)
     assert len(verified) == len(dict(verified)) == RANKS
     assert max(Counter(rank for _, rank in verified).values()) == 1
+    many.check(path)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EIO, "Input/output error"), OSError("memory allocation failed for chunk")],
+    ids=["node", "memory"],
+)
+def test_a_part_that_a_node_cannot_read_now_is_kept(many, tmp_path, monkeypatch, error):
+    """It may be good: only what is not what was written is removed, and computed again."""
+    path = tmp_path / "a.h5"
+    many.run(path, 2, stop_after=20)
+    before = sorted(one.name for one in (tmp_path / "a.h5.parts").iterdir())
+
+    def fail(_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(progress, "open_h5", fail)
+        with pytest.raises(OutputError, match="cannot be read"):
+            many.run(path, 2, resume=True)
+    assert sorted(one.name for one in (tmp_path / "a.h5.parts").iterdir()) == before
+    many.run(path, 2, resume=True)
     many.check(path)
 
 

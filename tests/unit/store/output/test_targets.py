@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import tauslab as ts
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, OutputError
 from tauslab.cli.main import main
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store import locks
@@ -216,6 +216,18 @@ def test_many_take_turns(folder):
     with written_by_us(path, comm):
         assert lock_path(path).exists()
     assert not lock_path(path).exists()
+
+
+def test_a_lock_that_fails_is_not_one_that_is_held(folder, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(locks.fcntl, "flock", fail)
+    with (
+        pytest.raises(OutputError, match="cannot be locked: Input/output error"),
+        written_by_us(folder / "a.h5", Communicator()),
+    ):
+        pass
 
 
 def test_a_file_system_without_locks(folder, monkeypatch):

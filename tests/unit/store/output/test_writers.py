@@ -337,13 +337,14 @@ def test_the_system_refuses_to_write(tmp_path, most):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_too_little_room_is_seen_before_anything_is_written(job, tmp_path):
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_too_little_room_is_seen_before_anything_is_written(job, tmp_path, ranks):
     class Small(Disk):
         def free_bytes(self, folder):
             return 1000
 
     with pytest.raises(OutputError, match=r"a\.h5 cannot be written: No space left on device"):
-        job.run(tmp_path / "a.h5", disk=Small())
+        job.run(tmp_path / "a.h5", ranks, disk=Small())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tauslab.base.option_names import opt
 from tauslab.model.lattice.diagnosis.time_step import truncation_text
+from tauslab.options.sweep import span_of
 from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import span
 
@@ -97,7 +98,7 @@ def lines(known: dict[str, Any]) -> list[str]:
     lines.append("complete" if known["complete"] else left)
     number, first = (int(attributes.get(name, 0)) for name in ("all_replicas", "first_replica"))
     if known["replicas"] < number:
-        here = f"replicas {first} to {first + known['replicas'] - 1} of {number}"
+        here = f"{span_of('replica', first, known['replicas'])} of {number}"
         lines.append(f"incomplete array: {here}; tauslab merge joins the files of its tasks")
     return lines
 

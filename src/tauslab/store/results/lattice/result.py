@@ -60,6 +60,7 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
             "set": {n[4:]: float(v) for n, v in attributes.items() if n.startswith("set_")},
             "sweep": _stored_sweep(path, checked, attributes),
             "engine": attributes.get("engine", "slots"),
+            "all_replicas": int(attributes.get("all_replicas", 0)),
         }
 
 
