@@ -18,7 +18,6 @@ struct Pass {
     int buffer;  // of `moved`, that is read; the other is written
     u64 step;
     u64 *counts;  // of the state at the end of the step, see `count_words`; may be null
-    u64 message;  // number of the one that is written or taken in
 };
 
 DEVICE StepDraws draws_of_hops(const Lattice &l, const Pass &pass) {
@@ -187,25 +186,22 @@ struct Progress {
 struct Edges {
     u32 *to_below, *to_above;      // for the slabs below and above, of a pass with departures along z; null: for none
     u32 *from_below, *from_above;  // from them, of a pass with arrivals along z
-    i64 apart;                     // how far messages of odd number are behind those of even number
-    u64 *below_signal, *above_signal;                  // get the number of a message that was written; may be null
-    const u64 *from_below_signal, *from_above_signal;  // hold that of the last one that came; null: it has come
+    u64 *below_signal, *above_signal;
     u64 *counter;  // words of edge planes that are done; 0, and left so
-    u64 number;    // of the first message
+    u64 number;    // of the message that is written
 };
 
 // Which of a launch's blocks this one is.
 struct OneBlock {
     i64 number, blocks;
     Progress *progress;  // null where a launch is a pass
-    const Edges *edges;  // null for a lattice that is not cut
+    const Edges *edges;  // null where a launch has all passes
 };
 
 // Moves a word between `moved` and place `i` of a message.
 template <bool PACKS>
-DEVICE void travel(const Lattice &l, int buffer, u32 *message, i64 place, i32 i, i32 index, int side) {
+DEVICE void travel(const Lattice &l, int buffer, u32 *message, i32 i, i32 index, int side) {
     if (!message) return;
-    message += place;
     u32 more = PACKS ? 0 : message[i];
     UNROLL for (int s = 0; s < MORE_SETS; ++s) {
         u32 &flags = more_of(l, buffer, s)[index];
@@ -230,11 +226,11 @@ DEVICE void travel(const Lattice &l, int buffer, u32 *message, i64 place, i32 i,
 
 // Takes in messages, or writes them, of words that lie in edge planes.
 template <bool PACKS>
-DEVICE_SELDOM void travel_words(const Lattice &l, const Edges &e, int buffer, u32 first, i64 place) {
+DEVICE_SELDOM void travel_words(const Lattice &l, const Edges &e, int buffer, u32 first) {
     NO_UNROLL for (u32 word = first; word < first + PLANE_WORDS && word < (u32)l.words; ++word) {
         const i32 own = moved_index(l, word), low = (i32)word, high = low - (i32)l.words + l.plane;
-        if (low < l.plane) travel<PACKS>(l, buffer, PACKS ? e.to_below : e.from_below, place, low, PACKS ? own : own - l.plane, PACKS ? MINUS : PLUS);
-        if (high >= 0) travel<PACKS>(l, buffer, PACKS ? e.to_above : e.from_above, place, high, PACKS ? own : own + l.plane, PACKS ? PLUS : MINUS);
+        if (low < l.plane) travel<PACKS>(l, buffer, PACKS ? e.to_below : e.from_below, low, PACKS ? own : own - l.plane, PACKS ? MINUS : PLUS);
+        if (high >= 0) travel<PACKS>(l, buffer, PACKS ? e.to_above : e.from_above, high, PACKS ? own : own + l.plane, PACKS ? PLUS : MINUS);
     }
 }
 
@@ -248,12 +244,7 @@ DEVICE i64 edge_words(const Lattice &l, i64 first, i64 many) {
 // Of a pass along z: the messages that have come, before words are taken in.
 DEVICE void take_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
     if (!block.edges || pass.arrives != 2 || !edge_words(l, first - (u32)first_own(), PLANE_LANES * PLANE_WORDS)) return;
-    const Edges &e = *block.edges;
-    if (leads(desk)) {
-        if (e.from_below_signal) wait_for_signal(e.from_below_signal, pass.message);
-        if (e.from_above_signal) wait_for_signal(e.from_above_signal, pass.message);
-        travel_words<false>(*l.kept, e, pass.buffer, first, (i64)(pass.message & 1) * e.apart);
-    }
+    if (leads(desk)) travel_words<false>(*l.kept, *block.edges, pass.buffer, first);
     meet(desk);
 }
 
@@ -264,15 +255,15 @@ DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &p
     if (!many) return;
     const Edges &e = *block.edges;
     meet(desk);
-    if (leads(desk)) travel_words<true>(*l.kept, e, 1 - pass.buffer, first, (i64)(pass.message & 1) * e.apart);
+    if (leads(desk)) travel_words<true>(*l.kept, e, 1 - pass.buffer, first);
     threadfence_system();
     meet(desk);
     if (!leads(desk) || first_own() != 0) return;
     if ((i64)atomic_add(e.counter, (u64)many) + many != edge_words(l, 0, l.words)) return;
     *e.counter = 0;
     threadfence_system();  // of all blocks
-    if (e.below_signal) send_signal(e.below_signal, pass.message);
-    if (e.above_signal) send_signal(e.above_signal, pass.message);
+    if (e.below_signal) send_signal(e.below_signal, e.number);
+    if (e.above_signal) send_signal(e.above_signal, e.number);
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -365,8 +356,8 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
         tell_words(l, *p, items, pending, pass, desk);
         pending = NONE;
     };
-    // Words of edge planes come first where they are to be sent, unless others wait for words in their order.
-    const u32 edge = !p && block.edges && pass.departs == 2 ? ((u32)l.plane + 31) / 32 : 0;
+    // Words of edge planes come first where they are to be sent.
+    const u32 edge = block.edges && pass.departs == 2 ? ((u32)l.plane + 31) / 32 : 0;
     const auto first_of = [&](u32 number) { return 32 * (number < edge ? items - edge + number : number - edge); };
     u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
@@ -432,17 +423,14 @@ struct PlaneStepsArguments {
     i64 columns;
     u32 *progress;       // [chunks + 4], of 0: see `Progress`
     i64 chunks, chunk;
-    Edges edges;
 };
 
-// Whole steps of a lattice, or of a slab whose neighbours take the same ones meanwhile. All blocks run at the same time.
+// Whole steps of a lattice that lies on one device. All blocks run at the same time.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
-    SHARED Edges edges;
-    if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
     Progress progress = {a.progress, (u32)a.chunks, each, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
-    OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, CUT ? &edges : nullptr};
+    OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, nullptr};
     u32 arrivals = 0;
     i64 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
@@ -454,8 +442,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
         u64 *const row = counts ? a.counts + mark * a.columns : nullptr;
         if (!FOLLOWS && arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
             l.work[WAITING_0 + ((step + 1) & 1)] = 0;
-        const u64 message = CUT ? edges.number + (u64)ended - (arrives == 2) : 0;
-        do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row, message});
+        do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
         if (!FOLLOWS || settles) grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         if (settles) {
             arrives = -1;
@@ -484,11 +471,10 @@ struct PlanePassArguments {
 // A pass of a slab. Messages that it takes in have come.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
     SHARED Edges edges;
-    if (CUT && THREAD_ID == 0) edges = a.edges;
+    if (THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     if (a.arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, CUT ? &edges : nullptr},
-            {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr, a.edges.number});
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, &edges}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
 }
 
 struct PlaneWaitArguments {
@@ -512,7 +498,7 @@ struct PlaneCountArguments {
 // Counts a lattice between batches of steps.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, nullptr}, {-1, -1, 0, l.step, a.counts, 0});
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, nullptr}, {-1, -1, 0, l.step, a.counts});
     count_rest(l, {BLOCK_ID, BLOCKS, nullptr, nullptr}, l.step & 1, a.counts);
     if (!a.filled) return;
     for (i64 word = BLOCK_ID * BLOCK_THREADS + THREAD_ID; word < l.words; word += BLOCKS * BLOCK_THREADS) {
