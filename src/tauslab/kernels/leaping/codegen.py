@@ -47,7 +47,7 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     thinning = network.thinning
     parts = [unrolled_header(network, style)]
     if thinning is None:
-        parts += [NO_RATES_AT_A_TIME, *leap_parts(network)]
+        parts += [_NO_RATES_AT_A_TIME, *leap_parts(network)]
     else:
         rates = replace(network, reactions=thinning.rates)
         parts += [_rates_at_a_time(network, thinning), *leap_parts(rates)]
@@ -61,7 +61,7 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     return "\n".join(parts)
 
 
-NO_RATES_AT_A_TIME = (
+_NO_RATES_AT_A_TIME = (
     "constexpr int BEGIN_AT = 0;\n"
     "template <class Count>\nDEVICE void set_time(Quantity<Count> *, Quantity<Count>) {}\n"
     "template <class Count>\n"
@@ -112,9 +112,7 @@ def _critical_propensity(rates: LoweredNetwork) -> str:
     )
 
 
-def leap_parts(
-    network: LoweredNetwork, count: str = "Count", bounds: str = "", *, once: bool = False
-) -> list[str]:
+def leap_parts(network: LoweredNetwork, count: str = "Count", bounds: str = "") -> list[str]:
     """Sizes and functions that every leap needs, behind those of the propensities.
 
     Parameters
@@ -123,14 +121,11 @@ def leap_parts(
         The type of the elements of a state: ``Count`` for functions of any type of them.
     bounds
         Statements that shorten ``plan.limit`` further.
-    once
-        Each is one copy of its text, which finds the state in memory. Where that is in registers,
-        it is slower: 2.1 times for the heat shock response on an H200.
     """
     parts = [leap_sizes(network)]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
     name = "propensity" if network.thinning is None else "rate"
-    element = _Element(count, "SHARED_LAW" if once else "DEVICE", name)
+    element = _Element(count, name)
     parts += [_plan(network, element, bounds), _second_half(network, element)]
     return [*parts, _critical(network, element), _apply(network, element)]
 
@@ -138,8 +133,8 @@ def leap_parts(
 class _Element:
     """An element of a state in generated functions: its type, that of a propensity; their kind."""
 
-    def __init__(self, count: str, function: str = "DEVICE", name: str = "propensity") -> None:
-        self.count, self.function, self._name = count, function, name
+    def __init__(self, count: str, name: str = "propensity") -> None:
+        self.count, self._name = count, name
         self.real = f"Quantity<{count}>" if count == "Count" else "double"
         self._any = ["class Count"] if count == "Count" else []
 
@@ -225,7 +220,7 @@ def _plan(network: LoweredNetwork, of: _Element, bounds: str) -> str:
         "which a\n"
         f"// reactant lasts for fewer than {CRITICAL_FIRINGS} firings.\n"
         f"{of.template('class Cells')}"
-        f"{of.function} PlanOf<{of.real}> plan_leap([[maybe_unused]] {of.count} *x,\n"
+        f"DEVICE PlanOf<{of.real}> plan_leap([[maybe_unused]] {of.count} *x,\n"
         f"                      [[maybe_unused]] const {of.real} *c, const Cells &leaping,\n"
         "                      [[maybe_unused]] const Tolerance &tolerance) {\n"
         f"    typedef {of.real} Real;\n"
@@ -252,7 +247,7 @@ def _second_half(network: LoweredNetwork, of: _Element) -> str:
         "// Propensities for the second half of a leap: `first` are those that it began with, in "
         "the\n// state `before`, and x is the state between the halves. False if that has none.\n"
         f"{of.template('class Before', 'class First', 'class Cells')}"
-        f"{of.function} auto second_half([[maybe_unused]] const {of.count} *x,\n"
+        f"DEVICE auto second_half([[maybe_unused]] const {of.count} *x,\n"
         "                        [[maybe_unused]] const Before &before,\n"
         f"                        [[maybe_unused]] const {of.real} *c,\n"
         "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
@@ -273,7 +268,7 @@ def _critical(network: LoweredNetwork, of: _Element) -> str:
     return (
         "// The channel of the critical reaction that fires, or -1.\n"
         f"template <class Chosen = int{', class Count' if of.count == 'Count' else ''}>\n"
-        f"{of.function} Chosen choose_critical([[maybe_unused]] const {of.count} *x,\n"
+        f"DEVICE Chosen choose_critical([[maybe_unused]] const {of.count} *x,\n"
         f"                              [[maybe_unused]] const {of.real} *c,\n"
         f"                              [[maybe_unused]] {of.real} target) {{\n"
         f"    typedef {of.real} Real;\n"
@@ -425,7 +420,7 @@ def _apply(network: LoweredNetwork, of: _Element) -> str:
     return (
         "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
         f"{of.template('class Cells')}"
-        f"{of.function} auto apply_firings([[maybe_unused]] {of.count} *x,\n"
+        f"DEVICE auto apply_firings([[maybe_unused]] {of.count} *x,\n"
         "                          [[maybe_unused]] const Cells &firings) {\n"
         f"    OutcomeOf<{of.count}> outcome = {{}};\n{''.join(lines)}    return outcome;\n}}\n"
     )

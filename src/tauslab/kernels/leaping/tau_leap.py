@@ -17,7 +17,6 @@ from tauslab.kernels.leaping.codegen import (
     parked_words,
     shared_cells,
 )
-from tauslab.kernels.leaping.leap_tables import leap_header_in_tables
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 # A leap is straight-line code over all reactions, which takes g++ 37 s for 300 of them: larger
@@ -178,20 +177,9 @@ class CheckedTauLeap(NetworkEngine):
 def _source(backend: Backend, network: LoweredNetwork, entry: str) -> KernelSource:
     """The kernel `entry` of the file of this name, for a network."""
     style = Style(branches=False) if entry == _LANES else backend.style
-    if entry == _LEAP and leaps_in_tables(network):
-        header = leap_header_in_tables(network, style)
-    else:
-        header = leap_header(network, style, checked=entry == _CHECKED_LEAP)
+    header = leap_header(network, style, checked=entry == _CHECKED_LEAP)
     file, bytes_of_a_lane = f"{_FOLDERS[entry]}/{entry}.cc", 8 * shared_cells(network)
     return KernelSource(file, (entry,), {"model.h": header}, lane_bytes=bytes_of_a_lane)
-
-
-IN_TABLES = False
-
-
-def leaps_in_tables(network: LoweredNetwork) -> bool:
-    """Return whether leaps are loops over tables."""
-    return IN_TABLES and network.thinning is None and len(network.reactions) > LARGEST_IN_REGISTERS
 
 
 def leaps_on_lanes(backend: Backend, trajectories: int) -> bool:
