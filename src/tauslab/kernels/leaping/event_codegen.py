@@ -78,7 +78,8 @@ def _leaps_in_tables(network: LoweredNetwork, bounds: str) -> list[str]:
         *(lane_table("int", name, values) for name, values in tables.items()),
         (
             "// The order of the highest reaction that reads a species.\n"
-            "DEVICE_SHARED double order_at([[maybe_unused]] int kind, [[maybe_unused]] double count,\n"
+            "DEVICE_SHARED double order_at(\n"
+            "    [[maybe_unused]] int kind, [[maybe_unused]] double count,\n"
             "    [[maybe_unused]] double *x, [[maybe_unused]] const double *c) {\n"
             "    typedef double Real;\n    Real order = 1.0;\n"
             f"    switch (kind) {{\n{cases}    default: break;\n    }}\n    return order;\n}}\n"
