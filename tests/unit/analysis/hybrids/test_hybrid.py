@@ -232,6 +232,18 @@ def test_a_volume_that_grows_is_that_of_the_whole_interval():
     assert inside == pytest.approx(result.values("many.X"), abs=1)
 
 
+@pytest.mark.parametrize("splitting", ["lie", "strang"])
+def test_a_volume_of_the_same_part_is_that_of_the_whole_interval(splitting):
+    """The same production where volume and concentration are equations of one part."""
+    cell = ts.Hybrid("grows", tick=0.5)
+    cell.add_part("many", network("many", {"X": 0, "Z": 0}, [("Z -> X", 1.0)]))
+    both = network("medium", {"c": 0.0, "V": 1.0}, (), {"c": "5", "V": "0.3 * V"})
+    cell.add_part("medium", both, method="ode")
+    cell.share("many.X", "medium.c", volume="10000 * medium.V")
+    found = run(cell, 3.0, splitting=splitting).values("many.X")[0, -1]
+    assert found == pytest.approx(50_000 * (np.exp(0.9) - 1) / 0.3, abs=2)
+
+
 def test_concentrations_that_others_read():
     cell = ts.Hybrid("read", tick=1)
     cell.add_part("many", network("many", {"X": 602}))
