@@ -6,6 +6,6 @@ __version__ = "0.1.0"
 # docs/decisions/bits-version.md lists what changed.
 BITS_VERSION = 9
 BITS_SINCE = {
-    "ensemble": 1, "ensemble of thinned rates": 5, "ensemble of hybrids": 9, "lattice": 1,
-    "lattice with reactions": 2,
+    "ensemble": 1, "ensemble of thinned rates": 5, "ensemble of hybrids": 9,
+    "ensemble of conditions": 9, "lattice": 1, "lattice with reactions": 2,
 }  # fmt: skip

@@ -320,7 +320,9 @@ class HybridRun:
         """Give a part what others have, let it move, and look at what it did."""
         part, board = self.parts[name], self.board
         self._reshape(name, start, end)
-        board.stepping = name, self._reader(name, "mean"), start, end
+        others = self._reader(name, "mean")
+        # A volume of its own is known when it has moved.
+        board.stepping = name, lambda one: "mean" if one == name else others(one), start, end
         shared, driven = board.shared_anew(name), self._driven_anew(name, start, end)
         with _named(name, start * self.tick / 2):
             part.put(shared, driven)
@@ -339,9 +341,9 @@ class HybridRun:
             board.look_again(part.home, changed)
         reading = part.read()
         board.look(name, reading, part.alive)
+        board.follow(name, before, reading, end, end - start)
         board.book(name, before)
         board.stepping = None
-        board.follow(name, before, reading, end, end - start)
         self._settle(name, reading)
 
     def _note_ended(self, name: str, driven: FloatArray) -> None:

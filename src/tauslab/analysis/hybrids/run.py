@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -275,25 +276,45 @@ def _text_of(function: Any) -> str:
     if isinstance(function, partial):
         return f"{_text_of(function.func)} {_told(function.args)} {_told(function.keywords)}"
     if inspect.ismethod(function):
-        return f"{_text_of(function.__func__)} {_told(vars(function.__self__))}"
+        return f"{_text_of(function.__func__)} {_told(_held_by(function.__self__))}"
     if not inspect.isfunction(function):
         call = type(function).__call__
-        own = _told(getattr(function, "__dict__", None))
+        own = _told(_held_by(function))
         return f"{_text_of(call)} {own}" if inspect.isfunction(call) else ""
-    used = inspect.getclosurevars(function)
-    more = _told([function.__defaults__, function.__kwdefaults__, used.nonlocals, used.globals])
+    more = _told([function.__defaults__, function.__kwdefaults__, *_used_by(function)])
     try:
         return inspect.getsource(function) + more
     except OSError:
         return f"{function.__code__.co_code.hex()} {function.__code__.co_names}{more}"
 
 
-def _told(value: Any) -> str:
+def _held_by(one: Any) -> dict[str, Any]:
+    """Attributes of an object, also of those that its class has slots for."""
+    slots = [getattr(kind, "__slots__", ()) for kind in type(one).__mro__]
+    names = [name for own in slots for name in ((own,) if isinstance(own, str) else own)]
+    found = {name: getattr(one, name) for name in names if hasattr(one, name)}
+    found = {name: value for name, value in found.items() if not name.startswith("__")}
+    return {**getattr(one, "__dict__", {}), **found}
+
+
+def _used_by(function: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a function closes over, and globals that it names."""
+    code, cells, used = function.__code__, {}, function.__globals__
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # of a name that has no value yet
+            cells[name] = cell.cell_contents
+    return cells, {name: used[name] for name in code.co_names if name in used}
+
+
+def _told(value: Any, around: tuple[int, ...] = ()) -> str:
     """Numbers and texts in a value; of anything else its kind, the same in each process."""
+    held = (*around, id(value))
+    if isinstance(value, Mapping | list | tuple) and id(value) in around:
+        return "itself"
     if isinstance(value, Mapping):
-        return str([(str(name), _told(one)) for name, one in value.items()])
+        return str([(str(name), _told(one, held)) for name, one in value.items()])
     if isinstance(value, list | tuple):
-        return str([_told(one) for one in value])
+        return str([_told(one, held) for one in value])
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     plain = value is None or isinstance(value, bool | int | float | complex | str | np.generic)

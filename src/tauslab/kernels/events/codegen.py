@@ -33,7 +33,7 @@ from tauslab.kernels.network.lowering import (
     LoweredNetwork,
     Operation,
     counts_in,
-    operations_first,
+    relations_of_flows,
 )
 
 _HEADER = (
@@ -50,7 +50,6 @@ JUMP_COMPLETIONS = 64
 # Up to here a GPU has text for every pair of reactions.
 _MOST_WRITTEN = 16
 _LONGEST_INLINE = 500  # characters of a law
-_ORDERINGS = ("lt", "le", "gt", "ge")
 
 
 def in_tables(network: LoweredNetwork, style: Style) -> bool:
@@ -222,18 +221,9 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
 
 def _relations(network: LoweredNetwork, writer: LawWriter) -> str:
     """Differences whose signs decide relations, in laws, of what flows; each once."""
-    assert network.dynamics is not None
-    flowing = {number for number, _ in network.dynamics.flows}
-    laws = [law for _, law in network.dynamics.flows]
-    laws += [reaction.law for reaction in network.reactions if reaction.law is not None]
-    found: dict[frozenset[int], Law] = {}
-    for part in (part for law in laws for part in operations_first(law)):
-        if not isinstance(part, Operation) or part.function not in _ORDERINGS:
-            continue
-        if counts_in(part) & flowing:
-            found.setdefault(frozenset(map(id, part.arguments)), Operation("sub", part.arguments))
+    found = [Operation("sub", one.arguments) for one in relations_of_flows(network)]
     lines = ""
-    for k, law in enumerate(found.values()):
+    for k, law in enumerate(found):
         statements, value = writer.read(law)
         lines += f"    {{\n{statements}    d[{k}] = {value};\n    }}\n"
     return (

@@ -38,6 +38,7 @@ from tauslab.model.network.diagnosis.check import steps_of
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
 from tauslab.model.network.past import Past
 
+_ORDERINGS = ("lt", "le", "gt", "ge")
 _LONGEST_REPEATED = 64  # nodes of a rule that is written out in every law
 
 
@@ -608,6 +609,21 @@ def has_dynamics(network: Network) -> bool:
     trees = (*(r.law for r in network.reactions), *(r.expression for r in network.rules.values()))
     names = {*network.species, *network.parameters, *network.rules}
     return "time" not in names and any("time" in symbols(tree) for tree in trees)
+
+
+def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
+    """Relations, in laws of reactions and equations, of what flows; each pair of sides once."""
+    assert network.dynamics is not None
+    flowing = {number for number, _ in network.dynamics.flows}
+    laws = [law for _, law in network.dynamics.flows]
+    laws += [reaction.law for reaction in network.reactions if reaction.law is not None]
+    found: dict[frozenset[int], Operation] = {}
+    for part in (part for law in laws for part in operations_first(law)):
+        if not isinstance(part, Operation) or part.function not in _ORDERINGS:
+            continue
+        if counts_in(part) & flowing:
+            found.setdefault(frozenset(map(id, part.arguments)), part)
+    return list(found.values())
 
 
 def as_event(event: TimedEvent | Event, priority: float | None = None) -> Event:

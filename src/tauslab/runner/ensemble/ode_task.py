@@ -33,6 +33,7 @@ from tauslab.runner.ensemble.task import (
     recorded_names,
     with_settings,
 )
+from tauslab.store.format.versions import CONDITIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,11 @@ class OdeTask(Task):
     def observables(self) -> tuple[str, ...]:
         """Names of the recorded observables."""
         return self.system.names[self.system.species :]
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """An attribute of the file on conditions in the equations."""
+        return {CONDITIONS: "1"} if self.system.relations else {}
 
     @property
     def settled_method(self) -> Method:

@@ -34,6 +34,7 @@ from tauslab.kernels.network.lowering import (
     has_dynamics,
     lower,
     operations_first,
+    relations_of_flows,
 )
 from tauslab.kernels.network.thinning import thinned
 from tauslab.model.expressions.expression import Expression, Number, symbols
@@ -62,7 +63,7 @@ from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
-from tauslab.store.format.versions import THINNED_RATES
+from tauslab.store.format.versions import CONDITIONS, THINNED_RATES
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -227,7 +228,7 @@ class NetworkTask(Task):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Attributes of the file on leaps, thinned rates, and species that are not rounded."""
+        """Attributes of the file on leaps, thinned rates, conditions, and what is not rounded."""
         found, method = {}, self.options.method
         if isinstance(method, TauLeaping):
             with command_line():  # files hold one spelling
@@ -235,6 +236,8 @@ class NetworkTask(Task):
             found["leaper"] = leaper_of(self.lowered)
         if self.lowered.thinning is not None:
             found[THINNED_RATES] = "1"
+        if self.lowered.dynamics is not None and relations_of_flows(self.lowered):
+            found[CONDITIONS] = "1"
         return {**found, "unrounded": ",".join(self.unrounded)} if self.unrounded else found
 
     @property

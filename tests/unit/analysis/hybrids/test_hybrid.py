@@ -16,6 +16,7 @@ import tauslab as ts
 from tauslab.analysis.hybrids.clock import Interval, groups_of
 from tauslab.analysis.hybrids.driver import seed_of
 from tauslab.analysis.hybrids.ledger import Account, Ledger
+from tauslab.analysis.hybrids.run import _described
 from tauslab.analysis.particles.store import StateCheckpoint
 
 RARELY = 1e-4  # a test of chance fails as seldom, were its seed another
@@ -229,6 +230,18 @@ def test_a_volume_that_grows_is_that_of_the_whole_interval():
     assert result.values("many.X")[0, -1] == pytest.approx(exact, abs=2)
     inside = result.values("medium.c") * 10_000 * result.values("space.V")
     assert inside == pytest.approx(result.values("many.X"), abs=1)
+
+
+@pytest.mark.parametrize("splitting", ["lie", "strang"])
+def test_a_volume_of_the_same_part_is_that_of_the_whole_interval(splitting):
+    """The same production where volume and concentration are equations of one part."""
+    cell = ts.Hybrid("grows", tick=0.5)
+    cell.add_part("many", network("many", {"X": 0, "Z": 0}, [("Z -> X", 1.0)]))
+    both = network("medium", {"c": 0.0, "V": 1.0}, (), {"c": "5", "V": "0.3 * V"})
+    cell.add_part("medium", both, method="ode")
+    cell.share("many.X", "medium.c", volume="10000 * medium.V")
+    found = run(cell, 3.0, splitting=splitting).values("many.X")[0, -1]
+    assert found == pytest.approx(50_000 * (np.exp(0.9) - 1) / 0.3, abs=2)
 
 
 def test_concentrations_that_others_read():
@@ -588,6 +601,38 @@ def grown(function):
     cell.add_part("net", network("net", {"X": 0}, [("-> X", "k")], k=0.0))
     cell.drive("net.k", "own.Y")
     return cell
+
+
+class _InSlots:
+    __slots__ = ("by",)
+
+    def __init__(self, by):
+        self.by = by
+
+    def grows(self, t, dt, values):
+        return _grows(t, dt, values, by=self.by)
+
+
+def test_functions_of_a_checkpoint_may_use_anything(tmp_path):
+    """Objects without a dict, values that hold themselves, names that have no value yet."""
+    itself = {"by": 2.0}
+    itself["own"] = itself
+
+    def later(t, dt, values):
+        return unknown(t, dt, values) if t < 0 else _grows(t, dt, values, by=itself["by"])
+
+    for number, function in enumerate([_InSlots(1.0).grows, _InSlots(2.0).grows, later]):
+        result = run(grown(function), 2.0, output=tmp_path / f"{number}.h5", checkpoint_every=0)
+        assert result.values("own.Y")[0, -1] == (2.0 if number == 0 else 4.0)
+    first, second = (_digest_of_part(_InSlots(by).grows) for by in (1.0, 2.0))
+    assert first != second
+
+    def unknown(t, dt, values):
+        return _grows(t, dt, values, by=0.0)
+
+
+def _digest_of_part(function):
+    return _described(grown(function).parts["own"])
 
 
 def test_another_hybrid_does_not_resume(tmp_path, monkeypatch):

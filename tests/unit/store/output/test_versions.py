@@ -94,6 +94,25 @@ def test_rates_that_follow_the_time_have_other_bits_since_they_are_thinned(tmp_p
         ts.run(net, device="cpu", append_to=6, output=path).close()
 
 
+@pytest.mark.parametrize("law", ["piecewise(1, X < 2, -X)", "1 - X"])
+def test_equations_with_conditions_have_other_bits_since_version_9(
+    tmp_path, monkeypatch, recwarn, law
+):
+    path, net = tmp_path / "a.h5", ts.Network("switched")
+    net.add_species("X", 0.5)
+    net.add_species("Y", 0)
+    net.add_rate("X", law)
+    net.add_reaction("-> Y", rate=1.0)
+    with ts.run(net, times=[1.0], device="cpu", method="ode") as result:
+        assert (versions.CONDITIONS in result.attributes) == ("<" in law)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(schema, "BITS_VERSION", 8)
+        ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path).close()
+    ts.run(net, device="cpu", append_to=6, output=path).close()
+    told = [str(one.message) for one in recwarn]
+    assert any("bits of version 8" in one for one in told) == ("<" in law)
+
+
 @pytest.mark.validate
 @pytest.mark.parametrize("earlier", [64, 128])
 def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
