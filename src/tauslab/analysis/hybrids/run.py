@@ -271,29 +271,32 @@ def _division_described(one: Dividing) -> str:
 
 
 def _text_of(function: Any) -> str:
-    """The text of a function, or its code where nobody has kept the text, and numbers it uses."""
+    """Source of a function, or its byte code without one, and the values that it uses."""
     if isinstance(function, partial):
-        return f"{_text_of(function.func)} {_told(function.args)} {_told(function.keywords)}"
+        given = f"{_value_text(function.args)} {_value_text(function.keywords)}"
+        return f"{_text_of(function.func)} {given}"
     if inspect.ismethod(function):
-        return f"{_text_of(function.__func__)} {_told(vars(function.__self__))}"
+        return f"{_text_of(function.__func__)} {_value_text(vars(function.__self__))}"
     if not inspect.isfunction(function):
         call = type(function).__call__
-        own = _told(getattr(function, "__dict__", None))
+        own = _value_text(getattr(function, "__dict__", None))
         return f"{_text_of(call)} {own}" if inspect.isfunction(call) else ""
     used = inspect.getclosurevars(function)
-    more = _told([function.__defaults__, function.__kwdefaults__, used.nonlocals, used.globals])
+    more = _value_text(
+        [function.__defaults__, function.__kwdefaults__, used.nonlocals, used.globals]
+    )
     try:
         return inspect.getsource(function) + more
     except OSError:
         return f"{function.__code__.co_code.hex()} {function.__code__.co_names}{more}"
 
 
-def _told(value: Any) -> str:
-    """Numbers and texts in a value; of anything else its kind, the same in each process."""
+def _value_text(value: Any) -> str:
+    """Numbers and texts in a value; of other objects the type. It is the same in each process."""
     if isinstance(value, Mapping):
-        return str([(str(name), _told(one)) for name, one in value.items()])
+        return str([(str(name), _value_text(one)) for name, one in value.items()])
     if isinstance(value, list | tuple):
-        return str([_told(one) for one in value])
+        return str([_value_text(one) for one in value])
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     plain = value is None or isinstance(value, bool | int | float | complex | str | np.generic)
