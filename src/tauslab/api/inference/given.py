@@ -109,5 +109,5 @@ def warn_of_ended(ended: Mapping[int, int], *, overflow: bool = True) -> None:
         numbers = ", ".join(f"{number} with status {name}" for name, number in each.items())
         warn(
             f"particles ended before a row of the data: {numbers}; each has weight 0 from then on, "
-            "so likelihoods are too small, and means are those of the other particles"
+            "so likelihoods are too small, and means are of the other particles"
         )
