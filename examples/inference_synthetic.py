@@ -1,4 +1,4 @@
-"""A rate by synthetic likelihood: simulated summaries as a normal law around their mean.
+"""A rate by synthetic likelihood: simulated summaries as a normal distribution.
 
     python examples/inference_synthetic.py
 

@@ -1,10 +1,10 @@
-# fmt: off
 """A minimal cell of the size of JCVI-syn3A, which grows, replicates its chromosome and divides.
 
     python examples/minimal_cell.py --small  # or --t-end 60, of 6,300 s, on a GPU
 
 Numbers of [1] Thornburg et al., Cell 185, 345 (2022), and [2] Cell (2026); others are drawn.
 """
+# fmt: off
 
 import argparse
 from dataclasses import dataclass

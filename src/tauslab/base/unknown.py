@@ -129,10 +129,11 @@ def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
                 raise unknown_keyword(name, allowed, what)
         if len(args) > placed:
             first = [one.name for one in known if one.kind is one.POSITIONAL_OR_KEYWORD]
-            named = ", ".join(f"{one}=" for one in allowed if one not in first) or "no more"
+            named = ", ".join(f"{one}=" for one in allowed if one not in first)
             first = [one for one in first if one != "self"]
             raise UnknownKeyword(
-                f"{what} takes {' and '.join(first) or 'nothing'} without a name; by name: {named}"
+                f"{what} takes only {' and '.join(first) or 'nothing'} by position"
+                + f"; give the others by name: {named}" * bool(named)
             )
         return function(*args, **options)
 

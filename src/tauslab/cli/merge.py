@@ -162,32 +162,34 @@ def merge_points(
         known = any(Share.of_file(result.attributes) for result in results)
     share = Share.of_file(whole.attributes)
     some = "" if share is None else f" of {share.points}"
-    made = f"{output} holds {whole.points}{some} points of {len(paths)} files"
+    made = f"{output} holds {whole.points}{some} points from {len(paths)} files"
     return made if known else f"{made}{of_unknown('points')}"
 
 
 def of_unknown(what: str) -> str:
-    """Words on files of which nobody knows whether they are all of an array."""
-    return f", made without --task: nobody can tell whether {what} are missing at the end"
+    """End of the message on files that do not state the size of their array."""
+    return f", made without --task: missing {what} at the end cannot be detected"
 
 
 def require_all(begin: int, end: int, number: int, what: str, *, incomplete: bool) -> None:
-    """Refuse files of an array that lack the first or the last of all `number` points or replicas.
+    """Refuse files that lack the first or the last of the `number` points or replicas of an array.
 
     Parameters
     ----------
     begin, end
-        The number of the first that is there, and of the one behind the last.
+        Number of the first one in the files, and of the last one plus 1.
     incomplete
         Whether some may be missing.
 
     Raises
     ------
     InputFileError
-        Some are missing, and may not be; or more are there than the array has.
+        Some are missing, and `incomplete` is false; or the files hold more than the array has.
     """
     if end > number:
-        raise InputFileError(f"the files hold {what} {end - 1}, of an array of {number}")
+        raise InputFileError(
+            f"the files hold {what} {end - 1} of an array of {number}: give files of one array"
+        )
     missing = [
         span_of(what, first, last + 1 - first)
         for first, last in ((0, begin - 1), (end, number - 1))
@@ -196,8 +198,7 @@ def require_all(begin: int, end: int, number: int, what: str, *, incomplete: boo
     if missing and not incomplete:
         raise InputFileError(
             f"{' and '.join(missing)} of {number} {'is' if begin + number - end == 1 else 'are'} "
-            "missing: give the files of all tasks of the "
-            "array, or --incomplete for a file of what is there"
+            "missing: give the files of all tasks, or --incomplete to join the others"
         )
 
 
@@ -262,7 +263,7 @@ def _shared(layout: Layout) -> dict[str, Any]:
 
 
 def _share(results: Sequence[Result]) -> Share | None:
-    """What the array is that the files are of; None of files that do not say."""
+    """The array that the files belong to; None if no file states it."""
     known = [(r, s) for r in results if (s := Share.of_file(r.attributes)) is not None]
     for result, share in known[1:]:
         if (share.points, share.sha256) != (known[0][1].points, known[0][1].sha256):

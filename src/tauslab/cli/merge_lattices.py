@@ -68,12 +68,12 @@ def merge_replicas(
             one.require_samples()
         join_replicas(output, task, seed, [one for _, one in named])
     some = f" of {number}" if replicas < number else ""
-    made = f"{output} holds {replicas}{some} replicas of {len(paths)} files"
+    made = f"{output} holds {replicas}{some} replicas from {len(paths)} files"
     return made if number else f"{made}{of_unknown('replicas')}"
 
 
 def _all_replicas(named: Sequence[tuple[Path, CheckedLattice]]) -> int:
-    """Replicas of the array that the files are of; 0 of files that do not say."""
+    """Number of replicas of the array that the files belong to; 0 if no file states it."""
     known = [(path, one) for path, one in named if ALL_REPLICAS in one.attributes]
     for path, one in known[1:]:
         of_first, own = (int(each.attributes[ALL_REPLICAS]) for each in (known[0][1], one))

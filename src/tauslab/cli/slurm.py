@@ -167,7 +167,7 @@ def batch_script(
         parts += [_SHARE.format(what="replica" if lattice else "point"), words, _TASK]
         whole, again = '"${job[@]}"', ""
     else:
-        # A command with --append-to goes on by itself where it was.
+        # A command with --append-to continues its file without --resume.
         grows = command is not None and _option(command, "--append-to") is not None
         again = "" if grows else " --resume"
     if job.requeue:
@@ -351,10 +351,10 @@ fi
 exit "$code"
 """
 _SHARE = """
-# Task i of N takes {what}s R i / N to R (i + 1) / N of R, and writes a file of its own, named after
-# -o with the number of the task. All have one seed, which is 1 unless the command has --seed: the
-# files hold what one job would have given, also if some tasks run later (sbatch --array=2-3 ...),
-# and `tauslab merge` joins them.
+# Task i of N takes {what}s R*i/N up to R*(i+1)/N of R, and writes a file of its own, named after -o
+# with the number of the task. All have one seed, which is 1 unless the command has --seed: the
+# files hold the numbers of one job, also if some tasks run later (sbatch --array=2-3 ...), and
+# `tauslab merge` joins them.
 """
 _ARGUMENTS = """\
 table=${1:?give TABLE.csv MODEL [options of tauslab run]}
@@ -371,13 +371,13 @@ while shift && [ $# -gt 0 ]; do
     *) words+=("$1") ;;
     esac
 done
-# Of `sbatch --array=0-63` there are 64 tasks; if only some of them are submitted, nobody but you
-# knows how many there are in all.
+# `sbatch --array=0-63` has 64 tasks. If only some of an array are submitted, SLURM does not state
+# the number of all.
 tasks=${TAUSLAB_TASKS:-}
 if [ -z "$tasks" ]; then
     tasks=${SLURM_ARRAY_TASK_COUNT:-0}
     if [ "${SLURM_ARRAY_TASK_MIN:-0} ${SLURM_ARRAY_TASK_MAX:-0}" != "0 $((tasks - 1))" ]; then
-        echo "some tasks of an array: give TAUSLAB_TASKS=N, the number of all its tasks" >&2
+        echo "only some tasks of an array: give TAUSLAB_TASKS=N, the number of all its tasks" >&2
         exit 2
     fi
 fi
@@ -394,7 +394,7 @@ if [ "$here" -ne "$tasks" ]; then
     some=", $here of them in this array"
 fi
 echo "task $task of $tasks$some, seed ${TAUSLAB_SEED:-$seed}"
-# A task that ran before goes on where it was.
+# A task that ran before continues its file.
 job=(tauslab "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}"
     --task "$task/$tasks" -o "${out%.h5}-$task.h5" --resume)
 """.lstrip()
@@ -484,8 +484,8 @@ def process_slurm(arguments: argparse.Namespace) -> None:
         _write(arguments.output, text, overwrite=arguments.overwrite)
     for name in _missing(arguments.command):
         print(
-            f"tauslab: warning: there is no file {name} in this folder; the job looks for it where "
-            "sbatch is called",
+            f"tauslab: warning: there is no file {name} in this folder: call sbatch in the folder "
+            "that has it",
             file=sys.stderr,
         )
 
@@ -499,7 +499,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
 
 
 def _missing(command: Sequence[str]) -> list[str]:
-    """The model and the table of a command, where they are not found from here."""
+    """Files of a command (model, table, times) that do not exist in this folder."""
     files = [_option(command, one) for one in ("--table", "--times")]
     files += [command[1]] if command[1:] and not command[1].startswith("-") else []
     return [name for name in files if name is not None and not Path(name).exists()]

@@ -229,7 +229,7 @@ COMMANDS: Mapping[str, Command] = {
         "commands.results:process_merge",
         (_RESULTS, _writes("file that joins points or replicas of several files"), _OVERWRITE,
          _takes("--incomplete", action="store_true",
-                help="join files of an array of which some are missing"),
+                help="join files even if some of their array are missing"),
          _takes("--compress", type=int, default=0, metavar="1-9",
                          help="gzip level (none)")),
     ),

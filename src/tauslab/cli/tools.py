@@ -85,8 +85,8 @@ def code_alone(error: BaseException) -> int | None:
         if "new thread" not in str(error):
             return None
         print(
-            "tauslab: the system starts no more threads: raise the limit of memory (ulimit -v) or "
-            "of processes (ulimit -u)",
+            "tauslab: no more threads can be started: raise the limit of memory (ulimit -v) or of "
+            "processes (ulimit -u)",
             file=sys.stderr,
         )
         return 1

@@ -205,7 +205,7 @@ class LatticeOptions(LatticeChoices):
     sweep
         Points at which other values hold; a design becomes points when the seed is known.
     all_replicas
-        Of a job of an array: replicas of all its jobs, where `task` gave this one its own; else 0.
+        Of a task of an array: number of replicas of all its tasks; else 0.
 
     Raises
     ------
@@ -249,13 +249,13 @@ class LatticeOptions(LatticeChoices):
                 raise ConfigError("hooks: each is (steps, function), with 1 step or more")
 
     def _take_share(self) -> None:
-        """Take the replicas of a job of an array, once."""
+        """Set the replicas of a task of an array, and clear `task`."""
         task = task_of(self.task)
         assert task is not None
         if self.seed is None or self.first_replica:
             raise ConfigError(
-                f"{opt('task')} needs {opt('seed')}, one for all jobs of an array, and numbers the "
-                f"replicas: leave out {opt('first_replica')}"
+                f"{opt('task')} needs {opt('seed')}, the same for all tasks of an array, and sets "
+                f"the numbers of replicas: leave out {opt('first_replica')}"
             )
         first, end = share_of(task, self.replicas, "replicas")
         own = {"all_replicas": self.replicas, "replicas": end - first, "first_replica": first}

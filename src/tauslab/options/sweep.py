@@ -56,7 +56,7 @@ class Share:
 
     @classmethod
     def of_file(cls, attributes: Mapping[str, Any]) -> Share | None:
-        """What a file with these attributes of its root holds of an array; None for all else."""
+        """The share of an array that root attributes of a file state; None if they do not."""
         if ALL_POINTS not in attributes:
             return None
         return cls(
@@ -74,12 +74,12 @@ class Share:
 
 
 def grid_of(text: object) -> tuple[int, ...] | None:
-    """The numbers of values of a grid as a file has them; None without a grid."""
+    """Numbers of values along the axes of a grid, from a file's text; None without a grid."""
     return None if text is None else tuple(map(int, str(text).split(",")))
 
 
 def share_of(task: tuple[int, int], all_of_them: int, what: str) -> tuple[int, int]:
-    """The numbers of the first, and of the one behind the last, of task ``(I, N)``.
+    """Number of the first one of task ``(I, N)``, and of its last one plus 1.
 
     >>> [share_of((i, 3), 5, "points") for i in range(3)]
     [(0, 1), (1, 3), (3, 5)]
@@ -87,19 +87,19 @@ def share_of(task: tuple[int, int], all_of_them: int, what: str) -> tuple[int, i
     Raises
     ------
     ConfigError
-        There are fewer of them than tasks.
+        There are fewer points or replicas than tasks.
     """
     index, tasks = task
     if tasks > all_of_them:
         raise ConfigError(
             f"{opt('task', f'{index}/{tasks}')}: {all_of_them} {what} are too few for {tasks} "
-            f"tasks: at most {all_of_them} tasks"
+            f"tasks; use at most {all_of_them} tasks"
         )
     return all_of_them * index // tasks, all_of_them * (index + 1) // tasks
 
 
 def span_of(what: str, first: int, number: int) -> str:
-    """Numbers of points or replicas that follow each other.
+    """Consecutive numbers of points or replicas, in words.
 
     >>> span_of("point", 3, 1), span_of("point", 3, 2)
     ('point 3', 'points 3 to 4')
@@ -116,7 +116,7 @@ def task_of(given: str | tuple[int, int] | None) -> tuple[int, int] | None:
     Raises
     ------
     ConfigError
-        Another form, or a number of no task.
+        It has another form, or I is not from 0 to N - 1.
     """
     if given is None:
         return None

@@ -27,7 +27,7 @@ from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task
 from tauslab.runner.lattice.group import compile_kernels
 from tauslab.runner.lattice.run import lattices_at_a_time
 
-# Trajectories, of which each way to run them has one: ways change where these double, or later.
+# Numbers of trajectories that together need all kernels: another one needs those of one of them.
 _NUMBERS = tuple(1 << k for k in range(21))
 _SEED = 1  # of choices by a pilot, where the run has none
 
@@ -62,8 +62,8 @@ def precompile_network(
 ) -> Precompiled:
     """Compile the kernels that a run of an ensemble on so many ranks needs.
 
-    Where nobody gives a number of trajectories, these are the kernels for any: a few run in another
-    way than many.
+    Without a number of trajectories, these are the kernels for any number: few trajectories use
+    other kernels than many.
 
     Parameters
     ----------

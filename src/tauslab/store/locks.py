@@ -127,7 +127,9 @@ def _without(error: OSError, lock: int, output: Path, option: str) -> list[int]:
                 lock_path(output).unlink()
             return []
         if error.errno not in _HELD:
-            raise OutputError(f"{output} cannot be locked: {error.strerror}")
+            raise OutputError(
+                f"{output} cannot be locked: {error.strerror}; choose another {option}"
+            )
         holder = os.pread(lock, _MOST_TEXT, 0).decode("utf-8", "replace").strip()
     finally:
         os.close(lock)

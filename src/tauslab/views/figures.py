@@ -105,7 +105,7 @@ def _show_once(figure: Figure) -> None:
 
 
 def _close(figure: Figure) -> None:
-    """Take a figure from those of pyplot, if it is one of them."""
+    """Remove a figure from those of pyplot, if it is one of them."""
     from matplotlib._pylab_helpers import Gcf
 
     Gcf.destroy_fig(figure)
@@ -176,9 +176,9 @@ def require_suffix(path: Path | None) -> None:
 
 
 def _begin_pyplot() -> bool:
-    """Let pyplot choose its backend, before our style, with which its settings would end.
+    """Let pyplot choose its backend, before `plot_style`, which restores settings at its end.
 
-    False outside the main thread, and where a backend that the user named needs a screen.
+    False outside the main thread, and if the backend that the user chose needs a screen.
     """
     if current_thread() is not main_thread():
         return False

@@ -171,7 +171,7 @@ def test_kernels_of_a_site_are_taken_and_never_written(tmp_path, monkeypatch):
     other, _ = compiled("1" * 64, ".so", lambda out: out.write_text("another"))
     assert other.is_relative_to(own)
     monkeypatch.setenv("TAUSLAB_SITE_CACHE", str(tmp_path / "nope"))
-    with pytest.warns(UserWarning, match=r"TAUSLAB_SITE_CACHE=.*nope is no folder"):
+    with pytest.warns(UserWarning, match=r"TAUSLAB_SITE_CACHE=.*nope is not a folder"):
         site_cache()
     monkeypatch.setenv("TAUSLAB_SITE_CACHE", str(site))
     site.chmod(0o777)

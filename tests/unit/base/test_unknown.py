@@ -30,7 +30,9 @@ def test_methods_of_a_network_name_the_keyword_that_may_be_meant(add, hint):
 
 
 def test_what_has_no_place_is_asked_for_by_name():
-    with pytest.raises(ts.UnknownKeyword, match=r"takes equation without a name; by name: rate=,"):
+    with pytest.raises(
+        ts.UnknownKeyword, match=r"takes only equation by position; give .* by name: rate=,"
+    ):
         ts.Network("demo").add_reaction("X ->", "k")
 
 

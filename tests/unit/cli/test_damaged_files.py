@@ -228,5 +228,5 @@ def test_a_damaged_lattice_that_is_resumed_says_what_to_do(tmp_path, lattice, ca
 
 def test_a_system_that_starts_no_thread_is_one_sentence(capsys):
     assert code_alone(RuntimeError("can't start new thread")) == 1
-    assert "the system starts no more threads: raise" in capsys.readouterr().err
+    assert "no more threads can be started: raise" in capsys.readouterr().err
     assert code_alone(RuntimeError("another")) is None

@@ -94,7 +94,7 @@ def test_files_of_an_array_become_the_result_of_one_run(tmp_path, record, capsys
     merged = str(tmp_path / "merged.h5")
     assert main(["merge", *parts[::-1], "-o", merged]) == 0
     said = capsys.readouterr().out
-    assert "merged.h5 holds 5 points of 3 files, made without --task: nobody can tell" in said
+    assert "merged.h5 holds 5 points from 3 files, made without --task: missing points" in said
     assert main(["digest", whole, merged]) == 0
     with open_result(merged) as result, open_result(whole) as one:
         assert result.attributes["model_sha256"] == one.attributes["model_sha256"]
@@ -144,7 +144,7 @@ def test_tasks_of_an_array_lack_no_point_unseen(tmp_path, capsys):
         assert sentence in capsys.readouterr().err
     some = str(tmp_path / "some.h5")
     assert main(["merge", *parts[:2], "-o", some, "--incomplete"]) == 0
-    assert "some.h5 holds 4 of 6 points of 2 files" in capsys.readouterr().out
+    assert "some.h5 holds 4 of 6 points from 2 files" in capsys.readouterr().out
     assert main(["info", some]) == 0
     assert "incomplete array: points 0 to 3 of 6;" in capsys.readouterr().out
     assert main(["merge", some, parts[2], "-o", out]) == 0
@@ -178,7 +178,7 @@ def test_points_of_a_design_are_shared_after_they_are_drawn(tmp_path):
     [
         (["--task", "3/3"], "write I/N, task I of N, with I from 0 to N - 1"),
         (["--task", "1"], "write I/N"),
-        (["--task", "0/7"], "6 points are too few for 7 tasks: at most 6"),
+        (["--task", "0/7"], "6 points are too few for 7 tasks; use at most 6"),
         (["--task", "0/2", "--first-point", "2"], "leave out --first-point"),
     ],
 )
@@ -213,7 +213,7 @@ def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
     files = [str(tmp_path / f"a{first}.h5") for first in (3, 0, 2)]
     merged = str(tmp_path / "merged.h5")
     assert main(["merge", *files, "-o", merged]) == 0
-    assert "merged.h5 holds 4 replicas of 3 files" in capsys.readouterr().out
+    assert "merged.h5 holds 4 replicas from 3 files" in capsys.readouterr().out
     assert lattice_digest(merged) == lattice_digest(tmp_path / "whole.h5")
     assert not [path for path in tmp_path.iterdir() if path.suffix != ".h5"]
     assert main(["info", merged]) == 0
@@ -239,7 +239,7 @@ def test_tasks_of_a_lattice_lack_no_replica_unseen(tmp_path, capsys):
     assert main(["info", out]) == 0
     assert "incomplete array: replicas 1 to 2 of 3" in capsys.readouterr().out
     assert main(["merge", *files, "-o", out, "--overwrite"]) == 0
-    assert "holds 3 replicas of 2 files\n" in capsys.readouterr().out
+    assert "holds 3 replicas from 2 files\n" in capsys.readouterr().out
     again = str(tmp_path / "again.h5")
     assert main(["rdme", files[1], "--seed", "7", "--quiet", "-o", again, "--device", "cpu"]) == 0
     assert main(["info", again]) == 0

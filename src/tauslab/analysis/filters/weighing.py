@@ -186,8 +186,8 @@ class Weighing:
     def moments(self) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
         """Weighted means and variances ``[species, filter]`` of counts as they are now.
 
-        The function that is returned begins, after a resampling at the latest, and returns one that
-        waits for them; both are collective too.
+        The returned function launches the kernels; call it after the next resampling at the latest.
+        It returns a function that waits for the results. Both are collective.
         """
         counts = self._particles.device_counts
         starts = [piece.weights.moments(counts[piece.own]) for piece in self._pieces]

@@ -263,8 +263,8 @@ class Board:
     def _scale(self, part: str) -> FloatArray:
         """Units of pools for one unit of a part, ``[cell, Watch.shared]``.
 
-        While it makes a step they are those that it reads of others, so that what it is given and
-        what is booked agree, and a volume that changes is that of the whole step.
+        During a step of the part they follow from the values that the part reads of others, so that
+        what it receives and what is booked agree, and a changing volume is that of the whole step.
         """
         if part in self._fixed:
             return self._fixed[part]

@@ -171,7 +171,7 @@ class Divider:
             )
 
     def given_to_one(self) -> list[str]:
-        """Sentences on pinned species that one daughter gets, where nobody asked for it."""
+        """Sentences on pinned species that one daughter gets, as `partition` does not name them."""
         found = []
         for name in self._lattices:
             model: Any = self._hybrid.parts[name].model
@@ -183,8 +183,8 @@ class Divider:
             kept = asked | {one for link in links for states, _ in link.genes for one in states}
             if alone := [f"{name}.{one}" for one in model.pinned if one not in kept]:
                 found.append(
-                    f"one daughter gets {', '.join(alone)}, which are pinned, and the other none: "
-                    f'partition={{"{alone[0]}": "copy"}} gives each its own'
+                    f"only one daughter gets the pinned species {', '.join(alone)}: "
+                    f'partition={{"{alone[0]}": "copy"}} gives each daughter a copy'
                 )
         return found
 

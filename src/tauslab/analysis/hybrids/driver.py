@@ -70,9 +70,8 @@ class HybridRun:
         self.divider: Divider | None = None
         self.not_finite: dict[str, None] = {}  # drives that were at times, and left what was
         self.negative: dict[str, None] = {}  # drives of rate constants that were, which ended cells
-        self.endings: dict[
-            tuple[str, str], float
-        ] = {}  # when cells first ended so, by word and part
+        # Time at which cells first ended, by status and part.
+        self.endings: dict[tuple[str, str], float] = {}
         self._reached = [0] * len(self.groups)
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
         self._looks = self._looks_of(halvings)

@@ -274,7 +274,9 @@ class Hybrid:
                 scale = scale.times(MOLECULES[unit], f"molecules at 1 {unit} in")
             share = Share(ends[0], ends[1], scale, unit)
             if any({*ends} == {one.first, one.second} for one in self.shares):
-                raise ConfigError(f"share: {ends[0]} and {ends[1]} share a pool already")
+                raise ConfigError(
+                    f"share: {ends[0]} and {ends[1]} already share a pool: leave this call out"
+                )
             if scale is not None and self.parts[ends[1].part].whole(ends[1].name):
                 raise ConfigError(
                     f"share {share}: volume= is units of the first for one of the second, and "

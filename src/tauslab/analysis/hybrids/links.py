@@ -144,7 +144,8 @@ class Drive:
 class Share:
     """One pool that both parts change.
 
-    `volume` is molecules of `first` for one unit of `second`, which is a `unit` where that is told.
+    `volume` is the number of molecules of `first` per unit of `second`; `unit`, if given, is that
+    unit.
     """
 
     first: Quantity

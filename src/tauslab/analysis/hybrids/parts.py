@@ -260,7 +260,7 @@ class Part(ABC):
         """Which cells have not ended, bool ``[cell]``."""
 
     def endings(self, cells: BoolArray) -> list[str]:
-        """How some cells ended, in words of docs/concepts.md."""
+        """Statuses with which `cells` bool ``[cell]`` ended, as docs/concepts.md names them."""
         return ["nan"] if cells.any() else []
 
     @abstractmethod

@@ -272,16 +272,17 @@ def _division_described(one: Dividing) -> str:
 
 
 def _text_of(function: Any) -> str:
-    """The text of a function, or its code where nobody has kept the text, and numbers it uses."""
+    """Source of a function, or its byte code without one, and the values that it uses."""
     if isinstance(function, partial):
-        return f"{_text_of(function.func)} {_told(function.args)} {_told(function.keywords)}"
+        given = f"{_value_text(function.args)} {_value_text(function.keywords)}"
+        return f"{_text_of(function.func)} {given}"
     if inspect.ismethod(function):
-        return f"{_text_of(function.__func__)} {_told(_held_by(function.__self__))}"
+        return f"{_text_of(function.__func__)} {_value_text(_held_by(function.__self__))}"
     if not inspect.isfunction(function):
         call = type(function).__call__
-        own = _told(_held_by(function))
+        own = _value_text(_held_by(function))
         return f"{_text_of(call)} {own}" if inspect.isfunction(call) else ""
-    more = _told([function.__defaults__, function.__kwdefaults__, *_used_by(function)])
+    more = _value_text([function.__defaults__, function.__kwdefaults__, *_used_by(function)])
     try:
         return inspect.getsource(function) + more
     except OSError:
@@ -298,7 +299,7 @@ def _held_by(one: Any) -> dict[str, Any]:
 
 
 def _used_by(function: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a function closes over, and globals that it names."""
+    """Variables that a function closes over, and globals that it names."""
     code, cells, used = function.__code__, {}, function.__globals__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # of a name that has no value yet
@@ -306,15 +307,15 @@ def _used_by(function: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return cells, {name: used[name] for name in code.co_names if name in used}
 
 
-def _told(value: Any, around: tuple[int, ...] = ()) -> str:
-    """Numbers and texts in a value; of anything else its kind, the same in each process."""
+def _value_text(value: Any, around: tuple[int, ...] = ()) -> str:
+    """Numbers and texts in a value; of other objects the type. It is the same in each process."""
     held = (*around, id(value))
     if isinstance(value, Mapping | list | tuple) and id(value) in around:
         return "itself"
     if isinstance(value, Mapping):
-        return str([(str(name), _told(one, held)) for name, one in value.items()])
+        return str([(str(name), _value_text(one, held)) for name, one in value.items()])
     if isinstance(value, list | tuple):
-        return str([_told(one, held) for one in value])
+        return str([_value_text(one, held) for one in value])
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     plain = value is None or isinstance(value, bool | int | float | complex | str | np.generic)

@@ -70,20 +70,20 @@ class HybridView:
     def positions(self, part: str, objects: str = "*", *, cell: int = 0) -> FloatArray:
         """Positions ``[bead or object, 3]`` (z, y, x) in metres.
 
-        Of the beads of a chain, copies last; or of the objects of a lattice that are there, such as
-        ``"ribosome"``: the middles of the sites of their particles, the oldest first.
+        Of the beads of a chain, copies last; or of the objects of a lattice, all or of one name,
+        such as ``"ribosome"``: the centres of the sites of their particles, oldest first.
 
         Raises
         ------
         ConfigError
-            The part is neither, or has no such objects.
+            The part is neither a polymer nor a lattice with objects, or has none of that name.
         """
         of_chain = isinstance(self._part(part).made.model, Polymer)
         state = self._state(part)
         if not of_chain:
             model = self._lattice(part)
             if not model.objects:
-                raise ConfigError(f"part {part} is no polymer, and has no objects")
+                raise ConfigError(f"part {part} is neither a polymer nor a lattice with objects")
             names = self._named(tuple(one.name for one in model.objects), objects)
             ends = np.cumsum(state["state/objects/lengths"])[cell]
             begin = ends - state["state/objects/lengths"][cell]

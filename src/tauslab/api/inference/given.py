@@ -99,15 +99,15 @@ def require_parameters(
 
 
 def warn_of_ended(ended: Mapping[int, int], *, overflow: bool = True) -> None:
-    """Say how many particles of filters ended, by status; those by `overflow` too, if asked."""
-    told = {
+    """Warn of particles of filters that ended, by status; those of status overflow if asked."""
+    each = {
         STATUS_NAMES[status]: number
         for status, number in ended.items()
         if overflow or STATUS_NAMES[status] == "nan"
     }
-    if told:
-        each = ", ".join(f"{number} with status {name}" for name, number in told.items())
+    if each:
+        numbers = ", ".join(f"{number} with status {name}" for name, number in each.items())
         warn(
-            f"particles ended before their row: {each}; each weighs 0 from then on, so that "
-            "likelihoods are too small and means are of the others"
+            f"particles ended before a row of the data: {numbers}; each has weight 0 from then on, "
+            "so likelihoods are too small, and means are of the other particles"
         )

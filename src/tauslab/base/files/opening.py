@@ -58,7 +58,7 @@ def reading(path: str | os.PathLike[str], kind: type[TauslabError] = ModelError)
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Return whether h5py got no memory: a damaged file asks for too much, a good one for some."""
+    """Return whether h5py could not allocate memory: the file is damaged, or memory is short."""
     return isinstance(error, MemoryError) or "memory allocation failed" in str(error)
 
 

@@ -38,7 +38,7 @@ def process_example(arguments: argparse.Namespace) -> None:
 
 
 def _about(path: Path) -> str:
-    """The first sentence of a model or program."""
+    """The first line of a TOML model or of a program, its title; empty for other files."""
     with path.open(encoding="utf-8") as file:
         first = file.readline().strip()
     return first.lstrip('#"').strip() if first.startswith(("#", '"')) else ""

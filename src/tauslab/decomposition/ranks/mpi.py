@@ -448,8 +448,9 @@ def ending_all(comm: Communicator, usual: ExceptionHook) -> ExceptionHook:
 class EarlyHook:
     """An exception hook that ends all ranks where one raises before its first call of tauslab.
 
-    The others would wait for it in their calls. It starts MPI if need be, as ``python -m mpi4py``
-    does, and gives up after `_EARLY_SECONDS`, if the others never start it.
+    The others would wait for it in their calls. The hook starts MPI if necessary, as
+    ``python -m mpi4py`` does; if the others never start it, it ends its own process after
+    `_EARLY_SECONDS`.
     """
 
     def __init__(self, usual: ExceptionHook) -> None:
@@ -478,7 +479,7 @@ def end_all_of_launch() -> None:
 
 
 def end_alone() -> None:
-    """Take an `EarlyHook` back: ranks that work alone do not wait for each other."""
+    """Remove an `EarlyHook`: ranks that work alone do not wait for each other."""
     if isinstance(sys.excepthook, EarlyHook):
         sys.excepthook = sys.excepthook.usual
 

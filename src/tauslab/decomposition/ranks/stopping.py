@@ -67,7 +67,7 @@ class StopRequest:
 
     @property
     def reason(self) -> str:
-        """Words on who asked: the user, by a signal, or the limit of time."""
+        """Why the run stops, for messages: on request (a signal), or at the time limit."""
         return "on request" if self._asked or self._end is None else f"at {opt('max_time')}"
 
     @contextmanager

@@ -99,7 +99,7 @@ def site_cache() -> Path | None:
     given = os.environ.get("TAUSLAB_SITE_CACHE", "")
     site = Path(given) if given else None
     if site is not None and not site.is_dir():
-        _warn_once(site, f"TAUSLAB_SITE_CACHE={site} is no folder: kernels are compiled here")
+        _warn_once(site, f"TAUSLAB_SITE_CACHE={site} is not a folder: kernels are compiled instead")
         return None
     return site
 

@@ -283,8 +283,8 @@ class DeviceWeights:
     def moments(self, counts: Any) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
         """Weighted means and variances ``[species, row]`` of ``counts [particle, species]``.
 
-        The function that is returned begins, after a `level` at the latest, and returns one that
-        waits for them.
+        The returned function launches the kernels; call it after the next `level` at the latest.
+        It returns a function that waits for the results.
         """
         self._level()
         species, up = int(counts.shape[1]), self._up
@@ -514,7 +514,7 @@ class PartWeights(DeviceWeights):
     def climb(self, start: float) -> float:
         """Add weights in order to `start`, the sum of those before; returns the sum.
 
-        The device goes on with the sums of each particle.
+        The device then adds up the sums of each particle.
         """
         entries = _SUMS if self._pieces else ("add_in_order",)
         self._climb(entries[0], start)

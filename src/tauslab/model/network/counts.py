@@ -83,11 +83,12 @@ def no_parameter(name: str, species: Iterable[str]) -> str:
     """The end of a message about `name`, which is no parameter: what to do where it is a species.
 
     >>> no_parameter("k", ["k"])
-    ': it is a species, or an event sets it; its value at the start may be a parameter'
+    ': it is a species, or an event sets it; define its initial value by a parameter, and use that'
     """
     if name not in species:
         return ""
-    return ": it is a species, or an event sets it; its value at the start may be a parameter"
+    kind = "it is a species, or an event sets it"
+    return f": {kind}; define its initial value by a parameter, and use that"
 
 
 def meant(name: str, known: Iterable[str]) -> str:

@@ -735,10 +735,10 @@ class Network(Hinting, NetworkData):
         return [n for n, one in self.species.items() if one.fixed and n not in changed]
 
     def real_species(self) -> list[str]:
-        """Species that hold any number.
+        """Species whose values are real numbers, not counts.
 
-        They have an equation of their own; or they are parameters that events change; or a draw
-        sets them, and no reaction. In equations without reactions nothing counts molecules.
+        They have a rate rule; or they are parameters that events change; or a random draw sets them
+        and no reaction changes them. With rate rules and no reactions they are all species.
         """
         if self.counts_nothing():
             return list(self.species)

@@ -67,11 +67,11 @@ def output_option(doc: str = "", *, python: bool = True) -> Any:
 
 
 def task_option(what: str) -> str | tuple[int, int] | None:
-    """The job of an array that shares `what` with the others."""
+    """The task of an array; all its tasks share `what`."""
     return option(
-        None, f"only the {what} of job I, from 0, of N", flag="--task",
+        None, f"only the {what} of task I of N tasks, I from 0", flag="--task",
         group="cluster", metavar="I/N",
-        doc=f'``"I/N"``: only the {what} of job I of an array of N, from 0; ``tauslab merge`` '
+        doc=f'``"I/N"``: only the {what} of task I of an array of N, I from 0; ``tauslab merge`` '
         "joins the files. Needs `seed`.",
     )  # fmt: skip
 

@@ -141,7 +141,7 @@ class EnsembleRun:
         self._asked_at: float | None = None  # when the run was asked to stop
         self._looked_at = self._halted_at = self._shown_at = 0.0
         self._consistent = True  # sums are those of the blocks that are done
-        self.cut_short = False  # whether trajectories take more steps than lanes let them
+        self.cut_short = False  # whether trajectories need more steps than the lanes allow
         # Rank 0's sums hold the blocks that were restored.
         self._done = writer.completed & (comm.rank == 0)
         shapes = layout.accumulator_shapes()

@@ -73,9 +73,9 @@ class Setup:
         return 0 < events < _FEW_EVENTS and self.was_short
 
     def may_be_short(self, task: Task) -> bool:
-        """Return whether a run of `task`, of which nothing is known, may take a moment.
+        """Return whether a run of `task`, for which there is no estimate, may be short.
 
-        It is then tried with a limit of steps, in place of trajectories that tell.
+        It then runs with a limit of steps, instead of trial trajectories before it.
         """
         held = self.lanes is not None and self.lanes.waited and self.was_short
         small = task.options.total <= _FEW_TRAJECTORIES and task.options.max_steps > FEW_EVENTS

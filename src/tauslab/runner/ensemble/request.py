@@ -93,18 +93,23 @@ def ensemble_options(
 
 
 def _points(keywords: NetworkKeywords, known: Sweep | None) -> Sweep | Design | None:
-    """The points, or those of one job of an array."""
+    """The points, or those of one task of an array."""
     points = known or points_of(keywords.sweep, keywords.table, keywords.design)
     task = task_of(keywords.task)
     if task is None:
         return points
-    if points is None or keywords.until is not None or keywords.first_point:
+    if points is None:
         raise ConfigError(
-            f"{opt('task')} divides the points of a sweep, a design or a table among jobs, and "
-            f"numbers them: leave out {opt('first_point')} and {opt('until')}"
+            f"{opt('task')} divides points among the tasks of an array: give {opt('sweep')} or "
+            f"{opt('table')}"
+        )
+    if keywords.until is not None or keywords.first_point:
+        raise ConfigError(
+            f"{opt('task')} sets the numbers of points: leave out {opt('first_point')} and "
+            f"{opt('until')}"
         )
     if keywords.seed is None:
-        raise ConfigError(f"{opt('task')} needs {opt('seed')}: all jobs of an array have one")
+        raise ConfigError(f"{opt('task')} needs {opt('seed')}, the same for all tasks of an array")
     return points.of_task(task)
 
 

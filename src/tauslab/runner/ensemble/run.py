@@ -339,7 +339,7 @@ def _simulate(
             lanes = open_lanes(layout, int((~writer.completed).sum()))
             ensemble = EnsembleRun(task, layout, lanes, comm, writer, progress=progress, stop=stop)
             tally = ensemble.run()
-            if ensemble.cut_short:  # by lanes for a moment
+            if ensemble.cut_short:  # not as short as expected: run again without the limit
                 lanes = open_lanes(layout, layout.n_blocks)
                 ensemble = EnsembleRun(
                     task, layout, lanes, comm, writer, progress=progress, stop=stop

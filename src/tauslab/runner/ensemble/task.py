@@ -581,10 +581,10 @@ def _with_amounts(
 
 
 def with_thinning(task: NetworkTask) -> NetworkTask:
-    """The task with bounds of rates that the time alone moves, where there are any.
+    """The task with bounds of rates that change with time alone, if all such rates have bounds.
 
-    Events of such rates are then drawn exactly, and leaps use the rates of their middle; the rates
-    are integrated elsewhere.
+    Events are then drawn exactly, by thinning, and leaps use the rates of their middle. Without
+    bounds the rates are integrated.
     """
     method, lowered = task.options.method, task.lowered
     dynamics = lowered.dynamics

@@ -140,7 +140,7 @@ class PartsWriter:
         self._generation = start.generation
         taken = [m for m in map(PART_NAME.fullmatch, start.names) if m and int(m[1]) == comm.rank]
         self._next_part = 1 + max((int(m[2]) for m in taken), default=-1)
-        #: Blocks of this rank's share that no part has room for yet.
+        #: Blocks of this rank's share beyond the parts that it has made.
         self._share = -(-int((~self.completed).sum()) // comm.size)
         self._least = max(1, self._share // 16)
         self._segment: _Segment | None = None
@@ -234,7 +234,8 @@ class PartsWriter:
     def _new_segment(self) -> _Segment:
         """A part for this rank's share of the job, or for as much as a part may hold.
 
-        A rank that takes more than its share, for it is faster, goes on in small parts.
+        A rank that computes more than its share, because it is faster, writes the rest to small
+        parts.
         """
         self._close_segment()
         layout = self._layout

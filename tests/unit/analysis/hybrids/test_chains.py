@@ -131,7 +131,7 @@ def test_where_objects_are():
         (0.5, lambda view: view.values("space.Q"), "'space.Q' is not a recorded quantity: part sp"),
         (0.5, lambda view: view.mask("space", "wall"), "no name matches 'wall'; known are outs"),
         (0.5, lambda view: view.particles("dna"), "part dna is not a lattice"),
-        (0.5, lambda view: view.positions("space"), "part space is no polymer, and has no objects"),
+        (0.5, lambda view: view.positions("space"), "part space is neither a polymer"),
         (0.5, lambda view: view.positions("rna"), "no part 'rna'; there are space, net, dna"),
     ],
 )

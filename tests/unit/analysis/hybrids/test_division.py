@@ -257,7 +257,7 @@ def test_pinned_particles_that_one_daughter_gets_are_named():
     cell = ts.Hybrid("cell", tick=0.5)
     cell.add_part("space", lattice)
     cell.divide("time >= 1", partition={"space.lo*": "copy"})
-    with pytest.warns(UserWarning, match=r"one daughter gets space\.gene, which are pinned"):
+    with pytest.warns(UserWarning, match=r"only one daughter gets the pinned species space\.gene"):
         result = run(cell, t_end=1.0)
     assert result.divisions.of("space.locus")[1:] == (1, 1)
 

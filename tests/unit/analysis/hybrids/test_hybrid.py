@@ -899,7 +899,10 @@ def test_the_command_line_runs_a_file(tmp_path, capsys, monkeypatch):
         (lambda c: c.bill("net.fired(*)", 3), "units by part.species, and not 3"),
         (lambda c: c.drive("net.k", "pool.x", for_each=5), "takes columns by name, and not 5"),
         (lambda c: c.share("net.X", "pool.x", volume="2 * pool.sum(x*)"), "follows from it"),
-        (lambda c: [c.share("net.X", "pool.x"), c.share("pool.x", "net.X")], "a pool already"),
+        (
+            lambda c: [c.share("net.X", "pool.x"), c.share("pool.x", "net.X")],
+            "already share a pool",
+        ),
         (lambda c: c.share("net.{a}", "pool.x", for_each={"b": ["X"]}), "no column of for_each"),
     ],
 )

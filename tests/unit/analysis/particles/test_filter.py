@@ -392,9 +392,9 @@ def test_particles_that_end_are_told():
     with pytest.warns(UserWarning, match="ended before their row: .* with status nan"):
         ts.particle_filter(net, data, n=200, **how)
     prior = {"k": "uniform(0.5,1)"}
-    with pytest.warns(UserWarning, match="with status nan; each weighs 0"):
+    with pytest.warns(UserWarning, match="with status nan; each has weight 0"):
         ts.pmmh(net, data, prior, n=50, steps=2, warm_up=1, **how)
-    with pytest.warns(UserWarning, match="with status nan; each weighs 0"):
+    with pytest.warns(UserWarning, match="with status nan; each has weight 0"):
         ts.smc2(net, data, prior, n=50, draws=4, **how)
 
 

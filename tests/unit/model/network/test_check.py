@@ -239,7 +239,7 @@ def test_a_negative_number_is_no_way_back() -> None:
         check_rates(network, network.parameter_values())
     network.remove_reaction("R1")
     network.add_reaction("X ->", rate="a - b")
-    with pytest.raises(ModelError, match=r"is -2; .* lets it go backwards"):
+    with pytest.raises(ModelError, match=r"is -2; .* lets the reaction run backwards"):
         check_rates(network, network.parameter_values())
 
 

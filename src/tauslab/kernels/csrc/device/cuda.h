@@ -636,8 +636,8 @@ DEVICE u32 wait_for_count(const u32 *cell, u32 least) {
     return now;
 }
 
-// Adds 1 to such a cell, for a whole warp, when all its writes before can be seen; returns what the cell held. All lanes
-// call it with the same, and none goes another way.
+// Adds 1 to such a cell for a whole warp, after all its earlier writes are visible; returns what the cell held before. All
+// lanes call it with equal arguments, together.
 DEVICE u32 add_and_tell_if(bool condition, u32 *cell) {
     u32 before = 0;
     asm volatile(
@@ -648,7 +648,7 @@ DEVICE u32 add_and_tell_if(bool condition, u32 *cell) {
     return __shfl_sync(0xffffffffu, before, 0);
 }
 
-// What others told that this thread has seen counted.
+// After a wait for a count: makes the writes of the threads that counted visible to this thread.
 DEVICE void see_what_was_told(bool condition) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p fence.acq_rel.gpu; }"
                  :

@@ -9,9 +9,9 @@
 //
 // The next jump happens where the integral of the propensities of all jumps reaches an exponential number. They are
 // constant where nothing flows, and this is exact; else Simpson's rule integrates them over a step, which is cut where
-// the propensities at its start expect the jump. It happens at the end of that step, a little too early or too late:
-// what the integral lacks or exceeds counts for the jump after it, so that none is lost. That is kept as a time: of the
-// reactions that are jumps before and after it.
+// the propensities at its start expect the jump. It happens at the end of that step, a little too early or too late: the
+// difference between the integral and its target is carried over to the next jump, so that no jump is lost. It is kept as a
+// time, for the reactions that are jumps before and after it.
 //
 // Random numbers of a trajectory come one after another from STREAM_LANGEVIN.
 #include "events/trajectory.h"

@@ -74,7 +74,7 @@ DEVICE double next_stop(const Trajectory &s, const double *times) {
     return tl_min(times[s.k], s.c[PIECE_AT]);
 }
 
-// Goes on to the piece that comes next.
+// Moves to the next piece of the run.
 DEVICE void next_piece([[maybe_unused]] Trajectory &s) {
     if constexpr (IS_THINNED) {
         s.t = just_after(s.c[PIECE_AT]);
@@ -82,7 +82,7 @@ DEVICE void next_piece([[maybe_unused]] Trajectory &s) {
     }
 }
 
-// Between two steps: goes on to the piece at the time of the trajectory, after samples before it.
+// Between two steps: records samples before the time of the trajectory, and moves to the piece of that time.
 DEVICE void find_piece(Trajectory &s, const Recorder &out, const double *times) {
     if constexpr (IS_THINNED) {
         while (!s.overflowed && s.t >= s.c[PIECE_AT]) {
@@ -116,7 +116,7 @@ DEVICE void exact_events(Trajectory &s, const Cells &cells, const PhiloxKeys &ke
         double t = s.t + (LIKELY(usual) ? quotient(draw.waiting, a0) : draw.waiting / a0);
         if (!LIKELY((u32)++s.draws != 0))
             series = draw_series(keys, STREAM_TAU, s.id, s.point, s.draws);
-        if constexpr (IS_THINNED) {  // the rest of the waiting time goes on with other bounds
+        if constexpr (IS_THINNED) {  // the rest of the waiting time has other bounds
             while (t > s.c[PIECE_AT] && s.k < out.n_times) {
                 record_before<false>(s, out, times, s.c[PIECE_AT]);
                 draw.waiting = rest_of_waiting(draw.waiting, a0, s.c[PIECE_AT] - s.t);

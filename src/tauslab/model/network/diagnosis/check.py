@@ -224,7 +224,7 @@ def check_rates(
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
             back = _may_go_back(form.constant) and -math.inf < value < 0
-            hint = f"; {opt('net_laws')} lets it go backwards" if back else ""
+            hint = f"; {opt('net_laws')} lets the reaction run backwards" if back else ""
             file = f"{network.source_path}: " if network.source_path is not None else ""
             raise ModelError(
                 f"{file}reaction {reaction.name}: its rate constant is {value:g}; it must be "
@@ -233,7 +233,7 @@ def check_rates(
 
 
 def _may_go_back(constant: Expression) -> bool:
-    """Return whether a constant is written as a difference; a value below 0 is a mistake."""
+    """Return whether a constant is a difference: a negative number alone is a mistake."""
     below = (
         node.value < 0
         if isinstance(node, Number)

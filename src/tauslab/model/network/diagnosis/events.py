@@ -39,9 +39,9 @@ def events_that_never_fire(
     each: str = "point",
     end: float = math.inf,
 ) -> list[str]:
-    """A sentence about each event that a run never reaches, where its author did not mean that.
+    """A sentence about each event that cannot fire in a run, which is likely a mistake.
 
-    Its time is 0 or before, or after the end.
+    Its time is at most 0, or after the end of the run.
 
     Parameters
     ----------

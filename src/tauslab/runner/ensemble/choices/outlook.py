@@ -136,8 +136,8 @@ def tell_of_long_run(
     if not isinstance(task, NetworkTask) or not is_tried(task):
         return Outlook(0.0)
     found = outlook_of(task, engine, comm.size, lane)
-    goes_on = task.options.resume and task.options.output and task.options.output.exists()
-    if found.long and not goes_on:  # of all trajectories, also those that are there
+    resumed = task.options.resume and task.options.output and task.options.output.exists()
+    if found.long and not resumed:  # the estimate includes trajectories that are done
         assert found.seconds is not None
         gain = expected_gain(task, engine.backend)
         found = replace(found, by_leaps=None if gain is None else found.seconds / gain)

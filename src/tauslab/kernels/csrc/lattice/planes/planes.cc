@@ -167,27 +167,27 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const
 // Whether passes of a launch follow one another without a barrier of the grid.
 constexpr bool FOLLOWS = PLANE_LANES > 1 && TEAM_WARPS == 1;
 
-// How far the passes of a launch have come. Teams take words in order, pass after pass, so a pass begins while the last
-// words of the one before are at work. A chunk has as many words as a plane, or more: what comes to its words, along any
-// axis, comes from them and from those of the chunks on either side.
+// Progress of the passes of a launch. Teams take words in order, pass after pass, so a pass begins while the last words of
+// the previous one are computed. A chunk has as many words as a plane, or more: along any axis particles hop to its words
+// from this chunk and its two neighbours only.
 struct Progress {
-    // [chunk]: words by 32 that are done, of all passes; then chunks that are done, of even passes and of odd ones; then the
-    // same once more, when the last of a pass has done what is left to do.
+    // [chunk]: completed groups of 32 words, of all passes; then completed chunks, of even and of odd passes; then the same
+    // again, counted after the last group of a pass has emptied the list of waiting particles.
     u32 *done;
-    u32 chunks, each;  // and how many words by 32 a chunk has, but for the last, which has more
-    u64 *taken;        // words by 32 that warps took, but for the first of each; null where each has its own
-    u32 next;          // words by 32 that the team does next, from the first of the pass
-    u32 pass, complete;  // number of the pass; passes that the team knows to be done
+    u32 chunks, each;  // number of chunks; groups of 32 words in each, but for the last, which has more
+    u64 *taken;        // groups that warps took after their first ones; null where each warp has fixed groups
+    u32 next;          // group that the team computes next, counted from the first of the pass
+    u32 pass, complete;  // number of the pass; passes that the team has seen completed
 };
 
 // Messages between slabs: what hops over their edges. A message has the flags of an edge plane's words, then the planes
 // of what leaves each species; those above the lowest are written where flags say so. It is written straight into the
-// receiver's memory where that can be reached, and a signal tells when it is complete; else into memory that the host sends.
+// receiver's memory where that can be reached, and a signal says when it is complete; else into memory that the host sends.
 struct Edges {
     u32 *to_below, *to_above;      // for the slabs below and above, of a pass with departures along z; null: for none
     u32 *from_below, *from_above;  // from them, of a pass with arrivals along z
     u64 *below_signal, *above_signal;
-    u64 *counter;  // words of edge planes that are done; 0, and left so
+    u64 *counter;  // completed words of edge planes; 0 before and after a pass
     u64 number;    // of the message that is written
 };
 

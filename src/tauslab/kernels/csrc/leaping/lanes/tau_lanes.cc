@@ -199,8 +199,8 @@ DEVICE bool near_a_limit(const Trajectory &s, u64 max_steps) {
            (u32)s.draws > ~0u - EXACT_EVENTS;
 }
 
-// Samples before the next events, ends of pieces of the run, after which waiting times go on with other bounds. Lanes that
-// do not go on leave `lanes.here`. Returns the lanes whose piece is another.
+// Samples before the next events, and ends of pieces of the run, after which waiting times continue with other bounds.
+// Lanes that do not continue leave `lanes.here`. Returns the lanes whose piece is another.
 DEVICE_SELDOM u32 sample_exact(const Thread &thread, Lanes &lanes, const Real &a0,
                                const Real &t_event, Real &waiting, u32 rare) {
     u32 crossed = 0;

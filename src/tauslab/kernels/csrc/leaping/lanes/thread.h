@@ -77,7 +77,7 @@ DEVICE double next_stop(const Thread &thread, const Lanes &lanes, int lane) {
     return IS_THINNED ? tl_min(sample, OfLane{lanes.c, lane}[PIECE_AT]) : sample;
 }
 
-// The lane goes on to the next piece of the run.
+// Moves the lane to the next piece of the run.
 DEVICE_SELDOM void cross_piece(const Thread &thread, Lanes &lanes, int lane) {
     if constexpr (IS_THINNED) {
         Trajectory &s = thread.pool[lanes.place[lane]];
