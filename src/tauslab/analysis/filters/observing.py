@@ -329,7 +329,10 @@ class Observations:
             _require_possible(one, self._columns[one.column])
         good = np.isfinite(self.times) & (self.times >= 0)
         if not len(self.times) or not good.all() or not (np.diff(self.times) > 0).all():
-            raise ConfigError("data: times must be one or more, finite, 0 or above and increasing")
+            raise ConfigError(
+                "data: times must be one or more, finite, 0 or above and increasing; data of many "
+                'cells need a column "cell", or a table per cell in a list'
+            )
 
     def __len__(self) -> int:
         """Number of rows."""

@@ -228,7 +228,7 @@ def test_exact_counts_that_are_none(data, message):
     ("given", "message"),
     [
         ({"start": ["q"]}, "no parameter"),
-        ({"start": ["X"]}, "no parameter .* it is a species, .* its initial amount may be"),
+        ({"start": ["X"]}, "no parameter .* it is a species, .* value at the start may be"),
         ({"start": {"k": "uniform(0,1)"}}, "positive numbers"),
         ({"start": {"k": "lognormal(1)"}}, "sigma"),
         ({"n": 0}, "n"),
