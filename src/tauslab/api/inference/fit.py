@@ -140,7 +140,7 @@ def _start_of(network: Network, given: Any) -> dict[str, Prior]:
     found = {}
     for name, text in texts.items():
         if name not in network.parameters:
-            why = no_parameter(name, network.species)
+            why = no_parameter(name, network.species, network.set_by_events())
             raise ConfigError(f"start: {name!r} is no parameter of {network.name}{why}")
         if text is None and name not in own:
             raise ConfigError(f"start: {name} has no value above 0: say where to begin")
@@ -152,7 +152,10 @@ def _start_of(network: Network, given: Any) -> dict[str, Prior]:
                 f"start of {name}: {text} is not of positive numbers: give loguniform or lognormal"
             )
     if not found:
-        raise ConfigError(f"{network.name} has no parameter above 0: there is nothing to fit")
+        changed = network.set_by_events()
+        why = no_parameter(changed[0], changed, changed) if changed else ": there is nothing to fit"
+        but = f" but {changed[0]}" if changed else ""
+        raise ConfigError(f"{network.name} has no parameter above 0{but}{why}")
     return found
 
 
