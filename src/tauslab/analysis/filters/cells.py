@@ -71,7 +71,7 @@ def _name(label: object) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """Cells with equal times, which stand side by side: their filters share launches.
+    """Cells with equal times, as far as each goes: their filters share launches.
 
     Attributes
     ----------
@@ -81,6 +81,11 @@ class Run:
 
     first: int
     cells: tuple[Observations, ...]
+
+    @property
+    def longest(self) -> Observations:
+        """Return the data that go farthest."""
+        return max(self.cells, key=len)
 
 
 class Cells(Sequence[Observations]):
@@ -124,16 +129,23 @@ class Cells(Sequence[Observations]):
         return each[0] if len(each) == 1 else hashlib.sha256(b"".join(each)).digest()
 
     def runs(self, most: int) -> list[Run]:
-        """Neighbours with equal times, at most so many (one at least) in each run."""
-        found: list[list[int]] = []
+        """Neighbours with equal times, at most so many (one at least) in each run.
+
+        One may end earlier, after half the rows at least: till the end it is simulated in vain.
+        """
+        found: list[Run] = []
         for number, cell in enumerate(self._cells):
-            last = found[-1] if found else []
-            if last and len(last) < most and _same(self._cells[last[0]], cell):
-                last.append(number)
+            last = found[-1] if found else Run(0, ())
+            both = Run(last.first, (*last.cells, cell))
+            if last.cells and len(both.cells) <= most and _side_by_side(both, cell):
+                found[-1] = both
             else:
-                found.append([number])
-        return [Run(one[0], tuple(self._cells[i] for i in one)) for one in found]
+                found.append(Run(number, (cell,)))
+        return found
 
 
-def _same(one: Observations, other: Observations) -> bool:
-    return bool(np.array_equal(one.times, other.times))
+def _side_by_side(run: Run, last: Observations) -> bool:
+    """Whether the last cell has the times of the others, and none is too short."""
+    before = max(run.cells[:-1], key=len).times[: len(last)]
+    enough = 2 * len(min(run.cells, key=len)) >= len(run.longest)
+    return enough and bool(np.array_equal(last.times[: len(before)], before))

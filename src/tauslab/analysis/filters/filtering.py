@@ -90,7 +90,8 @@ class ParticleFilters:
     Parameters
     ----------
     cells
-        What was seen of each cell, at equal times; filters are split into as many equal parts.
+        What was seen of each cell, at equal times as far as each goes; filters are split into as
+        many equal parts.
     number
         Number of the first filter.
     states
@@ -114,9 +115,10 @@ class ParticleFilters:
         threshold: float = DEFAULT_THRESHOLD,
         states: bool = True,
     ) -> None:
-        self._particles, self._cells, self._data = particles, cells, cells[0]
+        self._particles, self._cells, self._data = particles, cells, max(cells, key=len)
         self._scheme, self._threshold, self._states = scheme, threshold, states
         self.count, self.number, self.n = count, number, particles.n // count
+        self._rows = np.repeat([len(cell) for cell in cells], count // len(cells))
         self._weights = Weighing(particles, count, number, len(cells))
         self.ended = Counter[int]()
         self.begin()
@@ -179,6 +181,7 @@ class ParticleFilters:
             self.row = len(self._data)
             after_row()
         self._settle()
+        self.terms[np.arange(self.row) >= self._rows[:, None]] = 0.0
         total = np.add.accumulate(self.terms, axis=1)[:, -1]
         return FilterResults(
             total, self.terms, self._data.times, self._particles.species, self.mean, self.sd,
@@ -199,6 +202,7 @@ class ParticleFilters:
         if not particles.none_ended:
             self._weights.drop()
             ended = ~particles.alive if moved is None else moved & ~particles.alive
+            ended &= np.repeat(row < self._rows, self.n)
             self.ended.update(particles.status[ended].tolist())
         going = self._going()
         before = self._weights.means

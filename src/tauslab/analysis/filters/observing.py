@@ -370,7 +370,9 @@ class Observations:
         return found.digest()
 
     def seen(self, row: int) -> Mapping[str, float]:
-        """Values of a row by column, without missing ones."""
+        """Values of a row by column, without missing ones; none after the last row."""
+        if row >= len(self):
+            return {}
         held = {name: float(column[row]) for name, column in self._columns.items()}
         return {name: value for name, value in held.items() if not math.isnan(value)}
 

@@ -208,10 +208,13 @@ class FilterResults(_Filtered):
         """Number of filters."""
         return len(self.log_likelihood)
 
-    def part(self, rows: slice) -> FilterResults:
-        """The results of some filters."""
-        names = ("log_likelihood", "terms", "mean", "sd", "effective_size")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+    def part(self, filters: slice, rows: int) -> FilterResults:
+        """The first rows of some filters, which have no more."""
+        names = ("terms", "mean", "sd", "effective_size")
+        return replace(
+            self, log_likelihood=self.log_likelihood[filters], time=self.time[:rows],
+            **{name: getattr(self, name)[filters, :rows] for name in names},
+        )  # fmt: skip
 
     def __getitem__(self, number: int) -> FilterResult:
         """The result of one filter."""

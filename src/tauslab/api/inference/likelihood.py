@@ -41,7 +41,7 @@ class Likelihood:
         sets: int,
         seed: int,
     ) -> None:
-        self._model, self._rows, self._seed = model, run.cells[0], seed
+        self._model, self._rows, self._seed = model, run.longest, seed
         self._particles, self._sets = particles, sets
         self._cells, self._number = len(run.cells), run.first * sets
         self._filters = ParticleFilters(

@@ -231,7 +231,7 @@ def _filters(
                     course.go_on(kept)
                 bar = bar or stack.enter_context(
                     Progress(
-                        sum(len(one.cells[0]) for one in runs), ranks.rank, quiet=given.quiet,
+                        sum(len(one.longest) for one in runs), ranks.rank, quiet=given.quiet,
                         description=network.name, unit="rows", started_at=course.row,
                     )
                 )  # fmt: skip
@@ -244,9 +244,12 @@ def _filters(
 
                 now = {**beside(rows), **particles.given}
                 both = course.run(constants_of(network, now, cells[0]), after_row)
-            found += [both.part(slice(i * count, (i + 1) * count)) for i in range(side)]
+            found += [
+                both.part(slice(i * count, (i + 1) * count), len(cell))
+                for i, cell in enumerate(run.cells)
+            ]
             ended.update(course.ended)
-            done += len(run.cells[0])
+            done += len(run.longest)
     warn_of_ended(ended, overflow=count == 1)
     result = joined(found)
     if count == 1:

@@ -97,7 +97,8 @@ def smc2(
     check_values(given)
     require_parameters(network, parsed)
     cells = given.observations()
-    rows, run = cells[0], cells.runs(len(cells))[0]
+    run = cells.runs(len(cells))[0]
+    rows = run.longest
     if len(run.cells) < len(cells):
         raise ConfigError(
             "ts.smc2 goes through the times of all cells at once: give them equal times, NaN where "

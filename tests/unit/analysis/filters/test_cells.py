@@ -14,12 +14,12 @@ CPU = ts.CPU(threads=1)
 OBSERVE = {"X": "normal(sd=1.5)"}
 CELLS = [
     {"time": [0.5, 1.0, 2.0], "X": [6.1, 7.9, math.nan]},
-    {"time": [0.5, 1.0, 2.0], "X": [4.2, math.nan, 6.0]},
+    {"time": [0.5, 1.0], "X": [4.2, 6.0]},
     {"time": [1.5], "X": [9.0]},
     {"time": [0.5, 1.0, 2.0], "X": [math.nan, 8.0, 12.4]},
 ]
 TIDY = {
-    "cell": np.repeat(["b", "a", "late", "d"], [3, 3, 1, 3]),
+    "cell": np.repeat(["b", "a", "late", "d"], [3, 2, 1, 3]),
     "time": np.concatenate([cell["time"] for cell in CELLS]),
     "X": np.concatenate([cell["X"] for cell in CELLS]),
 }
@@ -61,7 +61,7 @@ def test_filters_of_cells_are_those_of_each_by_its_number(given):
         assert (found.terms == np.hstack([one.terms for one in each])).all()
         both = np.concatenate([one.mean for one in each], axis=1)
         assert np.array_equal(found.mean, both, equal_nan=True)
-    assert len(found[0].time) == 10
+    assert len(found[0].time) == 9
 
 
 def test_a_table_with_one_cell_is_a_time_course():
@@ -69,6 +69,18 @@ def test_a_table_with_one_cell_is_a_time_course():
     named = {"id": [4.0, 4.0, 4.0], **CELLS[0]}
     found = ts.particle_filters(births(), named, cell="id", observe=OBSERVE, **FILTERS)
     assert found.digest() == alone.digest()
+
+
+def test_what_comes_after_the_end_of_a_cell_does_not_count():
+    """An event beyond all counts ends all particles, after the end of the first cell."""
+    net = births()
+    net.add_event("burst", 1.5, {"X": 3e9})
+    cells = [{"time": [1.0], "X": [8.0]}, {"time": [1.0, 2.0], "X": [7.0, 9.0]}]
+    with pytest.warns(UserWarning, match=": 20 with status overflow"):
+        found = ts.particle_filter(net, cells, observe=OBSERVE, n=20, seed=1, device=CPU)
+    first = ts.particle_filter(net, cells[0], observe=OBSERVE, n=20, seed=1, device=CPU)
+    assert found.terms[0] == first.log_likelihood
+    assert found.terms[1] > found.terms[2] == -math.inf
 
 
 def test_exact_filters_add():
