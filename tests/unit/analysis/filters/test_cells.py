@@ -115,6 +115,9 @@ def test_chains_go_on_from_a_file(tmp_path):
     ts.pmmh(births(), CELLS, priors, steps=3, checkpoint=tmp_path / "c.h5", **given)
     later = ts.pmmh(births(), CELLS, priors, steps=6, checkpoint=tmp_path / "c.h5", **given)
     assert later.digest() == whole.digest()
+    seen = whole.to_arviz(TIDY)["observed_data"]
+    assert seen["cell"].values.tolist() == TIDY["cell"].tolist()
+    assert seen["time"].values.tolist() == TIDY["time"].tolist()
 
 
 def test_files_name_cells_by_texts(tmp_path):
