@@ -147,6 +147,7 @@ top.add_species("X", 2**31 - 8)
 top.add_reaction("X -> 2 X", rate=1e-9)
 top.add_reaction("X ->", rate=1e-9)
 data = {"time": [0.0, 0.5, 1.0, 2.5], "X": [3, 4, float("nan"), 6]}
+cells = [data, {"time": [0.0, 0.5], "X": [5, 2]}, {"time": [1.0], "X": [7]}, data]
 high = {"time": [0.5, 1.0, 1.5, 3.0], "X": [2.0**31 - i for i in (8, 4, 6, 5)]}
 given = {"seed": 1, "device": "cpu"}
 poisson, narrow = {"X": "poisson"}, {"X": "normal(sd=0.02)"}  # most have no weight
@@ -156,6 +157,8 @@ for scheme in ("systematic", "stratified", "multinomial"):
                                **given))
     add(ts.particle_filter(net, data, observe=narrow, n=4097, resample=scheme, **given))
     add(ts.particle_filters(net, data, observe=poisson, n=1501, resample=scheme, threshold=0.7,
+                            parameters={"k": [1.0, 5.0, 9.0]}, **given))
+    add(ts.particle_filters(net, cells, observe=poisson, n=5, resample=scheme, states=True,
                             parameters={"k": [1.0, 5.0, 9.0]}, **given))
 for threshold in (0.1, 0.9):
     add(ts.particle_filter(top, high, observe={"X": "normal(sd=4)"}, n=2001, threshold=threshold,

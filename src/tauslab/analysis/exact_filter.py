@@ -14,7 +14,7 @@ from tauslab.analysis.cme.propensities import observables_of
 from tauslab.analysis.cme.solve import projecting
 from tauslab.analysis.filters.keywords import DataKeywords
 from tauslab.analysis.filters.observing import Observations
-from tauslab.analysis.filters.result import FilterResult
+from tauslab.analysis.filters.result import FilterResult, joined
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -45,11 +45,14 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
     Rounding changes each probability by a part of itself, and only adds up.
     """
     values = one_number_each("parameters", given.parameters, "a distribution has no particles")
-    data = given.observations()
-    end = max(float(data.times[-1]), 1e-300)
+    cells = given.observations()
     constants = {**network.parameter_values(), **values}
-    with projecting(network, values, given, end) as (projection, lowered):
-        return _filtered(projection, lowered, data, constants)
+    found = []
+    for data in cells:
+        end = max(float(data.times[-1]), 1e-300)
+        with projecting(network, values, given, end) as (projection, lowered):
+            found.append(_filtered(projection, lowered, data, constants))
+    return joined(found)
 
 
 def _filtered(

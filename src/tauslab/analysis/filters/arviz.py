@@ -7,8 +7,9 @@ import importlib.util
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
+import numpy as np
 
+from tauslab.analysis.filters.cells import COLUMN, time_courses
 from tauslab.base.arrays import doubles
 
 if TYPE_CHECKING:
@@ -29,11 +30,20 @@ def inference_data(groups: Mapping[str, xarray.Dataset]) -> Any:
     return xarray.DataTree.from_dict(dict(groups))
 
 
-def observed_data(data: Mapping[str, npt.ArrayLike] | None) -> dict[str, xarray.Dataset]:
-    """The group ``observed_data`` of a time course; none without one."""
+def observed_data(data: Any) -> dict[str, xarray.Dataset]:
+    """The group ``observed_data`` of a time course, or of those of many cells; none without one."""
     import xarray
 
     if data is None:
         return {}
-    seen = {name: ("time", doubles(data[name])) for name in data if name != "time"}
-    return {"observed_data": xarray.Dataset(seen, {"time": doubles(data["time"])})}
+    courses = time_courses(data, None, None)
+    names = [name for name in next(iter(courses.values())) if name != "time"]
+    columns = {
+        name: np.concatenate([doubles(cell[name]) for cell in courses.values()])
+        for name in ("time", *names)
+    }
+    seen: dict[str, Any] = {name: ("time", columns[name]) for name in names}
+    if "" not in courses:
+        rows = [len(cell["time"]) for cell in courses.values()]
+        seen[COLUMN] = ("time", np.repeat(list(courses), rows))
+    return {"observed_data": xarray.Dataset(seen, {"time": columns["time"]})}

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.analysis.filters import mixing
 from tauslab.analysis.filters.arviz import inference_data, observed_data
@@ -152,7 +151,7 @@ class Chain(Draws):
             {name: (found["accepted"].dims, self[name]) for name in self.parameters}
         )
 
-    def to_arviz(self, data: Mapping[str, npt.ArrayLike] | None = None) -> Any:
+    def to_arviz(self, data: Any = None) -> Any:
         """The chains as ArviZ takes them, with the axes ``chain`` and ``draw``.
 
         Groups are ``posterior``, ``sample_stats`` (``lp``, the log-likelihood, and ``accepted``)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.analysis.filters.observing import Constants, Observations
+from tauslab.analysis.filters.observing import Constants, Observations, Values
 from tauslab.analysis.filters.result import FilterResults
-from tauslab.analysis.filters.weighing import Weighing
+from tauslab.analysis.filters.weighing import Weighing, part_of
 from tauslab.analysis.particles import weights as particle_weights
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.shares import Shares
@@ -89,6 +89,9 @@ class ParticleFilters:
 
     Parameters
     ----------
+    cells
+        What was seen of each cell, at equal times as far as each goes; filters are split into as
+        many equal parts.
     number
         Number of the first filter.
     states
@@ -104,7 +107,7 @@ class ParticleFilters:
     def __init__(
         self,
         particles: Ensemble,
-        data: Observations,
+        cells: Sequence[Observations],
         *,
         count: int = 1,
         number: int = 0,
@@ -112,10 +115,11 @@ class ParticleFilters:
         threshold: float = DEFAULT_THRESHOLD,
         states: bool = True,
     ) -> None:
-        self._particles, self._data = particles, data
+        self._particles, self._cells, self._data = particles, cells, max(cells, key=len)
         self._scheme, self._threshold, self._states = scheme, threshold, states
         self.count, self.number, self.n = count, number, particles.n // count
-        self._weights = Weighing(particles, count, number)
+        self._rows = np.repeat([len(cell) for cell in cells], count // len(cells))
+        self._weights = Weighing(particles, count, number, len(cells))
         self.ended = Counter[int]()
         self.begin()
 
@@ -177,6 +181,7 @@ class ParticleFilters:
             self.row = len(self._data)
             after_row()
         self._settle()
+        self.terms[np.arange(self.row) >= self._rows[:, None]] = 0.0
         total = np.add.accumulate(self.terms, axis=1)[:, -1]
         return FilterResults(
             total, self.terms, self._data.times, self._particles.species, self.mean, self.sd,
@@ -197,6 +202,7 @@ class ParticleFilters:
         if not particles.none_ended:
             self._weights.drop()
             ended = ~particles.alive if moved is None else moved & ~particles.alive
+            ended &= np.repeat(row < self._rows, self.n)
             self.ended.update(particles.status[ended].tolist())
         going = self._going()
         before = self._weights.means
@@ -267,7 +273,7 @@ class ParticleFilters:
         if self._data.by_function:
             asking = Asking(looked, particles.shares)
             found = asking.answer(
-                lambda: self._data.log_density(self.row, asking, self._constants, particles.n)
+                lambda: self._log_density(asking, self._constants, slice(0, particles.n))
             )
             if found is None:
                 return False
@@ -275,11 +281,30 @@ class ParticleFilters:
                 particle_weights.require_log_weights(np.where(particles.alive, found, -np.inf))
             return True
         each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
-        finite = self._weights.observe(self._data, self.row, looked, each)
+        finite = self._weights.observe(self._cells, self.row, looked, each)
         if finite is False:
-            found = self._data.log_density(self.row, looked, each, own.stop - own.start)
+            found = self._log_density(looked, each, own)
             particle_weights.require_log_weights(particles.joined(np.asarray(found)))
         return finite is not None
+
+    def _log_density(self, values: Values, constants: Constants, own: slice) -> FloatArray | None:
+        """Logarithms of densities of the row of the particles `own`; None where nothing was seen.
+
+        Values and constants are of these particles.
+        """
+        if len(self._cells) == 1:
+            return self._data.log_density(self.row, values, constants, own.stop - own.start)
+        each = self._particles.n // len(self._cells)
+        found, none = np.zeros(own.stop - own.start), True
+        for number, data in enumerate(self._cells):
+            ends = np.clip([number * each, (number + 1) * each], own.start, own.stop) - own.start
+            part = slice(*ends.tolist())
+            if part.start < part.stop:
+                logs = data.log_density(
+                    self.row, *part_of(part, values, constants), part.stop - part.start
+                )
+                found[part], none = (0.0 if logs is None else logs), none and logs is None
+        return None if none else found
 
 
 class _Looked:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tauslab.analysis.filters.cells import COLUMN, Cells, time_courses
 from tauslab.analysis.filters.filtering import DEFAULT_THRESHOLD
-from tauslab.analysis.filters.observing import Observations, Observe
+from tauslab.analysis.filters.observing import Observe
 from tauslab.analysis.particles.weights import SCHEMES
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt, said
@@ -37,13 +38,15 @@ from tauslab.options.values.texts import add_once, count
 _NOT_SEEN = ("", "na", "nan")
 
 
-def data_of(data: Any) -> Any:
+def data_of(data: Any, cell: str | None = None) -> Any:
     """Return the columns of a CSV file at a path; other data as they are."""
-    return read_table(Path(data)) if isinstance(data, str | os.PathLike) else data
+    return read_table(Path(data), cell) if isinstance(data, str | os.PathLike) else data
 
 
-def read_table(path: Path) -> dict[str, list[float]]:
+def read_table(path: Path, cell: str | None = None) -> dict[str, Any]:
     """Columns of a CSV file with a header; an empty cell, ``NA`` or ``nan`` was not seen.
+
+    The column `cell` may have texts.
 
     Raises
     ------
@@ -59,12 +62,14 @@ def read_table(path: Path) -> dict[str, list[float]]:
     names = [name.strip() for name in rows[0][1]] if rows else []
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"{path}: the first line must name the columns, each once")
-    columns: dict[str, list[float]] = {name: [] for name in names}
+    columns: dict[str, list[Any]] = {name: [] for name in names}
     for line, row in rows[1:]:
         if len(row) != len(names):
             raise ConfigError(f"{path}: line {line} has {len(row)} cells, not {len(names)}")
-        for name, cell in zip(names, row, strict=True):
-            columns[name].append(_number(cell, f"{path}: line {line}: {name}"))
+        for name, entry in zip(names, row, strict=True):
+            named = name == (cell or COLUMN)
+            where = f"{path}: line {line}: {name}"
+            columns[name].append(entry.strip() if named else _number(entry, where))
     return columns
 
 
@@ -120,12 +125,23 @@ class DataKeywords:
         '``(values, row, t)`` that gives a log density per particle: ``values("X")`` is an array '
         '``[n]``, ``row["gfp"]`` a number.',
     )  # fmt: skip
+    cell: str | None = option(
+        None, doc="Column of `data` that says to which cell a row belongs; by default ``cell``, "
+        "if there is one. Cells are independent, each with times of its own. Or `data` is a list, "
+        "one table per cell.",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "data", data_of(self.data))
+        data, several = self.data, isinstance(self.data, list | tuple)
+        read = [data_of(one) for one in data] if several else data_of(data, self.cell)
+        object.__setattr__(self, "data", read)
 
-    def observations(self) -> Observations:
-        """Data with the noise of each column.
+    def time_courses(self) -> dict[str, Any]:
+        """Columns by name of each cell."""
+        return time_courses(self.data, self.cell, self.observe)
+
+    def observations(self) -> Cells:
+        """Data of each cell with the noise of each column.
 
         Raises
         ------
@@ -138,7 +154,7 @@ class DataKeywords:
                 f"{opt('observe')} is missing: what is compared with the data, such as "
                 f"{assigned('observe')}{example}"
             )
-        return Observations(self.data, self.observe)
+        return Cells(self.time_courses(), self.observe)
 
 
 @declared

@@ -329,7 +329,10 @@ class Observations:
             _require_possible(one, self._columns[one.column])
         good = np.isfinite(self.times) & (self.times >= 0)
         if not len(self.times) or not good.all() or not (np.diff(self.times) > 0).all():
-            raise ConfigError("data: times must be one or more, finite, 0 or above and increasing")
+            raise ConfigError(
+                "data: times must be one or more, finite, 0 or above and increasing; data of many "
+                'cells need a column "cell", or a table per cell in a list'
+            )
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -367,7 +370,9 @@ class Observations:
         return found.digest()
 
     def seen(self, row: int) -> Mapping[str, float]:
-        """Values of a row by column, without missing ones."""
+        """Values of a row by column, without missing ones; none after the last row."""
+        if row >= len(self):
+            return {}
         held = {name: float(column[row]) for name, column in self._columns.items()}
         return {name: value for name, value in held.items() if not math.isnan(value)}
 

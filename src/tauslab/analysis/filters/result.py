@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -61,6 +61,24 @@ class _Filtered(FieldResult):
         return named_columns(columns)
 
 
+Filtered = TypeVar("Filtered", "FilterResult", "FilterResults")
+
+
+def joined(cells: Sequence[Filtered]) -> Filtered:
+    """The result of all cells: rows of one after the other, sums of likelihoods and bounds."""
+    first = cells[0]
+    if len(cells) == 1:
+        return first
+    both: dict[str, Any] = {"time": np.concatenate([cell.time for cell in cells])}
+    for name in ("terms", "mean", "sd", "effective_size"):
+        each = [getattr(cell, name) for cell in cells]
+        both[name] = np.concatenate(each, axis=first.terms.ndim - 1)
+    for name in ("log_likelihood", "bound"):
+        if hasattr(first, name):
+            both[name] = sum(getattr(cell, name) for cell in cells)
+    return replace(first, **both)
+
+
 @dataclass(frozen=True, eq=False)
 class FilterResult(_Filtered):
     """Result of a filter, made by `tauslab.particle_filter` and `tauslab.exact_filter`.
@@ -72,7 +90,7 @@ class FilterResult(_Filtered):
     terms
         f64 ``[time]``: of each row, given the rows before; their sum is `log_likelihood`.
     time
-        f64 ``[time]``: times of the rows.
+        f64 ``[time]``: times of the rows; of many cells, of one cell after the other.
     species
         Names of the columns of `mean` and `sd`.
     mean, sd
@@ -189,6 +207,14 @@ class FilterResults(_Filtered):
     def __len__(self) -> int:
         """Number of filters."""
         return len(self.log_likelihood)
+
+    def part(self, filters: slice, rows: int) -> FilterResults:
+        """The first rows of some filters, which have no more."""
+        names = ("terms", "mean", "sd", "effective_size")
+        return replace(
+            self, log_likelihood=self.log_likelihood[filters], time=self.time[:rows],
+            **{name: getattr(self, name)[filters, :rows] for name in names},
+        )  # fmt: skip
 
     def __getitem__(self, number: int) -> FilterResult:
         """The result of one filter."""

@@ -6,7 +6,7 @@ bit depends on where ranks are cut. Arrays ``[own]`` are of the particles of thi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,21 +38,29 @@ class Weighing:
     ----------
     number
         Number of the first filter.
+    cells
+        Into how many equal parts filters are split, each of which has data of its own.
     """
 
-    def __init__(self, particles: Ensemble, count: int, number: int) -> None:
+    def __init__(self, particles: Ensemble, count: int, number: int, cells: int = 1) -> None:
         self._particles, self._count, self._number = particles, count, number
+        self._per = count // cells
         self._n, shares = particles.n // count, particles.shares
         self._means: FloatArray | None = None
         ranges = [shares.of(rank) for rank in range(shares.ranks)]
         self._whole = [_whole(own, self._n) for own in ranges]
         self._pieces = [self._cut(row, ranges) for row in _rows_cut(ranges, self._n)]
-        rows = self._whole[shares.rank]
-        if rows:
-            first = rows.start * self._n - shares.own.start
-            weights = DeviceWeights(particles.backend, len(rows), self._n, stream=particles.stream)
-            own = slice(first, first + len(rows) * self._n)
-            self._pieces.append(_Piece(slice(rows.start, rows.stop), own, weights))
+        whole = self._whole[shares.rank]
+        for cell in range(cells):
+            rows = range(*np.clip([cell * self._per, (cell + 1) * self._per],
+                                  whole.start, whole.stop).tolist())  # fmt: skip
+            if rows:
+                first = rows.start * self._n - shares.own.start
+                weights = DeviceWeights(
+                    particles.backend, len(rows), self._n, stream=particles.stream
+                )
+                own = slice(first, first + len(rows) * self._n)
+                self._pieces.append(_Piece(slice(rows.start, rows.stop), own, weights))
         self._pieces.sort(key=lambda piece: piece.rows.start)
         self._know()
 
@@ -114,25 +122,40 @@ class Weighing:
         return self._weigh(Seen(table, [factors]), None)
 
     def observe(
-        self, data: Observations, row: int, values: Values, constants: Constants
+        self, cells: Sequence[Observations], row: int, values: Values, constants: Constants
     ) -> bool | None:
         """Multiply weights by the densities of a row that no function observes.
 
-        As of `multiply`; None where nothing was seen.
+        As of `multiply`; None where nothing was seen of any cell.
         """
-        seen = data.seen_of(row, self._particles.species, values, constants)
-        return None if seen is None else self._weigh(seen, self._particles.device_counts)
+        if not any(data.seen(row) for data in cells):
+            return None
+        species, counts = self._particles.species, self._particles.device_counts
+        if len(cells) == 1:
+            return self._weigh(cells[0].seen_of(row, species, values, constants), counts)
+        for piece in self._pieces:
+            data, own = cells[piece.rows.start // self._per], piece.own
+            if own.stop - own.start > 1:  # numbers of one particle would be those of all
+                seen = data.seen_of(row, species, *part_of(own, values, constants))
+            elif seen := data.seen_of(row, species, values, constants):
+                seen = seen.of(own)
+            if seen:
+                self._weigh_piece(piece, seen, counts)
+        return self._weighed()
 
     def _weigh(self, seen: Seen | None, counts: Any) -> bool:
-        particles = self._particles
-        status = None if particles.none_ended else particles.status[particles.own]
         for piece in self._pieces:
-            own = piece.own
-            piece.weights.weigh(
-                None if status is None else status[own],
-                None if counts is None else counts[own],
-                None if seen is None else seen.of(own),
-            )
+            self._weigh_piece(piece, None if seen is None else seen.of(piece.own), counts)
+        return self._weighed()
+
+    def _weigh_piece(self, piece: _Piece, seen: Seen | None, counts: Any) -> None:
+        particles, own = self._particles, piece.own
+        status = None if particles.none_ended else particles.status[particles.own]
+        piece.weights.weigh(
+            None if status is None else status[own], None if counts is None else counts[own], seen
+        )
+
+    def _weighed(self) -> bool:
         self._know()
         return bool((self._largest < np.inf).all())
 
@@ -225,6 +248,14 @@ class Weighing:
         places = np.concatenate([np.array(rows, np.int64) for rows in self._whole])
         table[..., places] = np.moveaxis(found, 0, -1)
         return table
+
+
+def part_of(own: slice, values: Values, constants: Constants) -> tuple[Values, Constants]:
+    """Values and constants of some of the particles."""
+    return (
+        lambda name: values(name)[own],
+        {k: v[own] if isinstance(v, np.ndarray) else v for k, v in constants.items()},
+    )
 
 
 def _whole(own: slice, n: int) -> range:

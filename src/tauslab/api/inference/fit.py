@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.filters.cells import Cells
 from tauslab.analysis.filters.fitting.result import FitResult
 from tauslab.analysis.filters.fitting.surface import ROUNDS, Surface, Top, spread_of_tops, top_of
 from tauslab.analysis.filters.fitting.swarm import searched
 from tauslab.analysis.filters.keywords import FitKeywords
-from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.weights import FIT_SEEDS, FITS, words
 from tauslab.api.api import run_ensemble
@@ -88,9 +88,9 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
     given = chosen(FitKeywords, {"data": data, **options}, "fit")
     check_values(given)
     priors = _start_of(network, given.start)
-    rows = _rows_of(given)
+    cells = _cells_of(given)
     ranks = ranks_of(
-        given.comm, "ts.fit", **vars(given) | {"model": network, "data": rows.digest()}
+        given.comm, "ts.fit", **vars(given) | {"model": network, "data": cells.digest()}
     )
     seeds = words(given.seed, FITS, 0, 2)
     draws = np.random.Generator(np.random.Philox(key=np.array([given.seed, FITS], np.uint64)))
@@ -104,7 +104,7 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
         def after_round() -> None:
             bar.update(next(rounds), 0)
 
-        place = _search(network, given, rows, priors, ranks, int(seeds[0]), draws, after_round)
+        place = _search(network, given, cells, priors, ranks, int(seeds[0]), draws, after_round)
         if given.observe is not None:
             filters = _Filters(network, given, tuple(priors), ranks)
             points = _POINTS + _POINTS_EACH * terms
@@ -112,7 +112,7 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
                 _then(filters, after_round), place, points, 4 * points, draws, unbiased=True
             )
             return _result(priors, top, "filter")
-        synthetic = _Synthetic(network, given, rows, tuple(priors), ranks, int(seeds[1]))
+        synthetic = _Synthetic(network, given, cells, tuple(priors), ranks, int(seeds[1]))
         points = _POINTS_EACH * terms
         top = top_of(_then(synthetic, after_round), place, points, 2 * points, draws)
         return _result(priors, top, "synthetic", synthetic.spread(top))
@@ -140,7 +140,7 @@ def _start_of(network: Network, given: Any) -> dict[str, Prior]:
     found = {}
     for name, text in texts.items():
         if name not in network.parameters:
-            why = no_parameter(name, network.species)
+            why = no_parameter(name, network.species, network.set_by_events())
             raise ConfigError(f"start: {name!r} is no parameter of {network.name}{why}")
         if text is None and name not in own:
             raise ConfigError(f"start: {name} has no value above 0: say where to begin")
@@ -152,22 +152,30 @@ def _start_of(network: Network, given: Any) -> dict[str, Prior]:
                 f"start of {name}: {text} is not of positive numbers: give loguniform or lognormal"
             )
     if not found:
-        raise ConfigError(f"{network.name} has no parameter above 0: there is nothing to fit")
+        changed = network.set_by_events()
+        why = no_parameter(changed[0], changed, changed) if changed else ": there is nothing to fit"
+        but = f" but {changed[0]}" if changed else ""
+        raise ConfigError(f"{network.name} has no parameter above 0{but}{why}")
     return found
 
 
-def _rows_of(given: FitKeywords) -> Observations:
+def _cells_of(given: FitKeywords) -> Cells:
     """Data with their noise; of exact counts with one that lets a search begin."""
     if given.observe is not None:
         return given.observations()
-    columns = [str(name) for name in given.data if name != "time"]
-    wide = {name: np.abs(doubles(given.data[name])) for name in columns}
-    sd = {name: 0.1 * max([1.0, *of[np.isfinite(of)].tolist()]) for name, of in wide.items()}
-    return Observations(given.data, {name: f"normal(sd={sd[name]!r})" for name in columns})
+    courses = given.time_courses()
+    largest: dict[str, float] = {}
+    for data in courses.values():
+        for name in data:
+            if name != "time":
+                wide = np.abs(doubles(data[name]))
+                most = max([1.0, *wide[np.isfinite(wide)].tolist()])
+                largest[str(name)] = max(largest.get(str(name), 1.0), most)
+    return Cells(courses, {name: f"normal(sd={0.1 * most!r})" for name, most in largest.items()})
 
 
 def _search(
-    network: Network, given: FitKeywords, rows: Observations, priors: Mapping[str, Prior],
+    network: Network, given: FitKeywords, cells: Cells, priors: Mapping[str, Prior],
     ranks: Communicator, seed: int, draws: np.random.Generator, after: Callable[[], None],
 ) -> FloatArray:  # fmt: skip
     """Logarithms of parameters near the maximum, by a swarm."""
@@ -183,8 +191,8 @@ def _search(
         max_steps=None if given.method == "ode" else _MOST_STEPS,
     ) as particles:  # fmt: skip
         found = searched(
-            particles, rows, tuple(priors), places,
-            lambda: constants_of(network, particles.given, rows),
+            particles, cells, tuple(priors), places,
+            lambda: constants_of(network, particles.given, cells[0]),
             iterations=given.iterations, draws=draws, after_iteration=after,
         )  # fmt: skip
     return np.asarray(np.median(found, axis=0))
@@ -223,7 +231,8 @@ class _Filters:
             if number:
                 warnings.simplefilter("ignore")  # the first round warns for all
             found = particle_filters(
-                self._network, given.data, observe=given.observe, n=math.ceil(given.n * work),
+                self._network, given.data, cell=given.cell, observe=given.observe,
+                n=math.ceil(given.n * work),
                 parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
                 seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
                 method=given.method, initial=given.initial, comm=self._ranks, quiet=True,
@@ -235,19 +244,25 @@ class _Synthetic:
     """Synthetic log-likelihoods ``[m]`` of places; all have the same random numbers."""
 
     def __init__(
-        self, network: Network, given: FitKeywords, rows: Observations, names: tuple[str, ...],
+        self, network: Network, given: FitKeywords, cells: Cells, names: tuple[str, ...],
         ranks: Communicator, seed: int,
     ) -> None:  # fmt: skip
         self._network, self._given, self._names, self._seed = network, given, names, seed
-        columns = [one.column for one in rows.models]
-        seen = np.array(
-            [[rows.seen(row).get(name, np.nan) for row in range(len(rows))] for name in columns]
-        )
-        self._held = ~np.isnan(seen.ravel())
-        self._seen = seen.ravel()[self._held]
-        self._n = max(given.n, _NEEDED * len(self._seen))
+        columns = [one.column for one in cells[0].models]
+        times = np.unique(np.concatenate([cell.times for cell in cells]))
+        self._held: list[Array] = []  # of each cell: which numbers of all times were seen
+        self._seen: list[FloatArray] = []
+        for cell in cells:
+            seen = np.full((len(columns), len(times)), np.nan)
+            at = np.searchsorted(times, cell.times)
+            for row, column in enumerate(columns):
+                seen[row, at] = [cell.seen(i).get(column, np.nan) for i in range(len(cell))]
+            self._held.append(np.flatnonzero(~np.isnan(seen)))
+            self._seen.append(seen.ravel()[self._held[-1]])
+        # Cells share simulations, whose errors must not grow against that of the data.
+        self._n = max(given.n, _NEEDED * max(len(seen) for seen in self._seen)) * len(cells)
         self._options: dict[str, Any] = {
-            "times": rows.times, "species": columns, "device": given.device, "comm": ranks,
+            "times": times, "species": columns, "device": given.device, "comm": ranks,
             "method": given.method or "ssa", "quiet": True, "record": "trajectories",
             "common": given.method in (None, "ssa"),
             **({} if given.initial is None else {"initial": given.initial}),
@@ -256,30 +271,42 @@ class _Synthetic:
 
     def __call__(self, places: FloatArray, work: float, number: int) -> FloatArray:
         del work, number
-        return self._logs(places, self._seen[None])[:, 0]
+        return self._logs(places, [seen[None] for seen in self._seen])[:, 0]
 
     def spread(self, top: Top) -> FloatArray:
         """Covariance of estimates of courses that are simulated at the top."""
-        made = self._simulated(top.place[None], _DATA_SETS, self._seed + 1)[0]
-        return spread_of_tops(top.place, top.points, self._logs(top.points, made))
+        cells = len(self._held)
+        made = self._simulated(top.place[None], _DATA_SETS * cells, self._seed + 1)[0]
+        sets = [made[cell::cells, held] for cell, held in enumerate(self._held)]
+        return spread_of_tops(top.place, top.points, self._logs(top.points, sets))
 
-    def _logs(self, places: FloatArray, seen: FloatArray) -> FloatArray:
-        """Log-likelihoods ``[m, course]`` of courses ``[course, number]``."""
-        n, size = self._n, seen.shape[1]
-        found = np.empty((len(places), len(seen)))
+    def _logs(self, places: FloatArray, sets: Sequence[FloatArray]) -> FloatArray:
+        """Log-likelihoods ``[m, set]`` of sets of data, ``[set, number]`` of each cell."""
+        n = self._n
+        found = np.zeros((len(places), len(sets[0])))
         for i, made in enumerate(self._simulated(places, n, self._seed)):
-            covariance = np.cov(made.T).reshape(size, size) + _ROUNDING * np.eye(size)
-            off = np.linalg.solve(np.linalg.cholesky(covariance), (seen - made.mean(axis=0)).T)
-            # An inverse of an estimate is too large by this (Hartlap and others 2007).
-            squares = (n - size - 2) / (n - 1) * (off * off).sum(axis=0)
-            found[i] = -0.5 * (squares + np.linalg.slogdet(2 * math.pi * covariance)[1])
+            known: dict[bytes, tuple[Any, ...]] = {}
+            for held, seen in zip(self._held, sets, strict=True):
+                size = len(held)
+                if held.tobytes() not in known:
+                    own = made[:, held]
+                    covariance = np.cov(own.T).reshape(size, size) + _ROUNDING * np.eye(size)
+                    known[held.tobytes()] = (
+                        own.mean(axis=0), np.linalg.cholesky(covariance),
+                        np.linalg.slogdet(2 * math.pi * covariance)[1],
+                    )  # fmt: skip
+                mean, root, volume = known[held.tobytes()]
+                off = np.linalg.solve(root, (seen - mean).T)
+                # An inverse of an estimate is too large by this (Hartlap and others 2007).
+                squares = (n - size - 2) / (n - 1) * (off * off).sum(axis=0)
+                found[i] += -0.5 * (squares + volume)
         return found
 
     def _simulated(self, places: FloatArray, n: int, seed: int) -> Array:
-        """Courses ``[m, n, number]``."""
+        """Courses ``[m, n, number]``, at the times of all cells."""
         table = dict(zip(self._names, np.exp(places).T, strict=True))
         with warnings.catch_warnings(action="ignore"):  # of the size of a run
             result = run_ensemble(self._network, n=n, table=table, seed=seed, **self._options)
         shape = (len(places), n, -1)
         values = [np.asarray(result[name], np.float64).reshape(shape) for name in self._columns]
-        return np.concatenate(values, axis=2)[:, :, self._held]
+        return np.concatenate(values, axis=2)

@@ -92,7 +92,8 @@ def require_parameters(
     """
     for name in (*priors, *start):
         if name not in model.parameters or name not in priors:
-            why = no_parameter(name, model.species)
+            changed = model.set_by_events() if isinstance(model, Network) else ()
+            why = no_parameter(name, model.species, changed)
             raise ConfigError(f"{name!r} is no parameter of {model.name} with a prior{why}")
     if not priors:
         raise ConfigError("priors= names no parameter: there is nothing to draw")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.filters.cells import Run
 from tauslab.analysis.filters.filtering import ParticleFilters
-from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.weights import FILTER_SEEDS, words
 from tauslab.api.inference.given import constants_of
@@ -25,22 +26,27 @@ class Likelihood:
 
     Parameters
     ----------
+    run
+        Cells, whose terms are added.
     particles
-        An equal number for each of `sets`.
+        An equal number for each of `sets` and each cell. Likelihoods of other runs may use them
+        between calls.
     """
 
     def __init__(
         self,
         model: Network | Lattice,
-        rows: Observations,
+        run: Run,
         particles: Ensemble,
         sets: int,
         seed: int,
     ) -> None:
-        self._model, self._rows, self._seed = model, rows, seed
+        self._model, self._rows, self._seed = model, run.longest, seed
         self._particles, self._sets = particles, sets
-        particles.in_groups(particles.n // sets)
-        self._filters = ParticleFilters(particles, rows, count=sets, states=False)
+        self._cells, self._number = len(run.cells), run.first * sets
+        self._filters = ParticleFilters(
+            particles, run.cells, count=sets * self._cells, number=self._number, states=False
+        )
 
     @property
     def ended(self) -> Mapping[int, int]:
@@ -68,7 +74,9 @@ class Likelihood:
             values = {k: np.where(good, v, v[one]) for k, v in values.items()}
             constants = self._begin(values, call)
         self._filters.begin()
-        return np.where(good[:, None], self._filters.run(constants).terms, -np.inf)
+        terms = self._filters.run(constants).terms.reshape(self._cells, self._sets, -1)
+        found = np.add.accumulate(terms, axis=0)[-1]
+        return np.where(good[:, None], found, -np.inf)
 
     def __call__(self, values: Mapping[str, FloatArray], step: int) -> FloatArray:
         """Return log-likelihoods ``[set]`` for a step of chains; at step 0 all must be allowed."""
@@ -78,7 +86,9 @@ class Likelihood:
     def _begin(self, values: Mapping[str, FloatArray], call: int) -> dict[str, Any]:
         """Put particles at the start with these values; return what noises take of them."""
         word = int(words(self._seed, FILTER_SEEDS, call, 1)[0])
-        each = {k: np.repeat(v, self._particles.n // self._sets) for k, v in values.items()}
+        n = self._particles.n // (self._sets * self._cells)
+        each = {k: np.tile(np.repeat(v, n), self._cells) for k, v in values.items()}
+        self._particles.in_groups(n, self._number)
         self._particles.reset(seed=word, parameters=each)
         constants = constants_of(self._model, each, self._rows)
         self._rows.check(constants)
@@ -96,3 +106,46 @@ class Likelihood:
             parts = (chosen[:half], chosen[half:])
             return np.concatenate([self._allowed(values, part) for part in parts])
         return np.ones(len(chosen), bool)
+
+
+class CellsLikelihood:
+    """Log-likelihoods ``[set]`` of many cells, which add.
+
+    Parameters
+    ----------
+    opened
+        Gives an ensemble of so many filters.
+    """
+
+    def __init__(
+        self,
+        model: Network | Lattice,
+        runs: Sequence[Run],
+        opened: Callable[[int], Ensemble],
+        sets: int,
+        seed: int,
+    ) -> None:
+        sizes = dict.fromkeys(len(run.cells) for run in runs)
+        self._particles = {size: opened(sets * size) for size in sizes}
+        self._each = [
+            Likelihood(model, run, self._particles[len(run.cells)], sets, seed) for run in runs
+        ]
+
+    def __call__(self, values: Mapping[str, FloatArray], step: int) -> FloatArray:
+        """As of `Likelihood`."""
+        return sum((one(values, step) for one in self._each[1:]), self._each[0](values, step))
+
+    @property
+    def ended(self) -> Mapping[int, int]:
+        """As of `Likelihood`."""
+        return sum((Counter(one.ended) for one in self._each), Counter[int]())
+
+    @property
+    def solver(self) -> str:
+        """Solvers of ``ode`` that pilots chose, with commas between."""
+        return ",".join(particles.solver for particles in self._particles.values())
+
+    def go_on_by(self, solver: str) -> None:
+        """Keep to solvers that an earlier call chose."""
+        for particles, one in zip(self._particles.values(), solver.split(","), strict=True):
+            particles.go_on_by(one)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.analysis.exact_filter import ExactFilterKeywords, exactly_filtered
+from tauslab.analysis.filters.cells import MOST_PARTICLES
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.filtering import FilterCheckpoint, ParticleFilters
 from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
-from tauslab.analysis.filters.result import FilterResult, FilterResults
+from tauslab.analysis.filters.result import FilterResult, FilterResults, joined
 from tauslab.analysis.filters.walk import MOST_RHAT, Walk
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
@@ -26,9 +30,10 @@ from tauslab.api.inference.given import (
     text_of,
     warn_of_ended,
 )
-from tauslab.api.inference.likelihood import Likelihood
+from tauslab.api.inference.likelihood import CellsLikelihood
 from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import assigned, warn
@@ -176,56 +181,80 @@ def _filters(
 ) -> FilterResults:
     """`count` filters; `rows` hold one value for all particles, or one each."""
     check_values(given)
-    observed = given.observations()
+    cells = given.observations()
     ranks = ranks_of(
         given.comm, "a particle filter",
-        **vars(given) | {"model": network, "data": observed.digest(), "parameters": rows},
+        **vars(given) | {"model": network, "data": cells.digest(), "parameters": rows},
     )  # fmt: skip
     one_of("resample", given.resample, SCHEMES)
-    n, number, most = given.n, given.number, MOST_TRAJECTORIES // (given.n * count) - 1
+    n, runs = given.n, cells.runs(max(1, MOST_PARTICLES // (given.n * count)))
+    most = MOST_TRAJECTORIES // (n * count * len(cells)) - 1
     if most < 0:
         raise ConfigError(f"{count} filters of {n} particles are more than {MOST_TRAJECTORIES}")
-    within("number", number, 0, most)
+    within("number", given.number, 0, most)
+    if len(cells) > 1 and (given.checkpoint is not None or given.number):
+        raise ConfigError("checkpoint= and number= are of the time course of one cell")
     digest = b"" if given.checkpoint is None else digest_of(
-        text_of(network), observed.digest(), rows, given.seed, n, count, number,
+        text_of(network), cells.digest(), rows, given.seed, n, count, given.number,
         said_initial(given.initial), repr(given.method), given.resample, given.threshold,
         given.states,
     )  # fmt: skip
     file = FilterCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "particles", "file of particles"
     )
+    ended, found, done = Counter[int](), list[FilterResults](), 0
+    bar: Progress | None = None
+    with file.held(), ExitStack() as stack:
+        for run in runs:
+            side = len(run.cells)
 
-    def opened(values: Mapping[str, Any], total: int) -> Ensemble:
-        observed.check(constants_of(network, values, observed))
-        return Ensemble(
-            network, total, seed=given.seed, device=given.device, parameters=values,
-            initial=given.initial, method=given.method, comm=ranks,
-        )  # fmt: skip
+            def beside(values: Mapping[str, Any], side: int = side) -> dict[str, Any]:
+                return {k: np.tile(v, side) if np.ndim(v) else v for k, v in values.items()}
 
-    with file.held(), _naming_rows(opened, rows, n, count) as particles:
-        particles.in_groups(n, number)
-        course = ParticleFilters(
-            particles, observed, count=count, number=number, scheme=given.resample,
-            threshold=given.threshold, states=given.states,
-        )  # fmt: skip
-        file.particles = particles
-        if kept := file.take_up():
-            course.go_on(kept)
-        now = {**rows, **particles.given}
-        with Progress(
-            len(observed), ranks.rank, quiet=given.quiet, description=network.name, unit="rows",
-            started_at=course.row,
-        ) as bar:  # fmt: skip
+            def opened(values: Mapping[str, Any], total: int, side: int = side) -> Ensemble:
+                cells[0].check(constants_of(network, values, cells[0]))
+                return Ensemble(
+                    network, total * side, seed=given.seed, device=given.device,
+                    parameters=beside(values), initial=given.initial, method=given.method,
+                    comm=ranks,
+                )  # fmt: skip
 
-            def after_row() -> None:
-                bar.update(course.row, 0)
-                file.save(course.kept, last=course.row == len(observed))
+            with _naming_rows(opened, rows, n, count) as particles:
+                number = given.number + run.first * count
+                particles.in_groups(n, number)
+                course = ParticleFilters(
+                    particles, run.cells, count=count * side, number=number,
+                    scheme=given.resample, threshold=given.threshold, states=given.states,
+                )  # fmt: skip
+                file.particles = particles
+                if kept := file.take_up():
+                    course.go_on(kept)
+                bar = bar or stack.enter_context(
+                    Progress(
+                        sum(len(one.longest) for one in runs), ranks.rank, quiet=given.quiet,
+                        description=network.name, unit="rows", started_at=course.row,
+                    )
+                )  # fmt: skip
 
-            found = course.run(constants_of(network, now, observed), after_row)
-    warn_of_ended(course.ended, overflow=count == 1)
+                def after_row(
+                    course: ParticleFilters = course, done: int = done, bar: Progress = bar
+                ) -> None:
+                    bar.update(done + course.row, 0)
+                    file.save(course.kept, last=course.row == len(cells[0]))
+
+                now = {**beside(rows), **particles.given}
+                both = course.run(constants_of(network, now, cells[0]), after_row)
+            found += [
+                both.part(slice(i * count, (i + 1) * count), len(cell))
+                for i, cell in enumerate(run.cells)
+            ]
+            ended.update(course.ended)
+            done += len(run.longest)
+    warn_of_ended(ended, overflow=count == 1)
+    result = joined(found)
     if count == 1:
-        _warn_of_few(found, n)
-    return found
+        _warn_of_few(result, n)
+    return result
 
 
 def _warn_of_few(found: FilterResults, n: int) -> None:
@@ -378,47 +407,48 @@ def pmmh(
     check_values(given)
     steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains
     start = {k: np.asarray(v, np.float64) for k, v in (given.start or {}).items()}
-    proposal = None if given.proposal is None else np.asarray(given.proposal, np.float64)
+    proposal = _proposal_of(given.proposal, len(parsed))
     places = 2 * (steps + warm_up) * (8 * len(parsed) + 9)  # with likelihoods, and the result
-    states = n * (64 + 24 * (len(network.species) + len(parsed))) + _CHAIN_BYTES
+    cells = given.observations()
+    beside = min(len(cells), max(1, MOST_PARTICLES // (n * count)))
+    runs = cells.runs(beside)
+    states = n * beside * (64 + 24 * (len(network.species) + len(parsed))) + _CHAIN_BYTES
     require_memory(
         count * (places + states),
         f"chains={count} with steps={steps}, warm_up={warm_up} and n={n}",
     )
-    if proposal is not None:
-        if np.shape(proposal) != (len(parsed),):
-            raise ConfigError(f"proposal= must have one number per prior ({len(parsed)})")
-        if not (np.isfinite(proposal) & (proposal > 0)).all():
-            raise ConfigError("proposal= are standard deviations: finite and above 0")
     require_parameters(network, parsed, start)
     for name, values in start.items():
         if np.shape(values) not in ((), (count,)):
             raise ConfigError(f"start {name}: one value, or one per chain ({count})")
-    rows = given.observations()
     ranks = ranks_of(
-        given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": rows.digest()}
+        given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": cells.digest()}
     )
     digest = b"" if given.checkpoint is None else digest_of(
-        text_of(network), rows.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
+        text_of(network), cells.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
         said_initial(given.initial), repr(given.method), *_named_numbers(parsed),
         "one proposal by moves",
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
     file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
-    middle = {
-        name: np.full(count * n, prior.value(prior.start())) for name, prior in parsed.items()
-    }
-    with file.held(), Ensemble(
-        network, count * n, seed=0, device=given.device, parameters=middle,
-        initial=given.initial, method=given.method, comm=ranks,
-    ) as particles:  # fmt: skip
-        likelihood = Likelihood(network, rows, particles, count, given.seed)
+
+    def opened(total: int) -> Ensemble:
+        middle = {k: np.full(total, of.value(of.start())) for k, of in parsed.items()}
+        return Ensemble(
+            network, total, seed=0, device=given.device, parameters=middle,
+            initial=given.initial, method=given.method, comm=ranks,
+        )  # fmt: skip
+
+    with file.held(), ExitStack() as stack:
+        likelihood = CellsLikelihood(
+            network, runs, lambda size: stack.enter_context(opened(n * size)), count, given.seed
+        )
         walk = Walk(
             parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
             start=start, proposal=proposal, target_ess=given.target_ess,
         )  # fmt: skip
         if kept := file.take_up():
-            particles.go_on_by(kept.text("solver"))
+            likelihood.go_on_by(kept.text("solver"))
             walk.go_on(kept)
         else:
             walk.begin()
@@ -436,13 +466,25 @@ def pmmh(
                 file.save(kept_now, last=walk.done)
 
             def kept_now() -> dict[str, Any]:
-                return {**walk.kept(), "solver": np.bytes_(particles.solver)}
+                return {**walk.kept(), "solver": np.bytes_(likelihood.solver)}
 
             walk.run(after_step)
         warn_of_ended(likelihood.ended, overflow=False)
         if walk.step == total:
             _warn_of_mixing(walk, given.target_ess)
         return Chain(tuple(parsed), *walk.result())
+
+
+def _proposal_of(given: npt.ArrayLike | None, size: int) -> FloatArray | None:
+    """Standard deviations of first steps."""
+    if given is None:
+        return None
+    found = np.asarray(given, np.float64)
+    if found.shape != (size,):
+        raise ConfigError(f"proposal= must have one number per prior ({size})")
+    if not (np.isfinite(found) & (found > 0)).all():
+        raise ConfigError("proposal= are standard deviations: finite and above 0")
+    return found
 
 
 def _warn_of_mixing(walk: Walk, target: float | None) -> None:

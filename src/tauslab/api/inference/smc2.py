@@ -27,6 +27,7 @@ from tauslab.api.inference.likelihood import Likelihood
 from tauslab.api.model_reading import model_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import opt
 from tauslab.base.unknown import checks_keywords
@@ -95,12 +96,19 @@ def smc2(
     given = chosen(Smc2Keywords, {"data": data, "priors": priors, **options}, "smc2")
     check_values(given)
     require_parameters(network, parsed)
-    rows = given.observations()
+    cells = given.observations()
+    run = cells.runs(len(cells))[0]
+    rows = run.longest
+    if len(run.cells) < len(cells):
+        raise ConfigError(
+            "ts.smc2 goes through the times of all cells at once: give them equal times, NaN where "
+            "one was not seen, or use ts.pmmh"
+        )
     ranks = ranks_of(
-        given.comm, "ts.smc2", **vars(given) | {"model": network, "data": rows.digest()}
+        given.comm, "ts.smc2", **vars(given) | {"model": network, "data": cells.digest()}
     )
     digest = b"" if given.checkpoint is None else digest_of(
-        text_of(network), rows.digest(), parsed, given.draws, given.n, given.moves,
+        text_of(network), cells.digest(), parsed, given.draws, given.n, given.moves,
         given.threshold, given.seed, said_initial(given.initial), repr(given.method),
     )  # fmt: skip
     file = StateCheckpoint(
@@ -108,7 +116,8 @@ def smc2(
         "file of draws, which ts.smc2 writes",
     )  # fmt: skip
     results = given.draws * 8 * (len(parsed) * (len(rows) + 4) + 3 * len(rows))
-    _require_memory(results, given, given.n)
+    filters = given.draws * len(cells)
+    _require_memory(results, given, filters, given.n)
     settings = Settings(given.draws, given.n, given.moves, given.threshold, given.seed)
     middle = np.array([[prior.start() for prior in parsed.values()]])
     with file.held(), ExitStack() as stack:
@@ -117,10 +126,10 @@ def smc2(
 
         def terms(values: Mapping[str, FloatArray], call: int, n: int) -> FloatArray:
             nonlocal particles, solver
-            total = given.draws * n
+            total = filters * n
             if particles is None or particles.n != total:
                 stack.pop_all().close()
-                _require_memory(results, given, n)
+                _require_memory(results, given, filters, n)
                 start = {k: np.repeat(v, total) for k, v in values_at(parsed, middle).items()}
                 particles = stack.enter_context(
                     Ensemble(
@@ -130,7 +139,7 @@ def smc2(
                 )  # fmt: skip
                 if solver:
                     particles.go_on_by(solver)
-            likelihood = Likelihood(network, rows, particles, given.draws, given.seed)
+            likelihood = Likelihood(network, run, particles, given.draws, given.seed)
             found = likelihood.terms(values, call, required=0 if call else 1)
             ended.update(likelihood.ended)
             solver = particles.solver
@@ -161,7 +170,7 @@ def smc2(
     )  # fmt: skip
 
 
-def _require_memory(results: int, given: Smc2Keywords, n: int) -> None:
+def _require_memory(results: int, given: Smc2Keywords, filters: int, n: int) -> None:
     """Refuse filters of n particles that need more host memory than there is.
 
     Fewer particles would be another result than that of a larger machine.
@@ -172,4 +181,4 @@ def _require_memory(results: int, given: Smc2Keywords, n: int) -> None:
         if n > given.n
         else ""
     )
-    require_memory(results + given.draws * 64 * n, f"draws={given.draws} with n={n}{grown}")
+    require_memory(results + filters * 64 * n, f"draws={given.draws} with n={n}{grown}")

@@ -79,16 +79,27 @@ def some(names: Mapping[str, object], limit: int = 8) -> str:
     return shown + (f", ... ({len(names)} in all)" if len(names) > limit else "") or "none"
 
 
-def no_parameter(name: str, species: Iterable[str]) -> str:
+def no_parameter(name: str, species: Iterable[str], changed: Iterable[str] = ()) -> str:
     """The end of a message about `name`, which is no parameter: what to do where it is a species.
 
+    `changed` are parameters that events change.
+
     >>> no_parameter("k", ["k"])
-    ': it is a species, or an event sets it; define its initial value by a parameter, and use that'
+    '; it is a species: give its initial amount a parameter, k0: add_species("k", "k0")'
+    >>> no_parameter("k", ["k"], ["k"])
+    '; an event changes it: give its value at the start a parameter, k0: add_parameter("k", "k0")'
     """
     if name not in species:
         return ""
-    kind = "it is a species, or an event sets it"
-    return f": {kind}; define its initial value by a parameter, and use that"
+    if name in changed:
+        return (
+            f"; an event changes it: give its value at the start a parameter, {name}0: "
+            f'add_parameter("{name}", "{name}0")'
+        )
+    return (
+        f"; it is a species: give its initial amount a parameter, {name}0: "
+        f'add_species("{name}", "{name}0")'
+    )
 
 
 def meant(name: str, known: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ _WIDEST, _NARROWEST = 0.2, 0.01  # steps of logarithms per row, in the first and
 
 def searched(
     particles: Ensemble,
-    data: Observations,
+    cells: Sequence[Observations],
     names: Sequence[str],
     places: FloatArray,
     constants: Callable[[], Any],
@@ -30,6 +30,9 @@ def searched(
     after_iteration: Callable[[], None] = lambda: None,
 ) -> FloatArray:
     """Move logarithms of parameters ``[particle, parameter]`` to where the likelihood is large.
+
+    Of many cells, a swarm goes through one after the other (Bretó, Ionides and King, J. Am. Stat.
+    Assoc. 115, 1178 (2020), with shared parameters alone).
 
     Parameters
     ----------
@@ -42,21 +45,22 @@ def searched(
     for iteration in range(iterations):
         part = iteration / max(1, iterations - 1)
         width = _WIDEST * (_NARROWEST / _WIDEST) ** part
-        particles.reset(
-            seed=int(draws.integers(2**63)),
-            parameters=dict(zip(names, np.exp(places).T, strict=True)),
-        )
-        for row, t in enumerate(data.times.tolist()):
-            places = places + width * draws.standard_normal(places.shape)
-            particles.put((), none, tuple(names), np.exp(places))
-            particles.advance(t)
-            if not particles.alive.any():
-                break
-            logs = data.log_density(row, particles.values, constants(), particles.n)
-            if logs is None:
-                continue
-            logs = np.where(particles.alive, logs, -np.inf)
-            if logs.max() > -np.inf:  # else no particle explains the row, and all go on
-                places = places[particles.resample(shares_of(logs, logs.max()))]
+        for data in cells:
+            particles.reset(
+                seed=int(draws.integers(2**63)),
+                parameters=dict(zip(names, np.exp(places).T, strict=True)),
+            )
+            for row, t in enumerate(data.times.tolist()):
+                places = places + width * draws.standard_normal(places.shape)
+                particles.put((), none, tuple(names), np.exp(places))
+                particles.advance(t)
+                if not particles.alive.any():
+                    break
+                logs = data.log_density(row, particles.values, constants(), particles.n)
+                if logs is None:
+                    continue
+                logs = np.where(particles.alive, logs, -np.inf)
+                if logs.max() > -np.inf:  # else no particle explains the row, and all go on
+                    places = places[particles.resample(shares_of(logs, logs.max()))]
         after_iteration()
     return places

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy.typing as npt
-
 from tauslab.analysis.filters.arviz import inference_data, observed_data
 from tauslab.analysis.filters.weighted import WeightedDraws
 from tauslab.base.arrays import FloatArray, IntArray
@@ -88,7 +86,7 @@ class Smc2Result(WeightedDraws):
         own = ("time", "log_evidence", "acceptance", "particles", "effective_size")
         return named_columns({name: getattr(self, name) for name in own})
 
-    def to_arviz(self, data: Mapping[str, npt.ArrayLike] | None = None) -> Any:
+    def to_arviz(self, data: Any = None) -> Any:
         """The posterior after the last row as ArviZ takes it: draws of equal weight, in one chain.
 
         Draws are copied by their weights (systematic resampling). Groups are ``posterior`` and, of
