@@ -13,6 +13,7 @@ from places import ROOT
 from sample_job import sample_job
 from sampling import ordinary
 
+import tauslab as ts
 from tauslab.base.errors import ConfigError, InputFileError, StoppedEarly
 from tauslab.cli.main import main
 from tauslab.cli.merge import merge
@@ -189,6 +190,22 @@ def test_a_task_that_is_none_is_refused(tmp_path, words, sentence, capsys):
     assert main([*without, "--task", "0/2", "-o", str(tmp_path / "a.h5")]) == 2
     assert "--task needs --seed" in capsys.readouterr().err
     assert not (tmp_path / "a.h5").exists()
+
+
+def test_other_points_of_a_file_of_an_array_are_numbered_anew(tmp_path):
+    """Those of the file have numbers of the array."""
+    net = ts.Network("decay")
+    net.add_species("X", 9)
+    net.add_parameter("k", 1.0)
+    net.add_reaction("X ->", rate="k")
+    chosen = {"n": 3, "times": [1.0], "seed": 1, "device": "cpu"}
+    first, other = {"k": [1.0, 2.0, 3.0, 4.0]}, {"k": [5.0, 6.0]}
+    own = tmp_path / "own.h5"
+    ts.run(net, **chosen, sweep=first, task="1/2", output=own).close()
+    wanted = ts.run(net, **chosen, sweep=other)
+    for given in ({}, {"task": "0/1", "seed": 1}):
+        found = ts.run(own, sweep=other, device="cpu", **given)
+        assert (found.counts("X") == wanted.counts("X")).all()
 
 
 def test_digests_of_several_files_are_compared(tmp_path, capsys):

@@ -615,6 +615,8 @@ def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
     """Relations, in laws of reactions and equations, of what flows; each pair of sides once."""
     assert network.dynamics is not None
     flowing = {number for number, _ in network.dynamics.flows}
+    if not flowing:
+        return []
     laws = [law for _, law in network.dynamics.flows]
     laws += [reaction.law for reaction in network.reactions if reaction.law is not None]
     found: dict[frozenset[int], Operation] = {}

@@ -154,7 +154,10 @@ def taken_from(result: Result, asked: Mapping[str, Any]) -> tuple[dict[str, Any]
         found["times"] = result.times
     if not asked.keys() & {"species", "record"}:
         found["species"] = result.species + result.observables
-    if not result.swept or asked.keys() & set(_POINTS):
+    if asked.keys() & set(_POINTS):
+        found.pop("first_point", None)  # of other points
+        return found, None
+    if not result.swept:
         return found, None
     return found, sweep_of(result)
 
