@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.filters.observing import Observations, Observe
+from tauslab.analysis.filters.observing import BAD_TIMES, Observations, Observe
 from tauslab.base.errors import ConfigError
 
 MOST_PARTICLES = 1 << 21  # of filters of many cells in a launch; no bit depends on it
@@ -108,6 +108,11 @@ class Cells(Sequence[Observations]):
             except ConfigError as error:
                 if name:
                     raise ConfigError(f"cell {name}: {error}") from None
+                if str(error) == BAD_TIMES:
+                    raise ConfigError(
+                        f'{error}; data of many cells need a column "cell", or a table per cell in '
+                        "a list"
+                    ) from None
                 raise
         self._cells = tuple(found)
 

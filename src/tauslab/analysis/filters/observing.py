@@ -30,6 +30,7 @@ Observe = Mapping[str, "str | tuple[str, str]"] | Callable[..., npt.ArrayLike]
 Values = Callable[[str], FloatArray]  # a species, an observable or a parameter by name
 Constants = Mapping[str, "float | FloatArray"]
 
+BAD_TIMES = "data: times must be one or more, finite, 0 or above and increasing"
 _FORM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*\Z")
 _HALF_LOG_2PI = float.fromhex("0x1.d67f1c864beb5p-1")
 _HALF_LOG_PI = float.fromhex("0x1.250d048e7a1bdp-1")
@@ -329,10 +330,7 @@ class Observations:
             _require_possible(one, self._columns[one.column])
         good = np.isfinite(self.times) & (self.times >= 0)
         if not len(self.times) or not good.all() or not (np.diff(self.times) > 0).all():
-            raise ConfigError(
-                "data: times must be one or more, finite, 0 or above and increasing; data of many "
-                'cells need a column "cell", or a table per cell in a list'
-            )
+            raise ConfigError(BAD_TIMES)
 
     def __len__(self) -> int:
         """Number of rows."""

@@ -70,7 +70,8 @@ def particle_filter(
         A network or a lattice, or a model file, of which `tauslab.Ensemble` makes particles.
     data
         Columns by name as a mapping, a data frame or the path of a CSV file: ``time``, increasing
-        and 0 or above, and the measured quantities; NaN means missing.
+        and 0 or above, and the measured quantities; NaN means missing. Of many cells, whose
+        log-likelihoods add, with a column ``cell``, or a list with one table per cell.
     {options}
 
     Returns

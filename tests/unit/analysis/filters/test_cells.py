@@ -93,9 +93,9 @@ def test_exact_filters_add():
 def test_a_chain_has_the_likelihoods_of_the_filters_of_its_cells():
     given = {"observe": OBSERVE, "n": 60, "device": CPU}
     chain = ts.pmmh(
-        births(), CELLS, {"k": "loguniform(1,10)"}, steps=6, warm_up=0, chains=2, seed=3, **given
+        births(), CELLS, {"k": "loguniform(1,10)"}, steps=3, warm_up=0, chains=2, seed=3, **given
     )
-    assert chain.accepted.sum() > 3
+    assert chain.accepted.sum() > 1
     for c, step in zip(*np.nonzero(chain.accepted), strict=True):
         seed = int(words(3, FILTER_SEEDS, int(step) + 1, 1)[0])
         each = [
@@ -135,7 +135,7 @@ def test_files_name_cells_by_texts(tmp_path):
     ([], {}, "empty list"),
     (CELLS, {"cell": "id"}, "a table a cell"),
     ([CELLS[0], {"time": [1.0], "Y": [2]}], {}, "cell 1: data= has no column 'X'"),
-    ({**TIDY, "time": TIDY["time"][::-1]}, {}, "cell b: data: times"),
+    ({**TIDY, "time": TIDY["time"][::-1]}, {}, "cell b: data: times.*increasing$"),
     ({"cell": ["a", ""], "time": [1, 2], "X": [1, 2]}, {}, "cell of row 1 is missing"),
     ({"time": [1, 2, 1], "X": [1, 2, 3]}, {}, 'many cells need a column "cell"'),
     (CELLS[0], {"cell": "id"}, "no column 'id'"),
