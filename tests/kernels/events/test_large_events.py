@@ -46,6 +46,7 @@ def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, or
         assert np.array_equal(one, other)
 
 
+@pytest.mark.filterwarnings("ignore:event .* never fires")
 @pytest.mark.gpu
 @pytest.mark.parametrize("selector", OF_TABLES)
 def test_a_gpu_gives_the_bits_of_the_cpu(selector):

@@ -138,6 +138,7 @@ def test_what_moves_by_itself_gives_poisson_laws_of_many(t):
         assert counts.std() == pytest.approx(np.sqrt(mean), rel=0.03 + 4 / np.sqrt(2 * N))
 
 
+@pytest.mark.filterwarnings("ignore:event .* never fires")
 @pytest.mark.gpu
 @pytest.mark.parametrize("net", [many(), everything(), growing(), growing(1000.0)])
 def test_a_gpu_gives_the_bits_of_the_cpu(net):
