@@ -86,12 +86,14 @@ def z_scores(edge: int, replicas: int, values: list[float], steps: int) -> np.nd
 
 
 @pytest.mark.validate
+@pytest.mark.filterwarnings("ignore:.*meet too seldom in so small sites")
 def test_pairs_meet_as_often_as_they_must_at_each_point():
     """3 points, 3 times, |z| < 4.4 each: a false alarm in 1e4."""
     assert np.abs(z_scores(24, 2, [SLOW, MIDDLE, FAST], 90)).max() < 4.4
 
 
 @pytest.mark.validate
+@pytest.mark.filterwarnings("ignore:.*meet too seldom in so small sites")
 def test_many_pairs_meet_as_often_as_they_must():
     """6 points, 3 times, |z| < 4.4 each, and the sum of squares at the end: 3e-4."""
     values = np.geomspace(SLOW, FAST, 6).tolist()
