@@ -125,7 +125,7 @@ def compared(name: str, case: Case, given: Any, limit: float) -> list[list[str]]
                       device=given.device, quiet=True)  # fmt: skip
 
     def work(result: ts.Result) -> float:
-        return float(result.data["profile/events"][()].sum()) / given.n
+        return float(result.data["profile/events"][()].sum() / given.n)
 
     exact, lines = run("ssa", given.seed + 1000), []
     for choice, method in case.methods.items():

@@ -295,9 +295,13 @@ def test_a_result_in_memory_keeps_no_checkpoints(tmp_path, monkeypatch):
     given = {"t_end": 0.01, "replicas": 6, "seed": 1, "device": "cpu"}
     own = ts.run(still(), **given).replica_counts("A")
     assert not pieces
-    kept = ts.run(still(), output=tmp_path / "a.h5", **given).replica_counts("A")
+    result = ts.run(still(), output=tmp_path / "a.h5", **given)
+    kept = result.replica_counts("A")
     assert len(pieces) == 6
     assert np.array_equal(own, kept)
+    other = result.at(replica=5)
+    assert other.replica == 5
+    assert np.array_equal(other.counts("A"), kept[5])
 
 
 def test_truncated_passes_are_told_and_kept(tmp_path, capsys):

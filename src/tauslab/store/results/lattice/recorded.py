@@ -204,7 +204,8 @@ class RecordedLattice(RunResult):
     def counts(self, species: str, site_type: str | None = None) -> IntArray:
         """Particles of a species ``[sample]``, on the whole lattice or in a site type.
 
-        Of all points of a sweep ``[point, sample]``.
+        Of several replicas it is `replica`, the first unless ``at(replica=)`` chose another;
+        `replica_counts` has all. Of all points of a sweep ``[point, sample]``.
 
         Raises
         ------

@@ -171,6 +171,8 @@ class LatticeResult(RecordedLattice):
     def at(self, point: int | None = None, *, replica: int | None = None, **values: float) -> Self:
         """The result of one point of a sweep, by number or by values of what was swept.
 
+        ``at(replica=3)`` is that of another replica of the same point, or of a run without a sweep.
+
         Parameters
         ----------
         replica
@@ -183,7 +185,9 @@ class LatticeResult(RecordedLattice):
         ConfigError
             There is no such point.
         """
-        number = self._point_with(values) if point is None else point
+        number = point
+        if point is None:
+            number = self._point_with(values) if values or replica is None else self.point
         which = self.replica if replica is None else replica
         return type(self)(self.path, which, number, self._folder)
 
