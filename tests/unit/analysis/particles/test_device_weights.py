@@ -93,13 +93,14 @@ def test_ancestors(backend, rows, n, spread, lost, scheme, in_pieces):
 
 def test_weights_that_lie_between_two_sums(backend):
     """Half a unit of the sum: which way it is rounded depends on what came before."""
-    draw, n = np.random.default_rng(1), 20_000
-    shares = np.where(draw.random(n) < 0.5, 2.0**-41, 3 * 2.0**-41) * draw.integers(1, 6, n)
+    draw, n = np.random.default_rng(1), 80_000
+    shares = np.where(draw.random(n) < 0.5, 2.0**-45, 3 * 2.0**-45) * draw.integers(1, 6, n)
     shares[0] = 1.0
     shares[1:300] = 1.0
     for in_pieces in (False, True):
         made = DeviceWeights(backend, 1, n, in_pieces=in_pieces)
-        made._shares = backend.upload(shares)
+        made.put(np.zeros(n))  # now, as equal weights would be written over those below
+        made._shares = backend.upload(shares.copy())  # a CPU takes the array itself
         made.ancestors(
             np.ones(1, bool), np.zeros(1), seed=1, purpose=2, group=0, stratified=False
         )  # fmt: skip
