@@ -56,9 +56,11 @@ def changed(engine, lattice, mask):
     def note(*answer):
         answers.append([*answer, cells(engine)])
 
-    note(engine.changing.become(engine.content, np.array([0, 2, 1, 3], np.uint32), None))
-    note(engine.changing.become(engine.content, np.array([0, 1, 3, 3], np.uint32), where))
-    note(engine.changing.become(engine.content, np.array([0, 0, 2, 1], np.uint32), where))
+    for before, after, sites_of in [
+        ([0, 1], [1, 0], None), ([1], [2], where), ([0], None, where), ([2], [0], where)
+    ]:  # fmt: skip
+        others = None if after is None else np.array(after)
+        note(engine.changing.become(engine.content, np.array(before), others, sites_of))
     engine.load(state_of(lattice, cells(engine)))  # keys are drawn for slots
     wanted = np.array([False, True, False, True])
     listed = engine.changing.candidates(engine.content, wanted, each=sites, first=0, **DRAWN)

@@ -266,9 +266,7 @@ def all_verbs(view):
     view.remove(["C"], where=np.indices(SHAPE)[1] > 3)
 
 
-@pytest.mark.parametrize("ranks", [False, True])
-def test_what_is_removed_does_not_depend_on_what_is_listed(ranks, monkeypatch):
-    monkeypatch.setattr(changing, "_ranks", lambda _: ranks)
+def test_what_is_removed_does_not_depend_on_what_is_listed(monkeypatch):
     found, listed = set(), []
     first_of = changing.first_of
 
@@ -277,17 +275,13 @@ def test_what_is_removed_does_not_depend_on_what_is_listed(ranks, monkeypatch):
         return first_of(candidates, *given)
 
     monkeypatch.setattr(changing, "first_of", counted)
-    for beside in (10**6, 5, -8):  # all; some; too few, and then all
+    for beside in (10**6, 5, -2):  # all; some; too few, and then all
         listed.append([])
         monkeypatch.setattr(changing, "_BESIDE", beside)
-        with run(lambda view: view.remove({"A": 3, "C": 4}), steps=90) as result:
+        with run(lambda view: view.remove({"A": 3, "C": 40}), steps=90) as result:
             found.add(digest_total(lattice_digest_lines(result.path)))
     assert len(found) == 1
     every, some, twice = listed
-    if ranks:  # only where the device chose too few does the host choose
-        assert [len(every), len(some)] == [0, 1]
-        assert len(twice) > 2
-        return
     assert some[0] == every[0] > 2 * some[1]
     assert len(twice) > len(every)
 

@@ -15,7 +15,7 @@ from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Pro
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
 
-_ENTRIES = ("become", "list", "choose", "edit")
+_ENTRIES = ("become", "list", "edit")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
 _BITS_OF_KEY = 32  # at least, which rarely fail to order the candidates of a kind
@@ -24,10 +24,6 @@ _MARGIN = 8  # so much of the candidates of a call more are likely in the next
 # of species are learned anew where so many times as many are listed.
 _DEVIATIONS, _BESIDE, _TOO_MANY = 4, 5, 2
 _ALL = (1 << 32) - 1
-_MOST_RANKED = (
-    1 << 14
-)  # of csrc/lattice/candidate.h: candidates that a GPU compares with each other
-_MOST_CHOSEN = 1 << 12  # then
 PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/candidate.h
 # `Candidate` of csrc/lattice/candidate.h.
 CANDIDATE = np.dtype([("key", "<u8"), ("site", "<u8"), ("particle", "<u4"), ("slot", "<u4")])
@@ -85,15 +81,12 @@ class Changing(ABC):
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
         self._table = _Sent(backend, stream, np.uint32)
-        self._limits = _Sent(backend, stream, np.uint32, 3)
+        self._limits = _Sent(backend, stream, np.uint32, 2)
         self._given = _Sent(backend, stream, np.uint64, 3)
         # Particles of each species, where many were listed; else 0.
         self._there = np.zeros(species + 1, np.int64)
         self._list_room(_ROOM)
         self._left_room(1)
-        ranked = _MOST_CHOSEN if _ranks(backend) else 0
-        self._chosen: Any = backend.empty((1 + ranked, 3), np.uint64)  # in the first row how many
-        self._chosen_mirror = backend.mirror(self._chosen)
 
     def _list_room(self, room: int) -> None:
         """Make room for candidates; in the first row is how many there are."""
@@ -168,7 +161,7 @@ class Changing(ABC):
         `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content. Good
         until the next call.
         """
-        limits = np.zeros((len(wanted), 3), np.uint32)
+        limits = np.zeros((len(wanted), 2), np.uint32)
         limits[:, 0] = np.where(wanted, _ALL, 0)
         at = {"each": each, "first": first, "seed": seed, "step": step, "call": call}
         return self._candidates(content, limits, replica=replica, **at)
@@ -177,8 +170,16 @@ class Changing(ABC):
         self, content: DeviceArray, limits: Uint32Array, *, each: int, first: int, **draws: int
     ) -> Array:
         """Candidates, of which `limits` of csrc/lattice/candidate.h says how many."""
+        backend, stream = self._backend, self._stream
+        given = self._limits(limits)
         while True:
-            self._list(content, limits, each=each, first=first, **draws)
+            head = self._listed[0]
+            backend.clear(head, stream)
+            to = {"limits": given, "candidates": self._listed[1:], "count": head, **draws}
+            lattice = self._of(content, each, first)
+            self._launch(
+                "list", self._items(content), lattice=lattice, to=to | {"room": self._room}
+            )
             found = self._told(1 + min(self._likely, self._room))
             if found <= self._room:
                 break
@@ -187,20 +188,6 @@ class Changing(ABC):
             self._told(1 + found)
         self._likely = found + found // _MARGIN
         return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
-
-    def _list(
-        self, content: DeviceArray, limits: Uint32Array, *, each: int, first: int, **draws: int
-    ) -> dict[str, Any]:
-        """List candidates on the device; what its kernel was given."""
-        head, chosen = self._listed[0], self._chosen[0]
-        self._backend.clear(head, self._stream)
-        to = {
-            "limits": self._limits(limits), "candidates": self._listed[1:], "count": head,
-            "room": self._room, "chosen": self._chosen[1:], "chosen_count": chosen, **draws,
-        }  # fmt: skip
-        values = {"lattice": self._of(content, each, first), "to": to}
-        self._launch("list", self._items(content), **values)
-        return values
 
     def chosen(self, content: DeviceArray, kinds: IntArray, numbers: IntArray, **at: int) -> Array:
         """Candidates with the smallest keys, so many of each of different species + 1, or all.
@@ -212,13 +199,8 @@ class Changing(ABC):
         wanted[kinds] = numbers
         few = np.minimum(numbers, _ALL // 2)
         most = (few + (few > 0) * (_DEVIATIONS * np.sqrt(few) + _BESIDE)).astype(np.int64)
-        limits = np.zeros((len(wanted), 3), np.uint32)
-        limits[kinds, 0], limits[kinds, 1], limits[kinds, 2] = most, there[kinds], few
-        many, total = _TOO_MANY * most.sum(), int(few.sum())
-        if 0 < total < len(self._chosen):
-            ranked = self._ranked(self._list(content, limits, **at), total)
-            if ranked is not None and ranked[1] <= many:
-                return ranked[0]
+        limits = np.zeros((len(wanted), 2), np.uint32)
+        limits[kinds, 0], limits[kinds, 1] = most, there[kinds]
         own = self._candidates(content, limits, **at)
         found = first_of(own, wanted)
         if len(found) < numbers.sum():
@@ -227,21 +209,9 @@ class Changing(ABC):
                 there[:] = 0
                 own = self.candidates(content, wanted > 0, **at)
                 found = first_of(own, wanted)
-        if len(own) > many:
+        if len(own) > _TOO_MANY * most.sum():
             self._there = _by_kind(own, len(wanted)) if not there.any() else np.zeros_like(there)
         return found
-
-    def _ranked(self, listed: dict[str, Any], total: int) -> tuple[Array, int] | None:
-        """Candidates that the device chose, and how many it had; None where they are too few."""
-        self._backend.clear(self._chosen[0], self._stream)
-        self._launch("choose", _MOST_RANKED, **listed)
-        mirror = self._chosen_mirror
-        self._backend.download(self._chosen, mirror, 1 + total, self._stream)
-        self._stream.record().wait()
-        chosen, found = mirror[0, :2].tolist()
-        if chosen < total:
-            return None
-        return mirror[1 : 1 + total].view(CANDIDATE).reshape(-1), found
 
     def _told(self, rows: int) -> int:
         """Copy rows of the list to the host; how many candidates there are."""
@@ -330,11 +300,6 @@ class SlotsChanging(Changing):
     def _of(self, content: DeviceArray, each: int | None = None, first: int = 0) -> dict[str, Any]:
         n = self._items(content)
         return {"sites": content, "n_sites": n, "each": each or n, "first_site": first}
-
-
-def _ranks(backend: Backend) -> bool:
-    """Return whether a device is to compare candidates: it has many threads."""
-    return backend.style.warp > 1
 
 
 def _by_kind(candidates: Array, kinds: int) -> IntArray:

@@ -75,10 +75,6 @@ KERNEL(rdme_list, const ListArguments a) {
     }
 }
 
-KERNEL(rdme_choose, const ListArguments a) {
-    for (u64 i = (u64)GLOBAL_ID; i < MOST_RANKED; i += (u64)GLOBAL_SIZE) choose_candidate(a.to, i);
-}
-
 struct EditArguments {
     ChangedSites lattice;
     const Candidate *given;  // [count], by site

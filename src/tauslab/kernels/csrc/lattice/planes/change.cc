@@ -91,16 +91,12 @@ KERNEL(planes_list, const PlanesListArguments a) {
         const WordCounts counts = load_word(l, (u32)word);
         u32 some = 0;
         for (int s = 0; s < N_SPECIES; ++s)
-            for (int k = 0; k < PLANES && a.to.limits[3 * (s + 1)]; ++k) some |= counts.n[s][k];
+            for (int k = 0; k < PLANES && a.to.limits[2 * (s + 1)]; ++k) some |= counts.n[s][k];
         for (; some; some &= some - 1) {
             const u32 place = (u32)lowest_bit(some);
             list_site(a.to, counts, place, first_site(l, (u32)word) + place, first_site(l, 0));
         }
     }
-}
-
-KERNEL(planes_choose, const PlanesListArguments a) {
-    for (u64 i = (u64)GLOBAL_ID; i < MOST_RANKED; i += (u64)GLOBAL_SIZE) choose_candidate(a.to, i);
 }
 
 struct PlanesEditArguments {
