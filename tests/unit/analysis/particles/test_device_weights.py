@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from emulation import AnyGrid, EmulatedBackend
 
 from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.particles import weights as on_host
 from tauslab.analysis.particles.sums import fixed_sums
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.backends.compilers import find_compilers
 from tauslab.kernels.particles.weights import DeviceWeights
 
 DEVICES = ("cpu", pytest.param("cuda", marks=pytest.mark.gpu))
@@ -106,6 +108,30 @@ def test_weights_that_lie_between_two_sums(backend):
         )  # fmt: skip
         ladder = made._host(made._spare["ladder"])
         assert ladder.tobytes() == np.add.accumulate(shares).tobytes()
+
+
+class Warps(EmulatedBackend):
+    """Warps of threads in step, and memory of their own, as a GPU has."""
+
+    def compile(self, source):
+        made = super().compile(source)
+        made.__class__ = AnyGrid
+        return made
+
+    def upload(self, array, stream=None):
+        return np.array(super().upload(array, stream))
+
+
+@pytest.mark.skipif(
+    not any(c.name in ("g++", "clang++") for c in find_compilers()), reason="no g++ or clang++"
+)
+def test_warps(tmp_path):
+    """Sums and ancestors on emulated warps, in rows that need several rounds."""
+    device = Warps(tmp_path, 64, order=-1)
+    test_sums_and_moments(device, 2, 1100, 0.4)
+    test_weights_that_lie_between_two_sums(device)
+    test_ancestors(device, 3, 5000, 20.0, 0.2, "systematic", in_pieces=None)
+    device.close()
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -9,6 +9,7 @@
 
 #include "events/state.h"
 #include "math/dormand_prince.h"
+#include "math/step_changes.h"
 
 constexpr double FLOW_RELATIVE = 1e-7, FLOW_ABSOLUTE = 1e-9;  // errors of a step
 constexpr double HAZARD_ERROR = 1e-7;                         // of the integral
@@ -157,9 +158,6 @@ DEVICE_SHARED double pulse_within(const Flow &flow, const EventQueue &queue, con
     }
     return changed_at_end ? 1.0 : first;
 }
-
-constexpr double TOGETHER = 1e-3;  // part of a step within which changes are one
-constexpr double SHORT = 1e-5;     // part of a step that must change the time
 
 // Whether laws change within a step from x and no stage need have seen it: two relations of what flows change in
 // turn, or one does in the middle and not at the end.

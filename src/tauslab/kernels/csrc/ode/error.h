@@ -1,6 +1,7 @@
 // Adaptive steps: the norm of an error, the first step and the next.
 #pragma once
 
+#include "math/step_changes.h"
 #include "ode/ode.h"
 
 struct Tolerance {
@@ -32,8 +33,6 @@ DEVICE ErrorNorm no_error(Tolerance allowed) {
 // step is made again, shorter.
 #ifdef HAS_RELATIONS
 constexpr double PASSED_OVER = 32;
-constexpr double TOGETHER = 1e-3;  // part of a step within which changes are one
-constexpr double SHORT = 1e-5;     // part of a step that must change the time
 
 template <class Constants>
 DEVICE_SHARED Time seen_error(Time error, const Real *x, const Real *y, const Real *f,
