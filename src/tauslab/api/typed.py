@@ -61,6 +61,7 @@ class RunFunction(Protocol[P, Q, H]):
         sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = ...,
         design: tuple[str, int] | str | None = ...,
         table: Table | None = ...,
+        task: str | tuple[int, int] | None = ...,
         device: Device = ...,
         output: Name | Output | None = ...,
         resume: bool = ...,

@@ -389,7 +389,7 @@ def test_particles_that_end_are_told():
     net.add_reaction("-> X", rate=0.2)
     data = {"time": [1.0, 2.0], "X": [13, 13]}
     how = {"observe": {"X": "normal(sd=1)"}, "device": "cpu", "seed": 1}
-    with pytest.warns(UserWarning, match="ended before their row: .* with status nan"):
+    with pytest.warns(UserWarning, match="ended before a row of the data: .* with status nan"):
         ts.particle_filter(net, data, n=200, **how)
     prior = {"k": "uniform(0.5,1)"}
     with pytest.warns(UserWarning, match="with status nan; each has weight 0"):
