@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tauslab._version import __version__ as __version__
 from tauslab.base.door import fill_door as _fill_door
+from tauslab.base.host import keep_environment as _keep_environment
 
 if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
@@ -140,6 +141,7 @@ _FACES = {
     "Result.plot": "tauslab.views.ensemble:plot_result",
 }
 _fill_door(_FACES)
+_keep_environment()
 
 # One of several ranks: an exception before its first call of tauslab ends the others too.
 if any(name.startswith(("PMI", "OMPI_COMM_", "MV2_COMM_")) for name in _os.environ):

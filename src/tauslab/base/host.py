@@ -18,6 +18,7 @@ _FILES = {
 }
 _MOST_READ = 1 << 16  # bytes of a file of the system
 _SMALL = 64 << 20  # bytes for which nobody is asked
+_at_import: dict[str, str] = {}
 
 
 def available_memory() -> int:
@@ -178,12 +179,20 @@ def bound_to() -> frozenset[int]:
     return frozenset(range(os.cpu_count() or 1))  # macOS binds no process
 
 
-def cores_of_rank(sharers: int, environment: Mapping[str, str] = os.environ) -> int:
+def keep_environment() -> None:
+    """Keep ``OMP_NUM_THREADS`` of the user: Dask sets it to 1 in the process of a new cluster."""
+    _at_import["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "")
+
+
+def cores_of_rank(sharers: int, environment: Mapping[str, str] | None = None) -> int:
     """Cores for one of `sharers` processes that may use the same ones, at least 1.
 
     No more than ``OMP_NUM_THREADS``, nor than SLURM was asked for by ``--cpus-per-task``: where it
-    binds no task, each may use all cores of the node.
+    binds no task, each may use all cores of the node. `environment` is by default that of this
+    process, with ``OMP_NUM_THREADS`` as it was when tauslab was imported.
     """
+    if environment is None:
+        environment = {**os.environ, **_at_import}
     names = ("SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS")  # the latter may be a list, "4,2"
     limits = (environment.get(name, "").partition(",")[0] for name in names)
     asked = (int(limit) for limit in limits if limit.isdigit())

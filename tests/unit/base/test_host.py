@@ -81,6 +81,15 @@ def test_threads_of_nested_regions_are_a_list(groups):
     assert cores_of_rank(1, {"OMP_NUM_THREADS": "0"}) == 64
 
 
+def test_threads_that_dask_sets_later_are_no_limit(groups, monkeypatch):
+    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
+    monkeypatch.setitem(host._at_import, "OMP_NUM_THREADS", "")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert cores_of_rank(1) == 64
+    host.keep_environment()
+    assert cores_of_rank(1) == 1
+
+
 def test_memory_where_the_system_does_not_tell_what_is_free(monkeypatch, tmp_path):
     names = {k: v for k, v in os.sysconf_names.items() if k != "SC_AVPHYS_PAGES"}
     monkeypatch.setattr(os, "sysconf_names", names)

@@ -198,7 +198,7 @@ def test_missing_file(tmp_path: Path) -> None:
         ),
         (
             model(species=species("X"), reactions=reaction("R", "S") + reaction("S", "R")),
-            "circular dependencies",
+            "creates a cycle with",
         ),
     ],
 )
