@@ -9,6 +9,7 @@ from typing import Any
 
 from tauslab.api.typed import chosen, takes
 from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.decomposition.ranks.stopping import stopping_on_sigterm
 from tauslab.decomposition.ranks.together import agree
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.ensemble import PYTHON_COMMAND
@@ -79,7 +80,8 @@ def run_lattice_of(model: Lattice, options: dict[str, Any], path: Path | None) -
         **file_settings(given.output),
         command=PYTHON_COMMAND,
     )
-    return run_lattice(model, settings, comm, given.stop or (lambda: False))
+    with stopping_on_sigterm(given.stop, comm, settings.output) as stop:
+        return run_lattice(model, settings, comm, stop)
 
 
 def _stored(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,6 +119,28 @@ def stop_on_signals(
     return request
 
 
+@contextmanager
+def stopping_on_sigterm(
+    stop: Callable[[], bool] | None, comm: Communicator, path: Path | None
+) -> Iterator[Callable[[], bool]]:
+    """Inside, SIGTERM ends a run that writes `path` in order, unless the caller has a say in it.
+
+    That is with a `stop` or a handler of the caller's, or in another thread than the main one.
+    Yields the function that says whether to stop.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    usual = in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if stop is not None or path is None or not usual:
+        yield stop or (lambda: False)
+        return
+    request = StopRequest(comm)
+    signal.signal(signal.SIGTERM, request.ask)
+    try:
+        yield request
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def stop_in_order(
     max_time: str | None, comm: Communicator | None = None, patience: float | None = None
 ) -> StopRequest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 from contextlib import closing
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.model.lattice.file import write_lattice
 from tauslab.options.lattice import LatticeOptions, prepare_lattice
+from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.store.lattice.writer import LatticeWriter
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "rdme"
@@ -358,3 +360,31 @@ def test_firings_of_a_reaction_are_counted(tmp_path):
             assert stored[-1] > 0
         with pytest.raises(ConfigError, match="'none' is no reaction of"):
             result.fired("none")
+
+
+def test_sigterm_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch):
+    """A job's limit: hooks exist in Python alone, where no command listens to signals."""
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
+    usual = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asked = []
+
+    def hook(view):
+        if view.step % 4 == 0:
+            view.add("A", [[0, 0, 0]])
+        if view.step == 3 and not asked:
+            asked.append(True)
+            signal.raise_signal(signal.SIGTERM)
+
+    path, given = (
+        tmp_path / "a.h5",
+        {"t_end": 0.01, "seed": 1, "device": "cpu", "hooks": [(1, hook)]},
+    )
+    try:
+        with pytest.raises(ts.StoppedEarly, match="resume"):
+            ts.run(still(), output=path, **given)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert ts.open(path).unfinished
+        ended = ts.run(still(), output=path, resume=True, **given)
+        assert ended.digest() == ts.run(still(), **given).digest()
+    finally:
+        signal.signal(signal.SIGTERM, usual)
