@@ -19,7 +19,7 @@ def require_counts_alone(
     what
         Who needs it, as the message calls it.
     instead
-        What to do with such a model.
+        The end of the message: a method that supports such a model.
 
     Raises
     ------

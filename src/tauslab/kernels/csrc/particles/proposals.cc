@@ -71,7 +71,7 @@ KERNEL(add_proposals, const ProposalArguments a) {
             for (; block >> level & 1; ++level) sum = waiting[level] + sum;
             waiting[level] = sum;
         }
-        // Those that have none: from the smallest on, as 0 is added to them.
+        // Partial sums without a partner are added in order of their level, the smallest first.
         int level = 0;
         while (!(blocks >> level & 1)) ++level;
         sum = waiting[level];

@@ -241,7 +241,7 @@ DEVICE i64 edge_words(const Lattice &l, i64 first, i64 many) {
     return (lower > 0 ? lower : 0) + (upper > 0 ? upper : 0);
 }
 
-// Of a pass along z: the messages that have come, before words are taken in.
+// A pass along z applies the messages of the neighbours before it takes words in.
 DEVICE void take_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
     if (!block.edges || pass.arrives != 2 || !edge_words(l, first - (u32)first_own(), PLANE_LANES * PLANE_WORDS)) return;
     if (leads(desk)) travel_words<false>(*l.kept, *block.edges, pass.buffer, first);
