@@ -24,7 +24,8 @@ def initial_amounts(
 ) -> dict[str, float | FloatArray]:
     """Initial amounts by species, each a number or ``[trajectory]``.
 
-    Warns if the result was made with the `seed` of the new run, which would repeat its noise.
+    Warns if the result was made with the `seed` of the new run, which would repeat its noise, and
+    if something may have waited for the end of a delay, of which a state has nothing.
 
     Parameters
     ----------
@@ -84,5 +85,11 @@ def _last_states(
         warn(
             f"{what} was run with the same seed, {seed}: the new trajectories repeat its random "
             "numbers and are correlated with it; give another seed"
+        )
+    waiting = [one.name for one in (*network.reactions, *network.events) if one.delay is not None]
+    if waiting:
+        warn(
+            f"{what} keeps no reactions and events that had begun and wait for the end of their "
+            f"delay ({some(waiting)}): their changes are missing; {opt('extend')} continues them"
         )
     return amounts

@@ -23,6 +23,20 @@ def test_equations_go_on_from_negative_values():
 
 
 @pytest.mark.compiler
+def test_what_waits_for_the_end_of_a_delay_is_not_lost_in_silence():
+    """Molecules between two species, which no count of a last state has."""
+    net = ts.Network("late")
+    net.add_species("A", 10)
+    net.add_species("B", 0)
+    net.add_reaction("A -> B", rate=100.0, delay=5.0)
+    first = ts.run(net, n=2, seed=1, **HOW)
+    with pytest.warns(UserWarning, match="had begun and wait for the end of their delay \\(R1\\)"):
+        again = ts.run(net, n=2, seed=2, initial=first, **HOW)
+    assert not again.final("A").any()
+    assert not again.final("B").any()
+
+
+@pytest.mark.compiler
 @pytest.mark.parametrize("value", ["1", None, [1.0, 2.0], slice(0, 1)])
 def test_a_point_is_chosen_by_one_number(value):
     pytest.importorskip("xarray")
