@@ -15,6 +15,7 @@ from tauslab.analysis.cme.projection import StateDistribution
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
+from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.array_math import evaluate_rows
 from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.counts import some
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_LINES = 12
+_LEAST_DOUBT = 0.01  # of a log-likelihood
 # Observables ``[state]`` by name of the states ``[state, species]`` of the time with a number.
 Observed = Callable[[int], Mapping[str, FloatArray]]
 
@@ -157,8 +159,8 @@ class CmeResult(ArrayResult):
 
         Returns
         -------
-        The sum over cells of log P(counts); -inf if a cell's counts have probability 0 within the
-        error.
+        The sum over cells of log P(counts), at most the exact one; -inf if a cell's counts have
+        probability 0 within the error. Warns if the exact one may be larger by 0.01 or more.
 
         Raises
         ------
@@ -178,9 +180,17 @@ class CmeResult(ArrayResult):
         where = where.ravel()
         shares = np.bincount(where[: len(counts)], at.probabilities, minlength=len(rows))
         seen = np.bincount(where[len(counts) :], minlength=len(rows))
-        with np.errstate(divide="ignore"):
-            logs = np.log(shares[seen > 0])
-        return float((seen[seen > 0] * logs).sum())
+        shares, seen = shares[seen > 0], seen[seen > 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            more = float((seen * np.log1p(at.lost / shares))[shares + at.lost > 0].sum())
+            logs = np.log(shares)
+        if more > _LEAST_DOUBT:
+            warn(
+                f"the log-likelihood may be larger by up to {more:.2g}: counts were seen that are "
+                f"hardly more probable than what was lost, {at.lost:.2g}; {opt('tolerance')} "
+                "lowers that"
+            )
+        return float((seen * logs).sum())
 
     def snapshot(self, t: float | None = None) -> StateDistribution:
         """The distribution at time `t`, by default the last one, with its errors."""
