@@ -86,7 +86,29 @@ def test_equations_tell_pulses_whose_two_ends_are_swept() -> None:
         assert abs(got - mean) < 5 * math.sqrt(mean / 500)
 
 
-def test_particles_tell_what_they_do_not_look_for() -> None:
+@pytest.mark.parametrize("law", PULSES)
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_particles_pass_over_no_pulse(law: str, method: str) -> None:
+    n = 2000 if method == "ssa" else 1
+    particles = ts.Ensemble(pulsed(law), n, seed=1, method=method, device="cpu")
+    particles.advance(30.0)
+    particles.advance(100.0)
+    error = 5 * math.sqrt(PULSES[law] / n) if method == "ssa" else 1e-3 * PULSES[law]
+    assert abs(float(particles.values("X").mean()) - PULSES[law]) < error
+
+
+def test_cells_pass_over_no_pulse() -> None:
+    net = pulsed("50 * exp(-((time - 50) / 0.1) ^ 2)")
+    net.add_event("divide", trigger="X >= 1000000", assignments={"X": 0})
+    found = ts.population(net, times=[100.0], division="divide", cells=500, seed=1)
+    mean = 5 * math.sqrt(math.pi)
+    assert abs(found.snapshots[0].mean("X") - mean) < 5 * math.sqrt(mean / 500)
+
+
+def test_particles_tell_which_pulses_they_do_not_know() -> None:
     net = pulsed("if(time - 10 * floor(time / 10) < width, 100, 0)")
-    with pytest.warns(UserWarning, match="that particles do not look for"):
-        ts.Ensemble(net, 10, seed=1, device="cpu")
+    particles = ts.Ensemble(
+        net, 10, seed=1, parameters={"width": [0.1 + 0.01 * i for i in range(10)]}, device="cpu"
+    )
+    with pytest.warns(UserWarning, match="that particles do not know"):
+        particles.advance(1.0)

@@ -50,7 +50,7 @@ from tauslab.options.places import Device, device_settings
 from tauslab.options.python_values import numbers, whole
 from tauslab.options.values.checks import seed_of, within
 from tauslab.options.values.initial_counts import InitialCount, initial_distributions
-from tauslab.runner.ensemble.breaks import warn_of_steps
+from tauslab.runner.ensemble.breaks import BreaksAhead
 from tauslab.store.format.schema import STATUS_NAMES, STATUS_VALUES
 from tauslab.store.state import State
 
@@ -160,8 +160,7 @@ class Ensemble:
             raise ConfigError(
                 "method and max_steps are of networks: a lattice is moved by its steps"
             )
-        if isinstance(model, Network):
-            warn_of_steps(model)
+        self._ahead = BreaksAhead(model) if isinstance(model, Network) else None
         self._initial = initial_distributions(initial, model)
         self._counted = self._counted_reactions(given=count_reactions)
         self.time, self.round, self._resampled = 0.0, 0, 0
@@ -492,11 +491,28 @@ class Ensemble:
             raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
         if t == self.time and not self._motion.waits:
             return
-        self._move(float(t))
+        stops = self._stops(float(t))
+        self._motion.foresee(stops[-1])
+        for stop in stops:
+            self._move(stop)
+            if not self._none_ended and self.status.min() >= _ENDED:
+                self.time = float(t)
+                return
+
+    def _stops(self, t: float) -> list[float]:
+        """Times up to `t` at which steps end: where the model jumps, or has a pulse."""
+        if self._ahead is None or not self._ahead.names:
+            return [t]
+        return self._ahead.stops(self.time, t, self._rows)
 
     def advance_while(self, t: float, work: Callable[[], None]) -> None:
         """`advance`, and `work` of the host, as soon as a device moves. Collective."""
-        self._motion.meanwhile = work
+
+        def once() -> None:
+            self._motion.meanwhile = None
+            work()
+
+        self._motion.meanwhile = once
         try:
             self.advance(t)
         finally:

@@ -22,6 +22,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.model.expressions.host_math import value_of
 from tauslab.options.ensemble import Options
+from tauslab.runner.ensemble.breaks import BreaksAhead
 
 HALTED = 7  # a cell that divides: csrc/events/kept.h
 _ENDED = 2
@@ -90,9 +91,11 @@ class GrowingCells:
 
     def run(self, times: Sequence[float]) -> PopulationResult:
         """Look at all cells at each time."""
-        snapshots = []
+        snapshots, before, ahead = [], 0.0, BreaksAhead(self._division.network)
         for t in times:
-            self._advance(t)
+            for stop in ahead.stops(before, t, self._rows):
+                self._advance(stop)
+            before = t
             snapshots.append(self._snapshot(t))
             if self._follow == "population":
                 self._thin(self._size)

@@ -1,18 +1,22 @@
-"""Times at which the steps of a run must end, because of jumps that depend on the time alone."""
+"""Times at which steps must end, because of jumps and pulses that depend on the time alone."""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import Expression, symbols, to_text
 from tauslab.model.network.diagnosis.time_breaks import (
     TimeBreaks,
+    names_beside_time,
     pulses_that_vary,
-    steps_of_time,
     time_breaks,
     uses_time,
 )
@@ -45,12 +49,9 @@ def breaks_of(
     end = float(options.times[-1])
     if not (end > 0 and uses_time(network)):
         return TimeBreaks()
-    amounts = network.initial_amounts(values, negative=True)
-    known = {**values, **{name: amounts[name] for name in network.constant_species()}}
     lost = _depending(network, set(varying))
-    for name in lost:
-        known.pop(name, None)
-    found = time_breaks(network, known, end)
+    amounts = network.initial_amounts(values, negative=True)
+    found = _found(network, values, amounts, lost, end)
     if equations:
         found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
     if found.unknown:
@@ -74,19 +75,89 @@ def breaks_of(
     return found
 
 
-def warn_of_steps(network: Network) -> None:
-    """Warn of expressions that jump by the time, not linearly, of particles without an end time."""
-    parts = steps_of_time(network)
-    if parts:
-        warn(
-            f"{network.name}: {_shown(parts)} jumps at times that particles do not look for, "
-            f"{_PASSED_OVER}, use events, or advance by as little as the pulses are short"
-        )
+class BreaksAhead:
+    """Breaks of what moves on without an end that is known: particles, and cells that divide.
+
+    They are looked for up to a power of two, so that their times follow from the time to which
+    something moves alone, and no call before it.
+
+    Attributes
+    ----------
+    names
+        On which breaks depend, with the time; none without breaks.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.names = _behind(network, names_beside_time(network))
+        self._key: object = None
+        self._times: Sequence[float] = ()
+
+    def stops(self, start: float, end: float, rows: Mapping[str, Any]) -> list[float]:
+        """Breaks between two times, and the second.
+
+        Parameters
+        ----------
+        rows
+            Values by name in place of those of the model: one for all, or an array.
+        """
+        if not self.names or not end > start:
+            return [end]
+        part, exponent = math.frexp(end)
+        until = end if part == 0.5 else math.ldexp(1.0, exponent)
+        own = {name: row for name, row in rows.items() if name in self.names}
+        fixed = {name: float(row) for name, row in own.items() if not np.ndim(row)}
+        varying = sorted(own.keys() - fixed.keys())
+        key = until, tuple(fixed.items()), varying
+        if key != self._key:
+            self._key, self._times = key, self._look(until, fixed, varying)
+        inside = slice(bisect_right(self._times, start), bisect_left(self._times, end))
+        return [*self._times[inside], end]
+
+    def _look(
+        self, end: float, fixed: Mapping[str, float], varying: Collection[str]
+    ) -> Sequence[float]:
+        network = self._network
+        kinds = network.parameters, network.species
+        own, amounts = ({n: v for n, v in fixed.items() if n in kind} for kind in kinds)
+        values = network.parameter_values(own)
+        amounts = network.initial_amounts(values, amounts, negative=True)
+        found = _found(network, values, amounts, _depending(network, {*varying}), end)
+        instants = found.instants if network.events else ()  # of rates they change nothing
+        missed = [part for _, part in found.missed]
+        if unseen := [*found.unknown, *found.hiding, *missed, *instants]:
+            warn(
+                f"{network.name}: {_shown(unseen)} jumps or has pulses at times that particles do "
+                f"not know, {_PASSED_OVER}, use events, or advance by as little as the pulses are "
+                "short"
+            )
+        return found.times
+
+
+def _found(
+    network: Network,
+    values: Mapping[str, float],
+    amounts: Mapping[str, float],
+    lost: Collection[str],
+    end: float,
+) -> TimeBreaks:
+    """Breaks from 0 to `end` by the values of all but what is `lost`."""
+    known = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    return time_breaks(network, {n: v for n, v in known.items() if n not in lost}, end)
 
 
 def _shown(parts: Sequence[Expression]) -> str:
     text = to_text(parts[0])
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _behind(network: Network, names: Collection[str]) -> set[str]:
+    """Names, and those from which their values are computed."""
+    trees = {**network.parameters, **{n: one.initial for n, one in network.species.items()}}
+    found, new = {*names}, {*names}
+    while new := {n for name in new if name in trees for n in symbols(trees[name])} - found:
+        found |= new
+    return found
 
 
 def _depending(network: Network, varying: set[str]) -> set[str]:

@@ -255,7 +255,7 @@ class OdeMotion(Motion):
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
         """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
         if end > start or not self.looks:
-            self._choose(end)
+            self.foresee(end)
         self._table, status = self._launch(start, end, self._variables(), seed, first)
         return self._ends(status)
 
@@ -327,7 +327,7 @@ class OdeMotion(Motion):
 
     # ---------------------------------------------------------------- inside
 
-    def _choose(self, end: float) -> None:
+    def foresee(self, end: float) -> None:
         """Choose a solver, where none is given, by the first particle alone. Collective."""
         if self.solver or not wants_solver(self.task):
             return

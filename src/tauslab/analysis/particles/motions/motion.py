@@ -117,6 +117,9 @@ class Motion(ABC):
     def begin(self, seed: int, first: int) -> None:
         """Put all particles at the start; the first has this number."""
 
+    def foresee(self, end: float) -> None:  # noqa: B027 - most choose nothing by it
+        """Make choices for moves up to the time `end`. Collective."""
+
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
         """Put all particles at the start, with initial counts ``[particle]`` of some species."""
         self.begin(seed, first)

@@ -226,6 +226,12 @@ def steps_of_time(network: Network) -> list[Expression]:
     )
 
 
+def names_beside_time(network: Network) -> set[str]:
+    """Names in the parts that the time and what stands still decide, with the time; else none."""
+    parts = _of_the_time(network, {*network.parameters, *network.constant_species()})
+    return {name for part in parts for name in symbols(part)}
+
+
 def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Expression]:
     """Parts that begin and end at times which differ between trajectories, by linear relations.
 
