@@ -86,7 +86,8 @@ def _last_states(
             f"{what} was run with the same seed, {seed}: the new trajectories repeat its random "
             "numbers and are correlated with it; give another seed"
         )
-    waiting = [one.name for one in (*network.reactions, *network.events) if one.delay is not None]
+    each = (*network.reactions, *network.events)
+    waiting = [one.name for one in each if getattr(one, "delay", None) is not None]
     if waiting:
         warn(
             f"{what} keeps no reactions and events that had begun and wait for the end of their "
