@@ -17,7 +17,7 @@ from tauslab.analysis.populations.keywords import PopulationKeywords
 from tauslab.analysis.populations.result import Divisions, PopulationResult, Snapshot
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import assigned, opt
+from tauslab.base.option_names import assigned, opt, warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.model.expressions.host_math import value_of
@@ -99,6 +99,12 @@ class GrowingCells:
             snapshots.append(self._snapshot(t))
             if self._follow == "population":
                 self._thin(self._size)
+        if self._ended:
+            warn(
+                f"{self._ended} cells have ended early (a count overflows, a value is no number, or "
+                f"{opt('max_steps')}): they and their descendants are left out, and count as dead "
+                "in sizes and growth rates"
+            )
         records = self._records
         joined = {name: np.concatenate([one[name] for one in records]) for name in records[0]}
         order = np.lexsort((joined["cell"], joined["divided"]))

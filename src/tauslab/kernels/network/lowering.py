@@ -343,6 +343,7 @@ class _NetworkLowering:
         moved = {*network.rates, *self.parts}
         self.switches = Switches(lambda change: not symbols(change) & moved)
         if self.is_dynamic:
+            network.require_the_time()
             self.moving.update(*(event.assignments for event in network.events), ("time",))
             self.moving.update(network.rates, self.drawn)
             self.reacting -= network.rates.keys()

@@ -616,6 +616,8 @@ class Network(Hinting, NetworkData):
             One sentence that names the element.
         """
         self._require_parts()
+        if any(isinstance(event, TimedEvent) for event in self.events):
+            self.require_the_time()
         deep = self._rule_depths()
         for reaction in self.reactions:
             where = f"reaction {reaction.name}"
@@ -638,6 +640,15 @@ class Network(Hinting, NetworkData):
             where = f"initial amount of {species_.name}"
             self._check_expression(species_.initial, where, deep, draws=True)
         self.parameter_values()
+
+    def require_the_time(self) -> None:
+        """Refuse what is called ``time``: kernels and events at a time mean the time by it."""
+        kinds = {"species": self.species, "parameter": self.parameters, "rule": self.rules}
+        for kind in (kind for kind, names in kinds.items() if "time" in names):
+            raise ModelError(
+                f"{kind} time: with events, rate rules, delays, random initial values, and the "
+                "methods hybrid and cle, this name is that of the time; give it another"
+            )
 
     def _require_parts(self) -> None:
         """Refuse what is no reaction or event in lists that were changed by hand."""

@@ -290,6 +290,13 @@ def test_what_cannot_be(model, given, message):
         grown(model(), [60], **{"cells": 5, **given})
 
 
+@pytest.mark.compiler
+def test_cells_that_end_are_not_left_out_in_silence():
+    with pytest.warns(UserWarning, match="[0-9]+ cells have ended early .* count as dead"):
+        found = grown(bursting(), [0.05], cells=50)
+    assert 0 < found.ended < 50
+
+
 @pytest.mark.parametrize("times", [[-1], [2, 1], [], ["a"], [math.nan]])
 def test_times_that_cannot_be(times):
     with pytest.raises(ts.ConfigError):

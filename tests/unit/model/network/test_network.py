@@ -240,6 +240,18 @@ def test_a_law_written_in_python_may_use_the_time() -> None:
     other.add_parameter("time", 2.0)
     other.add_reaction("-> X", law="10 * time")
     assert not other.features
+    other.validate()
+
+
+@pytest.mark.parametrize("kind", ["species", "parameter", "rule"])
+def test_beside_events_nothing_but_the_time_has_its_name(kind: str) -> None:
+    """Their triggers would read it: an event at time 1 never came."""
+    net = Network("named")
+    net.add_species("X", 0)
+    getattr(net, f"add_{kind}")("time", 2.0)
+    net.add_event("dose", time=1, assignments={"X": 5})
+    with pytest.raises(ModelError, match=f"{kind} time: .* give it another"):
+        net.validate()
 
 
 @pytest.mark.parametrize("delay", [-1, -0.5, float("nan")])
