@@ -97,6 +97,22 @@ def test_particles_pass_over_no_pulse(law: str, method: str) -> None:
     assert abs(float(particles.values("X").mean()) - PULSES[law]) < error
 
 
+CLOCKED = ("if(V > 110 && V < 110.1, 2000, 0)", "50 * exp(-((V - 110) / 0.2) ^ 2)")
+
+
+@pytest.mark.parametrize("law", CLOCKED)
+@pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
+def test_no_pulse_of_a_clock_is_passed_over(law: str, method: str) -> None:
+    """V = 10 + 2 time, by an equation: the laws are pulses of the time at 50."""
+    net = pulsed(law)
+    net.add_species("V", "100 * width")
+    net.add_rate("V", "20 * width")
+    mean = 100.0 if law == CLOCKED[0] else 5 * math.sqrt(math.pi)
+    n = 1 if method == "ode" else 2000
+    found = float(ts.run(net, n=n, times=[100.0], method=method, seed=1, device="cpu").mean("X")[0])
+    assert abs(found - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
+
+
 def test_cells_pass_over_no_pulse() -> None:
     net = pulsed("50 * exp(-((time - 50) / 0.1) ^ 2)")
     net.add_event("divide", trigger="X >= 1000000", assignments={"X": 0})

@@ -101,9 +101,9 @@ class GrowingCells:
                 self._thin(self._size)
         if self._ended:
             warn(
-                f"{self._ended} cells have ended early (a count overflows, a value is no number, or "
-                f"{opt('max_steps')}): they and their descendants are left out, and count as dead "
-                "in sizes and growth rates"
+                f"{self._ended} cells have ended early (a count overflows, a value is no number, "
+                f"or {opt('max_steps')}): they and their descendants are left out, and count as "
+                "dead in sizes and growth rates"
             )
         records = self._records
         joined = {name: np.concatenate([one[name] for one in records]) for name in records[0]}

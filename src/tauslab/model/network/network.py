@@ -643,8 +643,8 @@ class Network(Hinting, NetworkData):
 
     def require_the_time(self) -> None:
         """Refuse what is called ``time``: kernels and events at a time mean the time by it."""
-        kinds = {"species": self.species, "parameter": self.parameters, "rule": self.rules}
-        for kind in (kind for kind, names in kinds.items() if "time" in names):
+        kinds = ("species", *self.species), ("parameter", *self.parameters), ("rule", *self.rules)
+        for kind in (kind for kind, *names in kinds if "time" in names):
             raise ModelError(
                 f"{kind} time: with events, rate rules, delays, random initial values, and the "
                 "methods hybrid and cle, this name is that of the time; give it another"

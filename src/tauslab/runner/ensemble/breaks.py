@@ -15,10 +15,12 @@ from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import Expression, symbols, to_text
 from tauslab.model.network.diagnosis.time_breaks import (
     TimeBreaks,
+    linear_changes,
     names_beside_time,
     pulses_that_vary,
     time_breaks,
     uses_time,
+    with_clocks,
 )
 from tauslab.model.network.network import Network
 
@@ -47,9 +49,9 @@ def breaks_of(
     not known.
     """
     end = float(options.times[-1])
-    if not (end > 0 and uses_time(network)):
-        return TimeBreaks()
     lost = _depending(network, set(varying))
+    if not (end > 0 and uses_time(with_clocks(network, lost))):
+        return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
     found = _found(network, values, amounts, lost, end)
     if equations:
@@ -89,7 +91,7 @@ class BreaksAhead:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self.names = _behind(network, names_beside_time(network))
+        self.names = _behind(network, names_beside_time(with_clocks(network)))
         self._key: object = None
         self._times: Sequence[float] = ()
 
@@ -143,7 +145,13 @@ def _found(
 ) -> TimeBreaks:
     """Breaks from 0 to `end` by the values of all but what is `lost`."""
     known = {**values, **{name: amounts[name] for name in network.constant_species()}}
-    return time_breaks(network, {n: v for n, v in known.items() if n not in lost}, end)
+    known = {name: value for name, value in known.items() if name not in lost}
+    clocked = with_clocks(network, lost)
+    found = time_breaks(clocked, known, end)
+    if clocked is network:
+        return found
+    own = linear_changes(clocked, known) - linear_changes(network, known)
+    return replace(found, times=tuple(sorted({*found.times, *(t for t in own if 0 < t < end)})))
 
 
 def _shown(parts: Sequence[Expression]) -> str:

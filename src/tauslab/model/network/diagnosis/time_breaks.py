@@ -58,6 +58,7 @@ from tauslab.model.network.diagnosis.hidden_pulses import (
     values_of,
 )
 from tauslab.model.network.network import Event, Network
+from tauslab.model.network.parts import Feature
 
 _TIME = Symbol("time")
 GRID = 1 << 16  # parts of the run that are looked at; what is shorter may be missed
@@ -161,6 +162,54 @@ def time_breaks(
         numbers,
         tuple(dict.fromkeys(hiding)),
     )
+
+
+def linear_changes(network: Network, known: Mapping[str, float]) -> set[float]:
+    """Times at which relations change that the time enters linearly, by values that are `known`."""
+    numbers = {name: Number(value) for name, value in known.items()}
+    parts = _of_the_time(network, known.keys())
+    return {t for part in parts for t in _linear_changes(_with_numbers(part, numbers))}
+
+
+def with_clocks(network: Network, lost: Collection[str] = ()) -> Network:
+    """The network in which laws read the time in place of clocks; itself where there are none.
+
+    A clock is a quantity that an equation alone changes, at a rate that stands still: V' = 1. A
+    pulse of its values is one of the time. Values that are `lost` are not known here.
+    """
+    if not network.rates or "time" in {**network.species, **network.parameters, **network.rules}:
+        return network
+    assigned = {name for event in network.events for name in event.assignments}
+    still = {*network.parameters, *network.constant_species()} - assigned
+    clocks = {
+        name: call("add", start, call("mul", rate, _TIME))
+        for name, rate in network.rates.items()
+        if not (symbols(rate) | symbols(start := network.species[name].initial)) - still
+        and not (draws_in(rate) or draws_in(start) or looks_back(rate))
+        and name not in assigned | {*lost}
+    }
+    if not clocks:
+        return network
+
+    def read(tree: Expression) -> Expression:
+        return substitute(tree, clocks) if symbols(tree) & clocks.keys() else tree
+
+    made = replace(
+        network,
+        reactions=[replace(one, law=read(one.law)) for one in network.reactions],
+        rules={
+            name: replace(one, expression=read(one.expression))
+            for name, one in network.rules.items()
+        },
+        rates={name: read(tree) for name, tree in network.rates.items()},
+        events=[
+            replace(one, trigger=read(one.trigger)) if isinstance(one, Event) else one
+            for one in network.events
+        ],
+        features=[*network.features, Feature("time", "clocks", "they are the time")],
+    )
+    trees = [(*_trees(one), *one.rule_expressions().values()) for one in (network, made)]
+    return network if trees[0] == trees[1] else made
 
 
 def _linear_changes(part: Expression) -> Iterator[float]:
