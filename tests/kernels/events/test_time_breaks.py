@@ -113,6 +113,15 @@ def test_no_pulse_of_a_clock_is_passed_over(law: str, method: str) -> None:
     assert abs(found - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
 
 
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_no_pulse_of_an_earlier_time_is_passed_over(method: str) -> None:
+    net = pulsed("delay(pulse, 200 * width)")
+    net.add_rule("pulse", "50 * exp(-((time - 30) / 0.1) ^ 2)")
+    n, mean = 1 if method == "ode" else 2000, 5 * math.sqrt(math.pi)
+    found = float(ts.run(net, n=n, times=[100.0], method=method, seed=1, device="cpu").mean("X")[0])
+    assert abs(found - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
+
+
 def test_cells_pass_over_no_pulse() -> None:
     net = pulsed("50 * exp(-((time - 50) / 0.1) ^ 2)")
     net.add_event("divide", trigger="X >= 1000000", assignments={"X": 0})

@@ -320,7 +320,17 @@ def _of_the_time(network: Network, still: Collection[str]) -> Iterator[Expressio
     def alone(node: Expression) -> bool:
         return not (symbols(node) - still or draws_in(node) or looks_back(node))
 
-    for tree in _trees(network):
+    def earlier(node: Expression, arguments: list[Expression]) -> Expression:
+        """What was then, by the time alone, is a function of the time now."""
+        if not (isinstance(node, Call) and node.function == "delay"):
+            return with_arguments(node, arguments)
+        value, ago = arguments
+        if "time" in symbols(ago) or not (alone(value) and alone(ago)):
+            return with_arguments(node, arguments)
+        return substitute(value, {"time": call("sub", _TIME, ago)})
+
+    for whole in _trees(network):
+        tree = bottom_up(whole, earlier) if looks_back(whole) else whole
         for node in outermost(tree, lambda one: "time" not in symbols(one) or alone(one)):
             if "time" in symbols(node):
                 yield node

@@ -17,7 +17,7 @@ from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import WORK
-from tauslab.model.expressions.expression import substitute, symbols
+from tauslab.model.expressions.expression import looks_back, substitute, symbols
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.options.methods import DEFAULT_EPSILON, SSA
 from tauslab.options.record import Record
@@ -96,7 +96,8 @@ def outlook_of(
 def events_by_time(task: NetworkTask) -> float:
     """Events of one trajectory by rate laws that read the time, with the initial amounts.
 
-    The trapezoidal rule over `_TIMES` intervals, up to where a rate law has no finite value.
+    The trapezoidal rule over `_TIMES` intervals, up to where a rate law has no finite value. Laws
+    that look back are left out.
     """
     dynamics, thinning = task.lowered.dynamics, task.lowered.thinning
     if thinning is None and (dynamics is None or not dynamics.moves):
@@ -104,7 +105,7 @@ def events_by_time(task: NetworkTask) -> float:
     network = task.network
     rules = network.rule_expressions()
     laws = [substitute(reaction.law, rules) for reaction in network.reactions]
-    laws = [law for law in laws if "time" in symbols(law)]
+    laws = [law for law in laws if "time" in symbols(law) and not looks_back(law)]
     parameters = network.parameter_values()
     values = {**parameters, **network.initial_amounts(parameters, negative=True)}
     if not laws or "time" in values:
