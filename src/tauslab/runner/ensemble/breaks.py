@@ -18,6 +18,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
     linear_changes,
     names_beside_time,
     pulses_that_vary,
+    smooth_pulses_that_vary,
     time_breaks,
     uses_time,
     with_clocks,
@@ -40,12 +41,14 @@ def breaks_of(
     varying: Collection[str],
     *,
     equations: bool = False,
+    thinned: bool = False,
 ) -> TimeBreaks:
     """Find expressions of the time alone that jump, bend or have a pulse.
 
     A warning names what jumps at times that are not known here, because they differ between
-    trajectories or are too many; of `equations` also pulses between linear relations, whose times
-    they do not take from each trajectory. Another names triggers that hold at instants which are
+    trajectories or are too many, or has pulses at such times unless rates are `thinned`; of
+    `equations` also pulses between linear relations, whose times they do not take from each
+    trajectory. Another names triggers that hold at instants which are
     not known.
     """
     end = float(options.times[-1])
@@ -53,7 +56,7 @@ def breaks_of(
     if not (end > 0 and uses_time(with_clocks(network, lost))):
         return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
-    found = _found(network, values, amounts, lost, end)
+    found = _found(network, values, amounts, lost, end, smooth=not thinned)
     if equations:
         found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
     if found.unknown:
@@ -108,23 +111,25 @@ class BreaksAhead:
         part, exponent = math.frexp(end)
         until = end if part == 0.5 else math.ldexp(1.0, exponent)
         own = {name: row for name, row in rows.items() if name in self.names}
-        fixed = {name: float(row) for name, row in own.items() if not np.ndim(row)}
-        varying = sorted(own.keys() - fixed.keys())
-        key = until, tuple(fixed.items()), varying
+        first = {name: float(np.ravel(row)[0]) for name, row in own.items()}
+        varying = sorted(name for name, row in own.items() if np.ndim(row))
+        key = until, tuple(first.items()), varying
         if key != self._key:
-            self._key, self._times = key, self._look(until, fixed, varying)
+            self._key, self._times = key, self._look(until, first, varying)
         inside = slice(bisect_right(self._times, start), bisect_left(self._times, end))
         return [*self._times[inside], end]
 
     def _look(
-        self, end: float, fixed: Mapping[str, float], varying: Collection[str]
+        self, end: float, first: Mapping[str, float], varying: Collection[str]
     ) -> Sequence[float]:
+        """Breaks up to `end` by the values of the first particle, without what varies."""
         network = self._network
         kinds = network.parameters, network.species
-        own, amounts = ({n: v for n, v in fixed.items() if n in kind} for kind in kinds)
+        own, amounts = ({n: v for n, v in first.items() if n in kind} for kind in kinds)
         values = network.parameter_values(own)
         amounts = network.initial_amounts(values, amounts, negative=True)
-        found = _found(network, values, amounts, _depending(network, {*varying}), end)
+        lost = _depending(network, {*varying})
+        found = _found(network, values, amounts, lost, end, smooth=True)
         instants = found.instants if network.events else ()  # of rates they change nothing
         missed = [part for _, part in found.missed]
         if unseen := [*found.unknown, *found.hiding, *missed, *instants]:
@@ -142,12 +147,20 @@ def _found(
     amounts: Mapping[str, float],
     lost: Collection[str],
     end: float,
+    *,
+    smooth: bool,
 ) -> TimeBreaks:
-    """Breaks from 0 to `end` by the values of all but what is `lost`."""
-    known = {**values, **{name: amounts[name] for name in network.constant_species()}}
-    known = {name: value for name, value in known.items() if name not in lost}
+    """Breaks from 0 to `end` by the values of all but what is `lost`.
+
+    `smooth`: also name as unknown what has a pulse by what is lost.
+    """
+    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    known = {name: value for name, value in whole.items() if name not in lost}
     clocked = with_clocks(network, lost)
     found = time_breaks(clocked, known, end)
+    if smooth and lost:
+        more = smooth_pulses_that_vary(clocked, whole, lost, end)
+        found = replace(found, unknown=(*found.unknown, *more))
     if clocked is network:
         return found
     own = linear_changes(clocked, known) - linear_changes(network, known)

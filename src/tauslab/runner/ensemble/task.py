@@ -495,7 +495,11 @@ def _lowered(
     Parameters `loaded` become constants where kernels can load them.
     """
     network, options = model.network, model.options
-    breaks = breaks_of(network, options, model.values, {*start.varying, *model.rows})
+    exact = isinstance(options.method, SSA) and len(network.reactions) < LARGEST_UNROLLED
+    breaks = breaks_of(
+        network, options, model.values, {*start.varying, *model.rows},
+        thinned=exact and not network.rates,
+    )  # fmt: skip
     lowered_with = partial(
         lower,
         breaks.applied(with_counters(model.forward, counted), all_tables=False),

@@ -16,7 +16,7 @@ Relations that the time enters linearly are not looked for: their times are know
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import nextafter
@@ -294,6 +294,32 @@ def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Express
     return list(dict.fromkeys(found))
 
 
+def smooth_pulses_that_vary(
+    network: Network, values: Mapping[str, float], varying: Collection[str], end: float
+) -> list[Expression]:
+    """Parts without jumps that have a pulse at a time which differs between trajectories.
+
+    `values` are those of the first trajectory.
+    """
+    numbers = {name: Number(value) for name, value in values.items()}
+    return [
+        node
+        for part in _of_the_time(network, values.keys())
+        for node in _smooth(arguments_first(part))
+        if symbols(node) & {*varying} and _moves(node, {*varying})
+        if _TimeFunction(_with_numbers(node, numbers), end, Instants(())).has_pulse()
+    ]
+
+
+def _moves(tree: Expression, varying: set[str]) -> bool:
+    """Return whether a part of a tree, other than a factor or a summand, has what varies."""
+    if not (isinstance(tree, Call) and "time" in symbols(tree)):
+        return False
+    if tree.function in ("mul", "div", "add", "sub", "neg"):
+        return any(_moves(part, varying) for part in tree.arguments)
+    return bool(symbols(tree) & varying)
+
+
 def uses_time(network: Network) -> bool:
     """Return whether the time is in any law, equation, trigger, or rule that they may use."""
     if "time" in network.parameters or "time" in network.species:
@@ -435,30 +461,13 @@ class _TimeFunction:
         first = holds if 0.0 in instants else 1 - holds
         self.steps[node] = _Steps(first, changes, [], 1 - holds)
 
-    def _smooth(self) -> list[Expression]:
-        """The largest parts without jumps; those that are linear in the time have no pulse."""
-        jumps: set[int] = set()
-        for node in self._order:
-            inside = node.arguments if isinstance(node, Call) else ()
-            if isinstance(node, Call) and (
-                node.function in STEPS or node.function == "if"
-                or any(id(part) in jumps for part in inside)
-            ):  # fmt: skip
-                jumps.add(id(node))
-        below = {
-            id(part)
-            for node in self._order
-            if id(node) not in jumps and isinstance(node, Call)
-            for part in node.arguments
-        }
-        return [
-            node
-            for node in self._order
-            if isinstance(node, Call)
-            and "time" in symbols(node)
-            and id(node) not in jumps
-            and id(node) not in below
-        ]
+    def has_pulse(self) -> bool:
+        """Return whether it leaves a level for a short time; for what has no jumps."""
+        node = self._order[-1]
+        values = values_of(self._order, self._times)[id(node)]
+        return any(True for _ in self._pulses(values)) or bool(
+            hidden_pulses(node, self._times, values)
+        )
 
     def breaks(self, most: int) -> set[float] | None:
         """The last times before jumps and bends, and those that enclose pulses; None for more."""
@@ -477,7 +486,7 @@ class _TimeFunction:
         if len(found | bends) > most:
             return None
         found |= bends
-        for node in self._smooth():
+        for node in _smooth(self._order):
             if self._pieces[id(node)] is None:
                 values = self._values[id(node)]
                 if _stretches(values) > most:
@@ -536,6 +545,32 @@ class _TimeFunction:
                 top = begin + int(np.argmax(np.abs(values[begin : end + 1] - values[begin])))
                 yield float(self._times[begin])
                 yield float(self._times[top])
+
+
+def _smooth(order: Sequence[Expression]) -> list[Expression]:
+    """The largest parts with the time and without jumps, of parts with their arguments first."""
+    jumps: set[int] = set()
+    for node in order:
+        inside = node.arguments if isinstance(node, Call) else ()
+        if isinstance(node, Call) and (
+            node.function in STEPS or node.function == "if"
+            or any(id(part) in jumps for part in inside)
+        ):  # fmt: skip
+            jumps.add(id(node))
+    below = {
+        id(part)
+        for node in order
+        if id(node) not in jumps and isinstance(node, Call)
+        for part in node.arguments
+    }
+    return [
+        node
+        for node in order
+        if isinstance(node, Call)
+        and "time" in symbols(node)
+        and id(node) not in jumps
+        and id(node) not in below
+    ]
 
 
 def _range(values: FloatArray) -> float:
