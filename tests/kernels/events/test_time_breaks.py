@@ -73,6 +73,16 @@ def test_pulses_of_a_swept_width_begin_in_time_and_are_told() -> None:
         assert abs(got - mean) < 5 * math.sqrt(mean / 2000)
 
 
+@pytest.mark.parametrize("method", ["tau", "ode"])
+def test_smooth_pulses_at_swept_times_are_told(method: str) -> None:
+    net = pulsed("50 * exp(-((time - 500 * width) / 0.1) ^ 2)")
+    swept = {"n": 2, "times": [100.0], "method": method, "seed": 1, "device": "cpu"}
+    with pytest.warns(UserWarning, match="differ between trajectories"):
+        ts.run(net, sweep={"width": [0.0, 0.1]}, **swept)
+    net = pulsed("width * exp(-((time - 50) / 0.1) ^ 2)")  # its time does not differ: no warning
+    ts.run(net, sweep={"width": [1.0, 2.0]}, **swept)
+
+
 def test_equations_tell_pulses_whose_two_ends_are_swept() -> None:
     method = ts.ODE(solver="dopri5")
     both = pulsed("if(time > 40 * width && time < 41 * width, 100, 0)")

@@ -93,7 +93,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     structure = Structure(tuple(sides), parameters, parents(sides, parameters))
     nominal = {**network.initial_amounts(values), **values}
     sampling = _sampling(options, nominal, parameters)
-    breaks = breaks_of(network, options, values, options.unknown, equations=True)
+    breaks = breaks_of(network, options, values, options.unknown, {}, equations=True)
     system = lower_ode(
         breaks.applied(network, all_tables=True),
         parameters=values, varying=options.unknown, recorded=tuple(sides),

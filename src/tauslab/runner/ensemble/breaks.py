@@ -26,6 +26,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
 from tauslab.model.network.network import Network
 
 _LONGEST = 60  # characters of an expression that are shown
+_LOOKED_AT = 8  # trajectories whose pulses are looked for
 _PASSED_OVER = "and steps may pass over short pulses of it: compare the time itself with numbers"
 
 
@@ -39,6 +40,7 @@ def breaks_of(
     options: _Timed,
     values: Mapping[str, float],
     varying: Collection[str],
+    rows: Mapping[str, Any],
     *,
     equations: bool = False,
     thinned: bool = False,
@@ -56,7 +58,7 @@ def breaks_of(
     if not (end > 0 and uses_time(with_clocks(network, lost))):
         return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
-    found = _found(network, values, amounts, lost, end, smooth=not thinned)
+    found = _found(network, values, amounts, lost, end, None if thinned else rows)
     if equations:
         found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
     if found.unknown:
@@ -115,12 +117,16 @@ class BreaksAhead:
         varying = sorted(name for name, row in own.items() if np.ndim(row))
         key = until, tuple(first.items()), varying
         if key != self._key:
-            self._key, self._times = key, self._look(until, first, varying)
+            self._key, self._times = key, self._look(until, first, varying, own)
         inside = slice(bisect_right(self._times, start), bisect_left(self._times, end))
         return [*self._times[inside], end]
 
     def _look(
-        self, end: float, first: Mapping[str, float], varying: Collection[str]
+        self,
+        end: float,
+        first: Mapping[str, float],
+        varying: Collection[str],
+        rows: Mapping[str, Any],
     ) -> Sequence[float]:
         """Breaks up to `end` by the values of the first particle, without what varies."""
         network = self._network
@@ -129,7 +135,7 @@ class BreaksAhead:
         values = network.parameter_values(own)
         amounts = network.initial_amounts(values, amounts, negative=True)
         lost = _depending(network, {*varying})
-        found = _found(network, values, amounts, lost, end, smooth=True)
+        found = _found(network, values, amounts, lost, end, rows)
         instants = found.instants if network.events else ()  # of rates they change nothing
         missed = [part for _, part in found.missed]
         if unseen := [*found.unknown, *found.hiding, *missed, *instants]:
@@ -147,24 +153,32 @@ def _found(
     amounts: Mapping[str, float],
     lost: Collection[str],
     end: float,
-    *,
-    smooth: bool,
+    rows: Mapping[str, Any] | None,
 ) -> TimeBreaks:
     """Breaks from 0 to `end` by the values of all but what is `lost`.
 
-    `smooth`: also name as unknown what has a pulse by what is lost.
+    What has a pulse by values that differ, some of the `rows`, is unknown too.
     """
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: value for name, value in whole.items() if name not in lost}
     clocked = with_clocks(network, lost)
     found = time_breaks(clocked, known, end)
-    if smooth and lost:
-        more = smooth_pulses_that_vary(clocked, whole, lost, end)
+    if rows is not None and lost:
+        each = [whole, *(whole | one for one in _some(network, rows))]
+        more = smooth_pulses_that_vary(clocked, each, lost, end)
         found = replace(found, unknown=(*found.unknown, *more))
     if clocked is network:
         return found
     own = linear_changes(clocked, known) - linear_changes(network, known)
     return replace(found, times=tuple(sorted({*found.times, *(t for t in own if 0 < t < end)})))
+
+
+def _some(network: Network, rows: Mapping[str, Any]) -> list[dict[str, float]]:
+    """Values of all parameters in some of the rows."""
+    own = {n: np.ravel(row) for n, row in rows.items() if n in network.parameters and np.ndim(row)}
+    size = max(map(len, own.values()), default=0)
+    numbers = np.unique(np.linspace(0, size - 1, _LOOKED_AT).round().astype(int)) if size else ()
+    return [network.parameter_values({n: float(row[i]) for n, row in own.items()}) for i in numbers]
 
 
 def _shown(parts: Sequence[Expression]) -> str:

@@ -103,7 +103,7 @@ def prepare_ode(network: Network, options: Options) -> OdeTask:
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
-    breaks = breaks_of(network, options, values, varying, equations=True)
+    breaks = breaks_of(network, options, values, varying, rows, equations=True)
     system = lower_ode(
         breaks.applied(network, all_tables=True),
         parameters=values, varying=varying, recorded=recorded, slack=slack,

@@ -497,7 +497,7 @@ def _lowered(
     network, options = model.network, model.options
     exact = isinstance(options.method, SSA) and len(network.reactions) < LARGEST_UNROLLED
     breaks = breaks_of(
-        network, options, model.values, {*start.varying, *model.rows},
+        network, options, model.values, {*start.varying, *model.rows}, model.rows,
         thinned=exact and not network.rates,
     )  # fmt: skip
     lowered_with = partial(

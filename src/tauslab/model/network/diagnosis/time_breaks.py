@@ -295,19 +295,23 @@ def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Express
 
 
 def smooth_pulses_that_vary(
-    network: Network, values: Mapping[str, float], varying: Collection[str], end: float
+    network: Network, values: Sequence[Mapping[str, float]], varying: Collection[str], end: float
 ) -> list[Expression]:
     """Parts without jumps that have a pulse at a time which differs between trajectories.
 
-    `values` are those of the first trajectory.
+    `values` are those of some trajectories, each of all names.
     """
-    numbers = {name: Number(value) for name, value in values.items()}
+    numbers = [{name: Number(value) for name, value in one.items()} for one in values]
+
+    def has_pulse(node: Expression) -> bool:
+        trees = dict.fromkeys(_with_numbers(node, one) for one in numbers)
+        return any(_TimeFunction(tree, end, Instants(())).has_pulse() for tree in trees)
+
     return [
         node
-        for part in _of_the_time(network, values.keys())
+        for part in _of_the_time(network, values[0].keys())
         for node in _smooth(arguments_first(part))
-        if symbols(node) & {*varying} and _moves(node, {*varying})
-        if _TimeFunction(_with_numbers(node, numbers), end, Instants(())).has_pulse()
+        if _moves(node, {*varying}) and has_pulse(node)
     ]
 
 
