@@ -96,7 +96,9 @@ class BreaksAhead:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self.names = _behind(network, names_beside_time(with_clocks(network)))
+        moving, scaling = names_beside_time(with_clocks(network))
+        self.names = _behind(network, moving)
+        self._unread = scaling - self.names
         self._key: object = None
         self._times: Sequence[float] = ()
 
@@ -115,7 +117,7 @@ class BreaksAhead:
         own = {name: row for name, row in rows.items() if name in self.names}
         first = {name: float(np.ravel(row)[0]) for name, row in own.items()}
         varying = sorted(name for name, row in own.items() if np.ndim(row))
-        key = until, tuple(first.items()), varying
+        key = until, [(name, first[name]) for name in first if name not in varying], varying
         if key != self._key:
             self._key, self._times = key, self._look(until, first, varying, own)
         inside = slice(bisect_right(self._times, start), bisect_left(self._times, end))
@@ -134,7 +136,7 @@ class BreaksAhead:
         own, amounts = ({n: v for n, v in first.items() if n in kind} for kind in kinds)
         values = network.parameter_values(own)
         amounts = network.initial_amounts(values, amounts, negative=True)
-        lost = _depending(network, {*varying})
+        lost = _depending(network, {*varying, *self._unread})
         found = _found(network, values, amounts, lost, end, rows)
         instants = found.instants if network.events else ()  # of rates they change nothing
         missed = [part for _, part in found.missed]

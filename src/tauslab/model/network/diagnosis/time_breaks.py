@@ -275,10 +275,15 @@ def steps_of_time(network: Network) -> list[Expression]:
     )
 
 
-def names_beside_time(network: Network) -> set[str]:
-    """Names in the parts that the time and what stands still decide, with the time; else none."""
-    parts = _of_the_time(network, {*network.parameters, *network.constant_species()})
-    return {name for part in parts for name in symbols(part)}
+def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
+    """Names in parts that the time and what stands still decide, with the time; none without.
+
+    First those on which times of jumps and pulses depend, then those that only scale or shift.
+    """
+    parts = list(_of_the_time(network, {*network.parameters, *network.constant_species()}))
+    names = {name for part in parts for name in symbols(part)}
+    moving = {name for name in names if any(_moves(part, {name}) for part in parts)}
+    return moving | (names & {"time"}), names - moving - {"time"}
 
 
 def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Expression]:
