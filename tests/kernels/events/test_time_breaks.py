@@ -123,6 +123,14 @@ def test_no_pulse_of_a_clock_is_passed_over(law: str, method: str) -> None:
     assert abs(found - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
 
 
+def test_pulses_of_clocks_with_swept_starts_are_told() -> None:
+    net = pulsed(CLOCKED[0])
+    net.add_species("V", 10)
+    net.add_rate("V", "2")
+    with pytest.warns(UserWarning, match="V jumps or has pulses, at times that .* differ"):
+        ts.run(net, times=[100.0], sweep={"V": [10, 20]}, method="ode", device="cpu")
+
+
 @pytest.mark.parametrize("method", ["ssa", "ode"])
 def test_no_pulse_of_an_earlier_time_is_passed_over(method: str) -> None:
     net = pulsed("delay(pulse, 200 * width)")

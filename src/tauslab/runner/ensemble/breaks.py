@@ -12,7 +12,7 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.option_names import opt, warn
-from tauslab.model.expressions.expression import Expression, symbols, to_text
+from tauslab.model.expressions.expression import Expression, Symbol, symbols, to_text
 from tauslab.model.network.diagnosis.time_breaks import (
     TimeBreaks,
     linear_changes,
@@ -55,7 +55,7 @@ def breaks_of(
     """
     end = float(options.times[-1])
     lost = _depending(network, set(varying))
-    if not (end > 0 and uses_time(with_clocks(network, lost))):
+    if not (end > 0 and uses_time(with_clocks(network))):
         return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
     found = _found(network, values, amounts, lost, end, None if thinned else rows)
@@ -169,10 +169,14 @@ def _found(
         each = [whole, *(whole | one for one in _some(network, rows))]
         more = smooth_pulses_that_vary(clocked, each, lost, end)
         found = replace(found, unknown=(*found.unknown, *more))
-    if clocked is network:
-        return found
     own = linear_changes(clocked, known) - linear_changes(network, known)
-    return replace(found, times=tuple(sorted({*found.times, *(t for t in own if 0 < t < end)})))
+    times = {*found.times, *(t for t in own if 0 < t < end)}
+    clocks = [name for name in network.rates if name in lost]
+    if clocks and clocked != (every := with_clocks(network)):  # whose start differs
+        one = {*time_breaks(every, whole, end).times, *linear_changes(every, whole)}
+        if any(0 < t < end for t in one - linear_changes(network, whole) - times):
+            found = replace(found, unknown=(*found.unknown, Symbol(clocks[0])))
+    return replace(found, times=tuple(sorted(times)))
 
 
 def _some(network: Network, rows: Mapping[str, Any]) -> list[dict[str, float]]:
