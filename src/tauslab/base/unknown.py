@@ -39,6 +39,7 @@ _CALLED = {
     "reactants": ("equation",), "products": ("equation",), "stoichiometry": ("equation",),
     "count": ("initial",), "D": ("coefficient",), "when": ("trigger",), "condition": ("trigger",),
     "var": ("variance",), "sd": ("std",), "std": ("sd",), "stdev": ("std", "sd"),
+    **dict.fromkeys(("se", "stderr", "standard_error", "error"), ("sem",)),
     "names": ("species",), "species_names": ("species",), "noise": ("cv", "fano"),
     "fano_factor": ("fano",), "CV": ("cv",), "average": ("mean",), "average_ensemble": ("mean",),
     "cov": ("to_pandas",), "covariance": ("to_pandas",), "corr": ("to_pandas",),
@@ -100,7 +101,8 @@ class Hinting:
                 near = nearest(name, [one for one in dir(self) if not one.startswith("_")])
                 if not near:
                     raise
-                raise AttributeError(f"{error}: did you mean {' or '.join(near)}?") from None
+                hint = f"{error}: did you mean {' or '.join(near)}?"
+                raise AttributeError(hint, name="", obj=None) from None  # Python adds no second one
 
 
 def nearest(name: str, known: Sequence[str]) -> list[str]:

@@ -130,6 +130,7 @@ def _of_check() -> Iterable[Argument | Definition]:
         _takes("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)"),
         _takes("--set", action="append", default=[], metavar="NAME=VALUE",
                help="value of a lattice model, as for rdme"),
+        _takes("--method", metavar="METHOD", help="exit with 2 if it cannot run the model"),
         *on_command_line(MoleculesFlag),
         _JSON,
     )  # fmt: skip

@@ -329,6 +329,12 @@ class RecordedLattice(RunResult):
         """Square root of `variance`, ``[sample]``."""
         return np.sqrt(self.variance(species, site_type))
 
+    def sem(self, species: str, site_type: str | None = None) -> FloatArray:
+        """Standard error of `mean`, `std` over the root of the number of replicas ``[sample]``."""
+        number = self._of_replicas(species, site_type).count(axis=-2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.std(species, site_type) / np.sqrt(number))
+
     def quantile(
         self, species: str, q: float | Sequence[float], site_type: str | None = None
     ) -> FloatArray:
