@@ -294,6 +294,8 @@ def choose_points(
     for option, given in (("sweep", sweep), ("table", table)):
         if not (given is None or isinstance(given, Path) or hasattr(given, "items")):
             raise ConfigError(f"{opt(option)} is a {type(given).__name__}: give {{NAME: values}}")
+    if hasattr(sweep, "columns"):
+        raise ConfigError(f"{opt('sweep')} is a table: give {opt('table')} for a point per row")
     if table is not None:
         if sweep or design is not None:
             raise ConfigError(

@@ -17,6 +17,7 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import replacing
 from tauslab.base.files.extras import installing
+from tauslab.base.files.opening import at_home
 from tauslab.options.values.texts import some
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def drawing(
     OutputError
         The picture cannot be written.
     """
-    path = None if path is None else Path(path)
+    path = None if path is None else at_home(path)
     require_suffix(path)
     managed = path is None and ax is None and _begin_pyplot()
     with plot_style():

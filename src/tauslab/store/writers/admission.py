@@ -211,7 +211,7 @@ def _model_difference(file: h5py.File, layout: Layout) -> tuple[str, str, str] |
     pairs = zip_longest(stored.splitlines(), layout.model_canonical.splitlines(), fillvalue="")
     for line, wanted in pairs if stored else ():
         if line != wanted:
-            return "model", line or "shorter", wanted or "shorter"
+            return "model", line or "at its end here", wanted or "at its end here"
     return None
 
 

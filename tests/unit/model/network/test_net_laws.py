@@ -93,10 +93,11 @@ def test_check_fails_where_a_rate_constant_is_negative(tmp_path, capsys):
     path = tmp_path / "m.toml"
     text = "[species]\nA = 5\n[parameters]\nk = {}\n[[reactions]]\n"
     text += 'equation = "A ->"\nrate = "k"\n'
-    for value, more, code in ((-1, [], 2), (-1, ["--method", "ode"], 0), (1, [], 0),
-                              (1, ["--method", "tau"], 0), (1, ["--method", "nrm"], 2)):  # fmt: skip
+    tau, ode = ["--method", "tau"], ["--method", "ode"]
+    for value, more, code in ((-1, [], 2), (-1, ode, 0), (1, [], 0), (1, tau, 0)):
         path.write_text(text.format(value))
         assert main(["check", str(path), *more]) == code
+    assert main(["check", str(path), "--method", "nrm"]) == 2
     assert "'nrm' is not a method" in capsys.readouterr().err
     path.write_text(text.format(1) + "delay = 3.0\n")
     assert main(["check", str(path)]) == 0
