@@ -114,7 +114,7 @@ def _close(figure: Figure) -> None:
 
 def chosen_panels(names: Sequence[str], known: Sequence[str]) -> list[str]:
     """Names to draw, by default the first four; a `ConfigError` for unknown or too many ones."""
-    chosen = list(names or known[:_DEFAULT_PANELS])
+    chosen = [names] if isinstance(names, str) else list(names or known[:_DEFAULT_PANELS])
     for name in chosen:
         if name not in known:
             raise ConfigError(f"{name!r} is not in this result; it has {some(known)}")

@@ -246,12 +246,18 @@ class LatticeWriter:
                 )
             if HOOK_INTERVALS not in checked.attributes:  # of an earlier version
                 names.discard(HOOK_INTERVALS)
-            for name in sorted(names - MAY_DIFFER):
+            for name in sorted(names - MAY_DIFFER, key=lambda one: (one != "steps", one)):
                 stored, wanted = checked.attributes.get(name), wanted_attributes.get(name)
                 if stored != wanted:
+                    differs = f"{name} = {stored}, not {wanted}"
+                    if name == "steps":
+                        differs = f"another end, after {stored} steps, not {wanted}"
+                    elif name == "model_sha256":
+                        differs = "another model or other values"
+                    longer = f"; {opt('extend')} continues a finished run to a later end"
                     raise InputFileError(
-                        f"{self.path} was begun with {name} = {stored}, not {wanted}: "
-                        f"{opt('resume')} continues with the same model, options and hooks only"
+                        f"{self.path} was begun with {differs}: {opt('resume')} continues with the "
+                        "same model, options and hooks only" + longer * (name == "steps")
                     )
             if complete:
                 checked.require_samples()
