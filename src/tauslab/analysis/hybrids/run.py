@@ -78,7 +78,7 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
         if on_root(comm, lambda: _are_there(written)):
             raise ConfigError(
                 f"{written} exists and has no checkpoint, so there is nothing to resume: ts.open "
-                f"reads it, {replacing(written)} begins anew"
+                f"reads it, {replacing(written)} starts a new run"
             )
         noting = _noting_what_functions_change(hybrid)
         with noting, writing_result(output, comm, overwrite=overwrite) as write:

@@ -239,8 +239,9 @@ def longer_times(times: FloatArray, given: Any, t_end: Any, points: Any) -> Floa
     last, steps = float(times[-1]), np.diff(times)
     if given is None and (points is not None or t_end is None or not float(t_end) > last):
         raise ConfigError(
-            f"{opt('extend')} needs {opt('t_end')} above {last:g}, where the result ends, alone: "
-            f"the intervals between samples stay; or {opt('times')}, which begin as its own"
+            f"{opt('extend')} needs {opt('t_end')} above {last:g}, the end of the result, without "
+            f"{opt('points')}: the sample interval stays; or {opt('times')} that begin with the "
+            "times of the result"
         )
     if given is None:
         step = last / (len(times) - 1) if len(times) > 1 else 0.0

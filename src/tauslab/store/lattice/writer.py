@@ -234,8 +234,8 @@ class LatticeWriter:
             if not complete and "truncated_passes" not in checked:
                 raise InputFileError(
                     f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
-                    f"in which a site had one reaction in a pass at most: {opt('resume')} cannot "
-                    f"go on with other bits; start the run anew with {opt('overwrite')}"
+                    f"in which a site had at most one reaction in a pass: it cannot be resumed; "
+                    f"{opt('overwrite')} starts a new run"
                 )
             wanted_attributes = lattice_attributes(self._task, self._seed)
             names = {*wanted_attributes, *(n for n in checked.attributes if n.startswith("set_"))}
