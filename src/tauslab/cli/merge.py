@@ -212,7 +212,10 @@ def _points_layout(result: Result) -> Layout:
     if not result.complete:
         raise InputFileError(f"{result.path} is unfinished: --resume completes it")
     if not result.swept:
-        raise InputFileError(f"{result.path} has no points: several files are joined by points")
+        raise InputFileError(
+            f"{result.path} has no points: only files with points of a sweep are joined; "
+            "tauslab run --append adds trajectories to a file"
+        )
     if POINTS_HELD in result.attributes:
         raise InputFileError(f"{result.path} lacks points between others: merge the tasks' files")
     return layout_of_result(result)
@@ -263,12 +266,16 @@ def _require_parts_of_one_run(
                 )
     for before, after, own in zip(results[:-1], results[1:], layouts[:-1], strict=True):
         end, begin = _first_point(before) + own.points, _first_point(after)
-        if begin < end or (begin > end and not incomplete):
+        if begin < end:
+            both = span_of("point", begin, min(end, begin + after.n_points) - begin)
+            raise InputFileError(
+                f"{both} {'is' if both.startswith('point ') else 'are'} in {before.path} and in "
+                f"{after.path}: give each file of the array once"
+            )
+        if begin > end and not incomplete:
             raise InputFileError(
                 f"{before.path} ends before point {end} and {after.path} begins with point "
-                f"{begin}: give all files of the array once"
-                + ", or --incomplete to join the others"
-                * (begin > end)
+                f"{begin}: give all files of the array, or --incomplete to join the others"
             )
 
 

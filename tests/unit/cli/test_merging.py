@@ -114,7 +114,7 @@ def test_files_that_are_not_one_array_are_not_joined(tmp_path, capsys):
     out = ["-o", str(tmp_path / "all.h5")]
     for files, sentence in (
         ([first, last], "ends before point 2 and .*c.h5 begins with point 3"),
-        ([first, first], "ends before point 2 and .*a.h5 begins with point 0"),
+        ([first, first], "points 0 to 1 are in .*a.h5 and in .*a.h5: give each file"),
         ([first, other], "d.h5 is of another run than .*a.h5: their seed differs"),
     ):
         assert main(["merge", *files, *out]) == 2
@@ -150,7 +150,7 @@ def test_tasks_of_an_array_lack_no_point_unseen(tmp_path, capsys):
     assert "incomplete array: points 0 to 3 of 6;" in capsys.readouterr().out
     gap = str(tmp_path / "gap.h5")
     assert main(["merge", parts[0], parts[2], "-o", gap]) == 2
-    assert "begins with point 4: give all files of the array once, or --incomplete" in (
+    assert "begins with point 4: give all files of the array, or --incomplete" in (
         capsys.readouterr().err
     )
     assert main(["merge", parts[2], parts[0], "-o", gap, "--incomplete"]) == 0
