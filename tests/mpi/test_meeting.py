@@ -95,6 +95,22 @@ def test_a_rank_that_raises_before_its_first_call_ends_all(mpirun, tmp_path):
     assert "a column that is not there" in done.stderr
 
 
+CHILD = """
+import subprocess, sys, tauslab
+child = "import tauslab, sys; print(sys.excepthook); raise KeyError('its own')"
+failed = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, timeout=30)
+assert failed.returncode == 1 and "its own" in failed.stderr, failed.stderr
+assert "EarlyHook" not in failed.stdout
+print(type(sys.excepthook).__name__)
+"""
+
+
+def test_a_python_that_a_rank_starts_ends_alone(mpirun, tmp_path):
+    (tmp_path / "job.py").write_text(CHILD)
+    start = "import os, sys; os.execv(sys.executable, [sys.executable, 'job.py'])"
+    assert mpirun(2, ["-c", start], timeout=60).stdout.split() == ["EarlyHook"] * 2
+
+
 def test_words_of_many_ranks_name_all_that_are_missing(ranks):
     """More messages than are sent at a time; here each of three ranks sends one at a time."""
     told = ranks(

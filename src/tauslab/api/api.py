@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tauslab.api.model_reading import read_any
 from tauslab.api.typed import chosen, runs, takes
 from tauslab.base.errors import ConfigError, NoValidTrajectory
+from tauslab.base.files.opening import at_home
 from tauslab.base.option_names import warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks, ranks_for, ranks_of
@@ -93,10 +94,13 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     return result
 
 
+_FROM_RESULT = ": run its model with initial= or extend= this result, or give the path of its file"
+
+
 def _path(given: object, wanted: str) -> Path:
     if not isinstance(given, str | os.PathLike):
         raise ConfigError(f"{wanted}, not {type(given).__name__}")
-    return Path(given)
+    return at_home(given)
 
 
 @runs(NetworkKeywords, LatticeKeywords, HybridKeywords)
@@ -155,7 +159,7 @@ def run(
     """
     comm = ranks_of(options.get("comm", "world"), "ts.run", model=model, **options)
     options["comm"] = comm
-    path = Path(model) if isinstance(model, str | os.PathLike) else None
+    path = at_home(model) if isinstance(model, str | os.PathLike) else None
     if path is not None:
         model = read_any(comm, path)
     if isinstance(model, Network):
@@ -177,7 +181,7 @@ def run(
     if not isinstance(model, Hybrid):
         raise ConfigError(
             f"run takes a Network, a Lattice, a Hybrid or the path of a model, not "
-            f"{type(model).__name__}"
+            f"{type(model).__name__}" + _FROM_RESULT * type(model).__name__.endswith("Result")
         )
     given = chosen(HybridKeywords, options, "run for a hybrid", elsewhere=_OF_PARTS)
     return run_hybrid(model, given, comm)

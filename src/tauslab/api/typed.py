@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from tauslab.base.unknown import unknown_keyword
+from tauslab.base.errors import briefly
+from tauslab.base.unknown import too_many_placed, unknown_keyword
 from tauslab.options.methods import METHOD_CLASSES
 from tauslab.options.places import CPU, GPU, Dask, Output
 from tauslab.options.python_values import whole
@@ -131,8 +133,16 @@ def _documented(function: Callable[..., Any], *classes: Callable[..., object]) -
     for made in classes:
         for name, one in inspect.signature(made).parameters.items():
             found.setdefault(name, one.replace(kind=one.KEYWORD_ONLY))
-    wrapped: Any = function
-    wrapped.__signature__ = own.replace(parameters=list(found.values()))
+    placed = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in own.parameters.values())
+
+    @wraps(function)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        __tracebackhide__ = True
+        if len(args) > placed:
+            raise too_many_placed(f"ts.{function.__name__}", list(found.values()))
+        return briefly(f"ts.{function.__name__}", function, args, options)
+
+    wrapped.__signature__ = own.replace(parameters=list(found.values()))  # type: ignore[attr-defined]
     kinds = [made for made in classes if isinstance(made, type)]
     wrapped.__doc__ = with_options(function.__doc__ or "", *kinds)
     return wrapped

@@ -22,12 +22,17 @@ allowed.  ``exit_code`` is what the command line returns.
 
 from __future__ import annotations
 
+import difflib
 import sys
+import sysconfig
 import traceback
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
 
-from tauslab.base.option_names import assigned
+from tauslab.base.option_names import assigned, opt
+
+R = TypeVar("R")
 
 _UNSHOWN = ("tauslab", "IPython", "contextlib")  # in notebooks
 
@@ -62,7 +67,54 @@ class TauslabError(Exception):
         return [*"".join(frames).splitlines(), f"{type(self).__name__}: {self}"]
 
 
+def briefly(call: str, function: Callable[..., R], args: Any, options: Any) -> R:
+    """Call a function; tracebacks of interrupts and of the user's own functions are short.
+
+    They have no frames of ours. An error in our own code keeps them.
+    """
+    __tracebackhide__ = True  # IPython leaves this frame out
+    try:
+        return function(*args, **options)
+    except KeyboardInterrupt as error:
+        if error.args:
+            raise
+        then = "" if options.get("output") is None else ": resume=True continues it"
+        raise KeyboardInterrupt(f"{call} was interrupted{then}") from None
+    except Exception as error:
+        if isinstance(error, TauslabError) or not (frames := _of_user(error)):
+            raise
+        trace = None
+        for one in reversed(frames):
+            trace = TracebackType(trace, one.tb_frame, one.tb_lasti, one.tb_lineno)
+        raise error.with_traceback(trace) from error.__cause__
+
+
+def _of_user(error: Exception) -> list[TracebackType]:
+    """Frames of a function that tauslab was given, and that raised; empty if tauslab raised."""
+    frames = list[TracebackType]()
+    trace = error.__traceback__
+    while trace is not None:
+        name = str(trace.tb_frame.f_globals.get("__name__")).split(".")[0]
+        frames = [] if name in _UNSHOWN else [*frames, trace]
+        trace = trace.tb_next
+    if not frames:
+        return []
+    libraries = {sysconfig.get_path(one) for one in ("stdlib", "purelib", "platlib")}
+    file = frames[0].tb_frame.f_code.co_filename
+    return [] if file.startswith((*libraries, "<frozen")) else frames
+
+
 E = TypeVar("E", bound=TauslabError)
+
+# Words of other programs for choices of ours.
+_CALLED: Mapping[str, str] = {
+    "gpu": "cuda", "nvidia": "cuda", "gillespie": "ssa", "direct": "ssa", "exact": "ssa",
+    "leap": "tau", "tau-leaping": "tau", "tauleaping": "tau",
+    "tau-leap": "tau", "tauleap": "tau", "nrm": "ssa",
+    "hist": "histogram", "lines": "trajectories", "deterministic": "ode",
+    "pdmp": "hybrid", "langevin": "cle",
+    "float": "single", "float32": "single", "float64": "double",
+}  # fmt: skip
 
 
 def of_damage(error: E) -> E:
@@ -174,6 +226,25 @@ def one_of(option: str, value: object, allowed: Iterable[str]) -> None:
     """A `ConfigError` that names the option of field `option`, unless `value` is in `allowed`."""
     words = list(allowed)
     if not isinstance(value, str) or value not in words:
+        if isinstance(value, type):
+            name = value.__name__
+            raise ConfigError(f"{opt(option)} is the class {name}: give its settings, ts.{name}()")
+        near = f" (is {meant} meant?)" if (meant := meant_word(value, words)) else ""
         raise ConfigError(
-            f"{assigned(option)}{value!r} is not known; allowed are {', '.join(words)}"
+            f"{assigned(option)}{value!r} is not known{near}; allowed are {', '.join(words)}"
         )
+
+
+def meant_word(value: object, words: Sequence[str]) -> str | None:
+    """Return the choice that is likely meant; None if none is near.
+
+    >>> meant_word("GPU", ["cpu", "cuda"]), meant_word("Gillespie", ["ssa"]), meant_word(3, ["ssa"])
+    ('cuda', 'ssa', None)
+    """
+    if not isinstance(value, str):
+        return None
+    text = value.lower().replace("_", "-")
+    called = _CALLED.get(text)
+    return (
+        called if called in words else next(iter(difflib.get_close_matches(text, words, 1)), None)
+    )

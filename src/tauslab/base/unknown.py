@@ -9,11 +9,12 @@ from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from tauslab.base.errors import UnknownKeyword
+from tauslab.base.errors import UnknownKeyword, briefly
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_MOST_NAMED = 12  # keywords in a message
 _END, _NUMBER = ("t_end", "times"), ("n", "replicas")
 # What users type for a keyword or an attribute, by habit or from other programs.
 _CALLED = {
@@ -29,6 +30,7 @@ _CALLED = {
     "path": ("output",), "file": ("output",), "filename": ("output",),
     "set": ("parameters",), "parameters": ("set",), "params": ("set", "parameters"),
     "n_threads": ("threads",), "num_threads": ("threads",), "nthreads": ("threads",),
+    **dict.fromkeys(("n_jobs", "workers", "cores", "processes", "ncpus"), ("threads",)),
     "steps": ("points",), "n_steps": ("points",), "init": ("initial", "set"), "initial": ("set",),
     "initial_conditions": ("initial", "set"), "initial_values": ("initial", "set"),
     "gpu": ("device",), "cpu": ("device",), "algorithm": ("method",), "random_seed": ("seed",),
@@ -39,10 +41,11 @@ _CALLED = {
     "reactants": ("equation",), "products": ("equation",), "stoichiometry": ("equation",),
     "count": ("initial",), "D": ("coefficient",), "when": ("trigger",), "condition": ("trigger",),
     "var": ("variance",), "sd": ("std",), "std": ("sd",), "stdev": ("std", "sd"),
+    **dict.fromkeys(("se", "stderr", "standard_error", "error"), ("sem",)),
     "names": ("species",), "species_names": ("species",), "noise": ("cv", "fano"),
     "fano_factor": ("fano",), "CV": ("cv",), "average": ("mean",), "average_ensemble": ("mean",),
     "cov": ("to_pandas",), "covariance": ("to_pandas",), "corr": ("to_pandas",),
-    "correlation": ("to_pandas",), "at": ("sel",), "sel": ("at",), "head": ("to_pandas",),
+    "correlation": ("to_pandas",), "at": ("sel", "time"), "sel": ("at",), "head": ("to_pandas",),
     **dict.fromkeys(("df", "to_df", "dataframe", "to_dataframe", "as_dataframe"), ("to_pandas",)),
     "to_csv": ("export", "to_pandas"), "xarray": ("to_xarray",), "to_numpy": ("counts", "values"),
     "hist": ("histogram",), "median": ("quantile",), "add_region": ("add_site_type",),
@@ -92,15 +95,16 @@ class Hinting:
 
         def __getattr__(self, name: str) -> Any:
             """Raise an `AttributeError` with a hint, or the one of a property that failed."""
+            __tracebackhide__ = True
             try:
                 return object.__getattribute__(self, name)
             except AttributeError as error:
                 if name.startswith("_") or error.name != name or error.obj is not self:
                     raise
                 near = nearest(name, [one for one in dir(self) if not one.startswith("_")])
-                if not near:
-                    raise
-                raise AttributeError(f"{error}: did you mean {' or '.join(near)}?") from None
+                hint = f": did you mean {' or '.join(near)}?" if near else ""
+            told = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(told, name="", obj=None)  # to one with a name Python adds a hint
 
 
 def nearest(name: str, known: Sequence[str]) -> list[str]:
@@ -124,17 +128,25 @@ def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> R:
+        __tracebackhide__ = True
         for name in options:
             if name not in allowed:
                 raise unknown_keyword(name, allowed, what)
         if len(args) > placed:
-            first = [one.name for one in known if one.kind is one.POSITIONAL_OR_KEYWORD]
-            named = ", ".join(f"{one}=" for one in allowed if one not in first)
-            first = [one for one in first if one != "self"]
-            raise UnknownKeyword(
-                f"{what} takes only {' and '.join(first) or 'nothing'} by position"
-                + f"; give the others by name: {named}" * bool(named)
-            )
-        return function(*args, **options)
+            raise too_many_placed(what, list(known))
+        return briefly(what, function, args, options)
 
     return checked
+
+
+def too_many_placed(what: str, known: Sequence[inspect.Parameter]) -> UnknownKeyword:
+    """The error of arguments by position that are more than `what` takes so."""
+    first = [
+        one.name for one in known if one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self"
+    ]
+    others = [f"{one.name}=" for one in known if one.kind is one.KEYWORD_ONLY]
+    named = ", ".join(others[:_MOST_NAMED]) + ", ..." * (len(others) > _MOST_NAMED)
+    return UnknownKeyword(
+        f"{what} takes only {' and '.join(first) or 'nothing'} by position"
+        + f"; give the others by name: {named}" * bool(named)
+    )

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tauslab.base.errors import ConfigError, TauslabError
+from tauslab.base.errors import ConfigError, TauslabError, meant_word
 from tauslab.base.files.extras import installing
+from tauslab.base.files.opening import at_home
 from tauslab.base.unknown import nearest
 from tauslab.decomposition.ranks.launcher import launched_rank, under_launcher
 from tauslab.model.names import one_line
@@ -91,17 +92,9 @@ def examples(command: str) -> str | None:
     return f"examples:\n{EXAMPLES[command]}" if command in EXAMPLES else None
 
 
-# Words of other programs for choices of ours.
-_CALLED: Mapping[str, str] = {
-    "gpu": "cuda", "nvidia": "cuda", "gillespie": "ssa", "direct": "ssa", "exact": "ssa",
-    "leap": "tau", "tau-leaping": "tau", "tauleaping": "tau", "deterministic": "ode",
-    "pdmp": "hybrid", "langevin": "cle",
-    "float": "single", "float32": "single", "float64": "double",
-}  # fmt: skip
-
 _CALLED_COMMANDS: Mapping[str, str] = dict.fromkeys(
     ("devices", "gpus", "environment", "env", "version"), "doctor"
-)
+) | {"validate": "check", "simulate": "run", "lattice": "rdme", "show": "info", "join": "merge"}
 
 # Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.
 _AFTER = 1.0
@@ -146,7 +139,7 @@ def _path(text: str) -> Path:
     """A file; ``Path("")`` would be the folder in which the command runs."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty: the name of a file is expected")
-    return Path(text)
+    return at_home(text)
 
 
 class Parser(argparse.ArgumentParser):
@@ -192,15 +185,16 @@ class Parser(argparse.ArgumentParser):
             if Path(given).suffix.lower() in READERS:
                 verb = "info" if given.lower().endswith(".h5") else "run"
                 self.error(f"{given} is no command: is tauslab {verb} {given} meant?")
-            near = difflib.get_close_matches(given, words, n=1, cutoff=0.5)
+            if given in ("resume", "append", "extend"):
+                self.error(f"{given} is no command: tauslab run FILE --{given} does it")
+            near = difflib.get_close_matches(given, words, n=1)
             near = [_CALLED_COMMANDS[given]] if given in _CALLED_COMMANDS else near
             self.error(
                 f"there is no command {given!r}"
                 + (f": is {near[0]} meant?" if near else f"; commands: {', '.join(words)}")
             )
-        called = _CALLED.get(given.lower())
-        near = [called] if called in words else difflib.get_close_matches(given.lower(), words, n=1)
-        meant = f"; is {near[0]} meant?" if near else ""
+        near_word = meant_word(given, words)
+        meant = f"; is {near_word} meant?" if near_word else ""
         shown = ", ".join(map(repr, words))
         raise argparse.ArgumentError(
             action, f"invalid choice: {given!r} (choose from {shown}{meant})"

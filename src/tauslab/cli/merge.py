@@ -19,7 +19,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.formats.toml.network import read_toml_text
 from tauslab.model.network.canonical import canonical_text
 from tauslab.options.record import Record
-from tauslab.options.sweep import OF_ALL_POINTS, Share, grid_of, points_sha256, span_of
+from tauslab.options.sweep import OF_ALL_POINTS, POINTS_HELD, Share, grid_of, points_sha256, span_of
 from tauslab.store.format.layout import Layout, RowArray
 from tauslab.store.format.schema import root_attributes
 from tauslab.store.format.statistics import stored_accumulators
@@ -129,7 +129,7 @@ def merge_points(
     """Put the points of several results, in the order of their numbers, into one new file.
 
     The new file has the digest of one run of all these points. Every block is compared with its
-    checksum as it is copied; the files that are read stay. With `incomplete` the first or the last
+    checksum as it is copied; the files that are read stay. With `incomplete` some
     points of the array may be missing.
 
     Raises
@@ -138,15 +138,17 @@ def merge_points(
         A level of gzip outside 0 to 9.
     InputFileError
         A result is unfinished or damaged, has no points, or is of another run than the first;
-        points between those of two files are missing, or are in both.
+        points are missing, or are in two files.
     """
     require_compress(compress)
     with ExitStack() as stack:
         opened = [stack.enter_context(open_result(path)) for path in paths]
         results = sorted(opened, key=_first_point)
         layouts = [_points_layout(result) for result in results]
-        _require_parts_of_one_run(results, layouts)
-        whole = _whole(layouts, _share(results), incomplete=incomplete)
+        _require_parts_of_one_run(results, layouts, incomplete=incomplete)
+        ends = [_first_point(one) + own.points for one, own in zip(results, layouts, strict=True)]
+        whole = _whole(layouts, _share(results), ends[-1], incomplete=incomplete)
+        whole = _with_gaps(whole, [_first_point(one) for one in results], ends)
         pieces = [ResultPiece(result.data, result.n, result.path) for result in results]
         sums = [stored_accumulators(own, r.data) for own, r in zip(layouts, results, strict=True)]
         totals = {name: np.concatenate([each[name] for each in sums]) for name in sums[0]}
@@ -210,8 +212,27 @@ def _points_layout(result: Result) -> Layout:
     if not result.complete:
         raise InputFileError(f"{result.path} is unfinished: --resume completes it")
     if not result.swept:
-        raise InputFileError(f"{result.path} has no points: several files are joined by points")
+        raise InputFileError(
+            f"{result.path} has no points: only files with points of a sweep are joined; "
+            "tauslab run --append adds trajectories to a file"
+        )
+    if POINTS_HELD in result.attributes:
+        raise InputFileError(f"{result.path} lacks points between others: merge the tasks' files")
     return layout_of_result(result)
+
+
+def _with_gaps(layout: Layout, begins: Sequence[int], ends: Sequence[int]) -> Layout:
+    """The layout with the numbers of its points, if some between them are missing."""
+    spans: list[list[int]] = []
+    for begin, end in zip(begins, ends, strict=True):
+        if spans and spans[-1][1] == begin:
+            spans[-1][1] = end
+        else:
+            spans.append([begin, end])
+    if len(spans) == 1:
+        return layout
+    held = ",".join(f"{begin}-{end - 1}" for begin, end in spans)
+    return replace(layout, attributes={**layout.attributes, POINTS_HELD: held})
 
 
 def _digest(hashed: str, layout: Layout) -> str:
@@ -233,7 +254,9 @@ def _hashed(layout: Layout) -> str:
     )
 
 
-def _require_parts_of_one_run(results: Sequence[Result], layouts: Sequence[Layout]) -> None:
+def _require_parts_of_one_run(
+    results: Sequence[Result], layouts: Sequence[Layout], *, incomplete: bool
+) -> None:
     first, *others = map(_shared, layouts)
     for result, other in zip(results[1:], others, strict=True):
         for name in sorted(first.keys() | other.keys()):
@@ -243,10 +266,16 @@ def _require_parts_of_one_run(results: Sequence[Result], layouts: Sequence[Layou
                 )
     for before, after, own in zip(results[:-1], results[1:], layouts[:-1], strict=True):
         end, begin = _first_point(before) + own.points, _first_point(after)
-        if end != begin:
+        if begin < end:
+            both = span_of("point", begin, min(end, begin + after.n_points) - begin)
+            raise InputFileError(
+                f"{both} {'is' if both.startswith('point ') else 'are'} in {before.path} and in "
+                f"{after.path}: give each file of the array once"
+            )
+        if begin > end and not incomplete:
             raise InputFileError(
                 f"{before.path} ends before point {end} and {after.path} begins with point "
-                f"{begin}: give all files of the array once"
+                f"{begin}: give all files of the array, or --incomplete to join the others"
             )
 
 
@@ -274,7 +303,8 @@ def _share(results: Sequence[Result]) -> Share | None:
     return replace(known[0][1], first=_first_point(results[0])) if known else None
 
 
-def _whole(layouts: Sequence[Layout], share: Share | None, *, incomplete: bool) -> Layout:
+def _whole(layouts: Sequence[Layout], share: Share | None, end: int, *, incomplete: bool) -> Layout:
+    """The layout of all; `end` is the number of the last point plus 1."""
     first = layouts[0]
     names = list(first.sweep or ())
     columns = [layout.sweep or {} for layout in layouts]
@@ -284,7 +314,6 @@ def _whole(layouts: Sequence[Layout], share: Share | None, *, incomplete: bool) 
     attributes = {k: v for k, v in first.attributes.items() if k not in OF_ALL_POINTS}
     attributes["model_sha256"] = digest
     if share is not None:
-        end = share.first + whole.points
         require_all(share.first, end, share.points, "point", incomplete=incomplete)
         if whole.points < share.points:
             attributes |= share.attributes()

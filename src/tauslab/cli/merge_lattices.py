@@ -106,5 +106,6 @@ def _require_one_run(named: Sequence[tuple[Path, CheckedLattice]]) -> None:
         if end != _begin(other):
             raise InputFileError(
                 f"{before} ends before replica {end} and {after} begins with replica "
-                f"{_begin(other)}: give all files of the array once"
+                f"{_begin(other)}: give all files of the array once (--incomplete joins replicas "
+                "that follow each other)"
             )

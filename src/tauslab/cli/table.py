@@ -130,6 +130,7 @@ def _of_check() -> Iterable[Argument | Definition]:
         _takes("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)"),
         _takes("--set", action="append", default=[], metavar="NAME=VALUE",
                help="value of a lattice model, as for rdme"),
+        _takes("--method", metavar="METHOD", help="exit with 2 if it cannot run the model"),
         *on_command_line(MoleculesFlag),
         _JSON,
     )  # fmt: skip
@@ -153,7 +154,7 @@ def _of_precompile() -> Iterable[Argument]:
     return (
         _takes("--arch", type=count, metavar="N",
                help="compute capability of the GPU, if it is in another machine (H200: 90)"),
-        _takes("--ranks", type=count, default=1, metavar="N", help="its ranks (1)"),
+        _takes("--ranks", type=count, default=1, metavar="N", help="ranks of the run (1)"),
         _takes("command", nargs=argparse.REMAINDER, metavar="MODEL ...",
                help="the command to compile for, as run or rdme take it"),
     )  # fmt: skip
@@ -202,7 +203,7 @@ COMMANDS: Mapping[str, Command] = {
         "compute the objective of a PEtab problem", "commands.petab:process_petab", _of_petab
     ),
     "sensitivity": Command(
-        "estimate derivatives of means by parameters",
+        "estimate derivatives of means with respect to parameters",
         "particles.sensitivity:process_sensitivity",
         model=".xml, .ant, .net, .bngl, .psc, .toml, - for standard input",
     ),
@@ -229,7 +230,7 @@ COMMANDS: Mapping[str, Command] = {
         "commands.results:process_merge",
         (_RESULTS, _writes("file that joins points or replicas of several files"), _OVERWRITE,
          _takes("--incomplete", action="store_true",
-                help="join files even if some of their array are missing"),
+                help="join files even if others of their array are missing"),
          _takes("--compress", type=int, default=0, metavar="1-9",
                          help="gzip level (none)")),
     ),
@@ -247,7 +248,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "slurm": Command("write a batch script for SLURM", "main:write_batch_script", _of_slurm),
     "precompile": Command(
-        "compile what a run needs", "main:precompile", _of_precompile
+        "compile the kernels of a run in advance", "main:precompile", _of_precompile
     ),
     "example": Command(
         "list examples, or print one", "commands.example:process_example",

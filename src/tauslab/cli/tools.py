@@ -168,7 +168,7 @@ def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:
     if resume and not quiet and not any_begun(output):
         print(
             f"tauslab: {printable(str(output))} does not exist: there is nothing to resume, and "
-            "the run begins anew",
+            "a new run starts",
             file=sys.stderr,
         )
 

@@ -36,6 +36,8 @@ def read(path: str | Path) -> Network | Lattice:
     path = Path(path)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
+        if path.is_dir():
+            raise ModelError(f"{path}: is a folder, not a model")
         given = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
         known = ", ".join(READERS)
         raise ModelError(f"{path}: {given}; a model is one of {known}{beside(path, READERS)}")

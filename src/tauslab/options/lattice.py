@@ -504,6 +504,7 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
             f"{steps * lattice.step:.3g} s, not at "
             + ("the model's end, " if options.t_end is None else assigned("t_end"))
             + f"{t_end:g}"
+            + "; is the spacing in metres, and D in m^2/s?" * (lattice.step > 1)
         )
     _warn_of_intervals(model.name, options, steps)
     every = options.count_every or max(1, steps // _SAMPLES)

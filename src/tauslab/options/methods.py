@@ -180,7 +180,8 @@ class _Judged(_Steps):
     """Settings of methods that estimate their error by exact trajectories."""
 
     pilot: int = option(
-        1000, "trajectories that judge the error (1000)", flag="--pilot", metavar="N", type=count,
+        1000, "trajectories of the pilot that estimates errors (1000)", flag="--pilot",
+        metavar="N", type=count,
         elsewhere="judges hybrids: use it with {hybrid} or cle", check=whole(0, 2**20),
         doc="Trajectories of a pilot before a run of 100 or more: so many by the method are "
         "compared with as many exact ones, and the result reports the differences; 0: no pilot.",
@@ -228,15 +229,15 @@ class Partitioned(_Judged):
         doc="Reactions by the chemical Langevin equation; patterns as for `jump`.",
     )  # fmt: skip
     many: float = option(
-        DEFAULT_MANY, "molecules from which on a reaction may flow (100)", flag="--many",
+        DEFAULT_MANY, "fewest molecules of a Langevin reaction (100)", flag="--many",
         group="method", type=float, metavar="X", stored=Stored(), elsewhere=_OF_HYBRIDS,
         check=number(lambda many: 10 <= many < 2**31, "10 or more, below 2^31"),
         doc="Molecules of each changed species from which on a reaction that no pattern matches "
         "has Langevin noise; below half of that it is a jump again.",
     )  # fmt: skip
     ode: Patterns = option(
-        "", "reactions that are equations", flag="--as-ode", group="method", metavar="NAMES",
-        stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
+        "", "reactions simulated by rate equations", flag="--as-ode", group="method",
+        metavar="NAMES", stored=Stored(), elsewhere=_OF_HYBRIDS, check=_check_patterns,
         doc="Reactions that are terms of the rate equations; patterns as for `jump`.",
     )  # fmt: skip
 

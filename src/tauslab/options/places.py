@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from tauslab.base.errors import ConfigError
+from tauslab.base.files.opening import at_home
 from tauslab.base.option_names import assigned, opt
 from tauslab.options.dask import EXECUTORS, DaskOptions, dask_options
 from tauslab.options.values.checks import whole, word
@@ -174,9 +175,10 @@ def output_settings(output: Name | Output | None) -> dict[str, Any]:
     chosen = output if isinstance(output, Output) else Output(output)
     if not os.fspath(chosen.path):
         raise ConfigError(f"{opt('output')} is empty: the name of a file is expected")
-    require_result_name(Path(chosen.path))
+    path = at_home(chosen.path)
+    require_result_name(path)
     return {
-        "output": Path(chosen.path),
+        "output": path,
         "overwrite": chosen.overwrite,
         "compress": chosen.compress,
         "writer": chosen.writer,

@@ -47,7 +47,7 @@ def by_name(option: str, values: Any) -> dict[str, Any]:
         It is none.
     """
     try:
-        return dict(values or {})
+        return {} if values is None else dict(values)
     except (TypeError, ValueError):
         raise ConfigError(f"{opt(option)}: give {{NAME: value}}, not {values!r:.60}") from None
 

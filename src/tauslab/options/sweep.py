@@ -28,7 +28,8 @@ MOST_POINTS = 2**24  # a point's number has 24 bits in the random counter
 DESIGNS = ("sobol", "lhs")
 ALL_POINTS = "all_points"  # attributes of a file with some points of an array
 ALL_POINTS_SHA256, ALL_POINTS_GRID = f"{ALL_POINTS}_sha256", f"{ALL_POINTS}_grid"
-OF_ALL_POINTS = (ALL_POINTS, ALL_POINTS_SHA256, ALL_POINTS_GRID)
+POINTS_HELD = "points_held"  # numbers of points, with gaps: 0-1,4-5
+OF_ALL_POINTS = (ALL_POINTS, ALL_POINTS_SHA256, ALL_POINTS_GRID, POINTS_HELD)
 _DIGITS = 30  # a double has 17
 _FORMS = "lin:LO:HI:N, log:LO:HI:N or list:a,b,c"
 
@@ -294,6 +295,8 @@ def choose_points(
     for option, given in (("sweep", sweep), ("table", table)):
         if not (given is None or isinstance(given, Path) or hasattr(given, "items")):
             raise ConfigError(f"{opt(option)} is a {type(given).__name__}: give {{NAME: values}}")
+    if hasattr(sweep, "columns"):
+        raise ConfigError(f"{opt('sweep')} is a table: give {opt('table')} for a point per row")
     if table is not None:
         if sweep or design is not None:
             raise ConfigError(

@@ -201,7 +201,7 @@ class StateFile:
             if unsealed:
                 raise InputFileError(
                     f"{path} is of an earlier version of tauslab, which kept no checksums, so "
-                    "nothing says that it is what was written: begin anew, with another file"
+                    "it cannot be verified: start again with another file"
                 )
             sealed = SealedFile(path, file, attributes=attributes)
             for name in sealed.names:

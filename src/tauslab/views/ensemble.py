@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, meant_word
 from tauslab.base.option_names import opt
 from tauslab.store.results import columns
 from tauslab.store.results.columns import FloatArray
@@ -145,7 +145,8 @@ def _check(kind: str, names: list[str], colour: str) -> None:
             f"a plot of {kind} is of a lattice; of an ensemble kinds are {', '.join(kinds)}"
         )
     if kind not in kinds:
-        raise ConfigError(f"{kind!r} is not a kind of plot; kinds: {', '.join(kinds)}")
+        near = f" (is {meant} meant?)" if (meant := meant_word(kind, kinds)) else ""
+        raise ConfigError(f"{kind!r} is not a kind of plot{near}; kinds: {', '.join(kinds)}")
     if colour not in ("auto", "linear", "log"):
         raise ConfigError(f"{colour!r} is not a colour scale; scales: auto, linear, log")
     if not 1 <= len(names) <= _MOST_PANELS:

@@ -17,6 +17,7 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import replacing
 from tauslab.base.files.extras import installing
+from tauslab.base.files.opening import at_home
 from tauslab.options.values.texts import some
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _close(figure: Figure) -> None:
 
 def chosen_panels(names: Sequence[str], known: Sequence[str]) -> list[str]:
     """Names to draw, by default the first four; a `ConfigError` for unknown or too many ones."""
-    chosen = list(names or known[:_DEFAULT_PANELS])
+    chosen = [names] if isinstance(names, str) else list(names or known[:_DEFAULT_PANELS])
     for name in chosen:
         if name not in known:
             raise ConfigError(f"{name!r} is not in this result; it has {some(known)}")
@@ -142,7 +143,7 @@ def drawing(
     OutputError
         The picture cannot be written.
     """
-    path = None if path is None else Path(path)
+    path = None if path is None else at_home(path)
     require_suffix(path)
     managed = path is None and ax is None and _begin_pyplot()
     with plot_style():

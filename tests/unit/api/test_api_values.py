@@ -49,7 +49,10 @@ def test_whole_numbers_may_be_floats(decay):
         ({"record": 5}, "names are texts in a list or between commas, not 5"),
         ({"record": []}, "record='' is not known"),
         ({"epsilon": 0.1}, r"epsilon= is no option of run: it belongs to ts.TauLeaping"),
-        ({"method": "euler"}, "method='euler' is not known"),
+        ({"method": "euler"}, "method='euler' is not known; allowed"),
+        ({"method": "Gillespie"}, r"method='Gillespie' is not known \(is ssa meant\?\); allowed"),
+        ({"method": ts.ODE}, r"method= is the class ODE: give its settings, ts.ODE\(\)"),
+        ({"n_jobs": 2}, r"n_jobs= is no option of run: it belongs to ts.CPU\(threads=...\)$"),
         ({"t_end": "late"}, "t_end='late' is not allowed"),
         ({"set": {"A": "few"}}, "A: values must be numbers, not 'few'"),
         ({"set": {"A": [1, 2, 3]}}, r"one per trajectory \(2\)"),
@@ -65,6 +68,25 @@ def test_bins_that_are_none(decay, bins):
     result = ts.run(decay, n=5, times=[0, 1], seed=1, device="cpu")
     with pytest.raises(ConfigError, match="a number of 1 or more, or edges that increase"):
         result.histogram("A", t=1, bins=bins)
+
+
+def test_what_numpy_pandas_and_a_shell_give(decay, tmp_path, monkeypatch):
+    """Arrays without axes, a series in place of a mapping, a path with a tilde."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    pandas = pytest.importorskip("pandas")
+    given = {"n": 3, "seed": 1, "device": "cpu", "set": pandas.Series({"A": 5.0})}
+    made = ts.run(decay, t_end=np.array(1.0), points=2, output="~/a.h5", **given)
+    assert (made.mean("A")[0], made.times.tolist()) == (5, [0, 1])
+    assert (tmp_path / "a.h5").exists()
+    assert ts.open("~/a.h5").digest() == made.digest()
+    with pytest.raises(ConfigError, match="sweep= is a table: give table="):
+        ts.run(decay, n=3, t_end=1, sweep=pandas.DataFrame({"A": [1]}))
+    with pytest.raises(ConfigError, match="not Result: run its model with initial= or extend="):
+        ts.run(made)
+    with pytest.raises(TypeError, match=r"ts.run takes only model by position; .* n=, t_end="):
+        ts.run(decay, 3, 1.0)
+    decay.write("~/m.toml")
+    assert ts.read("~/m.toml").species.keys() == {"A"}
 
 
 def test_one_time_is_a_list_of_one(decay):

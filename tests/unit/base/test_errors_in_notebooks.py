@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from types import SimpleNamespace
 
 import pytest
@@ -71,6 +72,25 @@ def test_the_whole_traceback_is_shown_on_request_and_outside_notebooks(shell, mo
     assert not hasattr(error, "_render_traceback_")
     monkeypatch.delitem(sys.modules, "IPython")
     assert not hasattr(error, "_render_traceback_")
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, KeyError])
+def test_interrupts_and_errors_of_hooks_have_few_frames(kind):
+    """Of hundreds: those of the user, of the hook, and two that call."""
+    lattice = ts.Lattice("drift", shape=(4, 4, 4), spacing=1e-8, step=1e-6)
+    lattice.add_species("A")
+    lattice.add_diffusion("A", 1e-12)
+
+    def hook(view):
+        raise kind
+
+    with pytest.raises(kind) as found:
+        ts.run(lattice, t_end=1e-5, seed=1, device="cpu", hooks=[(1, hook)])
+    names = [frame.name for frame in traceback.extract_tb(found.value.__traceback__)]
+    whole = kind is KeyboardInterrupt
+    assert names[1:] == ["wrapped", "briefly", *([] if whole else ["hook"])]
+    assert str(found.value) == ("ts.run was interrupted" if whole else "")
 
 
 def test_in_ipython_itself(capsys, model):

@@ -114,7 +114,7 @@ def test_files_that_are_not_one_array_are_not_joined(tmp_path, capsys):
     out = ["-o", str(tmp_path / "all.h5")]
     for files, sentence in (
         ([first, last], "ends before point 2 and .*c.h5 begins with point 3"),
-        ([first, first], "ends before point 2 and .*a.h5 begins with point 0"),
+        ([first, first], "points 0 to 1 are in .*a.h5 and in .*a.h5: give each file"),
         ([first, other], "d.h5 is of another run than .*a.h5: their seed differs"),
     ):
         assert main(["merge", *files, *out]) == 2
@@ -148,6 +148,20 @@ def test_tasks_of_an_array_lack_no_point_unseen(tmp_path, capsys):
     assert "some.h5 holds 4 of 6 points from 2 files" in capsys.readouterr().out
     assert main(["info", some]) == 0
     assert "incomplete array: points 0 to 3 of 6;" in capsys.readouterr().out
+    gap = str(tmp_path / "gap.h5")
+    assert main(["merge", parts[0], parts[2], "-o", gap]) == 2
+    assert "begins with point 4: give all files of the array, or --incomplete" in (
+        capsys.readouterr().err
+    )
+    assert main(["merge", parts[2], parts[0], "-o", gap, "--incomplete"]) == 0
+    assert main(["info", gap]) == 0
+    assert "incomplete array: points 0-1,4-5 of 6;" in capsys.readouterr().out
+    with open_result(gap) as result, open_result(whole) as one:
+        assert result.points["k_on"].tolist() == [1, 1, 3, 3]
+        assert (result.counts() == one.counts()[[0, 1, 4, 5]]).all()
+    for command in (["run", gap, "-o", out], ["merge", gap, parts[1], "-o", out]):
+        assert main(command) == 2
+        assert "lacks points between others" in capsys.readouterr().err
     assert main(["merge", some, parts[2], "-o", out]) == 0
     assert main(["digest", whole, out]) == 0
     with open_result(out) as result, open_result(whole) as one:

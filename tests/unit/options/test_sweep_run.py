@@ -195,6 +195,7 @@ def test_results_of_a_sweep_by_species_and_time(run):
     assert np.array_equal(median, np.sort(x, axis=1)[:, 24])
     assert result.quantile("X", [0.1, 0.9]).shape == (6, 2, 4)
     assert result.std("X").shape == (6, 4)
+    assert result.sem("X") == pytest.approx(result.std("X") / np.sqrt(result.n))
     assert "30" not in repr(result)
     assert "50 trajectories at 6 points" in repr(result)
     with pytest.raises(ts.ConfigError, match="first axis"):

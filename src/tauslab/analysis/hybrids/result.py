@@ -247,6 +247,14 @@ class HybridResult(ArrayResult):
         """Variance ``[time]`` over cells that have not ended early; NaN for one cell."""
         return _over_cells(self.values(name))[1]
 
+    def std(self, name: str) -> FloatArray:
+        """Square root of `variance`, ``[time]``."""
+        return np.sqrt(self.variance(name))
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """As `values`."""
+        return self.values(name)
+
     def paid(self, pool: str) -> FloatArray:
         """Units ``[trajectory, time]`` that the pool ``part.quantity`` has paid since the start."""
         return self.values(f"{pool}.paid")
@@ -337,12 +345,15 @@ class HybridResult(ArrayResult):
             columns |= {f"{one}_mean": mean, f"{one}_sd": np.sqrt(variance)}
         return named_columns(columns)
 
-    def plot(self, names: Sequence[str] = (), path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(
+        self, names: str | Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
         """Draw mean and two standard deviations of quantities over time, as `Chain.plot`.
 
         Of quantities ``part.quantity`` of parts with the same times; by default the first four of
         the first part.
         """
+        names = [names] if isinstance(names, str) else names
         first = self.time(names[0] if names else next(iter(self.parts)))
         known = [n for n in self.quantities if np.array_equal(self.time(n), first)]
         for name in names:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tauslab.analysis.hybrids.view import HybridView
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.polymers.polymer import Polymer, chain_of
 from tauslab.base.errors import ConfigError, one_of
-from tauslab.base.option_names import assigned, opt, warn
+from tauslab.base.option_names import assigned, opt, replacing, warn
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -71,10 +72,16 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
     overwrite = file.get("overwrite", False)
     written = output if given.resume and not overwrite else None
     if on_root(comm, lambda: _are_there(written, beside)):
-        with written_by_us(output, comm):
+        with written_by_us(output, comm), _noting_what_functions_change(hybrid):
             result = _result(hybrid, given, seed, beside, comm, written=written)
     else:
-        with writing_result(output, comm, overwrite=overwrite) as write:
+        if on_root(comm, lambda: _are_there(written)):
+            raise ConfigError(
+                f"{written} exists and has no checkpoint, so there is nothing to resume: ts.open "
+                f"reads it, {replacing(written)} starts a new run"
+            )
+        noting = _noting_what_functions_change(hybrid)
+        with noting, writing_result(output, comm, overwrite=overwrite) as write:
             result = _result(hybrid, given, seed, beside, comm)
             write(result.save)
     if beside is not None:
@@ -282,11 +289,51 @@ def _text_of(function: Any) -> str:
         call = type(function).__call__
         own = _value_text(_held_by(function))
         return f"{_text_of(call)} {own}" if inspect.isfunction(call) else ""
-    more = _value_text([function.__defaults__, function.__kwdefaults__, *_used_by(function)])
+    left = _LEFT.get(function, {})
+    used = [
+        str([(name, left[name].begun if left.get(name) and left[name].ended == text else text)
+             for name, text in own.items()])
+        for own in _texts_used_by(function)
+    ]  # fmt: skip
+    more = str([*map(_value_text, (function.__defaults__, function.__kwdefaults__)), *used])
     try:
         return inspect.getsource(function) + more
     except OSError:
         return f"{function.__code__.co_code.hex()} {function.__code__.co_names}{more}"
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a value of a function was when a run began, such as an empty memo, and at its end."""
+
+    begun: str
+    ended: str
+
+
+# Values that runs of this process changed, by function and name: a run may go on with them.
+_LEFT: WeakKeyDictionary[Any, dict[str, _Left]] = WeakKeyDictionary()
+
+
+@contextmanager
+def _noting_what_functions_change(hybrid: Hybrid) -> Iterator[None]:
+    """Keep, for the next digest in this process, which values of functions a run changed itself."""
+    functions = [one.model for one in hybrid.parts.values() if inspect.isfunction(one.model)]
+    begun = [_texts_used_by(function) for function in functions]
+    try:
+        yield
+    finally:
+        for function, before in zip(functions, begun, strict=True):
+            own = _LEFT.setdefault(function, {})
+            for texts, old in zip(_texts_used_by(function), before, strict=True):
+                for name, ended in texts.items():
+                    if name in old and ended != old[name]:
+                        known = own.get(name)
+                        first = known.begun if known and known.ended == old[name] else old[name]
+                        own[name] = _Left(first, ended)
+
+
+def _texts_used_by(function: Any) -> list[dict[str, str]]:
+    return [{name: _value_text(v) for name, v in own.items()} for own in _used_by(function)]
 
 
 def _held_by(one: Any) -> dict[str, Any]:

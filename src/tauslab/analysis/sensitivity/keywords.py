@@ -142,7 +142,7 @@ class SensitivityKeywords(DerivativeKeywords):
         "variance (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.",
     )  # fmt: skip
     difference: Difference = option(
-        "centred", "where the two sides lie (centred)", flag="--difference", group="method",
+        "centred", "kind of difference (centred)", flag="--difference", group="method",
         choices=DIFFERENCES,
         doc="``centred``, ``forward`` or ``backward``. A centred one whose lower side would be "
         "negative is forward.",

@@ -208,7 +208,7 @@ def _result(
         covariance = top.chance + (np.linalg.inv(top.bend) if spread is None else spread)
     if not top.converged:
         warn(
-            "the fit did not come to rest at a maximum: the data may not bound all parameters; "
+            "the fit did not converge to a maximum: the data may not bound all parameters; "
             "fit fewer (start=), or give more particles (n=)"
         )
     return FitResult(

@@ -57,6 +57,11 @@ def reading(path: str | os.PathLike[str], kind: type[TauslabError] = ModelError)
         raise of_damage(damage) from None
 
 
+def at_home(path: str | os.PathLike[str]) -> Path:
+    """A path as a user gives it, with ``~`` at its head replaced as a shell does."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - that of Path fails without a home
+
+
 def lacks_memory(error: BaseException) -> bool:
     """Return whether h5py could not allocate memory: the file is damaged, or memory is short."""
     return isinstance(error, MemoryError) or "memory allocation failed" in str(error)

@@ -12,7 +12,7 @@ from tauslab.formats import read as readers
 from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import MAX_HOP
-from tauslab.model.network.diagnosis.check import check_facts
+from tauslab.model.network.diagnosis.check import check_facts, require_method
 from tauslab.model.network.molecules import as_chosen
 from tauslab.model.network.net_laws import with_net_laws
 from tauslab.options.lattice import set_parameters
@@ -31,6 +31,10 @@ def process_check(arguments: argparse.Namespace) -> None:
     with telling_warnings(), model_given(arguments):
         model = readers.read(arguments.model)
     if isinstance(model, Lattice):
+        if arguments.method is not None:
+            raise ConfigError(
+                f"{arguments.model} holds a lattice, which has one method: drop --method"
+            )
         given = assignments(arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
         chosen = (model, max_hop, set_parameters(model, given))
@@ -42,3 +46,5 @@ def process_check(arguments: argparse.Namespace) -> None:
         model = with_net_laws(model) if arguments.net_laws else model
         found, lines = check_facts(model), description(model)
     print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
+    if not isinstance(model, Lattice):
+        require_method(model, arguments.method)

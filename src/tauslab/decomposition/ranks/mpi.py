@@ -42,6 +42,7 @@ _SHOWN_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS")
 
 _POLL_SECONDS = 0.001
 _EARLY_SECONDS = 20
+_RANK = "TAUSLAB_RANK_PROCESS"  # number of the process that the launcher started
 _MESSAGE_BYTES = 1 << 30  # an MPI message of the older kind has less than 2^31
 
 
@@ -450,17 +451,20 @@ class EarlyHook:
 
     The others would wait for it in their calls. The hook starts MPI if necessary, as
     ``python -m mpi4py`` does; if the others never start it, it ends its own process after
-    `_EARLY_SECONDS`.
+    `_EARLY_SECONDS`. A process that a rank started is no rank: its errors are its own.
     """
 
     def __init__(self, usual: ExceptionHook) -> None:
         self.usual = usual
+        self.process = os.getpid()
 
     def __call__(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         """Print the traceback, then end all ranks."""
         self.usual(kind, error, trace)
+        if os.getpid() != self.process:
+            return
         sys.stderr.flush()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a process that waits within MPI
         signal.alarm(_EARLY_SECONDS)
@@ -473,8 +477,11 @@ class EarlyHook:
 
 
 def end_all_of_launch() -> None:
-    """Install an `EarlyHook`, where a launcher started several ranks; when tauslab is imported."""
-    if launched_ranks() > 1:
+    """Install an `EarlyHook`, where a launcher started several ranks; when tauslab is imported.
+
+    A rank leaves its number in the environment: another Python that has it was started by a rank.
+    """
+    if launched_ranks() > 1 and os.environ.setdefault(_RANK, str(os.getpid())) == str(os.getpid()):
         sys.excepthook = EarlyHook(sys.excepthook)
 
 

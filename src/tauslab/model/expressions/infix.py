@@ -216,7 +216,8 @@ class _InfixParser:
         self._at = 0
         for token, foreign in _TOKEN.findall(text):
             if foreign:
-                raise ModelError(f"{foreign!r} does not belong there")
+                hint = ": equality is '=='" if foreign == "=" else ""
+                raise ModelError(f"{foreign!r} does not belong there{hint}")
             if len(token) > LONGEST_NAME:
                 raise ModelError(f"a word of it has {len(token)} characters, {brief(token, 40)}")
             self._tokens.append(token)

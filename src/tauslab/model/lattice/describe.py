@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ModelError
 from tauslab.base.html import card, folded, table
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import ANY, FACES, Diffusion, Placement, SiteReaction
@@ -26,6 +28,19 @@ def lattice_text(lattice: LatticeData) -> str:
         lines += [f"{title}:", *(f"  {'  '.join(row)}" for row in rows[:_MOST])] if rows else []
         lines += [f"  and {len(rows) - _MOST} more"] if len(rows) > _MOST else []
     return "\n".join(lines)
+
+
+def diffusion_text(lattice: LatticeData, species: str, coefficients: FloatArray) -> str:
+    """Return a table of coefficients ``[from type, to type, species]`` of one species."""
+    if species not in lattice.species:
+        known = shortened(lattice.species, _MOST)
+        raise ModelError(f"{lattice.name}: {species!r} is not a species; species: {known}")
+    values = coefficients[:, :, list(lattice.species).index(species)]
+    types = lattice.type_names
+    rows = [(name, *(f"{one:g}" for one in own)) for name, own in zip(types, values, strict=True)]
+    lines = [(f"{species}, m^2/s: from \\ to", *types), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def lattice_html(lattice: LatticeData) -> str:

@@ -23,7 +23,7 @@ from tauslab.model.expressions.expression import Expression
 from tauslab.model.expressions.infix import as_expression
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.describe import lattice_html, lattice_text
+from tauslab.model.lattice.describe import diffusion_text, lattice_html, lattice_text
 from tauslab.model.lattice.diagnosis.check import lattice_report
 from tauslab.model.lattice.diagnosis.membranes import measured_site_area, surface_of
 from tauslab.model.lattice.file import write_lattice
@@ -606,6 +606,26 @@ class Lattice(Hinting, LatticeData):
         """
         hop = MAX_HOP if max_hop is None else max_hop
         return Listing("\n".join(lattice_report(self, hop, parameters)))
+
+    def diffusion_matrix(
+        self, species: str, parameters: Mapping[str, float] | None = None
+    ) -> Listing:
+        """Coefficients of a species in m^2/s: a row per site type it leaves, a column per target.
+
+        As all rules together give them: a later rule replaces an earlier one. On a surface they
+        are corrected. 0 is a wall.
+
+        Parameters
+        ----------
+        parameters
+            Values by name, instead of the model's.
+
+        Raises
+        ------
+        ModelError
+            The model is wrong, or has no such species.
+        """
+        return Listing(diffusion_text(self, species, lattice_values(self, parameters).diffusion))
 
     def plot(
         self,

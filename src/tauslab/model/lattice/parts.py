@@ -331,7 +331,8 @@ def check_name(name: str, what: str, taken: Container[str]) -> None:
     """Refuse a name that is malformed or already among `taken`."""
     if not isinstance(name, str) or not IDENTIFIER.match(name) or len(name) > LONGEST_NAME:
         raise ModelError(
-            f"{what} {short(name)} is not a name: letters, digits and underscores, no digit first"
+            f"{what} {short(name)} is not a name: letters A-Z and a-z, digits and underscores, "
+            "no digit first"
         )
     if name in taken:
         raise ModelError(f"{what} {name!r} is defined twice")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import write_whole
+from tauslab.base.files.opening import at_home
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -62,8 +63,9 @@ def write_network(network: NetworkData, path: Path) -> Path:
     OutputError
         The file cannot be written.
     """
+    path = at_home(path)
     if path.suffix.lower() != ".toml":
-        raise ConfigError(f"{path}: a network is written as .toml")
+        raise ConfigError(f"{path}: a network is written as .toml, or by to_sbml()")
     write_whole(path, f"name = {quoted(network.name)}\n{canonical_text(network)}")
     return path
 

@@ -535,8 +535,8 @@ class Network(Hinting, NetworkData):
         require_text(name, "a name")
         if not IDENTIFIER.match(name) or len(name) > LONGEST_NAME:
             raise ModelError(
-                f"{brief(name)} is not a name: letters, digits and underscores, no digit first, "
-                f"{LONGEST_NAME} at most"
+                f"{brief(name)} is not a name: letters A-Z and a-z, digits and underscores, no "
+                f"digit first, {LONGEST_NAME} at most"
             )
         if name in self.species or name in self.parameters or name in self.rules:
             raise ModelError(f"{name!r} is defined twice")

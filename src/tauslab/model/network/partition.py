@@ -42,7 +42,7 @@ class Partition:
         return " and ".join(f"{n} {of} {told[kind]}" for kind, n in counted.items() if n)
 
     def integrated(self, network: Network) -> list[str]:
-        """Names of the reactions that are equations beside exact events."""
+        """Names of the reactions simulated by rate equations beside exact events."""
         pairs = zip(network.reactions, self.kinds, strict=True)
         return [reaction.name for reaction, kind in pairs if self.is_exact and kind == "ode"]
 

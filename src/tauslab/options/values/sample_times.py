@@ -44,6 +44,8 @@ def sample_times(
         raise ConfigError(
             f"the model has no end time of its own: give one, for example {assigned('t_end')}10"
         )
+    if isinstance(end, np.ndarray) and end.ndim == 0:
+        end = end[()]
     if not isinstance(end, int | float | np.number) or isinstance(end, bool):
         raise ConfigError(f"{assigned('t_end')}{end!r} is not allowed: a number")
     try:

@@ -35,7 +35,7 @@ from tauslab.options.methods import (
     method_class,
 )
 from tauslab.options.record import Record
-from tauslab.options.sweep import Share, Sweep, grid_of
+from tauslab.options.sweep import POINTS_HELD, Share, Sweep, grid_of
 from tauslab.options.values.definition import definitions, taken
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.texts import drawn_again
@@ -107,7 +107,18 @@ def left_open(options: Options, result: Result) -> dict[str, Any]:
 
 
 def sweep_of(result: Result) -> Sweep:
-    """The points of a result that has some."""
+    """The points of a result that has some.
+
+    Raises
+    ------
+    ConfigError
+        Points between them are missing, so that their numbers are no run's.
+    """
+    if POINTS_HELD in result.attributes:
+        raise ConfigError(
+            f"{result.name} lacks points between others, and cannot be run again or extended: "
+            "merge the files of all tasks"
+        )
     return Sweep(
         tuple(result.points),
         np.stack(list(result.points.values()), axis=1),
@@ -228,8 +239,9 @@ def longer_times(times: FloatArray, given: Any, t_end: Any, points: Any) -> Floa
     last, steps = float(times[-1]), np.diff(times)
     if given is None and (points is not None or t_end is None or not float(t_end) > last):
         raise ConfigError(
-            f"{opt('extend')} needs {opt('t_end')} above {last:g}, where the result ends, alone: "
-            f"the intervals between samples stay; or {opt('times')}, which begin as its own"
+            f"{opt('extend')} needs {opt('t_end')} above {last:g}, the end of the result, without "
+            f"{opt('points')}: the sample interval stays; or {opt('times')} that begin with the "
+            "times of the result"
         )
     if given is None:
         step = last / (len(times) - 1) if len(times) > 1 else 0.0

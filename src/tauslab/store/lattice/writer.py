@@ -234,8 +234,8 @@ class LatticeWriter:
             if not complete and "truncated_passes" not in checked:
                 raise InputFileError(
                     f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
-                    f"in which a site had one reaction in a pass at most: {opt('resume')} cannot "
-                    f"go on with other bits; start the run anew with {opt('overwrite')}"
+                    f"in which a site had at most one reaction in a pass: it cannot be resumed; "
+                    f"{opt('overwrite')} starts a new run"
                 )
             wanted_attributes = lattice_attributes(self._task, self._seed)
             names = {*wanted_attributes, *(n for n in checked.attributes if n.startswith("set_"))}
@@ -246,12 +246,18 @@ class LatticeWriter:
                 )
             if HOOK_INTERVALS not in checked.attributes:  # of an earlier version
                 names.discard(HOOK_INTERVALS)
-            for name in sorted(names - MAY_DIFFER):
+            for name in sorted(names - MAY_DIFFER, key=lambda one: (one != "steps", one)):
                 stored, wanted = checked.attributes.get(name), wanted_attributes.get(name)
                 if stored != wanted:
+                    differs = f"{name} = {stored}, not {wanted}"
+                    if name == "steps":
+                        differs = f"another end, after {stored} steps, not {wanted}"
+                    elif name == "model_sha256":
+                        differs = "another model or other values"
+                    longer = f"; {opt('extend')} continues a finished run to a later end"
                     raise InputFileError(
-                        f"{self.path} was begun with {name} = {stored}, not {wanted}: "
-                        f"{opt('resume')} continues with the same model, options and hooks only"
+                        f"{self.path} was begun with {differs}: {opt('resume')} continues with the "
+                        "same model, options and hooks only" + longer * (name == "steps")
                     )
             if complete:
                 checked.require_samples()

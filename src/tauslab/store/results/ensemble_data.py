@@ -177,6 +177,16 @@ class EnsembleData(Recorded):
         """Square root of `variance`, ``[time]``, in molecules."""
         return np.sqrt(self.variance(name))
 
+    def sem(self, name: str) -> FloatArray:
+        """Standard error of `mean`, ``[time]``: `std` over the root of the number of trajectories.
+
+        That of sampling alone: an error of leaps or of a time step comes on top of it.
+        """
+        require_known(self, name)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = self.std(name) / np.sqrt(sums.numbers(self, name))
+        return np.asarray(values)
+
     def cv(self, name: str) -> FloatArray:
         """Coefficient of variation, `std` over `mean`, ``[time]``; NaN or inf where that is 0."""
         return self._over_mean(self.std(name), name)

@@ -12,7 +12,7 @@ from tauslab.base.files.text import plain
 from tauslab.base.html import card, escape, folded, table
 from tauslab.base.option_names import opt
 from tauslab.options.record import STATE
-from tauslab.options.sweep import OF_ALL_POINTS, Share, span_of
+from tauslab.options.sweep import OF_ALL_POINTS, POINTS_HELD, Share, span_of
 from tauslab.store.format.schema import PROFILE_COLUMNS
 from tauslab.store.format.versions import BITS, writers_of
 from tauslab.store.results.columns import texts
@@ -67,7 +67,9 @@ def described(result: EnsembleData) -> Iterator[tuple[str, str]]:
         yield "command", str(attributes["command"])
     yield _completeness(result)
     if (share := Share.of_file(attributes)) is not None and result.n_points < share.points:
-        here = f"{span_of('point', share.first, result.n_points)} of {share.points}"
+        held = attributes.get(POINTS_HELD)
+        span = f"points {held}" if held else span_of("point", share.first, result.n_points)
+        here = f"{span} of {share.points}"
         yield "incomplete array", f"{here}; tauslab merge joins the files of its tasks"
     yield from _profile(result)
 

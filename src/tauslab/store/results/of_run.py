@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError, OutputError
+from tauslab.base.files.opening import at_home
 from tauslab.base.files.text import plain
 from tauslab.base.option_names import opt, warn
 from tauslab.base.unknown import Hinting
@@ -82,7 +83,7 @@ class RunResult(Hinting, ABC):
         """The file to save to; refuses a result that lies in a file, and a place that is taken."""
         if not isinstance(path, str | os.PathLike):
             raise ConfigError(f"save takes the name of a file, not {path!r}")
-        own = Path(path)
+        own = at_home(path)
         if not self._in_memory:
             raise ConfigError(f"{self.path} holds this result already: copy the file")
         require_result_name(own)

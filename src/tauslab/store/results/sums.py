@@ -24,7 +24,7 @@ from tauslab.store.format.statistics import (
     stored_powers,
     stored_reals,
 )
-from tauslab.store.results.columns import FloatArray
+from tauslab.store.results.columns import FloatArray, UintArray
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import is_whole, numbered, place_of
 from tauslab.store.results.validity import warn_of_left_out
@@ -40,6 +40,13 @@ def moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
         return mean, variance
     sums = _sums(result, name, POWERS[:2])
     return count_moments(sums) if is_whole(result, name) else moments_of_sums(sums)
+
+
+def numbers(result: Recorded, name: str) -> UintArray:
+    """Trajectories that `moments` are of, ``[time]``, with a sweep ``[point, time]``."""
+    sums = _sums(result, name, POWERS[:1])
+    found = sums["n" if is_whole(result, name) else "obs_n"]
+    return found if result.swept else found[0]
 
 
 def skewness(result: Recorded, name: str) -> FloatArray:

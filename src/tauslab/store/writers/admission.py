@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,11 +207,14 @@ def _model_difference(file: h5py.File, layout: Layout) -> tuple[str, str, str] |
         there = "another one" if has else "one of its own"
         wanted = "that of this run" if has else "empty"
         return "list of values per trajectory", there if each else "empty", wanted
-    pairs = zip_longest(stored.splitlines(), layout.model_canonical.splitlines(), fillvalue="")
-    for line, wanted in pairs if stored else ():
+    before, after = stored.splitlines(), layout.model_canonical.splitlines()
+    for line, wanted in zip(before, after, strict=False) if stored else ():
         if line != wanted:
-            return "model", line or "shorter", wanted or "shorter"
-    return None
+            return "model", line, wanted
+    most = min(len(before), len(after))
+    more = [line for line in (*before[most:], *after[most:]) if "=" in line] if stored else []
+    words = ("with", "without") if len(before) > most else ("without", "with")
+    return ("model", f"{words[0]} {more[0]}", f"{words[1]} it") if more else None
 
 
 def _sweep_differences(

@@ -120,7 +120,7 @@ def test_a_product_of_two_parameters_has_no_errors():
     net.add_parameter("a", 1.0)
     net.add_parameter("b", 1.0)
     net.add_reaction("X ->", rate="a * b")
-    with pytest.warns(UserWarning, match="did not come to rest"):
+    with pytest.warns(UserWarning, match="did not converge to a maximum"):
         found = ts.fit(net, DATA, observe={"X": "normal(sd=3)"}, n=50, swarm=100, iterations=5,
                        seed=1, device=CPU)  # fmt: skip
     assert np.isnan(found.covariance).all()
@@ -204,7 +204,7 @@ def test_exact_counts_have_a_synthetic_likelihood():
 @pytest.mark.parametrize("given", [{"observe": {"X": "normal(sd=2)"}}, {}])
 def test_a_parameter_that_data_bound_on_one_side_has_no_error(counts, given):
     """All particles are gone at the first row, or none at the last: k may be infinite, or 0."""
-    with pytest.warns(UserWarning, match="did not come to rest"):
+    with pytest.warns(UserWarning, match="did not converge to a maximum"):
         found = ts.fit(decay(), {"time": [0.5, 1.0], "X": counts}, n=50, swarm=100, iterations=5,
                        seed=1, device=CPU, **given)  # fmt: skip
     assert not found.converged

@@ -658,6 +658,38 @@ def test_another_hybrid_does_not_resume(tmp_path, monkeypatch):
             run(grown(second), 5.0, output=path, resume=True)
 
 
+def test_a_function_with_a_memo_resumes_in_its_process(tmp_path, monkeypatch):
+    """What the run put there is not a change of the hybrid; what the user changes is one."""
+    memo, by, usual, stops = {}, {"by": 1.0}, StateCheckpoint.save, [1]
+
+    def kept(t, dt, values):
+        memo.setdefault(float(t), by["by"])
+        return _grows(t, dt, values, by=memo[float(t)])
+
+    def save(self, own, *, last=False):
+        usual(self, own, last=last)
+        if stops and not last:
+            raise KeyboardInterrupt
+
+    path, whole = tmp_path / "cut.h5", run(grown(kept), 3.0).digest()
+    memo.clear()
+    monkeypatch.setattr(StateCheckpoint, "save", save)
+    with pytest.raises(KeyboardInterrupt):
+        run(grown(kept), 3.0, output=path, checkpoint_every=0)
+    assert 0 < len(memo) < 3
+    by["by"] = 2.0
+    with pytest.raises(ts.ConfigError, match="begun with another model"):
+        run(grown(kept), 3.0, output=path, resume=True)
+    by["by"] = 1.0
+    stops.clear()
+    again = run(grown(kept), 3.0, output=path, resume=True)
+    assert again.digest() == whole
+    assert (again["own.Y"] == again.values("own.Y")).all()
+    assert len(again.plot("own.Y").axes) == 1
+    with pytest.raises(ts.ConfigError, match="has no checkpoint, so there is nothing to resume"):
+        run(grown(kept), 3.0, output=path, resume=True)
+
+
 _RANKS = """
 import sys
 sys.path.insert(0, {folder!r})

@@ -322,3 +322,20 @@ def test_numbers_are_put_into_parameters() -> None:
             lattice.parameters[name] = value
     lattice.parameters = {"k": 3}
     assert lattice.parameter_values() == {"k": 3}
+
+
+def test_the_diffusion_matrix_is_what_all_rules_give():
+    lattice = ts.Lattice("cell", shape=(4, 4, 4), spacing=1e-8)
+    lattice.add_site_type("cytoplasm")
+    lattice.add_site_type("nucleoid", np.arange(64).reshape(4, 4, 4) < 32)
+    lattice.add_species("A", "B")
+    lattice.add_parameter("D", 1e-12)
+    lattice.add_diffusion("*", "D")
+    lattice.add_diffusion("A", "D / 2", within="nucleoid")
+    lattice.add_diffusion("A", 0, source="cytoplasm", target="nucleoid")
+    shown = lattice.diffusion_matrix("A", {"D": 4e-12}).splitlines()
+    assert shown[0].split()[-2:] == ["cytoplasm", "nucleoid"]
+    assert shown[1].split() == ["cytoplasm", "4e-12", "0"]
+    assert shown[2].split() == ["nucleoid", "4e-12", "2e-12"]
+    with pytest.raises(ModelError, match="'C' is not a species; species: A, B"):
+        lattice.diffusion_matrix("C")

@@ -86,3 +86,20 @@ def test_the_command_line_says_so_and_results_keep_it(
         assert np.array_equal(one.mean("A"), two.mean("A"))
     assert main(["check", model, "--net-laws"]) == 0
     assert "R_backwards" in capsys.readouterr().out
+
+
+def test_check_fails_where_a_rate_constant_is_negative(tmp_path, capsys):
+    """Equations alone know one, and most are mistakes."""
+    path = tmp_path / "m.toml"
+    text = "[species]\nA = 5\n[parameters]\nk = {}\n[[reactions]]\n"
+    text += 'equation = "A ->"\nrate = "k"\n'
+    tau, ode = ["--method", "tau"], ["--method", "ode"]
+    for value, more, code in ((-1, [], 2), (-1, ode, 0), (1, [], 0), (1, tau, 0)):
+        path.write_text(text.format(value))
+        assert main(["check", str(path), *more]) == code
+    assert main(["check", str(path), "--method", "nrm"]) == 2
+    assert "'nrm' is not a method" in capsys.readouterr().err
+    path.write_text(text.format(1) + "delay = 3.0\n")
+    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path), "--method", "tau"]) == 2
+    assert "not supported by tau" in capsys.readouterr().err

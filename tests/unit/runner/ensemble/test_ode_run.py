@@ -82,6 +82,7 @@ def test_statistics_of_a_file_are_those_of_its_samples(tmp_path):
     samples = kept.amounts("X")
     assert kept.mean("X") == pytest.approx(samples.mean(axis=0), rel=1e-6)
     assert kept.std("X")[1:] == pytest.approx(samples.std(axis=0, ddof=1)[1:], rel=1e-5)
+    assert kept.sem("X") == pytest.approx(kept.std("X") / np.sqrt(40))
     from_samples = run(**draw, record="trajectories").mean("X")
     assert from_samples == pytest.approx(kept.mean("X"), rel=1e-6)
 

@@ -125,6 +125,7 @@ def test_numbers_over_replicas(tmp_path):
         assert (result.replica_counts("B") == counts).all()
         assert np.allclose(result.mean("B"), counts.mean(0))
         assert np.allclose(result.std("B"), counts.std(0, ddof=1))
+        assert np.allclose(result.sem("B"), counts.std(0, ddof=1) / np.sqrt(3))
         assert (result.quantile("B", (0, 0.5, 1)) == np.sort(counts, axis=0)).all()
         of_cell = file["counts_by_site_type"][:, :, 1, 1]
         assert np.allclose(result.mean("B", "cell"), of_cell.mean(0))

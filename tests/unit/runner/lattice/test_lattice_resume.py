@@ -326,3 +326,21 @@ def test_a_file_names_the_hooks_without_which_it_is_not_completed_or_repeated(tm
     warning = r"was made with hooks \(meddling every 10 steps\), which a file does not hold"
     with pytest.warns(UserWarning, match=warning), ts.run(path, device="cpu") as result:
         assert result.digest() not in digests
+
+
+def test_a_longer_or_another_run_is_named(tmp_path):
+    def drift(k):
+        lattice = ts.Lattice("drift", shape=(4, 4, 4), spacing=1e-8, step=1e-6)
+        lattice.add_species("A")
+        lattice.add_diffusion("A", 1e-12)
+        lattice.add_reaction("A ->", rate=k)
+        lattice.place("A", count=5)
+        return lattice
+
+    path = tmp_path / "run.h5"
+    given = {"seed": 1, "device": "cpu", "output": path}
+    ts.run(drift(1.0), t_end=1e-5, **given).close()
+    with pytest.raises(ts.InputFileError, match=r"another end, after 10 steps, not 20: .* extend="):
+        ts.run(drift(1.0), t_end=2e-5, **given, resume=True)
+    with pytest.raises(ts.InputFileError, match="begun with another model or other values: resume"):
+        ts.run(drift(2.0), t_end=1e-5, **given, resume=True)

@@ -20,7 +20,7 @@ def _unbounded():
     net.add_species("X", 10)
     net.add_parameter("k", 4.0)
     net.add_reaction("X ->", rate="k")
-    with pytest.warns(UserWarning, match="did not come to rest"):
+    with pytest.warns(UserWarning, match="did not converge to a maximum"):
         return ts.fit(net, {"time": [1.0], "X": [0]}, n=20, swarm=50, iterations=2, seed=1, **NOISE)
 
 

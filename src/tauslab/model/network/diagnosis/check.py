@@ -130,6 +130,35 @@ def require_support(network: Network, method: str) -> None:
         )
 
 
+def require_method(network: Network, method: str | None) -> None:
+    """Refuse a model as it stands in its file, for the exit code of ``tauslab check``.
+
+    Parameters
+    ----------
+    method
+        Which shall run it; None for any. Only ``ode`` itself may have negative rate constants.
+
+    Raises
+    ------
+    ModelError
+        The method, or every method, cannot run it.
+    ConfigError
+        `method` is not known.
+    """
+    able, wanted = _methods(network), "ssa" if method == "auto" else method
+    if wanted is not None and wanted not in SUPPORTED:
+        raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
+    if able:
+        check_rates(network, network.parameter_values(), negative=wanted == "ode")
+    if wanted in able or (able and wanted is None):
+        return
+    require_support(network, wanted or "ssa")
+    values = network.parameter_values()
+    check_rates(network, values, negative=wanted == "ode")
+    network.initial_amounts(values)
+    raise ModelError(f"{network.name} cannot be run by {method or 'any method'}")
+
+
 def without_missing(network: Network, names: Collection[str]) -> Network:
     """The network without what is said of values of `names`, missing or drawn: they are given."""
     given = {f"{kind} {name}" for kind in ("parameter", "compartment", "species") for name in names}

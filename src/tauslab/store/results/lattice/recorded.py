@@ -87,15 +87,15 @@ class RecordedLattice(RunResult):
         self.points: dict[str, FloatArray] = {name: file[f"sweep/{name}"][()] for name in names}
         self.n_points = len(self.points[names[0]]) if names else 1
         self.n_replicas = int(file.attributes["replicas"])
+        self.replica, self.point = replica, point
         if not 0 <= replica < self.n_replicas:
             raise ConfigError(
-                f"replica {replica} is not in {self.path}: it has 0 to {self.n_replicas - 1}"
+                f"replica {replica} is not in {self.name}: it has 0 to {self.n_replicas - 1}"
             )
         if point is not None and not 0 <= point < self.n_points:
             raise ConfigError(
-                f"point {point} is not in {self.path}: it has 0 to {self.n_points - 1}"
+                f"point {point} is not in {self.name}: it has 0 to {self.n_points - 1}"
             )
-        self.replica, self.point = replica, point
         self._lead: tuple[Any, ...] = (replica,) if self.n_replicas > 1 else ()
         if self.swept:
             self._lead = (slice(None) if point is None else point, *self._lead)
@@ -328,6 +328,12 @@ class RecordedLattice(RunResult):
     def std(self, species: str, site_type: str | None = None) -> FloatArray:
         """Square root of `variance`, ``[sample]``."""
         return np.sqrt(self.variance(species, site_type))
+
+    def sem(self, species: str, site_type: str | None = None) -> FloatArray:
+        """Standard error of `mean`, `std` over the root of the number of replicas ``[sample]``."""
+        number = self._of_replicas(species, site_type).count(axis=-2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.std(species, site_type) / np.sqrt(number))
 
     def quantile(
         self, species: str, q: float | Sequence[float], site_type: str | None = None
