@@ -53,7 +53,7 @@ def standardised(result: Recorded, name: str, order: int) -> FloatArray:
 
     def central(k: int) -> npt.NDArray[np.object_]:
         """n^k times the central moment k, a whole number."""
-        moment = (-totals[0]) ** k
+        moment: npt.NDArray[np.object_] = (-totals[0]) ** k
         for j, total in enumerate(totals[:k], 1):
             moment = moment + math.comb(k, j) * total * n ** (j - 1) * (-totals[0]) ** (k - j)
         return moment
