@@ -132,7 +132,7 @@ def test_while_the_model_is_read(tmp_path):
         "def read(*_):\n"
         "    print('reading', flush=True)\n"
         "    time.sleep(60)\n"
-        "run.read_telling = read\n"
+        "run.read_with_progress = read\n"
         "sys.exit(main(['run', 'slow.toml', '--t-end', '1']))\n"
     )
     process = subprocess.Popen(
