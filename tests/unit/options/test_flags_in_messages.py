@@ -59,14 +59,16 @@ def called(node: ast.AST) -> str:
 
 def texts_of(node: ast.AST) -> Iterator[str]:
     """Strings that are no docstrings and do not define an option."""
-    for child in ast.iter_child_nodes(node):
-        if called(child) == "option" or (
-            isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
-        ):
-            continue
-        if isinstance(child, ast.Constant) and isinstance(child.value, str):
-            yield child.value
-        yield from texts_of(child)
+    todo = [node]
+    while todo:
+        for child in ast.iter_child_nodes(todo.pop()):
+            if called(child) == "option" or (
+                isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            ):
+                continue
+            if isinstance(child, ast.Constant) and isinstance(child.value, str):
+                yield child.value
+            todo.append(child)
 
 
 @functools.cache
