@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from random_words import RandomWords
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.equations import continuous_law, mass_action_law
 from tauslab.model.network.network import Network, Reaction, Species
-from tauslab.model.portable import RandomWords
 
 MOST = 2**31 - 1
 _HEAVIEST = 6  # masses of species are 1 to this

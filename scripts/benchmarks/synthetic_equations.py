@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from random_words import RandomWords
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.model.network.network import Network
-from tauslab.model.portable import RandomWords
 
 _LEVELS = 8  # constant targets are multiples of 1 / this, exact in every precision
 _CONSTANT_TARGETS = 4  # one pull in so many goes to a constant

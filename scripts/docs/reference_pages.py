@@ -94,7 +94,6 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
     "Output": ("plain",),
     "Structure": ("families",),
     "DynamicNetwork": ("known",),
-    "RareResult": ("told",),
     "BeadTrack": ("time", "positions", "advance", "sites", "mask", "move_genes"),  # as of Polymer
 }  # fmt: skip
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import h5py
 import pytest
 from places import TESTS, script
@@ -60,6 +56,7 @@ def test_ranks_with_nothing_to_write_take_part(mpirun, parallel_h5py, tmp_path):
         ("kill", 9, 1, 3, "mpio"),
         pytest.param("kill", 14, 2, 1, "parts", marks=pytest.mark.validate),
         ("full", 12, 1, 2, "mpio"),
+        pytest.param("device", 3, 1, 2, "parts", marks=pytest.mark.validate),
     ],
 )
 def test_a_fault_in_one_rank(mpirun, parallel_h5py, tmp_path, fault, moment, victim, again, writer):
@@ -71,7 +68,7 @@ def test_a_fault_in_one_rank(mpirun, parallel_h5py, tmp_path, fault, moment, vic
     broken = [*child, *common, "--writer", "mpio", "-o", path]
     done = mpirun(3, broken, env=parallel_h5py, check=False, timeout=60)
     assert done.returncode != 0
-    assert fault == "kill" or "No space left on device; free some space" in done.stderr
+    assert fault != "full" or "No space left on device; free some space" in done.stderr
     if path.exists():
         with open_result(path) as result:
             assert not result.complete
@@ -126,20 +123,3 @@ def test_results_grow_on_other_numbers_of_ranks(mpirun, tmp_path):
     mpirun(2, [*common, "--append", "30", "-o", path])
     mpirun(1, [*common, "-n", "80", "-o", tmp_path / "one.h5"])
     assert digests(path) == digests(tmp_path / "one.h5")
-
-
-@pytest.mark.validate  # a kill in this writer is `test_a_fault_in_one_rank`
-@pytest.mark.parametrize("cases", [10])
-def test_faults_are_survived(mpirun, tmp_path, cases):
-    """Some faults of the script that injects hundreds: nothing lost, no wrong digest."""
-    del mpirun  # says whether there is an MPI
-
-    program = script("fault_injection.py")
-    table = tmp_path / "faults.csv"
-    done = subprocess.run(
-        [sys.executable, program, "--cases", str(cases), "--seed", "5", "-o", table],
-        capture_output=True, text=True, check=False, timeout=200,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert table.read_text().count(",same,pass") == cases

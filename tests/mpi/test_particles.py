@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from launchers import assert_one_digest
+
 PROGRAM = """
 import hashlib
 import numpy as np
@@ -118,14 +120,7 @@ if comm.rank == 0:
 
 
 def test_ranks_do_not_matter(mpirun):
-    digests = {
-        line
-        for ranks in (1, 3)
-        for line in mpirun(ranks, ["-c", PROGRAM]).stdout.splitlines()
-        if line.startswith("digest")
-    }
-    assert len(digests) == 1, digests
-    assert len(digests.pop().split()) == 2  # all ranks have the same one
+    assert_one_digest(mpirun, PROGRAM)
 
 
 FILTERS = """
@@ -171,14 +166,7 @@ if comm.rank == 0:
 
 
 def test_ranks_do_not_matter_to_filters(mpirun):
-    digests = {
-        line
-        for ranks in (1, 3)
-        for line in mpirun(ranks, ["-c", FILTERS]).stdout.splitlines()
-        if line.startswith("digest")
-    }
-    assert len(digests) == 1, digests
-    assert len(digests.pop().split()) == 2
+    assert_one_digest(mpirun, FILTERS)
 
 
 FAILS = """

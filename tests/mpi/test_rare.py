@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from launchers import assert_one_digest
+
 PROGRAM = """
 import hashlib
 import tauslab as ts
@@ -23,14 +25,7 @@ if comm.rank == 0:
 
 
 def test_ranks_do_not_matter(mpirun):
-    digests = {
-        line
-        for ranks in (1, 3)
-        for line in mpirun(ranks, ["-c", PROGRAM]).stdout.splitlines()
-        if line.startswith("digest")
-    }
-    assert len(digests) == 1, digests
-    assert len(digests.pop().split()) == 2  # all ranks have the same one
+    assert_one_digest(mpirun, PROGRAM)
 
 
 def test_the_command_speaks_once(mpirun, tmp_path):

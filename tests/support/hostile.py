@@ -242,7 +242,8 @@ for line in sys.stdin:
             code, trace = -1, traceback.format_exc()
     text = out.getvalue() + err.getvalue()
     trace = trace or (text if "Traceback (most recent" in text else "")
-    said = [int(code or 0), time.process_time() - began, trace, err.getvalue() or text[-300:]]
+    took = time.process_time() - began
+    said = [int(code or 0), took, trace, err.getvalue() or text[-300:], out.getvalue()]
     print(json.dumps(said), file=sys.__stdout__, flush=True)
 """
 SECONDS = 10.0  # of a core that a command may take
@@ -252,11 +253,11 @@ _PATIENCE = 120.0  # on the clock, since others may use the cores
 class Reader:
     """A child that runs commands one after the other, so that a crash of a library is seen.
 
-    `first` is Python that the child runs at its start.
+    `first` is Python that the child runs at its start. `out` is what the last command printed.
     """
 
     def __init__(self, folder: Path, first: str = "") -> None:
-        self.folder, self.first = folder, first
+        self.folder, self.first, self.out = folder, first, ""
         self._child: subprocess.Popen[str] | None = None
 
     def run(self, *command: str) -> int:
@@ -267,7 +268,7 @@ class Reader:
         child.stdin.write(json.dumps(command) + "\n")
         child.stdin.flush()
         try:
-            code, seconds, trace, said = json.loads(self._answer(child))
+            code, seconds, trace, said, self.out = json.loads(self._answer(child))
         except ValueError:
             code = child.wait(5)
             self.close()

@@ -1,8 +1,9 @@
-"""What launchers of MPI ranks say by themselves."""
+"""What jobs under MPI have to say: one line where they fail, one digest on any number of ranks."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 
 
 def require_one_line(done: subprocess.CompletedProcess[str]) -> None:
@@ -14,3 +15,17 @@ def require_one_line(done: subprocess.CompletedProcess[str]) -> None:
     assert said.count("tauslab: ") == 1, said
     if "HYDRA" in launcher.stdout:
         assert said.count("\n") == 1, said
+
+
+def assert_one_digest(
+    mpirun: Callable[..., subprocess.CompletedProcess[str]], program: str
+) -> None:
+    """A program prints one line with the digests of its ranks: one on 1 rank and on 3."""
+    digests = {
+        line
+        for ranks in (1, 3)
+        for line in mpirun(ranks, ["-c", program]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2

@@ -163,7 +163,7 @@ def print_completion(arguments: argparse.Namespace) -> None:
     print(completion_script(_parser(), arguments.shell))
 
 
-def tell_help(arguments: argparse.Namespace) -> None:
+def print_help(arguments: argparse.Namespace) -> None:
     """``tauslab help run`` is ``tauslab run --help``; of a word that is no command it says so."""
     words = [arguments.about] if arguments.about else []
     with suppress(SystemExit):

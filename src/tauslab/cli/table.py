@@ -259,7 +259,7 @@ COMMANDS: Mapping[str, Command] = {
         (_takes("shell", choices=SHELLS, help="the shell"),),
     ),
     "help": Command(
-        "list the commands, or the options of a command", "main:tell_help",
+        "list the commands, or the options of a command", "main:print_help",
         (_takes("about", nargs="?", metavar="COMMAND", help="a command"),),
     ),
 }  # fmt: skip

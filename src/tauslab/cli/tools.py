@@ -53,7 +53,7 @@ def reading_result(arguments: argparse.Namespace) -> Iterator[None]:
     if file is None and "files" not in vars(arguments):
         yield
         return
-    with telling_warnings(), nullcontext() if file is None else reading(file, InputFileError):
+    with warnings_on_stderr(), nullcontext() if file is None else reading(file, InputFileError):
         yield
 
 
@@ -115,7 +115,7 @@ def shortened(message: str) -> str:
 
 
 @contextmanager
-def telling_warnings(rank: int = 0) -> Iterator[None]:
+def warnings_on_stderr(rank: int = 0) -> Iterator[None]:
     """Within it a warning is a line for the user, in place of Python's; rank 0 speaks for all."""
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if rank == 0 else ignored
@@ -158,7 +158,7 @@ def making_new(path: Path | None, *, overwrite: bool) -> Iterator[None]:
         yield
 
 
-def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:
+def announce_run(output: Path, *, resume: bool, quiet: bool) -> None:
     """Say that there is nothing to resume: a batch job means it, a slip does not.
 
     What a run keeps until its file is made lies beside it, under names that begin with the file's.

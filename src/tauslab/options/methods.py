@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
-from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.selectors import SELECTORS, Selector
 from tauslab.kernels.exact.table_network import TEAMS
 from tauslab.kernels.ode.settings import (
     PRECISIONS,
@@ -29,7 +29,6 @@ from tauslab.options.values.definition import (
 from tauslab.options.values.texts import count, names
 
 MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode", "hybrid", "cle"]
-Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
 

@@ -19,19 +19,7 @@ SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampl
 STATE = "state"  # of where trajectories stand at the end: datasets /summary/state:NAME
 _WORDS = ("trajectories", "statistics", "final", SAMPLED, STATE)
 PREFIX = "summary:"
-LEAST_SAMPLES = 16  # in the window of an oscillation
 _DIRECTIONS = {"up": 1, "down": -1}
-# Of each kind: how it is written, and the fewest and most numbers after the species.
-_FORMS = {
-    "amplitude": ("SPECIES[:AFTER]", 0, 1),
-    "period": ("SPECIES[:AFTER]", 0, 1),
-    "first-passage": ("SPECIES:LEVEL[:up|down]", 1, 1),
-    "time-above": ("SPECIES:LEVEL[:FROM[:TO]]", 1, 3),
-    "extinction": ("SPECIES", 0, 0),
-    "mean": ("SPECIES[:FROM[:TO]]", 0, 2),
-    "maximum": ("SPECIES[:FROM[:TO]]", 0, 2),
-    "minimum": ("SPECIES[:FROM[:TO]]", 0, 2),
-}
 
 
 @dataclass(frozen=True)
@@ -150,11 +138,11 @@ class SummarySpec:
         """
         kind, *fields = text.removeprefix(PREFIX).split(":")
         option = opt("record", PREFIX + text.removeprefix(PREFIX))
-        if kind not in _FORMS:
+        if kind not in KINDS:
             raise ConfigError(
                 f"{option}: {kind!r} is not a summary; allowed are {', '.join(KINDS)}"
             )
-        form, fewest, most = _FORMS[kind]
+        form, (fewest, most) = KINDS[kind].form, KINDS[kind].numbers
         direction = ""
         if kind == "first-passage" and len(fields) == 3 and fields[-1] in _DIRECTIONS:
             direction = fields.pop()
@@ -194,7 +182,7 @@ class SummarySpec:
                 f"{option}: {self.quantity} is not a recorded species or observable; "
                 f"recorded are {listed}"
             )
-        leveled = _FORMS[self.kind][1]
+        leveled = KINDS[self.kind].numbers[0]
         begin, end = self._window(times, self.numbers[leveled:])
         level = self.numbers[0] if leveled else 0.0
         direction = _DIRECTIONS.get(self.direction, 0)
@@ -208,14 +196,13 @@ class SummarySpec:
         return begin, end
 
     def _check_window(self, option: str, times: FloatArray) -> None:
-        wave = self.kind in ("amplitude", "period")
-        least = LEAST_SAMPLES if wave else 2 if self.kind == "time-above" else 1
+        least = KINDS[self.kind].least
         if len(times) < least:
             raise ConfigError(
                 f"{option}: its window holds {len(times)} sample times; it needs {least} or more"
             )
         steps = np.diff(times)
-        if wave and not np.allclose(steps, steps[0], rtol=1e-6, atol=0):
+        if KINDS[self.kind].even and not np.allclose(steps, steps[0], rtol=1e-6, atol=0):
             raise ConfigError(f"{option}: it needs evenly spaced sample times in its window")
 
 

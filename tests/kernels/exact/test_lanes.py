@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 from engine_runs import compiler, fast_at_the_end
+from lane_runs import Work, run_on_lanes
 from quick_compiling import quick_flags
 from random_models import random_network
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.backends.compilers import cpu_features
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.kernels.exact.ssa import exact_engine, vectors_of
 from tauslab.kernels.exact.table_network import Expected
-from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
 pytestmark = compiler
@@ -32,60 +31,16 @@ SHAPES = ((1, 1000), (2, 10), (4, 1000), (8, 10), (8, 1000))
 ENOUGH = ((4, 10), (8, 1000))
 
 
-@dataclass
-class Work:
-    """A launch: inputs of `points` rows where constants vary, and what to record."""
-
-    network: Network
-    times: list[float]
-    n: int = 53
-    max_steps: int = MAX_STEPS
-    varying: tuple[str, ...] = ()
-    per_point: int = 0
-    before: int = 0
-    threads: int = 1
-    counts: dict[str, int] = field(default_factory=dict)
-
-
 def run(work, expected, monkeypatch, width=0):
-    """Counts, observables, final counts, status and events of a launch."""
-    given = os.environ.get("TAUSLAB_CXXFLAGS", quick_flags())
-    with monkeypatch.context() as patch:
-        patch.setenv("TAUSLAB_CXXFLAGS", f"{given} -DSIMD_LANES={width}" if width else given)
-        return _run(work, expected)
+    """What a launch gives, made for so many trajectories."""
 
+    def engine(backend, lowered):
+        made = exact_engine(backend, lowered, work.times, expected=expected)
+        assert made.entry == ("ssa" if expected is ONE else "ssa_lanes")
+        return made
 
-def _run(work, expected):
-    net = work.network
-    backend = get_backend("cpu", BackendOptions(threads=work.threads))
-    values = net.parameter_values()
-    counts = {name: round(x) for name, x in net.initial_amounts(values).items()} | work.counts
-    lowered = lower(net, parameters=values, counts=counts, varying=work.varying)
-    engine = exact_engine(backend, lowered, work.times, expected=expected)
-    assert engine.entry == ("ssa" if expected is ONE else "ssa_lanes")
-    n, k, species = work.n, len(work.times), len(lowered.species)
-    buffers = SampleBuffers(
-        counts=np.full((n, k, species), -7, np.int32),
-        reals=np.full((n, k, len(lowered.observables)), -7.0),
-        final_counts=np.full((n, species), -7, np.int32), status=np.full(n, 77, np.uint8),
-        row_counter=np.zeros(CONTROL_WORDS, np.uint64), work=np.zeros(len(WORK), np.uint64),
-        scratch=engine.scratch(n),
-    )  # fmt: skip
-    rows = -(-n // work.per_point) + 1 if work.per_point else n if work.varying else 1
-    constants = np.zeros((rows, max(1, len(lowered.constants))))
-    constants[:] = np.linspace(0.5, 2.0, rows)[:, None]
-    initial = np.tile(np.array([[counts[s] for s in lowered.species]], np.int32), (rows, 1))
-    launch = Launch(
-        3, n, initial, constants, work.per_point, work.before, seed=11, max_steps=work.max_steps
-    )
-    stream = backend.stream()
-    engine.start(launch, buffers, stream)
-    stream.record().wait()
-    backend.close()
-    return {
-        "counts": buffers.counts, "observables": buffers.reals, "final": buffers.final_counts,
-        "status": buffers.status, "events": buffers.work[:1],
-    }  # fmt: skip
+    found = run_on_lanes(work, engine, monkeypatch, quick_flags(), width)
+    return {**found, "events": found.pop("work")[:1]}
 
 
 def check(work, monkeypatch, shapes=ENOUGH):

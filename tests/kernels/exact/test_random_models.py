@@ -134,7 +134,7 @@ def test_courses_of_a_random_network(seed, solver, precision):
         assert np.array_equal(one, other, equal_nan=True)
 
 
-@pytest.mark.validate  # fuzz_lattices.py has cases of every kind in an ordinary run
+@pytest.mark.validate
 @compiler
 @pytest.mark.parametrize("seed", LATTICES)
 def test_particles_on_a_random_lattice(tmp_path, monkeypatch, seed):

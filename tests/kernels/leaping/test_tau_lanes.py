@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 from engine_runs import compiler
+from lane_runs import Work, run_on_lanes
 from random_models import random_network
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import MAX_STEPS, WORK
 from tauslab.kernels.leaping.tau_leap import (
     FEWEST_ON_LANES,
     TauLeap,
     leaps_on_lanes,
 )
-from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
 pytestmark = compiler
@@ -29,61 +28,15 @@ NETWORKS = range(int(os.environ.get("TAUSLAB_FUZZ_CASES", "8")))
 MANY = 1000
 
 
-@dataclass
-class Work:
-    """A launch: inputs of `points` rows where constants vary, and what to record."""
-
-    network: Network
-    times: list[float]
-    n: int = 53
-    epsilon: float = 0.03
-    max_steps: int = MAX_STEPS
-    varying: tuple[str, ...] = ()
-    per_point: int = 0
-    before: int = 0
-    threads: int = 1
-    counts: dict[str, int] = field(default_factory=dict)
-
-
 def run(work, trajectories, monkeypatch, width=0):
-    """Counts, observables, final counts, status and work of a launch."""
-    given = os.environ.get("TAUSLAB_CXXFLAGS", "-O1")
-    with monkeypatch.context() as patch:
-        patch.setenv("TAUSLAB_CXXFLAGS", f"{given} -DSIMD_LANES={width}" if width else given)
-        return _run(work, trajectories)
+    """What a launch gives, made for so many trajectories."""
 
+    def engine(backend, lowered):
+        made = TauLeap(backend, lowered, work.times, work.epsilon, trajectories)
+        assert made.entry == ("tau_leap" if trajectories == 1 else "tau_lanes")
+        return made
 
-def _run(work, trajectories):
-    net = work.network
-    backend = get_backend("cpu", BackendOptions(threads=work.threads))
-    values = net.parameter_values()
-    counts = {name: round(x) for name, x in net.initial_amounts(values).items()} | work.counts
-    lowered = lower(net, parameters=values, counts=counts, varying=work.varying)
-    engine = TauLeap(backend, lowered, work.times, work.epsilon, trajectories)
-    assert engine.entry == ("tau_leap" if trajectories == 1 else "tau_lanes")
-    n, k, species = work.n, len(work.times), len(lowered.species)
-    buffers = SampleBuffers(
-        counts=np.full((n, k, species), -7, np.int32),
-        reals=np.full((n, k, len(lowered.observables)), -7.0),
-        final_counts=np.full((n, species), -7, np.int32), status=np.full(n, 77, np.uint8),
-        row_counter=np.zeros(CONTROL_WORDS, np.uint64), work=np.zeros(len(WORK), np.uint64),
-        scratch=engine.scratch(n),
-    )  # fmt: skip
-    rows = -(-n // work.per_point) + 1 if work.per_point else n if work.varying else 1
-    constants = np.zeros((rows, max(1, len(lowered.constants))))
-    constants[:] = np.linspace(0.5, 2.0, rows)[:, None]
-    initial = np.tile(np.array([[counts[s] for s in lowered.species]], np.int32), (rows, 1))
-    launch = Launch(
-        3, n, initial, constants, work.per_point, work.before, seed=11, max_steps=work.max_steps
-    )
-    stream = backend.stream()
-    engine.start(launch, buffers, stream)
-    stream.record().wait()
-    backend.close()
-    return {
-        "counts": buffers.counts, "observables": buffers.reals, "final": buffers.final_counts,
-        "status": buffers.status, "work": buffers.work,
-    }  # fmt: skip
+    return run_on_lanes(work, engine, monkeypatch, "-O1", width)
 
 
 def check(work, monkeypatch, *widths):

@@ -24,12 +24,12 @@ from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import round_counts
-from tauslab.model.portable import RandomWords
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Range
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[3] / "scripts" / "benchmarks"))
 from generated_networks import random_network
+from random_words import RandomWords
 from synthetic_equations import synthetic_equations
 
 FloatArray = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""A rank of a job in which one rank has a fault; started by fault_injection.py.
+"""A rank of a job in which one rank has a fault; started by tests/mpi/test_mpio.py.
 
     fault_child.py FAULT MOMENT RANK run model.toml ...
 

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-from fault_injection import MOST_SECONDS, Case, clean_up, left_on_disk, name_whole_paths
+import numpy as np
 from fault_models import LATTICE, MODEL
 from forked_ranks import run_ranks
 
@@ -43,6 +44,7 @@ from tauslab.store.results.lattice.result import is_lattice_result
 
 HEADER = ("job", "ranks", "killed_rank", "change", "kind", "moment", "seconds_to_end",
           "on_disk", "wrong_on_disk", "resumed_on", "digest_after_resume", "verdict")  # fmt: skip
+MOST_SECONDS = 30.0
 RESULT = Path("a.h5")
 BASE = Path("base.h5")
 COUNTED = Path("changes.log")
@@ -61,11 +63,6 @@ BOX = (
 )
 
 
-def opened(path: str | Path) -> Any:
-    """The result in a file, of whatever kind."""
-    return ts.open(path)
-
-
 @dataclass(frozen=True)
 class Job:
     """A run whose changes are counted: by which writer, on how many ranks, which one is killed."""
@@ -82,10 +79,9 @@ class Job:
         return self.name if self.writer == "single" else f"{self.name}, {self.writer}"
 
     @property
-    def case(self) -> Case:
-        """The same for the functions of fault_injection."""
-        kind = "lattice" if self.arguments[0] == "rdme" else "ensemble"
-        return Case("kill -9", "write", kind, self.writer, self.ranks, 1)
+    def of_lattice(self) -> bool:
+        """Whether it is a run of a lattice."""
+        return self.arguments[0] == "rdme"
 
 
 def main() -> None:
@@ -121,6 +117,14 @@ def main() -> None:
             counts = [arguments.cases - arguments.cases // 3, arguments.cases // 3]
         codes = [again(environment | p, n) for p, n in zip(places, counts, strict=True)]
         sys.exit(any(codes))
+
+
+def name_whole_paths() -> None:
+    """Let folders in which Python looks for modules be found from any folder."""
+    for name in ("PYTHONPATH", "TAUSLAB_PARALLEL_H5PY"):
+        folders = filter(None, os.environ.get(name, "").split(os.pathsep))
+        if whole := os.pathsep.join(str(Path(folder).resolve()) for folder in folders):
+            os.environ[name] = whole
 
 
 def again(environment: dict[str, str], cases: int | None) -> int:
@@ -192,8 +196,8 @@ def unbroken(job: Job) -> tuple[str, Any]:
     run(job, -1, "before")
     whole = digest()
     rows: dict[str, Any] = {}
-    if job.case.job == "ensemble":
-        with opened(RESULT) as result:
+    if not job.of_lattice:
+        with ts.open(RESULT) as result:
             names = ("counts", "final", "status")
             rows = {k: result.data[k][()] for k in names if k in result.data}
     clean()
@@ -205,7 +209,7 @@ def kill(job: Job, wanted: str, rows: Any, number: int, kind: str, moment: str) 
     began = time.perf_counter()
     reached = run(job, number, moment)
     seconds = time.perf_counter() - began
-    on_disk, wrong = left_on_disk(job.case, rows)
+    on_disk, wrong = left_on_disk(job, rows)
     again = 1 + (number + (moment == "after")) % job.ranks
     if job.name != "append" or not joined(len(rows["counts"])):
         resumed = (*job.arguments, "-o", str(RESULT))
@@ -222,9 +226,35 @@ def kill(job: Job, wanted: str, rows: Any, number: int, kind: str, moment: str) 
     return job.label, job.ranks, job.victim, *told, *left, "pass" if good else "FAIL"
 
 
+def left_on_disk(job: Job, rows: dict[str, Any]) -> tuple[str, int]:
+    """Blocks that are marked, of all, and how many of them are wrong; for a lattice what opens."""
+    if not RESULT.exists():
+        return "no file", 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result: Any = ts.open(RESULT)
+        except ts.InputFileError as error:
+            return str(error), 1
+    with result:
+        if job.of_lattice:
+            return "opens", 0
+        marks, block = result.completed_blocks, result.block
+        wrong = 0
+        if result.attributes["storage"] == "plain":
+            for number in np.flatnonzero(marks).tolist():
+                part = slice(number * block, (number + 1) * block)
+                same = (
+                    np.array_equal(result.data[k][part], v[part], equal_nan=v.dtype.kind == "f")
+                    for k, v in rows.items()
+                )
+                wrong += not all(same)
+        return f"{int(marks.sum())} of {len(marks)}", wrong
+
+
 def joined(n: int) -> bool:
     """Whether the result holds what was appended: the same command would add once more."""
-    with opened(RESULT) as result:
+    with ts.open(RESULT) as result:
         return bool(result.n == n)
 
 
@@ -233,7 +263,7 @@ def digest() -> str:
     try:
         if is_lattice_result(RESULT):
             return digest_total(lattice_digest_lines(RESULT, None))
-        with opened(RESULT) as result:
+        with ts.open(RESULT) as result:
             return digest_total(digest_lines(result))
     except (ts.TauslabError, OSError) as error:
         return str(error)
@@ -253,7 +283,7 @@ def ranks_of(
     job: Job, arguments: tuple[str, ...], number: int | None = None, moment: str = "before"
 ) -> int:
     """Run a command on the job's ranks, one of which is killed if there is a number."""
-    writer = () if job.case.job == "lattice" else ("--writer", job.writer)
+    writer = () if job.of_lattice else ("--writer", job.writer)
 
     def work(rank: int) -> int:
         if rank == job.victim and number is not None:
@@ -289,7 +319,6 @@ def arm(number: int, moment: str) -> None:
 
 def clean() -> None:
     """Remove the result and all that a stopped run leaves beside it."""
-    clean_up()
     for path in Path().glob(f"{RESULT}*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 

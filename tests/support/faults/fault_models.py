@@ -1,4 +1,4 @@
-"""The models that fault_injection.py runs: small, and of reactions that change every count."""
+"""The models that fault_every_write.py runs: small, and of reactions that change every count."""
 
 MODEL = """
 [species]

@@ -15,7 +15,6 @@ from places import ROOT
 
 import tauslab as ts
 from tauslab.api import typed
-from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.ode.settings import (
     PRECISIONS,
     SOLVERS,
@@ -92,7 +91,6 @@ def test_a_file_may_hold_either_kind_of_model():
 @pytest.mark.parametrize(
     ("words", "known"),
     [
-        (methods.Selector, SELECTORS),
         (methods.Solver, SOLVERS),
         (methods.Precision, tuple(PRECISIONS)),
     ],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+from contextlib import suppress
 
 import changed_models
 import hostile
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from places import ROOT, TESTS
 
 import tauslab as ts
+from tauslab.base.errors import TauslabError
 from tauslab.base.files.seals import SEALED, SEALS, seal
 
 FEW, MANY = 3, 250
@@ -79,7 +81,7 @@ def test_changed_models(model_reader, kind, count):
         (model_reader.folder / f"m{suffix}").write_bytes(data)
         if model_reader.run("check", f"m{suffix}") != 0:
             return
-        on_lattice = kind == "lattice" or (kind == "lm" and b"Lattice" in data)
+        on_lattice = kind in ("lattice", "h5") or (kind == "lm" and b"Lattice" in data)
         short = ("-n", "2", "--points", "3", "--max-steps", "2000", *method)
         command = ("rdme",) if on_lattice else ("run", *short)
         output = ("-o", "r.h5", "--overwrite", *changed_models.BRIEF)
@@ -87,6 +89,86 @@ def test_changed_models(model_reader, kind, count):
 
     methods = st.sampled_from(changed_models.METHODS)
     many(2 * count)(given(changed_models.changed_models(kind), methods)(one))()
+
+
+@counts
+def test_changed_labels(model_reader, count):
+    def one(volume):
+        name, files = volume
+        shutil.rmtree(model_reader.folder / "x.zarr", ignore_errors=True)
+        for inside, data in files.items():
+            path = model_reader.folder / inside
+            path.parent.mkdir(exist_ok=True, parents=True)
+            path.write_bytes(data)
+        (model_reader.folder / "x.toml").write_text(changed_models.labelled(name))
+        model_reader.run("check", "x.toml")
+
+    every(count, changed_models.changed_labels(), one)
+
+
+ODD = (
+    None, 0, -1, 1.5, float("nan"), float("inf"), 1e300, 2**63, 10**30, True, "", "A", "k", "q",
+    "\x1b[2J", b"x", [], [1, 2], [[1, 1], [1, 1, 1]], {}, {"A": 1}, (1, 2), (2, 1), (0, 0, 0),
+    (4096, 4096, 4096), (2**40, 1, 1), np.zeros(3), np.full((3, 4, 5), np.nan), np.int64(3), ...,
+)  # fmt: skip
+
+
+def lattice_calls(dice):
+    """A lattice by the builder, with one odd argument."""
+    made = {"shape": (3, 4, 5), "spacing": 32e-9, "step": 1e-4, "t_end": 1e-3}
+    calls = [
+        ("add_species", ("A", "B"), {}),
+        ("add_parameter", ("k", 3.0), {}),
+        ("add_diffusion", ("A", 1e-12), {}),
+        ("add_reaction", ("A -> B",), {"rate": "k"}),
+        ("add_reaction", ("A + B -> A",), {"rate": 1e6, "unit": "M^-1 s^-1"}),
+        ("set_boundary", ("x", "held"), {"concentrations": {"A": 1e-5}}),
+        ("place", ("A",), {"count": 10}),
+        ("place", ("B",), {"positions": [[0, 1, 2]]}),
+    ]
+    if dice.random() < 0.3:
+        key = dice.choice((*made, "slots", "name", "reaction_substeps"))
+        made[key] = dice.choice(ODD)
+    else:
+        at = dice.randrange(len(calls))
+        method, words, more = calls[at]
+        odd = dice.choice(ODD)
+        if more and dice.random() < 0.7:
+            calls[at] = method, words, {**more, dice.choice(list(more)): odd}
+        else:
+            place = dice.randrange(len(words))
+            calls[at] = method, (*words[:place], odd, *words[place + 1 :]), more
+    try:
+        lattice = ts.Lattice(**made)
+        for method, words, more in calls:
+            getattr(lattice, method)(*words, **more)
+        lattice.validate()
+    except TypeError as error:  # as Python says of an argument of a wrong type
+        raise TauslabError(f"a wrong type: {error}") from None
+
+
+def dbn_call(dice):
+    chosen = {
+        "unknown": ["wash_out_km"], "ranges": {"wash_out_km": (20, 80)}, "samples": 50,
+        "t_end": 1.0, "points": 3, "method": ts.ODE(substeps=4), "intervals": 3, "seed": 1,
+        "device": ts.CPU(threads=1),
+    }  # fmt: skip
+    key = dice.choice((*chosen, "block", "edges", "sample", "set", "spacing", "counting", "output"))
+    chosen[key] = dice.choice(ODD)
+    ts.dbn.build(EXAMPLES / "enzyme.toml", **chosen)
+
+
+@pytest.mark.parametrize("build", [lattice_calls, dbn_call])
+@counts
+def test_odd_arguments(tmp_path, monkeypatch, build, count):
+    """A lattice by the builder, or a network of probabilities: made or refused."""
+    monkeypatch.chdir(tmp_path)
+
+    def one(dice):
+        with suppress(TauslabError):
+            build(dice)
+
+    every(count, st.randoms(use_true_random=False), one)
 
 
 @counts
@@ -171,6 +253,9 @@ def commands(model):
     yield ["rdme", str(EXAMPLES / "minde.toml"), "--t-end", "1e-4", "-o", "l.h5", *SHORT]
     yield from ([command, "r0.h5"] for command in ("info", "digest", "plot", "export", "check"))
     yield ["slurm", "--", "run", model]
+    yield ["dbn", str(EXAMPLES / "enzyme.toml"), "--unknown", "wash_out_km", "--samples", "50",
+           "--t-end", "1", "--points", "3", "--substeps", "4", "--range", "wash_out_km=20:80",
+           "-o", "n.dbn.h5", *SHORT]  # fmt: skip
 
 
 @counts

@@ -106,7 +106,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
     """Short trajectories: the launch in flight may end; the rest is computed by --resume."""
-    run = ["run", endless, "--t-end", "0.000002", "-n", "80", "--device", "cpu", "--threads", "1",
+    run = ["run", endless, "--t-end", "0.000001", "-n", "80", "--device", "cpu", "--threads", "1",
            "--points", "3", "--seed", "5", "--block", "2", "--quiet"]  # fmt: skip
     (tmp_path / "asked.py").write_text(ASKED)
     done = subprocess.run(
@@ -118,7 +118,7 @@ def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
     with ts.open(path) as found:
         assert 3 <= found.completed_blocks.sum() < 40
     assert main([*map(str, run), "--resume", "-o", str(path)]) == 0
-    whole = ts.run(ts.read(endless), n=80, t_end=0.000002, points=3, seed=5, device="cpu")
+    whole = ts.run(ts.read(endless), n=80, t_end=0.000001, points=3, seed=5, device="cpu")
     with ts.open(path) as found:
         assert digest_lines(found) == digest_lines(whole)
 
@@ -132,7 +132,7 @@ def test_while_the_model_is_read(tmp_path):
         "def read(*_):\n"
         "    print('reading', flush=True)\n"
         "    time.sleep(60)\n"
-        "run.read_telling = read\n"
+        "run.read_with_progress = read\n"
         "sys.exit(main(['run', 'slow.toml', '--t-end', '1']))\n"
     )
     process = subprocess.Popen(

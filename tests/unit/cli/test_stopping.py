@@ -10,7 +10,7 @@ from places import TESTS
 
 from tauslab.base.errors import ConfigError, StoppedAtOnce
 from tauslab.cli.main import main
-from tauslab.cli.tools import tell_what_begins
+from tauslab.cli.tools import announce_run
 from tauslab.decomposition.ranks.stopping import asked_to_stop, stop_in_order, stop_on_signals
 from tauslab.kernels.backends import cpu
 
@@ -63,7 +63,7 @@ def test_nothing_to_resume_is_told(tmp_path, capsys):
         assert main([*run, *more]) == 0
         assert "nothing to resume" not in capsys.readouterr().err
     path.rename(tmp_path / "new.h5.until-3")  # a portion of a run that is not complete
-    tell_what_begins(path, resume=True, quiet=False)
+    announce_run(path, resume=True, quiet=False)
     assert capsys.readouterr().err == ""
 
 

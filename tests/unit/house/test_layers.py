@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import tokenize
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -293,10 +292,8 @@ def test_the_rule_sees_a_path():
 
 def test_no_unfinished_work():
     def unfinished(name: str, tree: ast.Module) -> Iterator[object]:
-        with (PACKAGE / name).open("rb") as stream:
-            for token in tokenize.tokenize(stream.readline):
-                if token.type == tokenize.COMMENT:
-                    yield from re.findall(r"\b(?:TODO|FIXME|XXX|HACK)\b", token.string)
+        for line in (PACKAGE / name).read_text().splitlines():
+            yield from re.findall(r"#.*\b(TODO|FIXME|XXX|HACK)\b", line)
         for node in nodes(tree):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call | ast.Name):
                 yield from re.findall("NotImplementedError", ast.dump(node.exc))

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import re
 from collections.abc import Iterator
 
 import pytest
 import reference
 from places import ROOT
+from plain_words import CODE, used
 
 from tauslab.cli import main as cli
 
-# "law" is right of a rate, "course" of a time course, and both of names in code.
-WORDS = re.compile(
-    r"\b(?<!time )courses?\b"
-    r"|\b(?<!rate )(?<!kinetic )(?<!SBML )(?<!net-)laws?\b"
-    r"|\bmessengers?\b|\btell(?:s|ing)?\b|\btold\b|\bfound\b|\brooms?\b|\bthose\b|\bhere\b"
-    r"|\bwhat there is\b|\bwhat is called\b|\bby itself\b|\b(?:goes?|gone|went) on\b|\bhonour\w*\b"
-    r"|\bhalf to even\b|\bdependents\b|\bnever comes?\b"
-    r"|\bat rest\b|\bby chance\b|\bgives? up\b|\bgiven up\b|\bnot ours\b|\bis gone\b|\bare gone\b",
-    re.IGNORECASE,
-)
-CODE = re.compile(r"(?ms)^```.*?^```|^    \S.*?$|`[^`\n]*`|\]\([^)\s]*\)|https?://\S+")
 PAGES = sorted(
     [
         ROOT / "README.md",
@@ -32,11 +21,6 @@ PAGES = sorted(
         *(ROOT / "docs" / "coming-from").glob("*.md"),
     ]
 )
-
-
-def used(text: str) -> list[str]:
-    """Words of the list in a text, outside of code and addresses."""
-    return WORDS.findall(CODE.sub("", text))
 
 
 def test_words_of_the_reference():
@@ -72,28 +56,6 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 def test_words_of_help(name, parser):
     assert name
     assert used(parser.format_help().replace("\n    ", "\n")) == []
-
-
-def messages() -> Iterator[tuple[str, str]]:
-    """Texts of errors and warnings, with a mark for what is filled in, and their places."""
-    for path in sorted((ROOT / "src" / "tauslab").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            called = node.func if isinstance(node, ast.Call) else None
-            name = getattr(called, "attr", getattr(called, "id", ""))
-            if not isinstance(node, ast.Raise) and name != "warn":
-                continue
-            for part in ast.walk(node):
-                if isinstance(part, ast.JoinedStr):
-                    pieces = (x.value if isinstance(x, ast.Constant) else "X" for x in part.values)
-                    yield f"{path.relative_to(ROOT)}:{part.lineno}", "".join(map(str, pieces))
-                elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    yield f"{path.relative_to(ROOT)}:{part.lineno}", part.value
-
-
-def test_words_of_messages():
-    plain = re.compile(r"\blaw(?:=| or| is| takes)|either rate=? or law|with law;")
-    said = ((place, used(plain.sub("", text))) for place, text in messages())
-    assert [(place, words) for place, words in said if words] == []
 
 
 def test_a_word_is_seen():

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from places import ROOT
+from plain_words import used
 
 import tauslab as ts
 from tauslab.base.option_names import command_line, known, opt, warn
@@ -58,14 +59,16 @@ def called(node: ast.AST) -> str:
 
 def texts_of(node: ast.AST) -> Iterator[str]:
     """Strings that are no docstrings and do not define an option."""
-    for child in ast.iter_child_nodes(node):
-        if called(child) == "option" or (
-            isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
-        ):
-            continue
-        if isinstance(child, ast.Constant) and isinstance(child.value, str):
-            yield child.value
-        yield from texts_of(child)
+    todo = [node]
+    while todo:
+        for child in ast.iter_child_nodes(todo.pop()):
+            if called(child) == "option" or (
+                isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            ):
+                continue
+            if isinstance(child, ast.Constant) and isinstance(child.value, str):
+                yield child.value
+            todo.append(child)
 
 
 @functools.cache
@@ -113,6 +116,27 @@ def test_every_option_in_a_message_is_there():
         if flag not in flags | OTHER_FLAGS
     ]
     assert unknown == []
+
+
+def messages(tree: ast.Module) -> Iterator[str]:
+    """Texts of errors and warnings, with a mark for what is filled in."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Raise) and called(node) != "warn":
+            continue
+        for part in ast.walk(node):
+            if isinstance(part, ast.JoinedStr):
+                pieces = (x.value if isinstance(x, ast.Constant) else "X" for x in part.values)
+                yield "".join(map(str, pieces))
+            elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.value
+
+
+def test_words_of_messages():
+    plain = re.compile(r"\blaw(?:=| or| is| takes)|either rate=? or law|with law;")
+    said = (
+        (where, used(plain.sub("", text))) for where, tree in sources() for text in messages(tree)
+    )
+    assert [(where, words) for where, words in said if words] == []
 
 
 def test_the_rules_see_a_flag_and_an_option_that_is_gone():

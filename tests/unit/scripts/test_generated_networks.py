@@ -7,12 +7,13 @@ import time
 import numpy as np
 import pytest
 from generated_networks import colloidal_aggregation, cyclic_chain, random_network
+from random_words import RandomWords
 from scipy.optimize import linprog
 
 import tauslab as ts
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.equations import mass_action_law
-from tauslab.model.portable import RandomWords, portable_exp
+from tauslab.model.portable import portable_exp
 
 
 def stoichiometry(network):

@@ -33,7 +33,7 @@ from tauslab.decomposition.blocks import Blocks, SharedBlocks, runs
 from tauslab.decomposition.ranks.job import agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, Counter
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.decomposition.ranks.progress import Progress, telling_of_compilers
+from tauslab.decomposition.ranks.progress import Progress, showing_compilers
 from tauslab.decomposition.ranks.stopping import in_order, stopped_early, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.kernels.dbn.count_tables import CountTables
@@ -88,7 +88,7 @@ def _build(
     began = time.perf_counter()
     with devices(options.device, options.threads, comm) as backend:
         each = -(-options.samples // comm.size)
-        with telling_of_compilers(quiet=options.quiet is not False or comm.rank > 0):
+        with showing_compilers(quiet=options.quiet is not False or comm.rank > 0):
             engine = in_turn(comm, lambda: engine_of(task, backend, each, task.planes))
         if comm.rank == 0 and options.quiet is False:
             for layout in layout_row(engine).values():
@@ -102,9 +102,9 @@ def _build(
         with failing_together(comm), in_order(stop):
             with watched(stop, comm, options.output, by_asking=False):
                 done = counting.run()
-            told = counting.told() | {"seconds_ready": ready - began}
-            told |= layout_row(engine)
-            built, everywhere = _finish(task, plan, counting, (done, before), told)
+            attributes = counting.work_attributes() | {"seconds_ready": ready - began}
+            attributes |= layout_row(engine)
+            built, everywhere = _finish(task, plan, counting, (done, before), attributes)
     _require_all(everywhere, options.output)
     return built
 
@@ -196,7 +196,7 @@ class _CountingDriver:
         self._parts.offer(self._network, self._done)
         return None if inside else started
 
-    def told(self) -> dict[str, str | int | float]:
+    def work_attributes(self) -> dict[str, str | int | float]:
         """Attributes of the file about the work of all ranks. Collective."""
         return {
             "device": self.backend.describe(),
@@ -264,12 +264,12 @@ def _finish(
     plan: CountingPlan,
     counting: _CountingDriver,
     parts: tuple[BoolArray, DynamicNetwork | None],
-    told: Mapping[str, str | int | float],
+    attributes: Mapping[str, str | int | float],
 ) -> tuple[DynamicNetwork | None, BoolArray]:
     """Add what all ranks counted, on rank 0, and write it; says which blocks are in it.
 
-    `parts` are the blocks of this rank and, on rank 0, what was counted before; `told` are more
-    attributes of the file.
+    `parts` are the blocks of this rank and, on rank 0, what was counted before; `attributes` are
+    more attributes of the file.
     """
     comm, (done, before) = counting.comm, parts
     everywhere = np.logical_or.reduce([plan.counted, *comm.allgather(done)])
@@ -280,7 +280,7 @@ def _finish(
     built: DynamicNetwork | None = None
     if comm.rank == 0:
         built = _network(task, plan, tables, entries, cells)
-        built = replace(built, attributes={**built.attributes, **told})
+        built = replace(built, attributes={**built.attributes, **attributes})
         if before is not None:
             built = added(before, built)
     output = task.options.output

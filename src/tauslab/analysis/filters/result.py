@@ -153,7 +153,7 @@ class FilterResult(_Filtered):
             return [*lines, f"{cause} can explain the row at t = {self.time[row]:g}"]
         return [
             *lines,
-            self._told_of_error(),
+            self._error_text(),
             *(
                 f"{name} at t = {self.time[-1]:g}: mean {self.mean[-1, i]:.6g}, sd "
                 f"{self.sd[-1, i]:.4g}"
@@ -161,7 +161,7 @@ class FilterResult(_Filtered):
             ),
         ]
 
-    def _told_of_error(self) -> str:
+    def _error_text(self) -> str:
         if not math.isnan(self.bound):
             return f"exact: too small by {self.bound:.2g} at most"
         least = int(self.effective_size.argmin())

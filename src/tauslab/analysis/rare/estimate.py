@@ -168,9 +168,9 @@ class RareResult(FieldResult):
 
     def __repr__(self) -> str:
         """One line."""
-        return f"<RareResult: {self.told()}, {self.method}, seed {self.seed}>"
+        return f"<RareResult: {self._sentence()}, {self.method}, seed {self.seed}>"
 
-    def told(self) -> str:
+    def _sentence(self) -> str:
         """The estimate with its error, or its bound, in words."""
         what = f"{self.quantity} of {self.settings.get('target', 'the target')}"
         if self.certain:
@@ -187,7 +187,7 @@ class RareResult(FieldResult):
         low, high = self.bounds
         chosen = ", ".join(f"{k} {v}" for k, v in self.settings.items() if k in _NUMBERS)
         found = [
-            self.told(),
+            self._sentence(),
             f"95 %: {low:.4g} to {high:.4g}, by {len(self.runs)} independent runs",
             f"{self.method}: coordinate {self.settings.get('coordinate')}, {chosen}",
             f"events: {self.events:.3g}, seed {self.seed}",

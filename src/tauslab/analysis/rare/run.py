@@ -205,7 +205,7 @@ def weighted_result(
     times
         f64 ``[round]``: ends of the rounds.
     """
-    tell_ended(found.lost, found.ended, rank)
+    warn_of_ended_walkers(found.lost, found.ended, rank)
     if not found.reached.any() and rank == 0:
         warn(
             f"no walker reached the target: take more {opt('walkers')}, or more or adaptive "
@@ -222,7 +222,7 @@ def weighted_result(
         WEIGHTED, "rate" if given.steady else "probability", runs, times, reached, found.lost,
         found.rounding, given.runs, False, fired, seed, settings,
     )  # fmt: skip
-    tell_uneven(result, rank)
+    warn_of_uneven_runs(result, rank)
     return result
 
 
@@ -253,7 +253,7 @@ def _steady(
     return runs / (1 - min(0.5, mean * length / 2)), flux
 
 
-def tell_uneven(found: RareResult, rank: int) -> None:
+def warn_of_uneven_runs(found: RareResult, rank: int) -> None:
     """Warn where a few runs make the estimate, or all gave the same: that shows no error."""
     same = len(found.runs) > 1 and found.runs[0] > 0 and math.isnan(found.standard_error)
     if same and found.estimate < 1 and rank == 0:
@@ -268,7 +268,7 @@ def tell_uneven(found: RareResult, rank: int) -> None:
         )
 
 
-def tell_ended(lost: FloatArray, ended: IntArray, rank: int) -> None:
+def warn_of_ended_walkers(lost: FloatArray, ended: IntArray, rank: int) -> None:
     """Warn of trajectories that ended early."""
     if not ended.sum() or rank:
         return

@@ -123,10 +123,10 @@ class Simulator:
         names = "a function" if callable(self._summary) else ", ".join(self._summary or ("final",))
         return (
             f"<Simulator of {self._model.name}: theta [n, {len(self.parameters)}] "
-            f"({', '.join(self.parameters)}) to {names}, {self._method_told()}seed {self._seed}>"
+            f"({', '.join(self.parameters)}) to {names}, {self._leaps_text()}seed {self._seed}>"
         )
 
-    def _method_told(self) -> str:
+    def _leaps_text(self) -> str:
         """The method where its numbers are, or may be, approximate."""
         method = method_of(self._options.get("method"))
         if not isinstance(method, TauLeaping | Auto):

@@ -53,7 +53,7 @@ class _Analyses(Kind):
         home: str,
         of_pictures: tuple[str, ...] = (),
     ) -> None:
-        self.told, self._home, self.of_pictures = OTHER_KINDS[method], home, of_pictures
+        self.noun, self._home, self.of_pictures = OTHER_KINDS[method], home, of_pictures
 
     def open(self, path: str | os.PathLike[str]) -> ArrayResult:
         module, _, name = self._home.partition(":")

@@ -16,7 +16,7 @@ from tauslab.store.results.result import Result
 class _Ensembles(Kind):
     """The operations on files of ensembles."""
 
-    told = "an ensemble"
+    noun = "an ensemble"
     suffix = ".csv"
     parts = True
     of_pictures = ("species", "summary", "kind", "t")

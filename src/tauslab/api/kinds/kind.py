@@ -46,8 +46,8 @@ class View:
     what: str | None = None
     steps: str | None = None
 
-    def require_known(self, known: Collection[str], path: Path, told: str) -> None:
-        """Refuse what `known` lacks, for the file at `path`, of which `told` says the kind.
+    def require_known(self, known: Collection[str], path: Path, noun: str) -> None:
+        """Refuse what `known` lacks, for the file at `path`, of which `noun` says the kind.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class View:
             value = getattr(self, one.name)
             if one.name not in known and value != one.default:
                 shown = ",".join(value) if isinstance(value, tuple) else value
-                raise ConfigError(f"{opt(one.name, shown)}: {path} is of {told}: leave it out")
+                raise ConfigError(f"{opt(one.name, shown)}: {path} is of {noun}: leave it out")
 
 
 class Kind(ABC):
@@ -66,7 +66,7 @@ class Kind(ABC):
 
     Attributes
     ----------
-    told
+    noun
         What a file is of, with its article.
     suffix
         Suffix of the file that `export` writes, unless the user names one.
@@ -76,7 +76,7 @@ class Kind(ABC):
         Whether there are digests of some species.
     """
 
-    told: str
+    noun: str
     suffix: str
     of_pictures: tuple[str, ...] = ()
     of_tables: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from tauslab.store.results.lattice.tables import lattice_table
 class _Lattices(Kind):
     """The operations on files of lattice runs."""
 
-    told = "a lattice"
+    noun = "a lattice"
     suffix = ".vtkhdf"
     parts = True
     of_pictures = ("species", "kind", "t", "axis", "replica", "point")

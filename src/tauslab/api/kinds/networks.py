@@ -16,7 +16,7 @@ from tauslab.store.results.digest import Lines
 class _Networks(Kind):
     """The operations on files of dynamic Bayesian networks."""
 
-    told = "a dynamic Bayesian network"
+    noun = "a dynamic Bayesian network"
     suffix = ".bif"
     of_pictures = ("species",)
     of_tables = ("steps",)

@@ -7,7 +7,7 @@ import json
 
 from tauslab.base.errors import ConfigError
 from tauslab.cli.pipes import model_given
-from tauslab.cli.tools import telling_warnings
+from tauslab.cli.tools import warnings_on_stderr
 from tauslab.formats import read as readers
 from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
 from tauslab.model.lattice.lattice import Lattice
@@ -28,7 +28,7 @@ def process_check(arguments: argparse.Namespace) -> None:
         facts, said = hybrid_facts(arguments.model)
         print(json.dumps(facts, indent=2) if arguments.json else "\n".join(said))
         return
-    with telling_warnings(), model_given(arguments):
+    with warnings_on_stderr(), model_given(arguments):
         model = readers.read(arguments.model)
     if isinstance(model, Lattice):
         if arguments.method is not None:

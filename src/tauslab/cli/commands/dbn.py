@@ -13,9 +13,9 @@ from typing import Any
 from tauslab.analysis.dbn.build import build_network
 from tauslab.analysis.dbn.results.file import is_network, load
 from tauslab.analysis.dbn.results.info import network_summary
-from tauslab.api.model_reading import read_telling
+from tauslab.api.model_reading import read_with_progress
 from tauslab.cli.options import given_options
-from tauslab.cli.tools import ignored, tell_what_begins, telling_warnings
+from tauslab.cli.tools import announce_run, ignored, warnings_on_stderr
 from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.stopping import PATIENCE, stop_on_signals
@@ -40,7 +40,7 @@ def process_dbn(arguments: argparse.Namespace) -> None:
     """``tauslab dbn``: read, count, write, say what came out."""
     comm = ranks()
     stop = stop_on_signals(comm, patience=PATIENCE)
-    with telling_warnings(comm.rank):
+    with warnings_on_stderr(comm.rank):
         network, options = on_root(comm, lambda: _job(arguments))
         built = build_network(network, options, comm, stop)
     if built is not None and not arguments.quiet:
@@ -48,10 +48,10 @@ def process_dbn(arguments: argparse.Namespace) -> None:
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
-    network = read_telling(arguments.model, ignored if arguments.quiet else print)
+    network = read_with_progress(arguments.model, ignored if arguments.quiet else print)
     options = _options(arguments, network)
     if options.output is not None:
-        tell_what_begins(options.output, resume=options.resume, quiet=bool(options.quiet))
+        announce_run(options.output, resume=options.resume, quiet=bool(options.quiet))
     return network, options
 
 

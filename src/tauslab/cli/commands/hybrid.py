@@ -14,7 +14,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.cli.options import given_options
 from tauslab.cli.particles.answering import device_of
-from tauslab.cli.tools import telling_warnings
+from tauslab.cli.tools import warnings_on_stderr
 from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.stopping import stopping_at_checkpoints
@@ -45,7 +45,7 @@ def run_hybrid_file(arguments: argparse.Namespace) -> None:
     output = Output(path, overwrite=arguments.overwrite)
     given |= {"output": output, "device": device_of(arguments), "quiet": arguments.quiet}
     keywords = HybridKeywords(**given)
-    with telling_warnings(comm.rank), stopping_at_checkpoints(comm, path):
+    with warnings_on_stderr(comm.rank), stopping_at_checkpoints(comm, path):
         result = run_hybrid(read_hybrid(arguments.model), keywords, comm)
 
     def say() -> None:

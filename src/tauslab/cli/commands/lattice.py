@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tauslab.base.errors import ConfigError
 from tauslab.cli.options import given_options
-from tauslab.cli.tools import ignored, tell_what_begins, telling_warnings
+from tauslab.cli.tools import announce_run, ignored, warnings_on_stderr
 from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.decomposition.ranks.job import prepare
 from tauslab.decomposition.ranks.stopping import PATIENCE, stop_in_order
@@ -38,10 +38,10 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     comm = ranks()
     prepare(arguments.device, comm, share=arguments.share_gpu)
     stop = stop_in_order(arguments.max_time, comm, PATIENCE)
-    with telling_warnings(comm.rank):
+    with warnings_on_stderr(comm.rank):
         model, options = agree(comm, lambda: lattice_job(arguments))
         if comm.rank == 0 and options.output is not None:
-            tell_what_begins(options.output, resume=options.resume, quiet=bool(options.quiet))
+            announce_run(options.output, resume=options.resume, quiet=bool(options.quiet))
         tell = ignored if arguments.quiet else print
         result = run_lattice(model, options, comm, stop, tell)
     if comm.rank == 0 and not arguments.quiet:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tauslab.base.errors import ConfigError, TauslabError
 from tauslab.cli.commands.lattice import lattice_job
 from tauslab.cli.commands.run import network_job
-from tauslab.cli.tools import telling_warnings
+from tauslab.cli.tools import warnings_on_stderr
 from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.formats import read as readers
 from tauslab.kernels.backends.cache import cache_directory
@@ -46,7 +46,7 @@ def process_precompile(verb: str, given: argparse.Namespace, arch: int | None, m
     if comm.size > 1:
         raise ConfigError(f"precompile works on one rank: give --ranks {comm.size} instead")
     given.quiet = True
-    with telling_warnings():
+    with warnings_on_stderr():
         if verb == "rdme":
             made = precompile_lattice(*lattice_job(given), comm, arch=arch, ranks=many)
         else:

@@ -49,7 +49,7 @@ def _digests(path: Path, species: str | None) -> list[tuple[str, str]]:
     with reading(path, InputFileError):
         kind, chosen = kind_at(path), names(species) if species else None
         if chosen and not kind.parts:
-            View(species=tuple(chosen)).require_known((), path, kind.told)
+            View(species=tuple(chosen)).require_known((), path, kind.noun)
         return list(kind.digest(path, chosen))
 
 
@@ -78,7 +78,7 @@ def process_plot(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(_picture_suffix(arguments.kind))
     with making_new(path, overwrite=arguments.overwrite):
         kind, view = kind_at(arguments.file), _view(arguments)
-        view.require_known(kind.of_pictures, arguments.file, kind.told)
+        view.require_known(kind.of_pictures, arguments.file, kind.noun)
         kind.plot(arguments.file, path, view)
     print(path)
 
@@ -92,7 +92,7 @@ def _picture_suffix(kind: str | None) -> str:
 def process_export(arguments: argparse.Namespace) -> None:
     """``tauslab export``: tables, frames of a lattice for ParaView or napari, networks as BIF."""
     kind, view = kind_at(arguments.file), _view(arguments)
-    view.require_known(kind.of_tables, arguments.file, kind.told)
+    view.require_known(kind.of_tables, arguments.file, kind.noun)
     if arguments.output == STANDARD:
         with printed_table(kind.suffix) as path:
             kind.export(arguments.file, path, view)

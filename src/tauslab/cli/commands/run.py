@@ -10,18 +10,18 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from tauslab.api.executor import run_job
-from tauslab.api.model_reading import read_telling
+from tauslab.api.model_reading import read_with_progress
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.cli.commands.answer import facts_of_run, summary
 from tauslab.cli.options import given_options
 from tauslab.cli.pipes import model_given
 from tauslab.cli.tools import (
+    announce_run,
     ignored,
     mpi_hints,
-    tell_what_begins,
-    telling_warnings,
     warn_on_rank_0,
+    warnings_on_stderr,
 )
 from tauslab.decomposition.ranks.all_ranks import ranks_for
 from tauslab.decomposition.ranks.job import prepare
@@ -81,7 +81,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     if arguments.executor != "dask":
         prepare(arguments.device, comm)
     stop = stop_in_order(arguments.max_time, comm)
-    with telling_warnings(comm.rank):
+    with warnings_on_stderr(comm.rank):
         # What reads models takes more memory than all else: rank 0 reads for all.
         network, options = on_root(comm, lambda: network_job(arguments))
         result = run_job(network, options, comm, stop)
@@ -96,7 +96,7 @@ def _run_all_of(
     run: Callable[[argparse.Namespace, Collection[str]], list[str]], arguments: argparse.Namespace
 ) -> None:
     """Run all that a file says, and print the lines of the answer."""
-    with telling_warnings():
+    with warnings_on_stderr():
         lines = run(arguments, given_options(arguments, *OPTIONS))
     if not arguments.quiet:
         print("\n".join(lines))
@@ -104,7 +104,7 @@ def _run_all_of(
 
 def _answer(arguments: argparse.Namespace, result: Result) -> None:
     """Print the answer of a run."""
-    with telling_warnings():
+    with warnings_on_stderr():
         if arguments.json:
             print(json.dumps(facts_of_run(result), indent=2))
         elif not arguments.quiet:
@@ -118,12 +118,12 @@ def network_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 
 
 def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
-    network = read_telling(arguments.model, ignored if arguments.quiet else print)
+    network = read_with_progress(arguments.model, ignored if arguments.quiet else print)
     network = as_chosen(network, arguments.molecules, arguments.amounts)
     network = with_net_laws(network) if arguments.net_laws else network
     options = _options(arguments, network)
     if options.output is not None:
-        tell_what_begins(options.output, resume=options.resume, quiet=arguments.quiet)
+        announce_run(options.output, resume=options.resume, quiet=arguments.quiet)
     return network, options
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
-from tauslab.api.model_reading import read_telling
+from tauslab.api.model_reading import read_with_progress
 from tauslab.cli.options import given_options
 from tauslab.cli.pipes import model_given
-from tauslab.cli.tools import ignored, telling_warnings
+from tauslab.cli.tools import ignored, warnings_on_stderr
 from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -38,7 +38,7 @@ def answering(
         comm = ranks()
         arguments.quiet = arguments.quiet or arguments.json
         with (
-            telling_warnings(comm.rank),
+            warnings_on_stderr(comm.rank),
             writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
         ):
             result, settings, last = work(arguments, comm)
@@ -65,14 +65,14 @@ def keywords_given(arguments: argparse.Namespace, kind: type[Keywords]) -> Keywo
 def network_given(arguments: argparse.Namespace) -> Network:
     """The network that a command names; on one rank."""
     with model_given(arguments):
-        return read_telling(arguments.model, ignored if arguments.quiet else print)
+        return read_with_progress(arguments.model, ignored if arguments.quiet else print)
 
 
 def model_named(arguments: argparse.Namespace) -> Network | Lattice:
     """The network or lattice that a command names; on one rank."""
     with model_given(arguments):
         if arguments.model.suffix.lower() == ".bngl":
-            return read_telling(arguments.model, ignored if arguments.quiet else print)
+            return read_with_progress(arguments.model, ignored if arguments.quiet else print)
         return readers.read(arguments.model)
 
 

@@ -51,7 +51,7 @@ class _Watch:
 
 
 @contextmanager
-def telling_of_compilers(
+def showing_compilers(
     *, quiet: bool, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[None]:
     """Report compilers that run within a ``with`` statement; nothing with `quiet`.

@@ -182,7 +182,7 @@ class Arguments:
         try:
             return self._layout.packer.pack(*self._packed)
         except (struct.error, TypeError) as error:
-            raise TypeError(f"{self._layout.name}: {error} ({self._told()})") from None
+            raise TypeError(f"{self._layout.name}: {error} ({self._values_text()})") from None
 
     def structure(self) -> ctypes.Structure:
         """The struct for a call by ctypes."""
@@ -217,7 +217,7 @@ class Arguments:
                 f"{self._layout.name}: {field.path} is a buffer or None, and {value!r} was given"
             ) from None
 
-    def _told(self) -> str:
+    def _values_text(self) -> str:
         numbers = zip(self._layout.fields, self._packed, strict=True)
         return ", ".join(f"{f.path} = {value!r}" for f, value in numbers if not f.is_pointer)
 

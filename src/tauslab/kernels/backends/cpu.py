@@ -18,10 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from tauslab.base.arrays import Array, DeviceArray
+from tauslab.base.arrays import DeviceArray
 from tauslab.base.errors import DeviceError, KernelCompileError
 from tauslab.base.host import allowed_cores, available_memory, bound_to
 from tauslab.base.option_names import opt, warn
@@ -52,8 +49,8 @@ from tauslab.kernels.backends.compilers import (
     host_compiler,
     run_compiler,
 )
+from tauslab.kernels.backends.host_memory import HostMemory
 
-_NO_PEERS = "the cpu device has no memory that another process can open"
 # A launch ends with SIMD lanes that have nothing to do while another goes on. So it has so many
 # trajectories for each where they are short: where a core fires no more events for them.
 _ROUNDS, _ENOUGH_EVENTS = 8, 2e7
@@ -328,7 +325,7 @@ class CpuProgram:
         return self._backend.threads
 
 
-class CpuBackend:
+class CpuBackend(HostMemory):
     """All threads this process may use, or `options.threads` of them."""
 
     name = "cpu"
@@ -380,15 +377,6 @@ class CpuBackend:
         self._streams.append(CpuStream(at_once=waited))
         return self._streams[-1]
 
-    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
-        """Host memory."""
-        return np.empty(tuple(shape), dtype)
-
-    def upload(self, array: Array, stream: CpuStream | None = None) -> Array:
-        """Return the array itself, contiguous."""
-        del stream
-        return np.ascontiguousarray(array)
-
     def clear(self, buffer: DeviceArray, stream: CpuStream) -> None:
         """Zero the buffer when the queue gets there."""
         if stream.idle:  # to hand it over would take longer
@@ -399,54 +387,6 @@ class CpuBackend:
     def copy(self, source: DeviceArray, target: DeviceArray, stream: CpuStream) -> None:
         """Copy when the queue gets there."""
         stream.submit(lambda: target.__setitem__(..., source))
-
-    def mirror(self, buffer: DeviceArray) -> Array:
-        """Return the buffer itself: host and device are one."""
-        return np.asarray(buffer)
-
-    def download(self, buffer: DeviceArray, mirror: Array, rows: int, stream: CpuStream) -> None:
-        """Nothing to copy."""
-
-    def upload_mirror(self, mirror: Array, buffer: DeviceArray, stream: CpuStream) -> None:
-        """Nothing to copy."""
-
-    def write_now(self, buffer: DeviceArray, word: int, value: int) -> None:
-        """Write it; kernels read it by an atomic load."""
-        buffer[word] = value
-
-    def read_now(self, buffer: DeviceArray) -> Array:
-        """A copy."""
-        return np.array(buffer)
-
-    def shareable(self, words: int) -> Array:
-        """Memory of this process alone."""
-        return np.zeros(words, np.uint64)
-
-    def export_memory(self, buffer: DeviceArray) -> bytes:
-        """Not possible."""
-        del buffer
-        raise DeviceError(_NO_PEERS)
-
-    def open_memory(self, handle: bytes, words: int) -> Array:
-        """Not possible."""
-        del handle, words
-        raise DeviceError(_NO_PEERS)
-
-    def close_memory(self, buffer: DeviceArray) -> None:
-        """Nothing was opened."""
-
-    def map_host(self, memory: Array) -> Array:
-        """The memory itself."""
-        return memory
-
-    def unmap_host(self, buffer: DeviceArray) -> None:
-        """Nothing was mapped."""
-
-    def record_launches(self, work: Callable[[], None], stream: CpuStream) -> None:
-        """Nothing to gain: a launch is a call."""
-
-    def use(self) -> None:
-        """Every thread can."""
 
     def free_memory(self) -> int:
         """Bytes of memory that can be taken, at most half of what is left to this process."""

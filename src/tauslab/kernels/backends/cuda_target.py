@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tauslab.base.files.extras import installing
 from tauslab.kernels.backends.arguments import ArgumentLayout, Arguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid
 from tauslab.kernels.backends.cuda import CudaStyle, cubin_of
+from tauslab.kernels.backends.host_memory import HostMemory
 from tauslab.kernels.backends.nvrtc import supported_architectures
 
 # Multiprocessors and KiB of shared memory of a block, by compute capability: of the usual GPU of a
@@ -75,7 +76,7 @@ class _NoProgram:
         return max(1, _RESIDENT // threads) * self._multiprocessors
 
 
-class CudaTarget(CudaStyle):
+class CudaTarget(HostMemory, CudaStyle):
     """A GPU of compute capability `architecture`, for instance 90, as a backend.
 
     Raises
@@ -123,62 +124,11 @@ class CudaTarget(CudaStyle):
         """Host memory, zeroed: what a kernel would have written is read."""
         return np.zeros(tuple(shape), dtype)
 
-    def upload(self, array: Array, stream: Any = None) -> Array:
-        """Return the array."""
-        del stream
-        return np.ascontiguousarray(array)
-
     def clear(self, buffer: DeviceArray, stream: Any) -> None:
         """Nothing was written."""
 
     def copy(self, source: DeviceArray, target: DeviceArray, stream: Any) -> None:
         """Nothing was written."""
-
-    def mirror(self, buffer: DeviceArray) -> Array:
-        """Return the buffer itself."""
-        return np.asarray(buffer)
-
-    def download(self, buffer: DeviceArray, mirror: Array, rows: int, stream: Any) -> None:
-        """Nothing to copy."""
-
-    def upload_mirror(self, mirror: Array, buffer: DeviceArray, stream: Any) -> None:
-        """Nothing to copy."""
-
-    def write_now(self, buffer: DeviceArray, word: int, value: int) -> None:
-        """Write it."""
-        buffer[word] = value
-
-    def read_now(self, buffer: DeviceArray) -> Array:
-        """A copy."""
-        return np.array(buffer)
-
-    def shareable(self, words: int) -> Array:
-        """Memory of this process alone."""
-        return np.zeros(words, np.uint64)
-
-    def export_memory(self, buffer: DeviceArray) -> bytes:  # noqa: ARG002
-        """Refuse."""
-        raise DeviceError(f"{self.describe()} is no device, so it has no memory to share")
-
-    def open_memory(self, handle: bytes, words: int) -> DeviceArray:  # noqa: ARG002
-        """Refuse."""
-        raise DeviceError(f"{self.describe()} is no device, so it has no memory to share")
-
-    def close_memory(self, buffer: DeviceArray) -> None:
-        """Nothing was opened."""
-
-    def map_host(self, memory: Array) -> DeviceArray:
-        """Return the memory."""
-        return memory
-
-    def unmap_host(self, buffer: DeviceArray) -> None:
-        """Nothing was mapped."""
-
-    def record_launches(self, work: Callable[[], None], stream: Any) -> None:
-        """Record nothing."""
-
-    def use(self) -> None:
-        """Nothing to make current."""
 
     def free_memory(self) -> int:
         """Memory of a usual GPU."""

@@ -11,12 +11,46 @@ import numpy as np
 from tauslab.base.arrays import Array, DeviceArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 
-_ENTRIES = ("oscillation", "first_passage", "extinction", "time_above", "statistic")
-_OSCILLATION = {"amplitude": 0, "period": 1}  # numbers as in csrc/ensemble/summaries.cc
-_STATISTIC = {"mean": 0, "maximum": 1, "minimum": 2}
-_WHAT = _OSCILLATION | _STATISTIC
 
-KINDS = (*_OSCILLATION, "first-passage", "time-above", "extinction", *_STATISTIC)
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of summary is computed and written.
+
+    Parameters
+    ----------
+    entry, what
+        Kernel of csrc/ensemble/summaries.cc, and which of its numbers.
+    form
+        How it is written, after its name.
+    numbers
+        The fewest and most numbers after the quantity. The first is the level where there has to be
+        one; the window follows.
+    least
+        The fewest samples in its window.
+    even
+        Whether these must be evenly spaced.
+    """
+
+    entry: str
+    what: int
+    form: str
+    numbers: tuple[int, int]
+    least: int = 1
+    even: bool = False
+
+
+_WAVE, _WINDOW = "SPECIES[:AFTER]", "SPECIES[:FROM[:TO]]"
+KINDS: Mapping[str, Kind] = {
+    "amplitude": Kind("oscillation", 0, _WAVE, (0, 1), least=16, even=True),
+    "period": Kind("oscillation", 1, _WAVE, (0, 1), least=16, even=True),
+    "first-passage": Kind("first_passage", 0, "SPECIES:LEVEL[:up|down]", (1, 1)),
+    "time-above": Kind("time_above", 0, "SPECIES:LEVEL[:FROM[:TO]]", (1, 3), least=2),
+    "extinction": Kind("extinction", 0, "SPECIES", (0, 0)),
+    "mean": Kind("statistic", 0, _WINDOW, (0, 2)),
+    "maximum": Kind("statistic", 1, _WINDOW, (0, 2)),
+    "minimum": Kind("statistic", 2, _WINDOW, (0, 2)),
+}
+_ENTRIES = tuple(dict.fromkeys(kind.entry for kind in KINDS.values()))
 
 
 @dataclass(frozen=True)
@@ -31,7 +65,7 @@ class Summary:
         Number of the species, or with `real` of the observable.
     begin, end
         Sample times ``begin .. end - 1`` are looked at; ``first-passage`` and ``extinction`` look
-        at all. Those of ``amplitude`` and ``period`` must be evenly spaced.
+        at all.
     level
         Threshold of ``first-passage`` and ``time-above``.
     direction
@@ -91,7 +125,8 @@ class Summaries:
     ) -> None:
         """Summarise the first `rows` rows of the sample buffers, in stream order."""
         for name, summary in self._summaries.items():
-            entry = _kernel_of(summary.kind)
+            kind = KINDS[summary.kind]
+            entry = kind.entry
             arguments = self._program.arguments(
                 entry,
                 counts=None if summary.real else counts,
@@ -107,20 +142,13 @@ class Summaries:
                 spacing=self._spacing(summary),
                 level=summary.level,
                 direction=summary.direction,
-                what=_WHAT.get(summary.kind, 0),
+                what=kind.what,
             )
             self._program.launch(entry, rows, arguments, stream)
 
     def _spacing(self, summary: Summary) -> float:
-        """Time between the samples of an oscillation; of other kinds, which need none, 0."""
-        if summary.kind not in _OSCILLATION:
+        """Time between samples that are evenly spaced; of kinds that do not need this, 0."""
+        if not KINDS[summary.kind].even:
             return 0.0
         times = self._host_times[summary.begin : summary.end]
         return float((times[-1] - times[0]) / (len(times) - 1))
-
-
-def _kernel_of(kind: str) -> str:
-    """Kernel of csrc/ensemble/summaries.cc for a kind of summary."""
-    if kind in _OSCILLATION:
-        return "oscillation"
-    return "statistic" if kind in _STATISTIC else kind.replace("-", "_")

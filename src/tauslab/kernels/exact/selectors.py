@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
@@ -24,7 +25,8 @@ from tauslab.base.option_names import opt
 from tauslab.kernels.exact.owners import can_be_owned
 from tauslab.kernels.network.lowering import LoweredNetwork
 
-SELECTORS = ("linear", "tree", "pdm", "rssa")
+Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
+SELECTORS: tuple[str, ...] = get_args(Selector)
 
 # Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
 # Part of the method: changing it changes results. Measured, docs/developers/selectors.md: on a core

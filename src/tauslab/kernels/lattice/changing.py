@@ -180,12 +180,12 @@ class Changing(ABC):
             self._launch(
                 "list", self._items(content), lattice=lattice, to=to | {"room": self._room}
             )
-            found = self._told(1 + min(self._likely, self._room))
+            found = self._read_candidates(1 + min(self._likely, self._room))
             if found <= self._room:
                 break
             self._list_room(1 << (found - 1).bit_length())
         if found > self._likely:
-            self._told(1 + found)
+            self._read_candidates(1 + found)
         self._likely = found + found // _MARGIN
         return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
 
@@ -213,7 +213,7 @@ class Changing(ABC):
             self._there = _by_kind(own, len(wanted)) if not there.any() else np.zeros_like(there)
         return found
 
-    def _told(self, rows: int) -> int:
+    def _read_candidates(self, rows: int) -> int:
         """Copy rows of the list to the host; how many candidates there are."""
         self._backend.download(self._listed, self._listed_mirror, rows, self._stream)
         self._stream.record().wait()

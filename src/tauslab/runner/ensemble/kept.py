@@ -190,7 +190,7 @@ class Kept:
 
     Parameters
     ----------
-    told
+    messages
         Warnings of what was prepared, which every run repeats.
     by_seed
         Whether a choice depends on the seed.
@@ -200,7 +200,7 @@ class Kept:
 
     request: Request
     setup: Setup
-    told: list[str | Warning]
+    messages: list[str | Warning]
     by_seed: bool
     opened: ExitStack
     model: weakref.ref[Network] = field(init=False)

@@ -16,7 +16,7 @@ from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block
 from tauslab.decomposition.ranks.job import agreed_task, devices
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.decomposition.ranks.progress import Progress, telling_of_compilers
+from tauslab.decomposition.ranks.progress import Progress, showing_compilers
 from tauslab.decomposition.ranks.stopping import in_order, reason_of_stop, stopped_early
 from tauslab.decomposition.ranks.together import agree, end_all_ranks, in_turn
 from tauslab.kernels.backends import Backend
@@ -31,8 +31,8 @@ from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import (
     FEW_EVENTS,
     Outlook,
+    announce_long_run,
     is_tried,
-    tell_of_long_run,
     trial_lane,
 )
 from tauslab.runner.ensemble.choices.pilots import piloted, with_pilot
@@ -69,7 +69,7 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
     request = request_of(network, options, comm)
     kept = _taken(network, request, comm)
     with ExitStack() if kept is None else kept.opened as stack:
-        with listening() as told:
+        with listening() as messages:
             kept, task = _task(kept, request, network, options, comm)
             if kept is not None:
                 setup, by_seed = kept.renewed(task), kept.by_seed
@@ -80,7 +80,7 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
         yield setup
         if request is not None and setup.nbytes <= MOST_BYTES:
             setup.engine.backend.rest()
-            kept_runs.keep(network, Kept(request, setup, told, by_seed, stack.pop_all()))
+            kept_runs.keep(network, Kept(request, setup, messages, by_seed, stack.pop_all()))
 
 
 def _taken(network: Network, request: Request | None, comm: Communicator) -> Kept | None:
@@ -97,7 +97,7 @@ def _task(
 ) -> tuple[Kept | None, Task]:  # fmt: skip
     """The task, and what is kept for its kernels. Collective."""
     if kept is not None and request is not None and kept.request.values == request.values:
-        for sentence in kept.told:
+        for sentence in kept.messages:
             warn(sentence)
         return kept, kept.task_with(options)
     like = None if kept is None else kept.setup.task
@@ -109,7 +109,7 @@ def _compiled(task: Task, stack: ExitStack, comm: Communicator) -> Setup:
     """Open the device until `stack` is closed, and compile. Collective."""
     began, options = time.perf_counter(), task.options
     backend = stack.enter_context(devices(options.device, options.threads, comm))
-    with telling_of_compilers(quiet=options.quiet is not False or comm.rank > 0):
+    with showing_compilers(quiet=options.quiet is not False or comm.rank > 0):
         task, engine = ready(task, backend, comm)
         reductions = in_turn(comm, lambda: build_reductions(task, backend))
     compiled = time.perf_counter() - began
@@ -157,11 +157,11 @@ def _is_small(task: Task, blocks: int) -> bool:
 def _outlook(setup: Setup, task: Task, comm: Communicator) -> Outlook:
     """Estimate the work of the run, unless the last run of the task gave it. Of one rank."""
     if task is not setup.task or not isinstance(task, NetworkTask):
-        return tell_of_long_run(task, setup.engine, comm)
+        return announce_long_run(task, setup.engine, comm)
     if setup.outlook is None:
         if setup.trial is None and is_tried(task):
             setup.trial = trial_lane(task, setup.engine)
-        setup.outlook = tell_of_long_run(task, setup.engine, comm, setup.trial)
+        setup.outlook = announce_long_run(task, setup.engine, comm, setup.trial)
     return setup.outlook
 
 

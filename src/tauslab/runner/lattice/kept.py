@@ -55,7 +55,7 @@ class _Kept:
     request: _Request
     parts: dict[str, Any]
     canonical: str
-    told: list[str | Warning]
+    messages: list[str | Warning]
 
 
 _kept: WeakKeyDictionary[Lattice, _Kept] = WeakKeyDictionary()
@@ -76,13 +76,13 @@ def kept_task(model: Lattice, options: LatticeOptions) -> LatticeTask:
     request = _Request(content, (model.sites.sha256, *arrays), plain, hooks)
     held = _kept.get(model)
     if held is None or not held.request.same(request):
-        with listening() as told:
+        with listening() as messages:
             task = prepare_lattice(model, options)
         parts = {one.name: getattr(task, one.name) for one in fields(task)}
         del parts["model"], parts["options"]
-        _kept[model] = _Kept(request, parts, task.canonical, told)
+        _kept[model] = _Kept(request, parts, task.canonical, messages)
         return task
-    for sentence in held.told:
+    for sentence in held.messages:
         warn(sentence)
     task = LatticeTask(model=model, options=options, **held.parts)
     task.__dict__["canonical"] = held.canonical

@@ -19,7 +19,7 @@ from tauslab.base.option_names import assigned, opt, replacing, warn
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, host_name
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.decomposition.ranks.progress import telling_of_compilers
+from tauslab.decomposition.ranks.progress import showing_compilers
 from tauslab.decomposition.ranks.stopping import in_order, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
@@ -223,7 +223,7 @@ def _run(
         agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
         several = min(comm.allgather(lattices_at_a_time(task, backend, grid)))
         if comm.size > 1:
-            with telling_of_compilers(quiet=quiet):
+            with showing_compilers(quiet=quiet):
                 in_turn(comm, lambda: compile_kernels(backend, task, grid.slabs))
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
         with closing(writer):
@@ -234,7 +234,7 @@ def _run(
             if complete:
                 return
             groups = [RankSlab(task, backend, comm, grid, sharing=several) for _ in range(several)]
-            with telling_of_compilers(quiet=quiet):
+            with showing_compilers(quiet=quiet):
                 first = groups[0]
                 agree(comm, lambda: first.prepare(anew=first.index not in begun))
             if grid.slabs > 1 and comm.rank == 0:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import assigned, warn
+from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.store.results import pointwise, sums
 from tauslab.store.results.columns import FloatArray, UintArray, quantile_levels
 from tauslab.store.results.recorded import Recorded
@@ -208,18 +209,22 @@ class EnsembleData(Recorded):
         InputFileError
             An earlier version recorded the statistics, and there are no samples.
         """
+        return self._standardised(name, 3, "skewness")
+
+    def _standardised(self, name: str, order: int, what: str) -> FloatArray:
         require_known(self, name)
         if not is_whole(self, name):
-            raise ConfigError(f"skewness of {name}: third powers are summed of counts alone")
+            raise ConfigError(f"{what} of {name}: powers are summed of counts alone")
         require_some(self)
-        if not ("statistics/sumcube_lo" in self.data or has_samples(self, name)):
+        stored = f"statistics/{POWERS[order - 1].stored[0]}"
+        if not (stored in self.data or has_samples(self, name)):
             if "statistics/n" not in self.data:
                 raise missing_error(self, "statistics")
             raise InputFileError(
-                f"{self.name} has no /statistics/sumcube_lo: an earlier version of tauslab wrote "
-                "it, which summed no third powers: run it again"
+                f"{self.name} has no /{stored}: an earlier version of tauslab wrote it, "
+                "which did not sum these powers: run it again"
             )
-        values = sums.skewness(self, name)
+        values = sums.standardised(self, name, order)
         return values if self.swept else values[0]
 
     def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:

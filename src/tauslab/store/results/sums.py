@@ -49,17 +49,27 @@ def numbers(result: Recorded, name: str) -> UintArray:
     return found if result.swept else found[0]
 
 
-def skewness(result: Recorded, name: str) -> FloatArray:
-    """Third central moment of counts over the 3/2th power of the second, ``[point, time]``.
+def standardised(result: Recorded, name: str, order: int) -> FloatArray:
+    """Central moment of counts over the power `order` / 2 of the second, ``[point, time]``.
 
-    Within 4 units in the last place; NaN where all samples are equal, or there is none.
+    Within a few units in the last place; NaN where all samples are equal, or there is none.
     """
-    sums = _sums(result, name, POWERS[:3])
-    n, (s, q, c) = sums["n"].astype(object), (_whole(sums, power) for power in POWERS[:3])
-    second, third = n * q - s * s, n * n * c - 3 * n * s * q + 2 * s**3
+    powers = POWERS[:order]
+    sums = _sums(result, name, powers)
+    n, totals = sums["n"].astype(object), [_whole(sums, power) for power in powers]
+
+    def central(k: int) -> npt.NDArray[np.object_]:
+        """n^k times the central moment k, a whole number."""
+        moment: npt.NDArray[np.object_] = (-totals[0]) ** k
+        for j, total in enumerate(totals[:k], 1):
+            moment = moment + math.comb(k, j) * total * n ** (j - 1) * (-totals[0]) ** (k - j)
+        return moment
+
+    second, moment = central(2), central(order)
     values = np.full(n.shape, np.nan)
-    for cell in zip(*np.nonzero(second > 0), strict=True):  # n^2 and n^3 times the moments
-        values[cell] = float(third[cell]) / (float(second[cell]) * math.sqrt(second[cell]))
+    for cell in zip(*np.nonzero(second > 0), strict=True):
+        root = math.sqrt(second[cell]) if order % 2 else 1.0
+        values[cell] = float(moment[cell]) / (float(second[cell]) ** (order // 2) * root)
     return values
 
 

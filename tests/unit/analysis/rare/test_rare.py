@@ -13,7 +13,7 @@ from reference_ensembles import case, network
 
 import tauslab as ts
 from tauslab.analysis.rare.estimate import RareResult
-from tauslab.analysis.rare.run import tell_uneven
+from tauslab.analysis.rare.run import warn_of_uneven_runs
 from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.weighted import steadiness
 
@@ -171,7 +171,7 @@ def test_equal_runs_have_no_error_of_0():
     assert found.bounds == (0.0, 1.0)
     assert "95 %" in repr(found)
     with pytest.warns(UserWarning, match="all 5 runs gave 0.25"):
-        tell_uneven(found, 0)
+        warn_of_uneven_runs(found, 0)
 
 
 @pytest.mark.filterwarnings("ignore:no walker reached")

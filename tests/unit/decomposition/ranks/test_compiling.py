@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tauslab.decomposition.ranks.progress import telling_of_compilers
+from tauslab.decomposition.ranks.progress import showing_compilers
 from tauslab.kernels.backends import cache
 
 
@@ -29,7 +29,7 @@ def build(folder, monkeypatch, clock, keys, seconds, out, **given):
         clock.now += seconds
         path.write_bytes(b"binary")
 
-    with telling_of_compilers(quiet=given.get("quiet", False), stream=out, clock=clock):
+    with showing_compilers(quiet=given.get("quiet", False), stream=out, clock=clock):
         for key in keys:
             cache.compiled(key, ".so", compiler)
 
@@ -64,6 +64,6 @@ def test_a_compiler_that_fails_is_not_heard_for_ever(tmp_path, monkeypatch):
     def fails(path):
         raise ValueError(path)
 
-    with pytest.raises(ValueError, match="aa"), telling_of_compilers(quiet=False):
+    with pytest.raises(ValueError, match="aa"), showing_compilers(quiet=False):
         cache.compiled("aa", ".so", fails)
     assert cache.listeners == []

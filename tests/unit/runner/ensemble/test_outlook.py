@@ -15,7 +15,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.runner.ensemble.choices import outlook
 from tauslab.runner.ensemble.choices.method_choice import expected_gain
-from tauslab.runner.ensemble.choices.outlook import Outlook, outlook_of, sentence, tell_of_long_run
+from tauslab.runner.ensemble.choices.outlook import Outlook, announce_long_run, outlook_of, sentence
 from tauslab.runner.ensemble.run import prepare_task
 from tauslab.store.results.digest import digest_lines
 
@@ -86,7 +86,7 @@ def test_an_endless_run_by_a_law_of_the_time_is_told_of(cpu, capsys):
     net.add_species("X", 0)
     net.add_reaction("-> X", law="exp(time)")
     task = task_of(net, times=np.array([0.0, 50.0]), quiet=False)
-    found = tell_of_long_run(task, task.engine(cpu), Communicator())
+    found = announce_long_run(task, task.engine(cpu), Communicator())
     assert found.events == pytest.approx(1000 * np.exp(50.0), rel=0.01)
     assert "about 5.2e+24 events in 1000 exact trajectories" in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def long(monkeypatch):
 def test_a_long_run_is_told_of(long, capsys, cpu):
     task = task_of(turnover(1.0), quiet=False)
     with command_line():
-        tell_of_long_run(task, task.engine(cpu), Communicator())
+        announce_long_run(task, task.engine(cpu), Communicator())
     assert capsys.readouterr().err == (
         "tauslab: turnover: about 3.2e+12 events in 1000 exact trajectories, about 2 h on this "
         "device; --method tau might take 6 min and is approximate: means within 1 %, standard "
@@ -112,11 +112,11 @@ def test_a_long_run_is_told_of(long, capsys, cpu):
 def test_a_program_is_warned_and_quiet_commands_are_not(long, capsys, cpu):
     task = task_of(turnover(1.0))
     engine = task.engine(cpu)
-    tell_of_long_run(task, engine, Communicator())
+    announce_long_run(task, engine, Communicator())
     assert capsys.readouterr().err == ""
     asked = task_of(turnover(1.0), command=PYTHON_COMMAND)
     with pytest.warns(UserWarning, match="about 2 h on this device"):
-        tell_of_long_run(asked, engine, Communicator())
+        announce_long_run(asked, engine, Communicator())
 
 
 def test_where_leaps_would_not_help():

@@ -132,10 +132,10 @@ def test_a_forked_process_starts_threads_of_its_own():
 
 def test_other_values_need_no_trial_where_the_last_run_took_a_moment(monkeypatch):
     """The run itself is limited to the steps of a trial; one that takes more is prepared for it."""
-    told, tell = [], ensemble_run.tell_of_long_run
+    told, tell = [], ensemble_run.announce_long_run
     monkeypatch.setattr(kept, "_MOMENT", 60.0)  # on a busy machine too
     monkeypatch.setattr(
-        ensemble_run, "tell_of_long_run", lambda *given: told.append(given) or tell(*given)
+        ensemble_run, "announce_long_run", lambda *given: told.append(given) or tell(*given)
     )
 
     def births():

@@ -184,7 +184,7 @@ class LatticeMotion(Motion):
             all_given = [{**single, **dict(zip(each, row, strict=True))} for row in unique.tolist()]
             starts = [self._lowered(values) for values in all_given]
             base = _together(base, starts, list(each))
-        self._tell_of_splitting(starts)
+        self._warn_of_splitting(starts)
         self._values, self._starts, self._given = dict(rows), starts, all_given
         self._which = which.reshape(-1)
         self._base = base
@@ -223,7 +223,7 @@ class LatticeMotion(Motion):
         reactions = self._behind[names]
         return None if reactions is None else with_rates(before, self._model, reactions, values)
 
-    def _tell_of_splitting(self, starts: list[LoweredLattice]) -> None:
+    def _warn_of_splitting(self, starts: list[LoweredLattice]) -> None:
         """Warn, once, where reactions are so fast that hops should come between them."""
         told = max(starts, key=lambda one: one.splitting.error).splitting_warning()
         if told is not None and not self._told_of_splitting:

@@ -91,7 +91,7 @@ class NetworkMotion(Motion):
         self.task: NetworkTask
         self.prepare(rows, options.n)
         self._require_room(options.n)
-        self._tell_of_apart()
+        self._warn_of_apart()
         self.counts: Any = self._first_counts()
         self.kept: Any = None  # before the first launch counts alone are known
         self._fired: Any = self._none_fired()
@@ -353,7 +353,7 @@ class NetworkMotion(Motion):
             last = self.task.initial.shape[1]
             self.kept[:, last - len(self._counted) : last] = 0
 
-    def _tell_of_apart(self) -> None:
+    def _warn_of_apart(self) -> None:
         """Warn where leaps draw other numbers with counters than without."""
         leaps = isinstance(self._options.method, TauLeaping)
         if leaps and leaper_of(self.task.lowered) == "unrolled":

@@ -127,7 +127,7 @@ def is_tried(task: Task) -> bool:
     )
 
 
-def tell_of_long_run(
+def announce_long_run(
     task: Task, engine: Engine, comm: Communicator, lane: Lane | None = None
 ) -> Outlook:
     """Say what a long exact run will take, before it begins; returns what that is. Of one rank.
