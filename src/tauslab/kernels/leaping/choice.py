@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.events.codegen import in_tables
 from tauslab.kernels.leaping.codegen import shared_cells
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import FineTau
@@ -54,6 +56,8 @@ def leaping_engine(
             "leaping/tau_events.cc", ("tau_events",), {"model.h": header},
             lane_bytes=8 * shared_cells(network),
         )  # fmt: skip
+        if in_tables(network, backend.style):
+            source = replace(source, first=source)
         return NetworkEngine(backend, times, source, epsilon=epsilon)
     if leaper_of(network) == "unrolled":
         if checked:
