@@ -26,6 +26,7 @@ typedef u64 Word;
 #define GLOBAL_SIZE global_size_
 #define UNROLL _Pragma("GCC unroll 64")
 #define UNROLL_SOME
+#define UNROLL_MORE
 #define NO_UNROLL
 #define UNROLL_UP_TO_16(n)
 // A loop over lanes, which the compiler turns into vector code if it is left as it is.
@@ -62,6 +63,7 @@ DEVICE const Numbers &in_registers(const Numbers &table) {
 
 // A per-thread array inside one allocation: a CPU thread keeps its own items side by side.
 #define THREAD_OFFSET(length) (GLOBAL_ID * (i64)(length))
+#define IS_BEYOND(width) ((width) < 1)
 #define THREAD_STRIDE 1
 
 // Scratch memory of a lane, indexed like an array of `length` doubles; `shared` is how many of them a
