@@ -13,13 +13,16 @@ from tauslab.kernels.leaping.codegen import channels, leap_parts, leaps_in_table
 from tauslab.kernels.network.codegen import LawWriter
 from tauslab.kernels.network.lowering import LoweredNetwork, counts_in
 
+# Text for every reaction takes a CPU's compiler half a minute for twice as many.
+_MOST_WRITTEN = 160
+
 
 def event_leap_header(network: LoweredNetwork, style: Style) -> str:
     """`model.h` for `tau_events`: that of exact simulation, and leaps."""
     assert network.dynamics is not None
     margins = list(Watched(network).margins())
     moves = str(network.dynamics.moves).lower()
-    tables = in_tables(network, style)
+    tables = in_tables(network, style) or len(network.reactions) > _MOST_WRITTEN
     bounds = _bounds(network, margins)
     if tables:
         leaps = leaps_in_tables(network, bounds)
