@@ -17,6 +17,7 @@ from pathlib import Path
 from tauslab.kernels.backends.cache import compiled, in_cache, with_headers
 from tauslab.kernels.backends.nvrtc import compile_cubin
 
+_running: dict[str, CompiledAside] = {}
 _SOURCES = Path(__file__).resolve().parents[3]  # the folder that tauslab is imported from
 
 
@@ -44,6 +45,15 @@ class CompiledAside:
     def path(self) -> Path | None:
         """Path of the cubin; None where it was not compiled."""
         return in_cache(self._key, ".cubin")
+
+
+def compiled_aside(
+    key: str, file: str, texts: Mapping[str, str], flags: tuple[str, ...]
+) -> CompiledAside:
+    """One process of this one for each cubin."""
+    if key not in _running or _running[key].ended():
+        _running[key] = CompiledAside(key, file, texts, flags)
+    return _running[key]
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from tauslab.kernels.backends.arguments import (
     layouts_of,
     with_layout_checks,
 )
-from tauslab.kernels.backends.aside import CompiledAside
+from tauslab.kernels.backends.aside import CompiledAside, compiled_aside
 from tauslab.kernels.backends.base import (
     BackendOptions,
     KernelSource,
@@ -526,7 +526,7 @@ def _compiled_aside(source: KernelSource, architecture: str) -> CompiledAside | 
     if in_cache(key, ".cubin") is not None:
         return None
     try:
-        return CompiledAside(key, source.file, texts, flags)
+        return compiled_aside(key, source.file, texts, flags)
     except OSError:  # no process, or no space for its input
         return None
 

@@ -21,19 +21,11 @@ from tauslab.kernels.events.codegen import (
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 
-_FEW_LANES = 4  # a part of a warp, up to which no lane takes a second trajectory
 WORDS_OF_A_DELAY = 2  # of 64 bits: the time of completion, and which reaction
 
 
 class EventSsa(NetworkEngine):
     """Gillespie's direct method that stops for events, on one backend for one network.
-
-    Parameters
-    ----------
-    delay_queue
-        Delayed reactions that may wait for their completion in a trajectory.
-    trajectories
-        How many this device will run, 0 where nobody knows. Changes no result.
 
     Raises
     ------
@@ -47,7 +39,6 @@ class EventSsa(NetworkEngine):
         network: LoweredNetwork,
         times: Sequence[float],
         delay_queue: int = DELAY_QUEUE,
-        trajectories: int = 0,
     ) -> None:
         assert network.dynamics is not None
         shapes = [shape(event) for event in network.dynamics.events]
@@ -60,7 +51,7 @@ class EventSsa(NetworkEngine):
                 f"reactions of {MOST_COMPLETIONS} delays may wait, and {delays} would"
             )
         self._delays = bool(ends) or jumps > 0
-        self._delay_queue, self._trajectories = delay_queue, trajectories
+        self._delay_queue = delay_queue
         tables = in_tables(network, backend.style)
         header = events_header(network, delay_queue, in_tables=tables)
         entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
@@ -92,24 +83,10 @@ class EventSsa(NetworkEngine):
         return self.backend.empty((lanes, WORDS_OF_A_DELAY * self._delay_queue), np.uint64)
 
     def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
-        return {"waiting": buffers.scratch, "width": self._width(launch.rows)}
-
-    def _width(self, rows: int) -> int:
-        """Lanes of a warp that take trajectories: fewer if these are few, and all of the run.
-
-        Lanes that do different things, as at events, wait for each other; warps do not.
-        """
-        warp = self.backend.style.warp
-        if self._delays or not 0 < self._trajectories <= rows:
-            return warp
-        warps = max(1, self.program.resident(self.entry) // warp)
-        width = -(-rows // warps)
-        return width if width <= warp // _FEW_LANES else warp
+        del launch
+        return {"waiting": buffers.scratch}
 
     def _items(self, rows: int, scratch: Any) -> int:
-        width, warp = self._width(rows), self.backend.style.warp
-        if width < warp:
-            return -(-rows // width) * warp
         resident = self.program.resident(self.entry)
         if scratch is not None:
             resident = min(resident, int(scratch.shape[0]))

@@ -256,7 +256,7 @@ def exact_engine(
             backend, network, times, selector, team=team, firings=firings, expected=expected
         )
     if network.dynamics is not None:
-        return EventSsa(backend, network, times, expected.delay_queue, expected.trajectories)
+        return EventSsa(backend, network, times, expected.delay_queue)
     if vectors := vectors_of(backend, expected.trajectories):
         header = lanes_header(network, vectors)
         return LanesSsa(backend, times, header + _KEEPS if keeps else header)

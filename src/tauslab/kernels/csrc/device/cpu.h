@@ -63,7 +63,6 @@ DEVICE const Numbers &in_registers(const Numbers &table) {
 
 // A per-thread array inside one allocation: a CPU thread keeps its own items side by side.
 #define THREAD_OFFSET(length) (GLOBAL_ID * (i64)(length))
-#define IS_BEYOND(width) ((width) < 1)
 #define THREAD_STRIDE 1
 
 // Scratch memory of a lane, indexed like an array of `length` doubles; `shared` is how many of them a

@@ -165,8 +165,6 @@ DEVICE float about_log2_(float a) {
 // A per-thread array inside one allocation: neighbouring threads lie side by side, so loads
 // coalesce.
 #define THREAD_OFFSET(length) (GLOBAL_ID)
-// Whether a lane is none of the first `width` of its warp.
-#define IS_BEYOND(width) ((i64)(threadIdx.x % 32) >= (width))
 #define THREAD_STRIDE GLOBAL_SIZE
 
 // Scratch memory of a lane, indexed like an array of `length` doubles. `shared` of them are in the

@@ -27,7 +27,6 @@ constexpr u64 REACTION_BITS = 16;
 struct EventArguments {
     EnsembleArguments launch;
     u64 *waiting;  // memory of the queues, of each lane; none without delayed reactions
-    i64 width;     // lanes of a warp that take trajectories
 };
 
 struct Completions {

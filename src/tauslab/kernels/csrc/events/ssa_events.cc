@@ -14,7 +14,6 @@
 enum Stop { AT_NO_STOP = 0, AT_REACTION = 1, AT_TIME = 2 };
 
 KERNEL_IN_BLOCKS(6, ssa_events, const EventArguments arguments) {
-    if (IS_BEYOND(arguments.width)) return;
     const EnsembleArguments &launch = arguments.launch;
     double x[N_SPECIES + 1] = {}, c[N_CONSTANTS + 1] = {};
     EventQueue queue;

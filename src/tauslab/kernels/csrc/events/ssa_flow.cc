@@ -8,7 +8,6 @@
 #include "events/flow.h"
 
 KERNEL(ssa_flow, const EventArguments arguments) {
-    if (IS_BEYOND(arguments.width)) return;
     const EnsembleArguments &launch = arguments.launch;
     double x[N_SPECIES + 1] = {}, c[N_CONSTANTS + 1] = {};
     EventQueue queue;
