@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pytest
 from engine_runs import compiler, leap
 
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -30,7 +31,8 @@ def mixed() -> Network:
     return net
 
 
-def test_bits_of_text_and_tables(monkeypatch):
+@pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_bits_of_text_and_tables(monkeypatch, name):
     """Samples, status and work are equal, by leaps and by exact events between them."""
     options = {"engine": tau_leap.TauLeap, "epsilon": 0.1}
     runs = []
@@ -38,10 +40,11 @@ def test_bits_of_text_and_tables(monkeypatch):
         header = partial(tau_leap.leap_header, in_tables=in_tables)
         with monkeypatch.context() as patch:
             patch.setattr(tau_leap, "leaps_on_lanes", lambda *_: False)
+            patch.setattr(tau_leap, "has_tables", lambda *_: False)  # nothing is compiled aside
             patch.setattr(tau_leap, "leap_header", lambda *given, checked, h=header: h(*given))
             runs.append(
                 leap(
-                    get_backend("cpu", BackendOptions(threads=1)),
+                    get_backend(name, BackendOptions(threads=1)),
                     mixed(),
                     [0.5, 1.0, 2.0],
                     40,
