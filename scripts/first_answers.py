@@ -186,7 +186,8 @@ def _digest(result: Any) -> str:
 
 
 def _row(name: str, method: str, given: argparse.Namespace) -> str:
-    with tempfile.TemporaryDirectory() as folder:
+    # Another process may still compile into it.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         child = [sys.executable, __file__, "--child", f"{name}:{method}", "--device", given.device]
         child += [f"--nvrtc={flag}" for flag in given.nvrtc] + ["--runs", str(given.runs)]
         done = subprocess.run(

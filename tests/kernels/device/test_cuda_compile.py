@@ -573,12 +573,14 @@ def test_other_headers_compile(monkeypatch):
     assert found is not None
     events = lowered_events(everything())
     monkeypatch.setattr(event_codegen, "in_tables", lambda *_: True)
-    headers = {
-        "leaping/tau_leap.cc": leap_header(found.network, CudaBackend.style),
-        "events/ssa_events.cc": events_header(events, in_tables=True),
-        "leaping/tau_events.cc": event_leap_header(events, CudaBackend.style),
-    }
-    for file, header in headers.items():
+    plain = leap_header(lowered(model("schlogl")), CudaBackend.style, in_tables=True)
+    headers = (
+        ("leaping/tau_leap.cc", leap_header(found.network, CudaBackend.style)),
+        ("leaping/tau_leap.cc", plain),
+        ("events/ssa_events.cc", events_header(events, in_tables=True)),
+        ("leaping/tau_events.cc", event_leap_header(events, CudaBackend.style)),
+    )
+    for file, header in headers:
         compile_quickly(file, csrc_texts() | {"model.h": header})
 
 

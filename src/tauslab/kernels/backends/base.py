@@ -67,6 +67,8 @@ class KernelSource:
     `file` is its name in ``csrc``; `entries` are its kernels; `generated` maps header names (for
     instance ``model.h``) to their text; `lane_bytes` is the fast memory that a work item needs
     where the device has such; `block_bytes` the same of a block, for `Program.launch_blocks`.
+    `first` is the same kernels in a text that compiles sooner and may run slower. A device whose
+    compiler takes seconds runs them until this one is compiled; both give the same bits.
     """
 
     file: str
@@ -74,6 +76,7 @@ class KernelSource:
     generated: Mapping[str, str] = field(default_factory=dict)
     lane_bytes: int = 0
     block_bytes: int = 0
+    first: KernelSource | None = None
 
 
 @dataclass(frozen=True)

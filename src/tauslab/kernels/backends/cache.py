@@ -234,13 +234,10 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
     OutputError
         The folder of the cache cannot be written.
     """
-    path = _of_site(key, suffix)
+    path = in_cache(key, suffix)
     if path is not None:
         return path, True
     root = cache_directory()
-    path, there = _entry(root, key, suffix, {os.getuid()})
-    if there:
-        return path, True
     try:
         require_room(root)
     except OSError as error:
@@ -248,6 +245,15 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
             raise _unusable(root, error.strerror or str(error)) from None
         root = _temporary_folder()
     return _compiled_in(root, key, suffix, build)
+
+
+def in_cache(key: str, suffix: str) -> Path | None:
+    """Path of the entry `key` in the site's or the user's cache; None if it is in neither."""
+    path = _of_site(key, suffix)
+    if path is not None:
+        return path
+    path, there = _entry(cache_directory(), key, suffix, {os.getuid()})
+    return path if there else None
 
 
 def _entry(root: Path, key: str, suffix: str, owners: set[int]) -> tuple[Path, bool]:

@@ -25,6 +25,7 @@ from tauslab.kernels.backends.arguments import (
     layouts_of,
     with_layout_checks,
 )
+from tauslab.kernels.backends.aside import CompiledAside, compiled_aside
 from tauslab.kernels.backends.base import (
     BackendOptions,
     KernelSource,
@@ -38,9 +39,15 @@ from tauslab.kernels.backends.cache import (
     csrc_digest,
     csrc_texts,
     has_home,
+    in_cache,
 )
 from tauslab.kernels.backends.cuda_graph import CudaGraph
-from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
+from tauslab.kernels.backends.nvrtc import (
+    compile_cubin,
+    nvrtc_flags,
+    nvrtc_version,
+    quick_flags,
+)
 from tauslab.kernels.cuda_context import wait_for_context
 
 THREADS_PER_BLOCK = 128
@@ -111,21 +118,38 @@ class CudaProgram:
         source: KernelSource,
         layouts: Mapping[str, ArgumentLayout],
         multiprocessors: int,
+        better: CompiledAside | None = None,
     ) -> None:
-        import cupy
-
-        self._layouts = layouts
-
-        module = cupy.RawModule(path=str(path))
-        self._entries = {name: module.get_function(name) for name in source.entries}
+        self._layouts, self._better = layouts, better
+        self._names = source.entries
         self._multiprocessors = multiprocessors
         self._shared = source.lane_bytes * THREADS_PER_BLOCK
         self._resident: dict[str, int] = {}  # threads, once they are asked for
         self._of_blocks = source.block_bytes
+        self._loaded: list[Any] = []  # a module ends with its last reference
+        self._load(path)
+
+    def _load(self, path: Path) -> None:
+        """Load the kernels. Those of launches that may still run stay loaded."""
+        import cupy
+
+        module = cupy.RawModule(path=str(path))
+        entries = {name: module.get_function(name) for name in self._names}
         if self._shared or self._of_blocks:
-            for function in self._entries.values():
+            for function in entries.values():
                 function.max_dynamic_shared_size_bytes = max(self._shared, self._of_blocks)
-        self._pointers = {name: each.kernel.ptr for name, each in self._entries.items()}
+        self._loaded.append(entries)
+        self._pointers = {name: each.kernel.ptr for name, each in entries.items()}
+
+    def _take_better(self) -> None:
+        """Load what was compiled aside, once it is there; launches keep their numbers of threads.
+
+        Engines have memory for these: more than fit at the same time wait for each other.
+        """
+        if self._better is not None and self._better.ended():
+            path, self._better = self._better.path(), None
+            if path is not None:
+                self._load(path)
 
     def arguments(self, entry: str, **values: Any) -> Arguments:
         """Arguments of kernel `entry` by name."""
@@ -133,6 +157,7 @@ class CudaProgram:
 
     def launch(self, entry: str, items: int, arguments: Arguments, stream: CudaStream) -> None:
         """Launch enough blocks for `items`, at most as many as run at the same time."""
+        self._take_better()
         threads = min(items, self.resident(entry))
         grid = LaunchGrid(-(-threads // THREADS_PER_BLOCK), THREADS_PER_BLOCK)
         self._launch(entry, grid, self._shared, arguments, stream)
@@ -305,8 +330,14 @@ class CudaBackend(CudaStyle):
     def compile(self, source: KernelSource) -> CudaProgram:
         """Compile with NVRTC for this device, or take the cubin from the cache."""
         self._device.use()
-        path, layouts = cubin_of(source, f"sm_{self.capability[0]}{self.capability[1]}")
-        return CudaProgram(path, source, layouts, self.multiprocessors)
+        architecture, better = f"sm_{self.capability[0]}{self.capability[1]}", None
+        if source.first is not None:
+            better = _compiled_aside(source, architecture)
+        if better is not None:
+            assert source.first is not None
+            source = source.first
+        path, layouts = cubin_of(source, architecture, quickly=better is not None)
+        return CudaProgram(path, source, layouts, self.multiprocessors, better)
 
     def stream(self, *, urgent: bool = False, waited: bool = False) -> CudaStream:
         """Open a stream; the device takes a priority out of its range for the nearest it has."""
@@ -473,11 +504,12 @@ class CudaBackend(CudaStyle):
         cupy.get_default_memory_pool().free_all_blocks()
 
 
-def cubin_of(source: KernelSource, architecture: str) -> tuple[Path, dict[str, ArgumentLayout]]:
+def cubin_of(
+    source: KernelSource, architecture: str, *, quickly: bool = False
+) -> tuple[Path, dict[str, ArgumentLayout]]:
     """Path of the cubin in the cache, compiled if it is not there; and layouts of arguments."""
-    flags = nvrtc_flags(architecture, THREADS_PER_BLOCK)
-    texts = csrc_texts() | dict(source.generated)
-    texts = with_layout_checks(source.file, texts)
+    flags = nvrtc_flags(architecture, THREADS_PER_BLOCK) + (quick_flags() if quickly else ())
+    texts = _texts_of(source)
 
     def build(out: Path) -> None:
         cubin, _ = compile_cubin(source.file, texts, flags)
@@ -485,6 +517,22 @@ def cubin_of(source: KernelSource, architecture: str) -> tuple[Path, dict[str, A
 
     path, _ = compiled(_key_of(source, texts, flags), ".cubin", build)
     return path, layouts_of(source.file, texts)
+
+
+def _compiled_aside(source: KernelSource, architecture: str) -> CompiledAside | None:
+    """The cubin as another process compiles it; None where it is in the cache, or there is none."""
+    flags, texts = nvrtc_flags(architecture, THREADS_PER_BLOCK), _texts_of(source)
+    key = _key_of(source, texts, flags)
+    if in_cache(key, ".cubin") is not None:
+        return None
+    try:
+        return compiled_aside(key, source.file, texts, flags)
+    except OSError:  # no process, or no space for its input
+        return None
+
+
+def _texts_of(source: KernelSource) -> dict[str, str]:
+    return with_layout_checks(source.file, csrc_texts() | dict(source.generated))
 
 
 def count() -> int:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from tauslab.base.errors import KernelCompileError
 from tauslab.kernels.backends.cache import with_headers
 
+_FIRST_WITH_QUICK = (13, 0)
+
 
 def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:
     """Flags for one architecture such as ``sm_90``; no contraction, IEEE division and roots."""
@@ -20,6 +22,13 @@ def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:
         "--ptxas-options=-v",
         f"-DTHREADS_PER_BLOCK={threads_per_block}",
     )
+
+
+def quick_flags() -> tuple[str, ...]:
+    """Flags with which this NVRTC compiles sooner to code that runs slower, with the same bits."""
+    from cupy.cuda import nvrtc
+
+    return ("--Ofast-compile=mid",) if nvrtc.getVersion() >= _FIRST_WITH_QUICK else ()
 
 
 def nvrtc_version() -> str:

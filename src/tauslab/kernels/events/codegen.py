@@ -20,6 +20,7 @@ from tauslab.kernels.network.codegen import (
     check_constants,
     factors_now,
     guarded_propensity,
+    is_tabled,
     lane_table,
     law_text,
     pieces_of,
@@ -124,6 +125,8 @@ def _propensities(network: LoweredNetwork, writer: LawWriter, *, in_tables: bool
     """Propensities of each reaction, and of all."""
     functions = []
     for j, reaction in enumerate(network.reactions):
+        if in_tables and is_tabled(reaction):
+            continue
         statements, value = guarded_propensity(reaction, writer)
         long = len(network.reactions) > _MOST_INLINE or len(statements + value) > _LONGEST_INLINE
         kind = "DEVICE_SHARED" if long else "DEVICE"

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.events.codegen import in_tables
 from tauslab.kernels.leaping.codegen import shared_cells
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
 from tauslab.kernels.network.lowering import LoweredNetwork
 
+# Reactions of a model with events: a lane has a few numbers of each in memory of its own.
+LARGEST_WITH_EVENTS = 2000
+
 
 def leaper_of(network: LoweredNetwork) -> str:
-    """`unrolled` or from `tables`: a function of the network alone, and part of the method."""
-    return "unrolled" if len(network.reactions) <= LARGEST_LEAPING else "tables"
+    """`unrolled` or from `tables`: a function of the network alone, and part of the method.
+
+    Models with events are all leaped by one kernel, the first.
+    """
+    few = len(network.reactions) <= LARGEST_LEAPING
+    return "unrolled" if few or network.dynamics is not None else "tables"
 
 
 def leaping_engine(
@@ -44,9 +53,9 @@ def leaping_engine(
             raise ConfigError(
                 f"{opt('post_leap_check')} is not for models with events: leave it out"
             )
-        if leaper_of(network) != "unrolled":
+        if len(network.reactions) > LARGEST_WITH_EVENTS:
             raise ConfigError(
-                f"tau runs models with events of up to {LARGEST_LEAPING} reactions, not "
+                f"tau runs models with events of up to {LARGEST_WITH_EVENTS} reactions, not "
                 f"{len(network.reactions)}; {opt('method', 'ssa')} can run it"
             )
         header = event_leap_header(network, backend.style)
@@ -54,6 +63,8 @@ def leaping_engine(
             "leaping/tau_events.cc", ("tau_events",), {"model.h": header},
             lane_bytes=8 * shared_cells(network),
         )  # fmt: skip
+        if in_tables(network, backend.style):
+            source = replace(source, first=source)
         return NetworkEngine(backend, times, source, epsilon=epsilon)
     if leaper_of(network) == "unrolled":
         if checked:

@@ -8,16 +8,18 @@ leap after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from tauslab.kernels.backends.base import Style
 from tauslab.kernels.network.codegen import (
     LawWriter,
     factors_now,
     guarded_propensity,
+    lane_table,
     names_of_time,
+    propensity_at,
     unrolled_header,
 )
 from tauslab.kernels.network.lowering import (
@@ -36,16 +38,26 @@ LARGEST_IN_REGISTERS = 16
 LARGEST_IN_BRANCHES = 64
 
 
-def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False) -> str:
+def leap_header(
+    network: LoweredNetwork, style: Style, *, checked: bool = False, in_tables: bool = False
+) -> str:
     """`model.h` for tau-leaping: all that exact SSA has, and the functions for leaps.
 
     Parameters
     ----------
     checked
         Also what a check after a leap needs.
+    in_tables
+        Leaps are loops over tables: the numbers are the same, the text is far shorter, and runs are
+        slower. For networks that `has_tables` names, without the check.
     """
     thinning = network.thinning
     parts = [unrolled_header(network, style)]
+    if in_tables:
+        assert thinning is None
+        assert not checked
+        tables = [_NO_RATES_AT_A_TIME, propensity_at(network), *leaps_in_tables(network)]
+        return "\n".join([*parts, *tables, _exact_from_tables(network)])
     if thinning is None:
         parts += [_NO_RATES_AT_A_TIME, *leap_parts(network)]
     else:
@@ -59,6 +71,12 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     in_arrays = len(network.reactions) <= most or thinning is not None
     parts.append(_exact_in_arrays(network) if in_arrays else _exact_in_cells(network))
     return "\n".join(parts)
+
+
+def has_tables(network: LoweredNetwork, style: Style) -> bool:
+    """Return whether a device that compiles the text of leaps for long may run tables before."""
+    large = len(network.reactions) > LARGEST_IN_REGISTERS
+    return large and not style.branches and network.thinning is None
 
 
 _NO_RATES_AT_A_TIME = (
@@ -192,6 +210,59 @@ def leap_sizes(network: LoweredNetwork) -> str:
         cells=shared_cells(network),
         words=parked_words(network),
     )
+
+
+def leaps_in_tables(network: LoweredNetwork, bounds: str = "") -> list[str]:
+    """Tables of the loops of csrc/leaping/table_leaps.h: the same numbers, and far less text."""
+    together = channels(network)
+    lost = [[(i, -by) for i, by in r.change if by < 0] for r in network.reactions]
+    turnover = [changes_of(network, i) for i in range(len(network.species))]
+    changed = [i for i, changes in enumerate(turnover) if changes]
+    orders = [order_statements(network, i) for i in changed]
+    kinds = list(dict.fromkeys(order for order in orders if order))
+    kind_of = {None: -1, "": len(kinds)} | {text: k for k, text in enumerate(kinds)}
+    flat = [change for i in changed for change in turnover[i]]
+    tables: dict[str, Sequence[int]] = {
+        "CHANNEL_AT": _starts(together),
+        "MEMBER": [j for reactions in together for j in reactions],
+        "LOST_AT": _starts(lost),
+        "LOST": [i for each in lost for i, _ in each],
+        "LOST_BY": [by for each in lost for _, by in each],
+        "CHANGING": changed,
+        "ORDER_OF": [kind_of[order] for order in orders],
+        "TURNOVER_AT": _starts([turnover[i] for i in changed]),
+        "TURNOVER_OF": [channel for channel, _ in flat],
+        "TURNOVER_BY": [by for _, by in flat],
+    }
+    cases = "".join(f"    case {k}: {{\n{text}    }} break;\n" for k, text in enumerate(kinds))
+    return [
+        leap_sizes(network),
+        (
+            f"constexpr int N_CHANGING = {len(changed)}, FIRST_ORDER = {len(kinds)};\n"
+            f"constexpr int CRITICAL_FIRINGS = {CRITICAL_FIRINGS};\n"
+        ),
+        *(lane_table("int", name, values) for name, values in tables.items()),
+        (
+            "// The order of the highest reaction that reads a species.\n"
+            "template <class Count>\n"
+            "DEVICE_SHARED double order_at(\n"
+            "    [[maybe_unused]] int kind, [[maybe_unused]] double count,\n"
+            "    [[maybe_unused]] Count *x, [[maybe_unused]] const double *c) {\n"
+            "    typedef double Real;\n    Real order = 1.0;\n"
+            f"    switch (kind) {{\n{cases}    default: break;\n    }}\n    return order;\n}}\n"
+        ),
+        (
+            "template <class Count, class Cells>\n"
+            "DEVICE void bound_by_triggers([[maybe_unused]] Count *x,\n"
+            "    [[maybe_unused]] const double *c, [[maybe_unused]] const Cells &leaping,\n"
+            f"    [[maybe_unused]] Plan &plan) {{\n{bounds}}}\n"
+            '#include "leaping/table_leaps.h"\n'
+        ),
+    ]
+
+
+def _starts(groups: Sequence[Sequence[object]]) -> list[int]:
+    return [0, *accumulate(map(len, groups))]
 
 
 def _few(reaction: LoweredReaction) -> str:
@@ -478,3 +549,14 @@ def _exact_in_cells(network: LoweredNetwork) -> str:
         f"    double sum = 0;\n{''.join(lines)}"
         f"    start_exact(x, c, exact, cells);\n    return {signs};\n}}\n"
     )
+
+
+def _exact_from_tables(network: LoweredNetwork) -> str:
+    """Exact firings as those in cells, of reactions whose changes are read from tables."""
+    changes = [reaction.change for reaction in network.reactions]
+    tables = (
+        lane_table("int", "CHANGE_AT", _starts(changes)),
+        lane_table("int", "CHANGED", [i for change in changes for i, _ in change]),
+        lane_table("int", "CHANGED_BY", [by for change in changes for _, by in change]),
+    )
+    return f'{"".join(tables)}#include "leaping/table_firings.h"\n'

@@ -6,22 +6,15 @@ triggers and in times at which relations change, bound it: `bound` of csrc/leapi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
-
 from tauslab.kernels.backends.base import Style
 from tauslab.kernels.events.codegen import events_header, in_tables
 from tauslab.kernels.events.watched import Margin, Watched
-from tauslab.kernels.leaping.codegen import (
-    CRITICAL_FIRINGS,
-    changes_of,
-    channels,
-    leap_parts,
-    leap_sizes,
-    order_statements,
-)
-from tauslab.kernels.network.codegen import LawWriter, lane_table
+from tauslab.kernels.leaping.codegen import channels, leap_parts, leaps_in_tables
+from tauslab.kernels.network.codegen import LawWriter
 from tauslab.kernels.network.lowering import LoweredNetwork, counts_in
+
+# Text for every reaction takes a CPU's compiler half a minute for twice as many.
+_MOST_WRITTEN = 160
 
 
 def event_leap_header(network: LoweredNetwork, style: Style) -> str:
@@ -29,10 +22,10 @@ def event_leap_header(network: LoweredNetwork, style: Style) -> str:
     assert network.dynamics is not None
     margins = list(Watched(network).margins())
     moves = str(network.dynamics.moves).lower()
-    tables = in_tables(network, style)
+    tables = in_tables(network, style) or len(network.reactions) > _MOST_WRITTEN
     bounds = _bounds(network, margins)
     if tables:
-        leaps = _leaps_in_tables(network, bounds)
+        leaps = leaps_in_tables(network, bounds)
     else:
         leaps = [*leap_parts(network, "double", bounds), _channel_propensities(network)]
     return "\n".join(
@@ -44,58 +37,6 @@ def event_leap_header(network: LoweredNetwork, style: Style) -> str:
             _relations_stay(margins),
         ]
     )
-
-
-def _leaps_in_tables(network: LoweredNetwork, bounds: str) -> list[str]:
-    """Tables of the loops of csrc/leaping/table_leaps.h: the same numbers, and far less text."""
-    together = channels(network)
-    lost = [[(i, -by) for i, by in r.change if by < 0] for r in network.reactions]
-    turnover = [changes_of(network, i) for i in range(len(network.species))]
-    changed = [i for i, changes in enumerate(turnover) if changes]
-    orders = [order_statements(network, i) for i in changed]
-    kinds = list(dict.fromkeys(order for order in orders if order))
-    kind_of = {None: -1, "": len(kinds)} | {text: k for k, text in enumerate(kinds)}
-    flat = [change for i in changed for change in turnover[i]]
-    tables: dict[str, Sequence[int]] = {
-        "CHANNEL_AT": _starts(together),
-        "MEMBER": [j for reactions in together for j in reactions],
-        "LOST_AT": _starts(lost),
-        "LOST": [i for each in lost for i, _ in each],
-        "LOST_BY": [by for each in lost for _, by in each],
-        "CHANGING": changed,
-        "ORDER_OF": [kind_of[order] for order in orders],
-        "TURNOVER_AT": _starts([turnover[i] for i in changed]),
-        "TURNOVER_OF": [channel for channel, _ in flat],
-        "TURNOVER_BY": [by for _, by in flat],
-    }
-    cases = "".join(f"    case {k}: {{\n{text}    }} break;\n" for k, text in enumerate(kinds))
-    return [
-        leap_sizes(network),
-        (
-            f"constexpr int N_CHANGING = {len(changed)}, FIRST_ORDER = {len(kinds)};\n"
-            f"constexpr int CRITICAL_FIRINGS = {CRITICAL_FIRINGS};\n"
-        ),
-        *(lane_table("int", name, values) for name, values in tables.items()),
-        (
-            "// The order of the highest reaction that reads a species.\n"
-            "DEVICE_SHARED double order_at(\n"
-            "    [[maybe_unused]] int kind, [[maybe_unused]] double count,\n"
-            "    [[maybe_unused]] double *x, [[maybe_unused]] const double *c) {\n"
-            "    typedef double Real;\n    Real order = 1.0;\n"
-            f"    switch (kind) {{\n{cases}    default: break;\n    }}\n    return order;\n}}\n"
-        ),
-        (
-            "template <class Cells>\n"
-            "DEVICE void bound_by_triggers([[maybe_unused]] double *x,\n"
-            "    [[maybe_unused]] const double *c, [[maybe_unused]] const Cells &leaping,\n"
-            f"    [[maybe_unused]] Plan &plan) {{\n{bounds}}}\n"
-            '#include "leaping/table_leaps.h"\n'
-        ),
-    ]
-
-
-def _starts(groups: Sequence[Sequence[object]]) -> list[int]:
-    return [0, *accumulate(map(len, groups))]
 
 
 def _margin_functions(network: LoweredNetwork, margins: list[Margin]) -> str:

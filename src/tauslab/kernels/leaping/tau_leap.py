@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.leaping.codegen import (
     LARGEST_IN_REGISTERS,
     channels,
+    has_tables,
     leap_header,
     parked_words,
     shared_cells,
@@ -179,7 +181,11 @@ def _source(backend: Backend, network: LoweredNetwork, entry: str) -> KernelSour
     style = Style(branches=False) if entry == _LANES else backend.style
     header = leap_header(network, style, checked=entry == _CHECKED_LEAP)
     file, bytes_of_a_lane = f"{_FOLDERS[entry]}/{entry}.cc", 8 * shared_cells(network)
-    return KernelSource(file, (entry,), {"model.h": header}, lane_bytes=bytes_of_a_lane)
+    source = KernelSource(file, (entry,), {"model.h": header}, lane_bytes=bytes_of_a_lane)
+    if entry == _LEAP and has_tables(network, style):
+        tables = {"model.h": leap_header(network, style, in_tables=True)}
+        source = replace(source, first=replace(source, generated=tables))
+    return source
 
 
 def leaps_on_lanes(backend: Backend, trajectories: int) -> bool:

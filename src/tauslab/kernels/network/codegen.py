@@ -512,6 +512,11 @@ def propensity_at(network: LoweredNetwork) -> str:
     )
 
 
+def is_tabled(reaction: LoweredReaction) -> bool:
+    """Return whether `propensity_at` reads all of the propensity from its table."""
+    return _mass_action_row(reaction) is not None
+
+
 def _mass_action_row(reaction: LoweredReaction) -> str | None:
     """The row of mass action of at most two molecules; None for what is code."""
     read = [(i, taken) for i, order in reaction.orders for taken in range(order)]

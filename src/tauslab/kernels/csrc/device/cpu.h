@@ -26,6 +26,7 @@ typedef u64 Word;
 #define GLOBAL_SIZE global_size_
 #define UNROLL _Pragma("GCC unroll 64")
 #define UNROLL_SOME
+#define UNROLL_MORE
 #define NO_UNROLL
 #define UNROLL_UP_TO_16(n)
 // A loop over lanes, which the compiler turns into vector code if it is left as it is.

@@ -39,6 +39,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define UNROLL _Pragma("unroll")
 // For loops whose text would be long: some turns at a time.
 #define UNROLL_SOME _Pragma("unroll 4")
+// For short loops over what is in local memory: as many loads are on their way together.
+#define UNROLL_MORE _Pragma("unroll 16")
 // For loops that end after one or two turns.
 #define NO_UNROLL _Pragma("unroll 1")
 // For loops over the n numbers of a state, which is in memory where it is long: the text of all turns takes

@@ -22,7 +22,7 @@ struct AssignState {
 
 DEVICE void add_up(int first, const double *a, double *cumulative) {
     double sum = first > 0 ? cumulative[first - 1] : 0.0;
-    UNROLL_SOME for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
+    UNROLL_MORE for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
 }
 
 DEVICE double total_of(const double *cumulative) {
@@ -32,7 +32,7 @@ DEVICE double total_of(const double *cumulative) {
 // The reaction is the first whose cumulative propensity exceeds the target.
 DEVICE int reaction_at(double target, const double *cumulative) {
     int reaction = 0;
-    UNROLL_SOME for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
+    UNROLL_MORE for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
     return reaction;
 }
 

@@ -28,8 +28,8 @@ DEVICE double sum_of(int channel, const Number &number) {
 }
 
 // The longest leap, and the propensities to leap with.
-template <class Cells>
-SHARED_LAW Plan plan_leap(double *x, const double *c, const Cells &leaping,
+template <class Count, class Cells>
+SHARED_LAW Plan plan_leap(Count *x, const double *c, const Cells &leaping,
                           const Tolerance &tolerance) {
     Plan plan = {0.0, 0.0, {1.0, 0.0}};
     UNROLL_SOME for (int i = 0; i < N_CHANNELS; ++i)

@@ -29,7 +29,7 @@ from tauslab.kernels.exact.selectors import (
     selector_of,
 )
 from tauslab.kernels.exact.ssa import exact_engine
-from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
+from tauslab.kernels.leaping.choice import LARGEST_WITH_EVENTS, leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -205,8 +205,9 @@ def _first_leap(task: NetworkTask) -> str | None:
     Nor where events or the time decide what it may span. Of a model with events that is too large
     for leaps, its limit.
     """
-    if task.lowered.dynamics is not None and len(task.lowered.reactions) > LARGEST_LEAPING:
-        return f"tau runs models with events of up to {LARGEST_LEAPING} reactions, so not this one"
+    if task.lowered.dynamics is not None and len(task.lowered.reactions) > LARGEST_WITH_EVENTS:
+        most = LARGEST_WITH_EVENTS
+        return f"tau runs models with events of up to {most} reactions, so not this one"
     if _refusal(task) is not None or task.lowered.dynamics is not None:
         return None
     epsilon = task.leaps.epsilon
@@ -241,8 +242,8 @@ def _refusal(task: NetworkTask) -> str | None:
         return "no species is recorded by which the error of leaps could be judged"
     if task.lowered.dynamics is not None and task.leaps.post_leap_check:
         return "leaps of models with events have no check"
-    if task.lowered.dynamics is not None and reactions > LARGEST_LEAPING:
-        return f"leaps of models with events are for up to {LARGEST_LEAPING} reactions"
+    if task.lowered.dynamics is not None and reactions > LARGEST_WITH_EVENTS:
+        return f"leaps of models with events are for up to {LARGEST_WITH_EVENTS} reactions"
     return None
 
 

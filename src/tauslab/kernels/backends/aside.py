@@ -1,0 +1,70 @@
+"""A cubin that a process of its own compiles into the cache, while this one runs other kernels.
+
+NVRTC has no way to stop, and a thread in it would keep this process from its end. The other process
+goes on to its own, so that the next one finds the cubin.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tauslab.kernels.backends.cache import compiled, in_cache, with_headers
+from tauslab.kernels.backends.nvrtc import compile_cubin
+
+_running: dict[str, CompiledAside] = {}
+_SOURCES = Path(__file__).resolve().parents[3]  # the folder that tauslab is imported from
+
+
+class CompiledAside:
+    """The cubin `key` of `texts[file]` and `flags`, as a process of its own compiles it."""
+
+    def __init__(
+        self, key: str, file: str, texts: Mapping[str, str], flags: tuple[str, ...]
+    ) -> None:
+        self._key = key
+        paths = [str(_SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as given:
+            json.dump([key, file, with_headers(file, texts), flags], given)
+            given.seek(0)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__], stdin=given,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            )  # fmt: skip
+
+    def ended(self) -> bool:
+        """Return whether the process has ended, without waiting."""
+        return self._process.poll() is not None
+
+    def path(self) -> Path | None:
+        """Path of the cubin; None where it was not compiled."""
+        return in_cache(self._key, ".cubin")
+
+
+def compiled_aside(
+    key: str, file: str, texts: Mapping[str, str], flags: tuple[str, ...]
+) -> CompiledAside:
+    """One process of this one for each cubin."""
+    if key not in _running or _running[key].ended():
+        _running[key] = CompiledAside(key, file, texts, flags)
+    return _running[key]
+
+
+def main() -> None:
+    """Compile what standard input says."""
+    key, file, texts, flags = json.load(sys.stdin)
+    compiled(key, ".cubin", lambda out: _write(out, file, texts, tuple(flags)))
+
+
+def _write(out: Path, file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -> None:
+    out.write_bytes(compile_cubin(file, texts, flags)[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Kernels that another process compiles while a device runs others."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from cuda_usage import NEWEST, require_nvrtc
+
+from tauslab.kernels.backends import cuda
+from tauslab.kernels.backends.base import KernelSource
+
+GATHER = KernelSource("ensemble/gather.cc", ("gather_rows",))
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    require_nvrtc()
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_another_process_compiles_into_the_cache(empty_cache):
+    aside = cuda._compiled_aside(GATHER, NEWEST)
+    assert aside is not None
+    end = time.monotonic() + 60
+    while not aside.ended() and time.monotonic() < end:
+        time.sleep(0.02)
+    path = aside.path()
+    assert path is not None
+    assert path.is_relative_to(empty_cache)
+    assert cuda.cubin_of(GATHER, NEWEST)[0] == path  # which asks for the same
+    assert cuda._compiled_aside(GATHER, NEWEST) is None
+
+
+@pytest.mark.parametrize("compiles", [True, False])
+def test_launches_take_what_was_compiled_aside(tmp_path, monkeypatch, compiles):
+    """From the first launch after it ended on, and never where it failed."""
+    loaded = []
+
+    def module(path):
+        loaded.append(path)
+        function = SimpleNamespace(kernel=SimpleNamespace(ptr=len(loaded)))
+        return SimpleNamespace(get_function=lambda _: function)
+
+    launched = []
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=module))
+    monkeypatch.setattr(
+        cuda.CudaProgram, "_launch", lambda self, entry, *_: launched.append(self._pointers[entry])
+    )
+    monkeypatch.setattr(cuda.CudaProgram, "resident", lambda *_: 1 << 16)
+    better = tmp_path / "better.cubin"
+    ended = [False]
+    aside = SimpleNamespace(ended=lambda: ended[0], path=lambda: better if compiles else None)
+    program = cuda.CudaProgram(tmp_path / "first.cubin", GATHER, {}, 132, aside)
+    for _ in range(2):
+        program.launch("gather_rows", 1000, None, None)
+    ended[0] = True
+    for _ in range(2):
+        program.launch("gather_rows", 1000, None, None)
+    assert launched == ([1, 1, 2, 2] if compiles else [1, 1, 1, 1])
+    assert loaded == [str(tmp_path / "first.cubin"), *([str(better)] if compiles else [])]
