@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tauslab._version import BITS_VERSION
-from tauslab.analysis.hybrids.driver import HybridRun
+from tauslab.analysis.hybrids.clock import edges_of, groups_of
+from tauslab.analysis.hybrids.driver import HybridRun, joined_parts
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.links import Dividing, Shaping
 from tauslab.analysis.hybrids.parts import PartModel
@@ -114,7 +115,8 @@ def _result(
         pilot = pilot_of(hybrid, given.pilot, given.n, given.t_end, **how)
         if comm.rank == 0 and (large := pilot.large()):
             warn(f"half the interval changes hybrid {hybrid.name}: {'; '.join(large[:4])}")
-    run = HybridRun(hybrid, n=given.n, t_end=given.t_end, **how)
+    looks = [every for every, _ in given.hooks or ()]
+    run = HybridRun(hybrid, n=given.n, t_end=given.t_end, hooks=looks, **how)
     try:
         if comm.rank == 0:
             begun = [] if kept else run.board.begun_otherwise()
@@ -228,12 +230,16 @@ def _digest(hybrid: Hybrid, given: HybridKeywords, seed: int) -> bytes:
     links = [str(one) for one in (*hybrid.drives, *hybrid.shares, *hybrid.bills)]
     amounts = [[(str(p), a.tolist()) for p, a in one.amounts.items()] for one in hybrid.bills]
     over = [one.over for one in hybrid.drives]
+    groups = groups_of(hybrid.intervals(), edges_of(hybrid.acting()))
+    # Hooks look between half steps, which then are not joined.
+    looks = [every for every, _ in given.hooks or ()]
+    looks = looks if joined_parts(hybrid, groups, given.splitting) else []
     return digest_of(
         BITS_VERSION, seed, given.n, given.t_end, given.splitting, given.pilot, *parts, links,
         amounts, over, sorted(hybrid.intervals().items()), hybrid.tick,
         sorted(hybrid.record.items()), *map(_shape_described, hybrid.shapes.values()),
         *map(repr, hybrid.confined.values()),
-        *([] if hybrid.dividing is None else [_division_described(hybrid.dividing)]),
+        *([] if hybrid.dividing is None else [_division_described(hybrid.dividing)]), *looks,
     )  # fmt: skip
 
 
