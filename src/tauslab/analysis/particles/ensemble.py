@@ -379,12 +379,11 @@ class Ensemble:
                 self._require_quantity(name, places)
             columns = np.array([places[name] for name in names], np.int64)
             self._columns[key] = known, columns
-        table = self._motion.own_counts()
-        if columns.max(initial=0) >= len(known[0]):
-            table = np.hstack([table, self._motion.observe_own(self.time)])
-        if len(columns) != table.shape[1] or (np.diff(columns) != 1).any():
-            table = np.take(table, columns, axis=1)
-        found: FloatArray = table.astype(np.float64, copy=False)
+        if columns.max(initial=0) < len(known[0]):
+            found = self._motion.own_columns(columns)
+        else:
+            table = np.hstack([self._motion.own_counts(), self._motion.observe_own(self.time)])
+            found = np.take(table, columns, axis=1).astype(np.float64, copy=False)
         if not self.none_ended:
             found[~self.alive[self.own]] = np.nan
         return found

@@ -70,7 +70,6 @@ class OdeMotion(Motion):
         self.prepare(rows, options.n)
         self._rows.require_room(options.n, self._bytes, network.name)
         self._held: Any = None
-        self._on_host: FloatArray | None = None
         self._late: float | None = None  # time of values for which `_held` lacks what follows
         self._steps: Any = None
         self._queue: Any = None  # f64 [own, word] where there are triggers
@@ -98,6 +97,7 @@ class OdeMotion(Motion):
             variables = self._variables()
             self._on_host = None
             self._held, _ = self._launch(now, now, variables)
+            self._rows.copies.record().wait()
             self._steps = steps
         return self._held
 
@@ -231,8 +231,12 @@ class OdeMotion(Motion):
             kept = (table[:, columns] == given).all(axis=1)
             table[:, columns] = given
             self._held, self._on_host = self._backend.upload(table), table
-            steps = self._rows.host(self._steps) if kept.any() else np.zeros(len(kept))
-            self._steps = self._backend.upload(np.where(kept, steps, 0.0))
+            if kept.any():
+                steps = np.where(kept, self._rows.host(self._steps), 0.0)
+                self._steps = self._backend.upload(steps)
+            else:
+                self._backend.clear(self._steps, self._rows.stream)
+                self._rows.follow()
         if not self.looks and not self._all_moves:
             self._late = now
 
@@ -242,6 +246,7 @@ class OdeMotion(Motion):
         """Put all particles at the start, after events at time 0."""
         self._steps, self._queue = self._zeros(), None
         self._table, _ = self._launch(0.0, 0.0, None, seed, first)
+        self._rows.copies.record().wait()
 
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
         """As of `Motion`; a model with triggers is refused."""
@@ -256,8 +261,9 @@ class OdeMotion(Motion):
         """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
         if end > start or not self.looks:
             self._choose(end)
+        looked = self._on_host is not None  # as then the new amounts will be, too
         self._table, status = self._launch(start, end, self._variables(), seed, first)
-        return self._ends(status)
+        return self._ends(status, self._held if looked else None)
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
         """Recorded rules ``[particle of this rank, observable]``."""
@@ -266,6 +272,11 @@ class OdeMotion(Motion):
     def own_counts(self) -> FloatArray:
         """A copy of the amounts ``[particle of this rank, species]`` on the host."""
         return self._host_table(self._table)[:, : len(self.species)].copy()
+
+    def own_columns(self, columns: IntArray) -> FloatArray:
+        """As of `Motion`."""
+        found: FloatArray = np.take(self._host_table(self._table), columns, axis=1)
+        return found
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
@@ -390,5 +401,5 @@ class OdeMotion(Motion):
             max_steps=self.task.options.max_steps,
         )  # fmt: skip
         engine.start(launch, buffers, self._rows.stream)
-        self._rows.stream.record().wait()
+        self._rows.follow()
         return table, buffers.status
