@@ -29,6 +29,7 @@ from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.progress import Progress
+from tauslab.decomposition.ranks.stopping import in_order, stopping_on_sigterm
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.canonical import canonical_text
@@ -71,13 +72,14 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
     seed = agreed_seed(asked, lambda: _seed_in(beside, resume=given.resume), comm)
     overwrite = file.get("overwrite", False)
     written = output if given.resume and not overwrite else None
-    if on_root(comm, lambda: _are_there(written, beside)):
-        with written_by_us(output, comm):
-            result = _result(hybrid, given, seed, beside, comm, written=written)
-    else:
-        with writing_result(output, comm, overwrite=overwrite) as write:
-            result = _result(hybrid, given, seed, beside, comm)
-            write(result.save)
+    with stopping_on_sigterm(None, comm, output) as stop, in_order(stop):
+        if on_root(comm, lambda: _are_there(written, beside)):
+            with written_by_us(output, comm):
+                result = _result(hybrid, given, seed, beside, comm, written=written)
+        else:
+            with writing_result(output, comm, overwrite=overwrite) as write:
+                result = _result(hybrid, given, seed, beside, comm)
+                write(result.save)
     if beside is not None:
         on_root(comm, lambda: beside.unlink(missing_ok=True))
     return result

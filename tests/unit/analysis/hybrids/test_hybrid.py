@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -575,6 +576,27 @@ def test_a_run_that_is_ended_between_joined_half_steps_goes_on_with_the_same_bit
 ):
     joined = partial(chain, 0.25, molecules=50, sample=1.0)
     runs_on_with_the_same_bits(tmp_path, monkeypatch, ats=(1, 4, 6, 20), busy=joined)
+
+
+def test_sigterm_ends_a_run_with_a_checkpoint(tmp_path):
+    """A job's limit, in the middle of joined half steps."""
+    usual = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asked = []
+
+    def hook(view):
+        if view.time == 1.0 and not asked:
+            asked.append(True)
+            signal.raise_signal(signal.SIGTERM)
+
+    made, path = partial(chain, 0.25, molecules=50, sample=2.0), tmp_path / "a.h5"
+    try:
+        with pytest.raises(ts.StoppedEarly, match="resume=True continues"):
+            run(made(), 2.0, output=path, hooks=[(1.0, hook)])
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        ended = run(made(), 2.0, output=path, hooks=[(1.0, hook)], resume=True)
+        assert ended.digest() == run(made(), 2.0, hooks=[(1.0, hook)]).digest()
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def test_a_run_that_is_ended_after_its_result_is_complete(tmp_path, monkeypatch):
