@@ -38,6 +38,7 @@ from tauslab.options.hybrid import SPLITTINGS, HybridKeywords
 from tauslab.options.methods import given_in, method_of
 from tauslab.options.places import file_settings
 from tauslab.options.values.definition import check_values
+from tauslab.store.checking.opening import HYBRID, kind_of
 from tauslab.store.locks import writing_result, written_by_us
 from tauslab.store.state import StateFile
 
@@ -77,6 +78,7 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
             with written_by_us(output, comm):
                 result = _result(hybrid, given, seed, beside, comm, written=written)
         else:
+            on_root(comm, lambda: _refuse_complete(written))
             with writing_result(output, comm, overwrite=overwrite) as write:
                 result = _result(hybrid, given, seed, beside, comm)
                 write(result.save)
@@ -173,6 +175,17 @@ def _call(given: HybridKeywords, run: HybridRun) -> None:
 
 def _are_there(*paths: Path | None) -> bool:
     return all(path is not None and path.exists() for path in paths)
+
+
+def _refuse_complete(written: Path | None) -> None:
+    """Refuse to resume what is complete; a file of another kind is refused later."""
+    if written is None or not written.exists() or kind_of(written) != HYBRID:
+        return
+    end = max(float(one.time[-1]) for one in HybridResult.load(written).parts.values())
+    raise ConfigError(
+        f"{written} is complete, to t = {end:g}, and the result of a hybrid has no state to go on "
+        f"from: use {opt('overwrite')} or another {opt('output')}"
+    )
 
 
 def _require_same(result: HybridResult, written: Path) -> None:

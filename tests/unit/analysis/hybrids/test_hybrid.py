@@ -595,6 +595,8 @@ def test_sigterm_ends_a_run_with_a_checkpoint(tmp_path):
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         ended = run(made(), 2.0, output=path, hooks=[(1.0, hook)], resume=True)
         assert ended.digest() == run(made(), 2.0, hooks=[(1.0, hook)]).digest()
+        with pytest.raises(ts.ConfigError, match=r"is complete, to t = 2, .* overwrite=True"):
+            run(made(), 4.0, output=path, resume=True)
     finally:
         signal.signal(signal.SIGTERM, usual)
 
