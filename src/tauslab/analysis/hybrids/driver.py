@@ -364,7 +364,8 @@ class HybridRun:
             return
         before = board.now[name]
         part.advance(end * self.tick / 2)
-        for word in part.endings(board.alive & ~part.alive):
+        ended = board.alive & ~part.alive
+        for word in part.endings(ended) if ended.any() else ():
             self.endings.setdefault((word, name), end * self.tick / 2)
         if part.home is not None:
             changed = self.parts[part.home].values(board.watches[part.home].read)
