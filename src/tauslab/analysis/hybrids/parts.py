@@ -260,7 +260,7 @@ class Part(ABC):
         """Which cells have not ended, bool ``[cell]``."""
 
     def endings(self, cells: BoolArray) -> list[str]:
-        """Statuses with which some `cells` bool ``[cell]`` ended, as docs/concepts.md names them."""
+        """Statuses with which some `cells` bool ``[cell]`` ended, named as in docs/concepts.md."""
         del cells
         return ["nan"]
 
