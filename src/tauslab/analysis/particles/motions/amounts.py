@@ -111,7 +111,8 @@ class OdeMotion(Motion):
             return table
         if self._on_host is None:
             self._on_host = self._rows.host(table)
-        return self._on_host
+        found: FloatArray = self._on_host
+        return found
 
     @property
     def _places(self) -> Mapping[str, int]:
