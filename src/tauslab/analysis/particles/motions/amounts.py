@@ -227,10 +227,13 @@ class OdeMotion(Motion):
             low = [-np.inf if name in self._network.rates else 0.0 for name in names]
             good = np.isfinite(values) & (values >= np.array(low))
             require_each(good, names, "amounts must be finite, and 0 or more")
-            table, given = self._host_table(self._held).copy(), own_rows(values, self.shares.own)
-            columns = [self._places[name] for name in names]
-            kept = (table[:, columns] == given).all(axis=1)
-            table[:, columns] = given
+            table, given = self._host_table(self._held), own_rows(values, self.shares.own)
+            table = table.copy() if table is self._held else table
+            kept = np.ones(len(table), bool)
+            for place, name in enumerate(names):
+                column, new = table[:, self._places[name]], given[:, place]
+                kept &= column == new
+                column[...] = new
             self._held, self._on_host = self._backend.upload(table), table
             if kept.any():
                 steps = np.where(kept, self._rows.host(self._steps), 0.0)
@@ -398,7 +401,8 @@ class OdeMotion(Motion):
         engine.between(start, end)
         buffers.scratch = self._scratch_of(engine, rows)
         launch = Launch(
-            first + own.start, rows, None, self._inputs, kept=kept, seed=seed,
+            first + own.start, rows, None, self._inputs, kept=kept,
+            seed=seed if self.looks else 0,  # draws are those of triggered events
             max_steps=self.task.options.max_steps,
         )  # fmt: skip
         engine.start(launch, buffers, self._rows.stream)

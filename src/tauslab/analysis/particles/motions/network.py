@@ -410,7 +410,7 @@ class NetworkMotion(Motion):
             good = (given >= 0) & (given <= 2**31 - 1) & (given == np.rint(given))
             require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
             places = [self.task.lowered.columns[name] for name in columns]
-            counts = counts.copy()
+            counts = counts.copy() if counts is self.counts else counts
             counts[:, places] = own_rows(given, own)
             self.counts = self._backend.upload(counts)
             self._on_host = counts
