@@ -940,8 +940,10 @@ class Ensemble:
                 f"an ensemble with seed {self.seed} draws the same numbers in every process that "
                 "has a copy of it: make one in each process, with a seed of its own"
             )
-        word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
-        found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
+        word = 0
+        if self._motion.by_chance:
+            word = int(particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0])
+        found = self._motion.advance(self.time, t, word, first=self._number * self._group)
         self.time, self.round = t, self.round + 1
         if self._any_status or (found is not self._motion.none and _any(found)):
             self.status = found if self._none_ended else np.where(self.alive, found, self.status)

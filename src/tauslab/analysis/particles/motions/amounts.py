@@ -134,6 +134,11 @@ class OdeMotion(Motion):
         return bool(self._system.triggered)
 
     @property
+    def by_chance(self) -> bool:
+        """As of `Motion`: triggered events may draw."""
+        return self.looks
+
+    @property
     def _words(self) -> int:
         """Doubles of what waits with a particle; 0 without triggers."""
         return queue_words(event_shapes(self._system)) if self.looks else 0
@@ -224,9 +229,10 @@ class OdeMotion(Motion):
             One is not finite, or an amount without a rate rule is negative.
         """
         if names:
-            low = [-np.inf if name in self._network.rates else 0.0 for name in names]
-            good = np.isfinite(values) & (values >= np.array(low))
-            require_each(good, names, "amounts must be finite, and 0 or more")
+            if not (values.min(initial=0.0) >= 0 and values.max(initial=0.0) < np.inf):
+                low = [-np.inf if name in self._network.rates else 0.0 for name in names]
+                good = np.isfinite(values) & (values >= np.array(low))
+                require_each(good, names, "amounts must be finite, and 0 or more")
             table, given = self._host_table(self._held), own_rows(values, self.shares.own)
             table = table.copy() if table is self._held else table
             kept = np.ones(len(table), bool)
@@ -401,8 +407,7 @@ class OdeMotion(Motion):
         engine.between(start, end)
         buffers.scratch = self._scratch_of(engine, rows)
         launch = Launch(
-            first + own.start, rows, None, self._inputs, kept=kept,
-            seed=seed if self.looks else 0,  # draws are those of triggered events
+            first + own.start, rows, None, self._inputs, kept=kept, seed=seed,
             max_steps=self.task.options.max_steps,
         )  # fmt: skip
         engine.start(launch, buffers, self._rows.stream)

@@ -94,6 +94,11 @@ class Motion(ABC):
         return False
 
     @property
+    def by_chance(self) -> bool:
+        """Return whether `advance` draws."""
+        return True
+
+    @property
     def waits(self) -> bool:
         """Return whether something is still to happen at the present time: events at time 0."""
         return False

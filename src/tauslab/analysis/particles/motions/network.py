@@ -406,7 +406,8 @@ class NetworkMotion(Motion):
         whole = [place for place, name in enumerate(names) if name not in reals]
         own, counts = self.shares.own, self._host_counts()
         if whole:
-            given, columns = values[:, whole], [names[place] for place in whole]
+            given = values[:, whole] if moved else values
+            columns = [names[place] for place in whole]
             good = (given >= 0) & (given <= 2**31 - 1) & (given == np.rint(given))
             require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
             places = [self.task.lowered.columns[name] for name in columns]
