@@ -379,7 +379,7 @@ class LatticeView:
             if site_type is None or sites is None:
                 own = np.arange((slab.end - slab.begin) * section)
             else:
-                types = self._engine.host(sites).reshape(-1)
+                types = self._engine.seen(sites).reshape(-1)
                 own = np.flatnonzero(types == self._type(site_type))
             before, total = 0, len(own)
             if not self._whole:
