@@ -72,6 +72,7 @@ class OdeMotion(Motion):
         self._held: Any = None
         self._late: float | None = None  # time of values for which `_held` lacks what follows
         self._steps: Any = None
+        self._host_steps: FloatArray | None = None  # the same on the host, if they were asked for
         self._queue: Any = None  # f64 [own, word] where there are triggers
 
     @property
@@ -103,7 +104,7 @@ class OdeMotion(Motion):
 
     @_table.setter
     def _table(self, table: Any) -> None:
-        self._held, self._on_host, self._late = table, None, None
+        self._held, self._on_host, self._host_steps, self._late = table, None, None, None
 
     def _host_table(self, table: Any) -> FloatArray:
         """`_held` or `_table` on the host, copied once for all that look; not to be written to."""
@@ -242,11 +243,13 @@ class OdeMotion(Motion):
                 column[...] = new
             self._held, self._on_host = self._backend.upload(table), table
             if kept.any():
-                steps = np.where(kept, self._rows.host(self._steps), 0.0)
-                self._steps = self._backend.upload(steps)
+                steps = self._host_steps
+                steps = self._rows.host(self._steps) if steps is None else steps
+                self._steps = self._backend.upload(np.where(kept, steps, 0.0))
             else:
                 self._backend.clear(self._steps, self._rows.stream)
                 self._rows.follow()
+            self._host_steps = None
         if not self.looks and not self._all_moves:
             self._late = now
 
@@ -273,7 +276,10 @@ class OdeMotion(Motion):
             self._choose(end)
         looked = self._on_host is not None  # as then the new amounts will be, too
         self._table, status = self._launch(start, end, self._variables(), seed, first)
-        return self._ends(status, self._held if looked else None)
+        ended = self._ends(status, *((self._held, self._steps) if looked else ()))
+        if self._arrived:
+            self._on_host, self._host_steps = self._arrived
+        return ended
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
         """Recorded rules ``[particle of this rank, observable]``."""

@@ -56,6 +56,7 @@ class Motion(ABC):
         self._scratch: tuple[Engine, int, Any] | None = None  # of few particles, kept
         self.none: Array = np.zeros(0, np.uint8)
         self._on_host: Any = None  # the table of states on the host, if it was asked for
+        self._arrived: list[Array] = []
         self.meanwhile: Callable[[], None] | None = None
 
     @property
@@ -252,14 +253,14 @@ class Motion(ABC):
             self._scratch = engine, rows, engine.scratch(rows)
         return self._scratch[2]
 
-    def _ends(self, status: Any, table: Any = None) -> Array:
+    def _ends(self, status: Any, *tables: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective.
 
-        A `table` on the device comes to `_on_host` with the same wait.
+        Tables on the device come to `_arrived` with the same wait.
         """
         if self.meanwhile:
             self.meanwhile()
-        own, self._on_host = self._rows.ends(status, table)
+        own, self._arrived = self._rows.ends(status, tables)
         if self.shares.any(own is not None):
             return np.asarray(
                 self.shares.joined(np.zeros(status.shape, np.uint8) if own is None else own)
@@ -402,12 +403,12 @@ class DeviceRows:
         self.backend.download(buffer, mirror, buffer.shape[0], self.copies)
         return mirror
 
-    def ends(self, status: Any, table: Any = None) -> tuple[Array | None, Array | None]:
+    def ends(self, status: Any, tables: Sequence[Any]) -> tuple[Array | None, list[Array]]:
         """Statuses u8 ``[row]`` on the host, None where all are 0: a GPU copies no large ones.
 
-        And a `table` on the host, if one is given.
+        And tables on the host, if there are rows.
         """
-        beside = None if table is None or not table.size else self._mirrored(table)
+        beside = [self._mirrored(table) for table in tables if len(status)]
         if self.backend.style.warp > 1 and status.shape[0] > _FEW_STATUSES:
             self._ends = self._ends or Ends(self.backend)
             if not self.host(self._ends.start(status, self.copies)).any():

@@ -317,7 +317,9 @@ class NetworkMotion(Motion):
         """As of `Motion`; `halt` is the place of the quantity that halts a particle, or -1."""
         looked = self._on_host is not None  # as then the new counts will be, too
         status = self._launch(start, end, seed, first, halt)
-        return self._ends(status, self.counts if looked else None)
+        ended = self._ends(status, *((self.counts,) if looked else ()))
+        self._on_host = self._arrived[0] if self._arrived else None
+        return ended
 
     def observe_own(self, now: float) -> FloatArray:
         """Observables ``[particle of this rank, observable]``."""
