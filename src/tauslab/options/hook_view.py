@@ -376,9 +376,10 @@ class LatticeView:
             sites = self.sites
             shape = self._lattice.shape
             slab, section = self.slab, shape[1] * shape[2]
-            own = np.arange((slab.end - slab.begin) * section)
-            if site_type is not None and sites is not None:
-                types = self._engine.host(sites).reshape(-1)
+            if site_type is None or sites is None:
+                own = np.arange((slab.end - slab.begin) * section)
+            else:
+                types = self._engine.seen(sites).reshape(-1)
                 own = np.flatnonzero(types == self._type(site_type))
             before, total = 0, len(own)
             if not self._whole:

@@ -248,6 +248,8 @@ class Board:
         return table
 
     def _with_shared(self, part: str, seen: FloatArray) -> FloatArray:
+        if seen.shape == self.now[part].shape:  # nothing else is read
+            return seen
         table = self.now[part].copy()
         columns, members = self._shared[part].twice
         table[:, : seen.shape[1]] = seen
@@ -298,8 +300,9 @@ class Board:
         held = self.now[part][:, : len(self.watches[part].shared)]
         seen = self.seen(part)
         seen = seen if which is None else np.where(which[:, None], seen, held)
-        over = (seen > _MOST_COUNT) & self._shared[part].whole
-        if over.any():
+        whole = self._shared[part].whole
+        if whole.any() and not seen.max(initial=0.0) <= _MOST_COUNT:  # nor where one is NaN
+            over = (seen > _MOST_COUNT) & whole
             self._end(over, [(part, name) for name in self.watches[part].shared])
             seen = np.where(over, held, seen)
         if (seen == held).all():

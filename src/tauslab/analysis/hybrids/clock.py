@@ -9,7 +9,7 @@ follows another waits for it, and sees means over its own interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -46,6 +46,15 @@ class Interval:
 
     step: int
     sample: int
+
+
+@dataclass(frozen=True)
+class Move:
+    """A part makes a step, or half of one, from `start` to `end` in half ticks."""
+
+    name: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -108,15 +117,10 @@ def _reached(start: str, edges: Edges) -> set[str]:
     return found
 
 
-def split(
-    parts: Sequence[str],
-    intervals: Mapping[str, Interval],
-    start: int,
-    length: int,
-    splitting: str,
-    step: Callable[[str, int, int], None],
-) -> None:
-    """Step the parts of a group, the slowest first, over `length` half ticks from `start`.
+def moves_of(
+    parts: Sequence[str], intervals: Mapping[str, Interval], start: int, length: int, splitting: str
+) -> Iterator[Move]:
+    """Moves of the parts of a group, the slowest first, over `length` half ticks from `start`.
 
     A part of step h makes one step of h by Lie, or two of h/2 around all others by Strang; the
     last one makes whole steps.
@@ -125,11 +129,11 @@ def split(
     own = intervals[name].step
     for begin in range(start, start + length, own):
         middle = begin + own // 2 if rest and splitting == "strang" else begin + own
-        step(name, begin, middle)
+        yield Move(name, begin, middle)
         if rest:
-            split(rest, intervals, begin, own, splitting, step)
+            yield from moves_of(rest, intervals, begin, own, splitting)
         if middle < begin + own:
-            step(name, middle, begin + own)
+            yield Move(name, middle, begin + own)
 
 
 def require_end(t_end: float, tick: float, intervals: Mapping[str, Interval]) -> int:

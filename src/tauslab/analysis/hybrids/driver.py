@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -13,12 +13,14 @@ import numpy as np
 from tauslab.analysis.hybrids.board import Board, Inputs, followed_by, pools_of
 from tauslab.analysis.hybrids.chains import ChainPart, with_genes
 from tauslab.analysis.hybrids.clock import (
+    Group,
     Interval,
+    Move,
     edges_of,
     groups_of,
+    moves_of,
     require_end,
     sample_count,
-    split,
     ticks_of,
 )
 from tauslab.analysis.hybrids.division import Divider
@@ -56,11 +58,13 @@ class HybridRun:
     ----------
     halvings
         How often the tick is halved.
+    hooks
+        Seconds after which hooks look at all parts at one time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords
         self, hybrid: Hybrid, *, n: int, seed: int, t_end: float, splitting: str,
-        device: Any = "auto", comm: Any = "world", halvings: int = 0,
+        device: Any = "auto", comm: Any = "world", halvings: int = 0, hooks: Sequence[float] = (),
     ) -> None:  # fmt: skip
         self.hybrid, self.n, self.splitting = hybrid, n, splitting
         self.tick = hybrid.tick / 2**halvings
@@ -73,6 +77,9 @@ class HybridRun:
         # Time at which cells first ended, by status and part.
         self.endings: dict[tuple[str, str], float] = {}
         self._reached = [0] * len(self.groups)
+        self._hooks = [2 * ticks_of(every, self.tick, "hooks:") for every in hooks]
+        self._joined = joined_parts(hybrid, self.groups, splitting)
+        self._waiting: dict[int, Move] = {}  # half steps by group, made with the ones after them
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
         self._looks = self._looks_of(halvings)
         self._between = {name: self._half_ticks(one) for name, one in hybrid.shapes.items()}
@@ -265,10 +272,33 @@ class HybridRun:
             start = self._reached[number]
             for other in group.after:
                 self._reach(other, min(start + group.step, self.end))
-            split(group.parts, self.intervals, start, group.step, self.splitting, self._step)
+            for move in moves_of(group.parts, self.intervals, start, group.step, self.splitting):
+                self._make(move)
             self._reached[number] = start + group.step
             for name in group.parts:
                 self._sample(name, start + group.step)
+
+    def _is_open(self, move: Move) -> bool:
+        """Return whether a move is the second half of a step, which the next one can prolong."""
+        name, tick = move.name, move.end
+        if name not in self._joined or tick % self.intervals[name].step or tick == self.end:
+            return False
+        looked_at = [self.intervals[one].sample for one in self.groups[self._home[name]].parts]
+        half = 2 * (tick - move.start) == self.intervals[name].step
+        return half and all(tick % every for every in (*looked_at, *self._hooks))
+
+    def _make(self, move: Move) -> None:
+        """Make a move, as one with the half step of the same part that waits; or let it wait."""
+        group = self._home[move.name]
+        waiting = self._waiting.pop(group, None)
+        if waiting is not None and waiting.name == move.name:
+            move = replace(move, start=waiting.start)
+        elif waiting is not None:
+            self._step(waiting)
+        if self._is_open(move):
+            self._waiting[group] = move
+        else:
+            self._step(move)
 
     def _divide(self, tick: int) -> None:
         """Divide the cells whose time has come, if a look is due."""
@@ -308,9 +338,10 @@ class HybridRun:
         for course in self.board.courses.values():
             course.forget(least)
 
-    def _step(self, name: str, start: int, end: int) -> None:
+    def _step(self, move: Move) -> None:
+        name, end = move.name, move.end
         if self.board.alive.any():  # samples after the end of all are NaN
-            self._move(name, start, end)
+            self._move(name, move.start, end)
         last = self.groups[self._home[name]]
         if end % self.intervals[name].step == 0 and end % last.step:
             self._sample(name, end)
@@ -333,7 +364,8 @@ class HybridRun:
             return
         before = board.now[name]
         part.advance(end * self.tick / 2)
-        for word in part.endings(board.alive & ~part.alive):
+        ended = board.alive & ~part.alive
+        for word in part.endings(ended) if ended.any() else ():
             self.endings.setdefault((word, name), end * self.tick / 2)
         if part.home is not None:
             changed = self.parts[part.home].values(board.watches[part.home].read)
@@ -490,6 +522,10 @@ class HybridRun:
         n, board = self.n, self.board
         board.alive = state.take("alive", np.uint8, n).astype(bool)
         self._reached = state.take("reached", np.int64, len(self.groups)).tolist()
+        for number, (one, end) in enumerate(zip(self.groups, self._reached, strict=True)):
+            last = Move(one.parts[0], end - one.step // 2, end)
+            if end and self._is_open(last):
+                self._waiting[number] = last
         for name, part in self.parts.items():
             own = state.below(f"parts/{name}")
             part.take_up(own.below("part"))
@@ -506,6 +542,23 @@ class HybridRun:
         """Give the device back."""
         for part in self.parts.values():
             part.close()
+
+
+def joined_parts(hybrid: Hybrid, groups: Sequence[Group], splitting: str) -> set[str]:
+    """Parts whose half steps that follow each other are made as one step.
+
+    That is the same operator where nothing happens between them: a part reads and changes pools and
+    parameters alone, whose units it does not change, and its group neither follows another nor is
+    followed. A function of the user gets no longer steps.
+    """
+    acts_there = hybrid.bills or hybrid.shapes or hybrid.confined or hybrid.dividing is not None
+    if splitting != "strang" or acts_there:
+        return set()
+    followed = {number for one in groups for number in one.after}
+    apart = {name for one in hybrid.shares if one.volume for name in one.volume.parts}
+    apart |= {name for name, made in hybrid.parts.items() if made.is_function}
+    alone = [one for i, one in enumerate(groups) if i not in followed and not one.after]
+    return {name for one in alone for name in one.parts[:-1]} - apart
 
 
 def _paired(pairs: list[tuple[int, int]]) -> _Pairs:

@@ -75,8 +75,9 @@ class Ledger:
 
         `whole_ones` says that all are whole, so that rests stay as they are.
         """
-        whole, rest = self.whole[:, pools], self.rest[:, pools]
-        size = np.abs(whole + change)
+        whole = self.whole[:, pools]
+        size = whole + change
+        np.abs(size, out=size)
         if not size.max(initial=0.0) < MOST_UNITS:  # not either where a change is NaN
             over = size >= MOST_UNITS
             self.overflowed[:, pools] |= over
@@ -85,11 +86,14 @@ class Ledger:
             self.whole[:, pools] = whole + change.astype(np.int64)
             return
         units = np.floor(change)
-        rest = rest + (change - units)
-        carry = np.floor(rest + _SLACK)
+        rest = change - units
+        rest += self.rest[:, pools]
+        carry = rest + _SLACK
+        np.floor(carry, out=carry)
         units += carry
+        rest -= carry
         self.whole[:, pools] = whole + units.astype(np.int64)
-        self.rest[:, pools] = rest - carry
+        self.rest[:, pools] = rest
 
     def settle(self) -> None:
         """Pay what is owed, as far as pools go: in whole units, if one is short or counts."""

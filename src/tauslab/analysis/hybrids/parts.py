@@ -260,8 +260,9 @@ class Part(ABC):
         """Which cells have not ended, bool ``[cell]``."""
 
     def endings(self, cells: BoolArray) -> list[str]:
-        """Statuses with which `cells` bool ``[cell]`` ended, as docs/concepts.md names them."""
-        return ["nan"] if cells.any() else []
+        """Statuses with which some `cells` bool ``[cell]`` ended, named as in docs/concepts.md."""
+        del cells
+        return ["nan"]
 
     @abstractmethod
     def values(self, names: tuple[str, ...]) -> FloatArray:
@@ -539,16 +540,15 @@ class EnsemblePart(Part):
         """As of `Part`."""
         table = self.values(self._reads)
         first, followed = len(self.watch.read), len(self.watch.followed)
+        fired = self._nothing
         if not self._real:
-            fired = self._nothing
             if self.watch.reactions:
                 fired = np.maximum(np.take(self.particles.fired(), self._columns, axis=1), 0.0)
             return Reading(table, None, fired)
-        now = np.nan_to_num(table[:, first + followed :])
-        before, self._counted = self._counted, now
-        return Reading(
-            table[:, :first], table[:, first : first + followed], np.maximum(now - before, 0.0)
-        )
+        if self.watch.reactions:
+            now = np.nan_to_num(table[:, first + followed :])
+            fired, self._counted = np.maximum(now - self._counted, 0.0), now
+        return Reading(table[:, :first], table[:, first : first + followed], fired)
 
     def stored(self) -> dict[str, Any]:
         """As of `Part`."""

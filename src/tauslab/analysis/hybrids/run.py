@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tauslab._version import BITS_VERSION
-from tauslab.analysis.hybrids.driver import HybridRun
+from tauslab.analysis.hybrids.clock import edges_of, groups_of
+from tauslab.analysis.hybrids.driver import HybridRun, joined_parts
 from tauslab.analysis.hybrids.hybrid import Hybrid
 from tauslab.analysis.hybrids.links import Dividing, Shaping
 from tauslab.analysis.hybrids.parts import PartModel
@@ -24,11 +25,12 @@ from tauslab.analysis.hybrids.view import HybridView
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.polymers.polymer import Polymer, chain_of
 from tauslab.base.errors import ConfigError, one_of
-from tauslab.base.option_names import assigned, opt, replacing, warn
+from tauslab.base.option_names import assigned, opt, warn
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.progress import Progress
+from tauslab.decomposition.ranks.stopping import in_order, stopping_on_sigterm
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.canonical import canonical_text
@@ -37,6 +39,7 @@ from tauslab.options.hybrid import SPLITTINGS, HybridKeywords
 from tauslab.options.methods import given_in, method_of
 from tauslab.options.places import file_settings
 from tauslab.options.values.definition import check_values
+from tauslab.store.checking.opening import HYBRID, kind_of
 from tauslab.store.locks import writing_result, written_by_us
 from tauslab.store.state import StateFile
 
@@ -71,19 +74,16 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
     seed = agreed_seed(asked, lambda: _seed_in(beside, resume=given.resume), comm)
     overwrite = file.get("overwrite", False)
     written = output if given.resume and not overwrite else None
-    if on_root(comm, lambda: _are_there(written, beside)):
-        with written_by_us(output, comm), _noting_what_functions_change(hybrid):
-            result = _result(hybrid, given, seed, beside, comm, written=written)
-    else:
-        if on_root(comm, lambda: _are_there(written)):
-            raise ConfigError(
-                f"{written} exists and has no checkpoint, so there is nothing to resume: ts.open "
-                f"reads it, {replacing(written)} starts a new run"
-            )
-        noting = _noting_what_functions_change(hybrid)
-        with noting, writing_result(output, comm, overwrite=overwrite) as write:
-            result = _result(hybrid, given, seed, beside, comm)
-            write(result.save)
+    noting = _noting_what_functions_change(hybrid)
+    with stopping_on_sigterm(None, comm, output) as stop, in_order(stop), noting:
+        if on_root(comm, lambda: _are_there(written, beside)):
+            with written_by_us(output, comm):
+                result = _result(hybrid, given, seed, beside, comm, written=written)
+        else:
+            on_root(comm, lambda: _refuse_complete(written))
+            with writing_result(output, comm, overwrite=overwrite) as write:
+                result = _result(hybrid, given, seed, beside, comm)
+                write(result.save)
     if beside is not None:
         on_root(comm, lambda: beside.unlink(missing_ok=True))
     return result
@@ -121,7 +121,8 @@ def _result(
         pilot = pilot_of(hybrid, given.pilot, given.n, given.t_end, **how)
         if comm.rank == 0 and (large := pilot.large()):
             warn(f"half the interval changes hybrid {hybrid.name}: {'; '.join(large[:4])}")
-    run = HybridRun(hybrid, n=given.n, t_end=given.t_end, **how)
+    looks = [every for every, _ in given.hooks or ()]
+    run = HybridRun(hybrid, n=given.n, t_end=given.t_end, hooks=looks, **how)
     try:
         if comm.rank == 0:
             begun = [] if kept else run.board.begun_otherwise()
@@ -176,6 +177,17 @@ def _call(given: HybridKeywords, run: HybridRun) -> None:
 
 def _are_there(*paths: Path | None) -> bool:
     return all(path is not None and path.exists() for path in paths)
+
+
+def _refuse_complete(written: Path | None) -> None:
+    """Refuse to resume what is complete; a file of another kind is refused later."""
+    if written is None or not written.exists() or kind_of(written) != HYBRID:
+        return
+    end = max(float(one.time[-1]) for one in HybridResult.load(written).parts.values())
+    raise ConfigError(
+        f"{written} is complete, to t = {end:g}, and the result of a hybrid has no state to go on "
+        f"from: use {opt('overwrite')} or another {opt('output')}"
+    )
 
 
 def _require_same(result: HybridResult, written: Path) -> None:
@@ -235,12 +247,16 @@ def _digest(hybrid: Hybrid, given: HybridKeywords, seed: int) -> bytes:
     links = [str(one) for one in (*hybrid.drives, *hybrid.shares, *hybrid.bills)]
     amounts = [[(str(p), a.tolist()) for p, a in one.amounts.items()] for one in hybrid.bills]
     over = [one.over for one in hybrid.drives]
+    groups = groups_of(hybrid.intervals(), edges_of(hybrid.acting()))
+    # Hooks look between half steps, which then are not joined.
+    looks = [every for every, _ in given.hooks or ()]
+    looks = looks if joined_parts(hybrid, groups, given.splitting) else []
     return digest_of(
         BITS_VERSION, seed, given.n, given.t_end, given.splitting, given.pilot, *parts, links,
         amounts, over, sorted(hybrid.intervals().items()), hybrid.tick,
         sorted(hybrid.record.items()), *map(_shape_described, hybrid.shapes.values()),
         *map(repr, hybrid.confined.values()),
-        *([] if hybrid.dividing is None else [_division_described(hybrid.dividing)]),
+        *([] if hybrid.dividing is None else [_division_described(hybrid.dividing)]), *looks,
     )  # fmt: skip
 
 

@@ -378,12 +378,11 @@ class Ensemble:
                 self._require_quantity(name, places)
             columns = np.array([places[name] for name in names], np.int64)
             self._columns[key] = known, columns
-        table = self._motion.own_counts()
-        if columns.max(initial=0) >= len(known[0]):
-            table = np.hstack([table, self._motion.observe_own(self.time)])
-        if len(columns) != table.shape[1] or (np.diff(columns) != 1).any():
-            table = np.take(table, columns, axis=1)
-        found: FloatArray = table.astype(np.float64, copy=False)
+        if columns.max(initial=0) < len(known[0]):
+            found = self._motion.own_columns(columns)
+        else:
+            table = np.hstack([self._motion.own_counts(), self._motion.observe_own(self.time)])
+            found = np.take(table, columns, axis=1).astype(np.float64, copy=False)
         if not self.none_ended:
             found[~self.alive[self.own]] = np.nan
         return found
@@ -957,8 +956,10 @@ class Ensemble:
                 f"an ensemble with seed {self.seed} draws the same numbers in every process that "
                 "has a copy of it: make one in each process, with a seed of its own"
             )
-        word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
-        found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
+        word = 0
+        if self._motion.by_chance:
+            word = int(particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0])
+        found = self._motion.advance(self.time, t, word, first=self._number * self._group)
         self.time, self.round = t, self.round + 1
         if self._any_status or (found is not self._motion.none and _any(found)):
             self.status = found if self._none_ended else np.where(self.alive, found, self.status)

@@ -61,6 +61,7 @@ _URGENT = -5  # lower goes first; 0 is usual
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyKind
 _POOLED = 1 << 26  # bytes of pinned memory of which up to as many are wasted
 _STAGED = 1 << 16  # bytes that the driver copies before it returns, whatever memory they are in
+_WAITED = 1 << 20  # bytes that it copies as fast from any memory: H200, 1 MB 92 us, by CuPy 119
 
 
 class CudaEvent:
@@ -356,13 +357,12 @@ class CudaBackend(CudaStyle):
 
         given = np.ascontiguousarray(array)
         on = cupy.cuda.get_current_stream() if stream is None else stream.stream
+        direct = given.nbytes <= (_WAITED if stream is None else _STAGED)
         with on:  # CuPy gives again at once what was freed on the same stream
-            if given.nbytes > _STAGED:  # CuPy takes pinned memory, which is faster where it is long
-                buffer = cupy.asarray(given)
-            else:
-                buffer = cupy.empty(given.shape, given.dtype)
-        if 0 < given.nbytes <= _STAGED:
-            # The driver has taken the numbers when this returns.
+            # By CuPy through pinned memory, which is faster where it is long.
+            buffer = cupy.empty(given.shape, given.dtype) if direct else cupy.asarray(given)
+        if direct and given.nbytes:
+            # The driver has taken the numbers when this returns, or when it is waited for.
             cupy.cuda.runtime.memcpyAsync(
                 buffer.data.ptr, given.ctypes.data, given.nbytes, _TO_DEVICE, on.ptr
             )

@@ -117,11 +117,15 @@ class SeedKeys:
         return self._kept[seed]
 
 
+_WEYL: Uint32Array = np.multiply.outer(
+    np.array([0x9E3779B9, 0xBB67AE85], np.uint32), np.arange(10, dtype=np.uint32)
+)
+
+
 def philox_keys(seed: int) -> Uint32Array:
     """`PhiloxKeys` of random/philox.h, uint32 ``[2, 10]``: words of each round's key."""
-    rounds = np.arange(10, dtype=np.uint32)
-    low, high = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
-    return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])
+    key: Uint32Array = np.array([[seed & 0xFFFFFFFF], [seed >> 32]], np.uint32)
+    return key + _WEYL
 
 
 def stride_of(rows: DeviceArray | None) -> int:

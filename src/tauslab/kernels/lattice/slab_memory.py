@@ -284,10 +284,14 @@ class SlabMemory(ABC):
 
     def host(self, buffer: DeviceArray) -> Array:
         """A copy of device memory on the host."""
+        return self.seen(buffer).copy()
+
+    def seen(self, buffer: DeviceArray) -> Array:
+        """Device memory on the host, to be read now: where both are one it is no copy."""
         mirror = self.backend.mirror(buffer)
         self.backend.download(buffer, mirror, len(buffer), self.stream)
         self.synchronize()
-        return mirror.copy()
+        return mirror
 
     def snapshot(self) -> dict[str, Any]:
         """Copies with which a batch that is done again begins."""

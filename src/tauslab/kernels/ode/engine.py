@@ -138,7 +138,7 @@ class Ode(Engine):
             backend,
             KernelSource(FILES[entry], (entry,), {"model.h": header}, block_bytes=block_bytes),
         )
-        self._kept_spans: dict[str, tuple[Array, Any]] = {}  # arrays, and where they are uploaded
+        self._kept_spans: dict[str, tuple[bytes, Any]] = {}  # arrays, and where they are uploaded
         self._spans = self._uploaded_spans(times)
         self._priors = self._uploaded_priors()
         # Trajectories of a thread at a time, where it has several.
@@ -172,9 +172,9 @@ class Ode(Engine):
 
     def _uploaded(self, name: str, array: Array) -> Any:
         """An array on the device: the one of the call before, where it is the same."""
-        before = self._kept_spans.get(name)
-        if before is None or not np.array_equal(before[0], array):
-            before = self._kept_spans[name] = array, self.backend.upload(array)
+        before, numbers = self._kept_spans.get(name), array.tobytes()
+        if before is None or before[0] != numbers:
+            before = self._kept_spans[name] = numbers, self.backend.upload(array)
         return before[1]
 
     def _uploaded_priors(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from scipy import stats
 
 import tauslab as ts
 from tauslab.analysis.hybrids.clock import Interval, groups_of
-from tauslab.analysis.hybrids.driver import seed_of
+from tauslab.analysis.hybrids.driver import HybridRun, seed_of
 from tauslab.analysis.hybrids.ledger import Account, Ledger
 from tauslab.analysis.hybrids.run import _described
 from tauslab.analysis.particles.store import StateCheckpoint
@@ -39,13 +40,13 @@ def run(hybrid, t_end, **given):
     return ts.run(hybrid, **{"t_end": t_end, "seed": 1, "device": "cpu", "pilot": 0, **given})
 
 
-def chain(every, method="ssa", molecules=10_000):
+def chain(every, method="ssa", molecules=10_000, sample=None):
     """A -> B in one part, B -> C in the other."""
     cell = ts.Hybrid("chain")
     first = network("first", {"A": molecules, "B": 0}, [("A -> B", 1.0)])
     second = network("second", {"B": 0, "C": 0}, [("B -> C", 0.3)])
-    cell.add_part("first", first, method=method, every=every)
-    cell.add_part("second", second, method=method, every=every)
+    cell.add_part("first", first, method=method, every=every, sample=sample)
+    cell.add_part("second", second, method=method, every=every, sample=sample)
     cell.share("first.B", "second.B")
     return cell
 
@@ -515,7 +516,35 @@ def busy(every=0.5):
     return cell
 
 
-def runs_on_with_the_same_bits(tmp_path, monkeypatch, ats, device="cpu"):
+@pytest.mark.parametrize(
+    ("how", "first"),
+    [({}, 10), ({"hooks": [(0.5, id)]}, 12), ({"splitting": "lie"}, 8)],
+)
+def test_half_steps_are_joined_where_nobody_looks_between_them(monkeypatch, how, first):
+    """Steps of the first part: eight of 0.25, of which halves join but at 1 s, or at hooks."""
+    usual, moved = HybridRun._move, []
+
+    def move(self, name, start, end):
+        moved.append(name)
+        usual(self, name, start, end)
+
+    monkeypatch.setattr(HybridRun, "_move", move)
+    end = run(chain(0.25, "ode", 1, sample=1.0), 2.0, **how).values("second.C")[0, -1]
+    wanted = probabilities(0.25, how.get("splitting", "strang"))[2]
+    assert end == pytest.approx(wanted, abs=2e-6)
+    assert (moved.count("first"), moved.count("second")) == (first, 8)
+
+
+def test_joined_half_steps_have_the_law_of_their_interval(device):
+    result = run(chain(0.25, sample=2.0), 2.0, n=20, device=device)
+    ends = [result.values(name)[:, -1] for name in ("first.A", "first.B", "second.C")]
+    seen = np.array([values.sum() for values in ends])
+    assert seen.sum() == 200_000
+    wanted = 200_000 * probabilities(0.25, "strang")
+    assert stats.chi2.sf(((seen - wanted) ** 2 / wanted).sum(), 2) > RARELY
+
+
+def runs_on_with_the_same_bits(tmp_path, monkeypatch, ats, device="cpu", busy=busy):
     whole = run(busy(), 5.0, n=5, device=device, output=tmp_path / "whole.h5").digest()
     usual, calls = StateCheckpoint.save, []
 
@@ -540,6 +569,36 @@ def runs_on_with_the_same_bits(tmp_path, monkeypatch, ats, device="cpu"):
 
 def test_a_run_that_is_ended_goes_on_with_the_same_bits(tmp_path, monkeypatch):
     runs_on_with_the_same_bits(tmp_path, monkeypatch, ats=(1, 3, 12))
+
+
+def test_a_run_that_is_ended_between_joined_half_steps_goes_on_with_the_same_bits(
+    tmp_path, monkeypatch
+):
+    joined = partial(chain, 0.25, molecules=50, sample=1.0)
+    runs_on_with_the_same_bits(tmp_path, monkeypatch, ats=(1, 4, 6, 20), busy=joined)
+
+
+def test_sigterm_ends_a_run_with_a_checkpoint(tmp_path):
+    """A job's limit, in the middle of joined half steps."""
+    usual = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asked = []
+
+    def hook(view):
+        if view.time == 1.0 and not asked:
+            asked.append(True)
+            signal.raise_signal(signal.SIGTERM)
+
+    made, path = partial(chain, 0.25, molecules=50, sample=2.0), tmp_path / "a.h5"
+    try:
+        with pytest.raises(ts.StoppedEarly, match="resume=True continues"):
+            run(made(), 2.0, output=path, hooks=[(1.0, hook)])
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        ended = run(made(), 2.0, output=path, hooks=[(1.0, hook)], resume=True)
+        assert ended.digest() == run(made(), 2.0, hooks=[(1.0, hook)]).digest()
+        with pytest.raises(ts.ConfigError, match=r"is complete, to t = 2, .* overwrite=True"):
+            run(made(), 4.0, output=path, resume=True)
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def test_a_run_that_is_ended_after_its_result_is_complete(tmp_path, monkeypatch):
@@ -686,7 +745,7 @@ def test_a_function_with_a_memo_resumes_in_its_process(tmp_path, monkeypatch):
     assert again.digest() == whole
     assert (again["own.Y"] == again.values("own.Y")).all()
     assert len(again.plot("own.Y").axes) == 1
-    with pytest.raises(ts.ConfigError, match="has no checkpoint, so there is nothing to resume"):
+    with pytest.raises(ts.ConfigError, match="is complete, to t = "):
         run(grown(kept), 3.0, output=path, resume=True)
 
 

@@ -70,9 +70,9 @@ class OdeMotion(Motion):
         self.prepare(rows, options.n)
         self._rows.require_room(options.n, self._bytes, network.name)
         self._held: Any = None
-        self._on_host: FloatArray | None = None
         self._late: float | None = None  # time of values for which `_held` lacks what follows
         self._steps: Any = None
+        self._host_steps: FloatArray | None = None  # the same on the host, if they were asked for
         self._queue: Any = None  # f64 [own, word] where there are triggers
 
     @property
@@ -98,12 +98,13 @@ class OdeMotion(Motion):
             variables = self._variables()
             self._on_host = None
             self._held, _ = self._launch(now, now, variables)
+            self._rows.copies.record().wait()
             self._steps = steps
         return self._held
 
     @_table.setter
     def _table(self, table: Any) -> None:
-        self._held, self._on_host, self._late = table, None, None
+        self._held, self._on_host, self._host_steps, self._late = table, None, None, None
 
     def _host_table(self, table: Any) -> FloatArray:
         """`_held` or `_table` on the host, copied once for all that look; not to be written to."""
@@ -111,7 +112,8 @@ class OdeMotion(Motion):
             return table
         if self._on_host is None:
             self._on_host = self._rows.host(table)
-        return self._on_host
+        found: FloatArray = self._on_host
+        return found
 
     @property
     def _places(self) -> Mapping[str, int]:
@@ -131,6 +133,11 @@ class OdeMotion(Motion):
     def looks(self) -> bool:
         """Return whether new values may set off events at once."""
         return bool(self._system.triggered)
+
+    @property
+    def by_chance(self) -> bool:
+        """As of `Motion`: triggered events may draw."""
+        return self.looks
 
     @property
     def _words(self) -> int:
@@ -223,16 +230,26 @@ class OdeMotion(Motion):
             One is not finite, or an amount without a rate rule is negative.
         """
         if names:
-            low = [-np.inf if name in self._network.rates else 0.0 for name in names]
-            good = np.isfinite(values) & (values >= np.array(low))
-            require_each(good, names, "amounts must be finite, and 0 or more")
-            table, given = self._host_table(self._held).copy(), own_rows(values, self.shares.own)
-            columns = [self._places[name] for name in names]
-            kept = (table[:, columns] == given).all(axis=1)
-            table[:, columns] = given
+            if not (values.min(initial=0.0) >= 0 and values.max(initial=0.0) < np.inf):
+                low = [-np.inf if name in self._network.rates else 0.0 for name in names]
+                good = np.isfinite(values) & (values >= np.array(low))
+                require_each(good, names, "amounts must be finite, and 0 or more")
+            table, given = self._host_table(self._held), own_rows(values, self.shares.own)
+            table = table.copy() if table is self._held else table
+            kept = np.ones(len(table), bool)
+            for place, name in enumerate(names):
+                column, new = table[:, self._places[name]], given[:, place]
+                kept &= column == new
+                column[...] = new
             self._held, self._on_host = self._backend.upload(table), table
-            steps = self._rows.host(self._steps) if kept.any() else np.zeros(len(kept))
-            self._steps = self._backend.upload(np.where(kept, steps, 0.0))
+            if kept.any():
+                steps = self._host_steps
+                steps = self._rows.host(self._steps) if steps is None else steps
+                self._steps = self._backend.upload(np.where(kept, steps, 0.0))
+            else:
+                self._backend.clear(self._steps, self._rows.stream)
+                self._rows.follow()
+            self._host_steps = None
         if not self.looks and not self._all_moves:
             self._late = now
 
@@ -242,6 +259,7 @@ class OdeMotion(Motion):
         """Put all particles at the start, after events at time 0."""
         self._steps, self._queue = self._zeros(), None
         self._table, _ = self._launch(0.0, 0.0, None, seed, first)
+        self._rows.copies.record().wait()
 
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
         """As of `Motion`; a model with triggers is refused."""
@@ -256,8 +274,12 @@ class OdeMotion(Motion):
         """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
         if end > start or not self.looks:
             self.foresee(end)
+        looked = self._on_host is not None  # as then the new amounts will be, too
         self._table, status = self._launch(start, end, self._variables(), seed, first)
-        return self._ends(status)
+        ended = self._ends(status, *((self._held, self._steps) if looked else ()))
+        if self._arrived:
+            self._on_host, self._host_steps = self._arrived
+        return ended
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
         """Recorded rules ``[particle of this rank, observable]``."""
@@ -266,6 +288,11 @@ class OdeMotion(Motion):
     def own_counts(self) -> FloatArray:
         """A copy of the amounts ``[particle of this rank, species]`` on the host."""
         return self._host_table(self._table)[:, : len(self.species)].copy()
+
+    def own_columns(self, columns: IntArray) -> FloatArray:
+        """As of `Motion`."""
+        found: FloatArray = np.take(self._host_table(self._table), columns, axis=1)
+        return found
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
@@ -390,5 +417,5 @@ class OdeMotion(Motion):
             max_steps=self.task.options.max_steps,
         )  # fmt: skip
         engine.start(launch, buffers, self._rows.stream)
-        self._rows.stream.record().wait()
+        self._rows.follow()
         return table, buffers.status

@@ -55,6 +55,8 @@ class Motion(ABC):
         self.apart: dict[str, float | None] = {}
         self._scratch: tuple[Engine, int, Any] | None = None  # of few particles, kept
         self.none: Array = np.zeros(0, np.uint8)
+        self._on_host: Any = None  # the table of states on the host, if it was asked for
+        self._arrived: list[Array] = []
         self.meanwhile: Callable[[], None] | None = None
 
     @property
@@ -91,6 +93,11 @@ class Motion(ABC):
     def draws(self) -> bool:
         """Return whether initial amounts are drawn, by a round to time 0."""
         return False
+
+    @property
+    def by_chance(self) -> bool:
+        """Return whether `advance` draws."""
+        return True
 
     @property
     def waits(self) -> bool:
@@ -193,6 +200,10 @@ class Motion(ABC):
     def own_counts(self) -> Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
 
+    def own_columns(self, columns: IntArray) -> FloatArray:
+        """A copy of some columns of them, f64."""
+        return np.take(self.own_counts(), columns, axis=1).astype(np.float64)
+
     @abstractmethod
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
@@ -245,11 +256,14 @@ class Motion(ABC):
             self._scratch = engine, rows, engine.scratch(rows)
         return self._scratch[2]
 
-    def _ends(self, status: Any) -> Array:
-        """Statuses of all particles, from a buffer of this rank. Collective."""
+    def _ends(self, status: Any, *tables: Any) -> Array:
+        """Statuses of all particles, from a buffer of this rank. Collective.
+
+        Tables on the device come to `_arrived` with the same wait.
+        """
         if self.meanwhile:
             self.meanwhile()
-        own = self._rows.ends(status)
+        own, self._arrived = self._rows.ends(status, tables)
         if self.shares.any(own is not None):
             return np.asarray(
                 self.shares.joined(np.zeros(status.shape, np.uint8) if own is None else own)
@@ -382,19 +396,28 @@ class DeviceRows:
             return buffer.copy()
         if not buffer.shape[0] or not all(buffer.shape):
             return np.zeros(buffer.shape, buffer.dtype)
-        mirror = self.backend.mirror(buffer)
-        self.backend.download(buffer, mirror, buffer.shape[0], self.copies)
+        mirror = self._mirrored(buffer)
         self.copies.record().wait()
         return mirror.copy()
 
-    def ends(self, status: Any) -> Array | None:
-        """Statuses u8 ``[row]`` on the host, None where all are 0: a GPU copies no large ones."""
+    def _mirrored(self, buffer: Any) -> Array:
+        """Host memory in which a copy of device memory will be."""
+        mirror = self.backend.mirror(buffer)
+        self.backend.download(buffer, mirror, buffer.shape[0], self.copies)
+        return mirror
+
+    def ends(self, status: Any, tables: Sequence[Any]) -> tuple[Array | None, list[Array]]:
+        """Statuses u8 ``[row]`` on the host, None where all are 0: a GPU copies no large ones.
+
+        And tables on the host, if there are rows.
+        """
+        beside = [self._mirrored(table) for table in tables if len(status)]
         if self.backend.style.warp > 1 and status.shape[0] > _FEW_STATUSES:
             self._ends = self._ends or Ends(self.backend)
             if not self.host(self._ends.start(status, self.copies)).any():
-                return None
+                return None, beside
         found = self.host(status)
-        return found if found.view(np.bool_).any() else None
+        return (found if found.view(np.bool_).any() else None), beside
 
     def row_counter(self) -> Any:
         """Control words of launches one after the other, of which each begins with zeros."""

@@ -82,7 +82,6 @@ class NetworkMotion(Motion):
         self._given: Given | None = None
         self._follow: Following | None = None
         super().__init__(options.n, backend, comm)
-        self._on_host: Int32Array | None = None
         self._time: tuple[float, Any] | None = None
         self._engine: Engine | None = None
         self._turns: Turns | None = None
@@ -111,7 +110,8 @@ class NetworkMotion(Motion):
             return self.counts
         if self._on_host is None:
             self._on_host = self._rows.host(self.counts)
-        return self._on_host
+        found: Int32Array = self._on_host
+        return found
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -315,7 +315,11 @@ class NetworkMotion(Motion):
         self, start: float, end: float, seed: int, *, first: int = 0, halt: int = -1
     ) -> Array:
         """As of `Motion`; `halt` is the place of the quantity that halts a particle, or -1."""
-        return self._ends(self._launch(start, end, seed, first, halt))
+        looked = self._on_host is not None  # as then the new counts will be, too
+        status = self._launch(start, end, seed, first, halt)
+        ended = self._ends(status, *((self.counts,) if looked else ()))
+        self._on_host = self._arrived[0] if self._arrived else None
+        return ended
 
     def observe_own(self, now: float) -> FloatArray:
         """Observables ``[particle of this rank, observable]``."""
@@ -404,13 +408,15 @@ class NetworkMotion(Motion):
         whole = [place for place, name in enumerate(names) if name not in reals]
         own, counts = self.shares.own, self._host_counts()
         if whole:
-            given, columns = values[:, whole], [names[place] for place in whole]
+            given = values[:, whole] if moved else values
+            columns = [names[place] for place in whole]
             good = (given >= 0) & (given <= 2**31 - 1) & (given == np.rint(given))
             require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
             places = [self.task.lowered.columns[name] for name in columns]
-            counts = counts.copy()
+            counts = counts.copy() if counts is self.counts else counts
             counts[:, places] = own_rows(given, own)
             self.counts = self._backend.upload(counts)
+            self._on_host = counts
         if self.kept is not None:
             self._put_kept([names[place] for place in moved], values[:, moved], counts)
 
@@ -487,6 +493,10 @@ class NetworkMotion(Motion):
     def own_counts(self) -> Int32Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
         return self._host_counts()[:, : len(self.species)].copy()
+
+    def own_columns(self, columns: IntArray) -> FloatArray:
+        """As of `Motion`."""
+        return np.take(self._host_counts(), columns, axis=1).astype(np.float64)
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
