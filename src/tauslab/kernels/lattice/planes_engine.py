@@ -13,7 +13,7 @@ from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program
 from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.placing import Placing, are_many
+from tauslab.kernels.lattice.placing import Placing, are_many, planes_at_once
 from tauslab.kernels.lattice.planes import (
     PLANES_OF_SLOTS,
     WORD,
@@ -249,22 +249,20 @@ class PlanesMemory(SlabMemory):
         """Make the content the particles at t = 0 of a model, which may have other numbers."""
         slab, start = self.slab, lattice.start
         self._empty()
-        for begin, end in self._parts():
+        for begin, end in self._parts(planes_at_once(lattice, self._own_planes)):
             part = Slab(slab.begin + begin, slab.begin + end)
             if are_many(start, part):
-                slots = self._room_for_slots(end - begin)
-                self.backend.clear(slots, self.stream)
-                placing = Placing(self.backend, start, part, slots, self.stream)
-                placing.run(seed, replica)
-            else:
-                placed = lattice.particles(part.begin, part.end, seed, replica)
-                slots = self.backend.upload(np.ascontiguousarray(placed))
+                into = self._from_site(begin * lattice.shape[1] * lattice.shape[2])
+                Placing(self.backend, start, part, into, self.stream).run(seed, replica)
+                continue
+            placed = lattice.particles(part.begin, part.end, seed, replica)
+            slots = self.backend.upload(np.ascontiguousarray(placed))
             self._convert("planes_from_slots", slots, begin)
 
     def load(self, state: LatticeState) -> None:
         """Go on from a state of the slab's own planes."""
         self._empty()
-        for begin, end in self._parts():
+        for begin, end in self._parts(planes_in_slots(self.lattice)):
             slots = self.backend.upload(np.ascontiguousarray(state.particles[begin:end]))
             self._convert("planes_from_slots", slots, begin)
         self._take_up_rest(state)
@@ -279,9 +277,18 @@ class PlanesMemory(SlabMemory):
         self.synchronize()
         self.backend.clear(self._stayed, self.stream)
 
-    def _parts(self) -> list[tuple[int, int]]:
-        """Own planes of which the slots are made at a time."""
-        each = planes_in_slots(self.lattice)
+    def _from_site(self, first: int) -> dict[str, Any]:
+        """Counts of sites from one on, as a target of `Placing`; `place_in_planes` says where."""
+        planes = PLANES_OF_SLOTS[self.lattice.slots]
+        warp = self.backend.style.warp > 1
+        return {
+            "planes": self._stayed, "each": planes, "nx": self.lattice.shape[2], "first": first,
+            "apart": WORD if warp else self._stride,
+            "more": warp * WORD * (len(self.lattice.species) * planes - 1),
+        }  # fmt: skip
+
+    def _parts(self, each: int) -> list[tuple[int, int]]:
+        """Own planes, so many at a time."""
         ends = [*range(each, self._own_planes, each), self._own_planes]
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
