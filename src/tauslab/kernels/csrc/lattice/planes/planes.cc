@@ -240,10 +240,9 @@ DEVICE i64 edge_words(const Lattice &l, i64 first, i64 many) {
     return (lower > 0 ? lower : 0) + (upper > 0 ? upper : 0);
 }
 
-// Whether some of the words that go together do.
+// Whether some of the words that go together do, of which `first` is the first.
 DEVICE bool touches_edges(const Lattice &l, u32 first) {
-    const u32 from = first - (u32)first_own(), plane = (u32)l.plane;
-    return from < plane || from + PLANE_LANES * PLANE_WORDS + plane > (u32)l.words;
+    return first < (u32)l.plane || first + PLANE_LANES * PLANE_WORDS + (u32)l.plane > (u32)l.words;
 }
 
 // Messages are numbered by steps.
@@ -256,12 +255,12 @@ DEVICE_SELDOM void take_messages(const Lattice &l, const Edges &e, int buffer, u
     const u64 message = message_of(l, e, step);
     if (e.from_below_signal) wait_for_signal(e.from_below_signal, message);
     if (e.from_above_signal) wait_for_signal(e.from_above_signal, message);
-    travel_words<false>(l, e, buffer, first, (i64)(message & 1) * e.apart);
+    travel_words<false>(l, e, buffer, first + (u32)first_own(), (i64)(message & 1) * e.apart);
 }
 
 // The messages to others, when words are computed.
 DEVICE_SELDOM void write_messages(const Lattice &l, const Edges &e, int buffer, u64 step, u32 first) {
-    travel_words<true>(l, e, buffer, first, (i64)(message_of(l, e, step) & 1) * e.apart);
+    travel_words<true>(l, e, buffer, first + (u32)first_own(), (i64)(message_of(l, e, step) & 1) * e.apart);
     threadfence_system();
 }
 
@@ -381,17 +380,17 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     };
     // Words of edge planes come first where they are to be sent. Where passes follow one another they come halfway: a
     // message is complete half a pass before it is needed half a pass later.
-    const u32 start = p ? p->chunks / 2 * p->each : block.edges && pass.departs == 2 ? items - ((u32)l.plane + 31) / 32 : 0;
-    const auto place_of = [&](u32 number) { return number < items - start ? start + number : start + number - items; };
+    const u32 start = !CUT ? 0 : p ? p->chunks / 2 * p->each : pass.departs == 2 ? items - ((u32)l.plane + 31) / 32 : 0;
+    const auto place_of = [&](u32 number) { return !CUT || number < items - start ? start + number : start + number - items; };
     u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
         u32 next = item + each;
         if (p && p->complete != p->pass) tell();
-        const u32 place = place_of(item), first = 32 * place + (u32)first_own();
+        const u32 place = place_of(item), first = 32 * place;
         if (p) wait_for_words(*p, items, place, desk);
         take_messages(l, block, pass, first, desk);
-        do_words(l, first, pass, way, desk, [&] {
+        do_words(l, first + (u32)first_own(), pass, way, desk, [&] {
             if (takes) next = each + LANES_READ(32, (u32)taken, 0) - p->pass * items;
             next = uniform(next);
             if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], 32 * place_of(next));
