@@ -258,34 +258,35 @@ DEVICE_SELDOM void take_messages(const Lattice &l, const Edges &e, int buffer, u
     travel_words<false>(l, e, buffer, first + (u32)first_own(), (i64)(message & 1) * e.apart);
 }
 
-// The messages to others, when words are computed.
+// The messages to others, when words are computed. Who writes the last words of a message signals.
 DEVICE_SELDOM void write_messages(const Lattice &l, const Edges &e, int buffer, u64 step, u32 first) {
-    travel_words<true>(l, e, buffer, first + (u32)first_own(), (i64)(message_of(l, e, step) & 1) * e.apart);
+    const u64 message = message_of(l, e, step);
+    travel_words<true>(l, e, buffer, first + (u32)first_own(), (i64)(message & 1) * e.apart);
     threadfence_system();
-}
-
-// The last words of a message signal.
-DEVICE_SELDOM void signal_messages(const Lattice &l, const Edges &e, u64 step, u32 first) {
+    lanes_meet();
+    if (first_own() != 0) return;
     const i64 many = edge_words(l, first, PLANE_LANES * PLANE_WORDS);
     if ((i64)atomic_add(e.counter, (u64)many) + many != edge_words(l, 0, l.words)) return;
     *e.counter = 0;
     threadfence_system();  // of all blocks
-    if (e.below_signal) send_signal(e.below_signal, message_of(l, e, step));
-    if (e.above_signal) send_signal(e.above_signal, message_of(l, e, step));
+    if (e.below_signal) send_signal(e.below_signal, message);
+    if (e.above_signal) send_signal(e.above_signal, message);
 }
 
 DEVICE void take_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
-    if (!block.edges || pass.arrives != 2 || !touches_edges(l, first)) return;
+    i32 comes = pass.arrives == 2;
+    GO_ON_TOGETHER(comes);  // one loop over words for all passes
+    if (!CUT || !comes || !touches_edges(l, first)) return;
     if (leads(desk)) take_messages(*l.kept, *block.edges, pass.buffer, pass.step, first);
     meet(desk);
 }
 
 DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
-    if (!block.edges || pass.departs != 2 || !touches_edges(l, first)) return;
+    i32 leaves = pass.departs == 2;
+    GO_ON_TOGETHER(leaves);
+    if (!CUT || !leaves || !touches_edges(l, first)) return;
     meet(desk);
     if (leads(desk)) write_messages(*l.kept, *block.edges, 1 - pass.buffer, pass.step, first);
-    meet(desk);
-    if (leads(desk) && first_own() == 0) signal_messages(*l.kept, *block.edges, pass.step, first);
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -371,17 +372,20 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
     UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
         lines[team][i][first_own()] = line_of_words(l, pass, way, 32 * i + first_own());
+    // Words of edge planes come first where they are to be sent. Where passes follow one another they come halfway: a
+    // message is complete half a pass before it is needed half a pass later.
+    const u32 start = !CUT ? 0 : p ? p->chunks / 2 * p->each : pass.departs == 2 ? items - ((u32)l.plane + 31) / 32 : 0;
+    const auto place_of = [&](u32 number) {
+        const u32 place = start + number, again = place - items;  // below `place` where it is not below 0
+        return !CUT || place < again ? place : again;
+    };
     constexpr u32 NONE = ~0u;
     u32 pending = NONE;
     const auto tell = [&] {
         if (!p || pending == NONE) return;
-        tell_words(l, *p, items, pending, pass, desk);
+        tell_words(l, *p, items, place_of(pending), pass, desk);
         pending = NONE;
     };
-    // Words of edge planes come first where they are to be sent. Where passes follow one another they come halfway: a
-    // message is complete half a pass before it is needed half a pass later.
-    const u32 start = !CUT ? 0 : p ? p->chunks / 2 * p->each : pass.departs == 2 ? items - ((u32)l.plane + 31) / 32 : 0;
-    const auto place_of = [&](u32 number) { return !CUT || number < items - start ? start + number : start + number - items; };
     u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
@@ -397,7 +401,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
             tell();
         });
         give_messages(l, block, pass, first, desk);
-        pending = place;
+        pending = item;
         item = next;
     }
     tell();
