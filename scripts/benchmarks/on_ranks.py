@@ -1,15 +1,21 @@
 """Time of a step of a lattice and of a large particle filter, on one rank or under `mpirun -n 2`.
 
+`slabs` compares one rank alone with all of them, in turns: by one lattice cut into slabs, and by a
+lattice as large for each rank.
+
 mpirun -n 2 python scripts/benchmarks/on_ranks.py lattice --shape 256 256 256 --device cuda
+mpirun -n 2 python scripts/benchmarks/on_ranks.py slabs --shape 256 256 256 --device cuda
 mpirun -n 2 python scripts/benchmarks/on_ranks.py filter --particles 10000000 --device cuda
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +26,9 @@ from measure_networks import INITIAL, OBSERVE, course
 
 import tauslab as ts
 from tauslab.api.api import ranks
+from tauslab.decomposition.planes_run import PlanesSlab
+from tauslab.decomposition.ranks.job import open_backend
+from tauslab.decomposition.slab import cut_planes
 
 
 def least(work: Callable[[], object], rounds: int) -> float:
@@ -48,6 +57,39 @@ def of_lattice(given: Any) -> str:
     return f"{1e3 * (many - few) / (0.9 * given.steps):.4f} ms a step; the shorter run {few:.2f} s"
 
 
+def of_slabs(given: Any) -> str:
+    """Microseconds of a step, medians of rounds in turns: one rank alone, and all ranks."""
+    comm, site = ranks(), Site(shape=tuple(given.shape), fill=given.fill)
+    backend = open_backend(given.device, 0, comm)
+    deep = replace(site, shape=(comm.size * site.shape[0], *site.shape[1:]))
+    alone = PlanesSlab(backend, site.lowered(), None, (0, site.shape[0]), seed=1)
+    slabs = [PlanesSlab(backend, one.lowered(), comm.native, cut_planes(one.shape[0], comm.size),
+                        seed=1) for one in (site, deep)]  # fmt: skip
+
+    def seconds(slab: PlanesSlab, *, works: bool = True) -> float:
+        slab.engine.synchronize()
+        comm.barrier()
+        began = time.perf_counter()
+        if works:
+            slab.run(given.steps)
+            slab.engine.synchronize()
+        return float(max(comm.allgather(time.perf_counter() - began)))
+
+    for slab in (alone, *slabs):
+        slab.engine.load_start()
+        seconds(slab)
+    rounds = [
+        [seconds(alone, works=comm.rank == 0), *map(seconds, slabs)] for _ in range(given.rounds)
+    ]
+    one, cut, both = (
+        1e6 / given.steps * statistics.median(row) for row in zip(*rounds, strict=True)
+    )
+    for slab in (alone, *slabs):
+        slab.close()
+    return (f"{one:.1f} us alone; cut {cut:.1f} us, {one / cut:.3f} times as fast; as much for each "
+            f"{both:.1f} us, {one / both:.1%}")  # fmt: skip
+
+
 def of_filter(given: Any) -> str:
     """Particle steps a second."""
     net, data = course()
@@ -65,7 +107,7 @@ def of_filter(given: Any) -> str:
 def main() -> None:
     """Print one line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("lattice", "filter"))
+    parser.add_argument("what", choices=("lattice", "slabs", "filter"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--shape", type=int, nargs=3, default=[256, 256, 256])
@@ -73,7 +115,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--particles", type=int, default=10**6)
     given = parser.parse_args()
-    told = (of_lattice if given.what == "lattice" else of_filter)(given)
+    told = {"lattice": of_lattice, "slabs": of_slabs, "filter": of_filter}[given.what](given)
     if ranks().rank == 0:
         print(f"{ranks().size} ranks: {told}")
 

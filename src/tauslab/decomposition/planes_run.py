@@ -71,10 +71,15 @@ class PlanesSlab:
         self.trace: list[tuple[str, int, Event]] | None = None
         self._comm = comm
         self._halo: Halo | None = None
+        self._together = False
         if comm is not None and size > 1:
             self._messages = PlanesMessages(self.engine, self._mark)
             around = neighbours(rank, size, periodic=periodic)
             self._halo = open_halo(self._messages, backend, comm, around, options.transport)
+            # Kernels of all ranks wait for each other: each needs a device of its own.
+            alone = backend.style.warp > 1 and self._halo.on_device
+            devices = comm.allgather(backend.identity() if alone else "")
+            self._together = all(devices) and len({*devices}) == size
 
     @property
     def transports(self) -> tuple[str | None, str | None]:
@@ -93,6 +98,10 @@ class PlanesSlab:
             self.engine.run(steps)
             return
         if steps <= 0:
+            return
+        if self._together and self.trace is None:
+            self._messages.start_steps(steps, self._halo.ends(0), self._halo.number + 1)
+            self._halo.number += steps
             return
         messages, engine, stream = self._messages, self.engine, self.engine.stream
         messages.start_pass(-1, 0)

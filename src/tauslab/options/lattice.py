@@ -399,8 +399,8 @@ class LatticeTask:
         computes
             Whether the device's memory is the host's.
         """
-        from tauslab.kernels.lattice.placing import are_many
-        from tauslab.kernels.lattice.planes import LatticeEngineName, bytes_of_site, planes_in_slots
+        from tauslab.kernels.lattice.placing import are_many, planes_at_once
+        from tauslab.kernels.lattice.planes import LatticeEngineName, bytes_of_site
         from tauslab.kernels.lattice.state import Slab
 
         (nz, ny, nx), start = self.lattice.shape, self.lattice.start
@@ -408,7 +408,7 @@ class LatticeTask:
         particles = self.lattice.slots * np.dtype(self.lattice.particle_type).itemsize
         before, during = 2 * particles, _COPIES * particles
         if self.engine is LatticeEngineName.PLANES:
-            placed = min(planes, planes_in_slots(self.lattice))
+            placed = min(planes, planes_at_once(self.lattice, planes))
             before = during = bytes_of_site(self.lattice)
         on_device = are_many(start, Slab(0, placed))
         placing = 0 if not start.spread_types else _PLACING_THERE * computes

@@ -13,6 +13,7 @@ from tauslab.base.errors import ModelError
 from tauslab.kernels.lattice import placing
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import lower_lattice
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.state import Slab
 
 SHAPE = (12, 30, 40)  # three patches
@@ -64,7 +65,8 @@ def placed(backend, lattice, slab, seed, replica):
     particles = backend.empty((slab.planes, y, x, lowered.slots), lowered.particle_type)
     stream = backend.stream()
     backend.clear(particles, stream)
-    one = placing.Placing(backend, lowered.start, slab, particles, stream)
+    into = placing.into_slots(particles)
+    one = placing.Placing(backend, lowered.start, slab, into, stream)
     one.run(seed, replica)
     mirror = backend.mirror(particles)
     backend.download(particles, mirror, len(particles), stream)
@@ -107,6 +109,19 @@ def test_an_engine_lets_the_device_place_many(backend, monkeypatch):
     other.load_start()
     assert np.array_equal(one.host(one.particles), other.host(other.particles))
     assert (other.count().counts == one.count().counts).all()
+
+
+@pytest.mark.parametrize("name", ["crowded", "types"])
+def test_planes_count_what_slots_hold(backend, monkeypatch, name):
+    """In parts, and where more find their sites full than there is room for at first."""
+    monkeypatch.setattr(placing, "MANY", 1)
+    monkeypatch.setattr(placing, "_ROOM", 1)
+    monkeypatch.setattr(placing, "_SITES_AT_ONCE", 5 * SHAPE[1] * SHAPE[2])
+    lattice = lower_lattice(CASES[name])
+    engine = PlanesEngine(backend, lattice, seed=5, replica=2, slab=Slab(1, 12, below=1, above=1))
+    engine.load_start()
+    expected = np.sort(lattice.particles(1, 12, 5, 2), axis=-1)
+    assert np.array_equal(np.sort(engine.save().particles, axis=-1), expected)
 
 
 def test_particles_that_do_not_fit_are_refused(backend):

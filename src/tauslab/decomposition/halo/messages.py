@@ -129,6 +129,13 @@ class Halo:
         """Return whether the host takes no part, so that launches can be recorded once."""
         return all(link.source(0)[1] is not None for link in self._there)
 
+    def ends(
+        self, number: int
+    ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """Where message `number` is packed and which cells it signals; the same of arrivals."""
+        return (*self._cells(lambda link: link.target(number)),
+                *self._cells(lambda link: link.source(number)))  # fmt: skip
+
     def send(self, stream: Stream) -> None:
         """Pack the edge planes as they are in stream order, and send them; does not block."""
         self.number += 1

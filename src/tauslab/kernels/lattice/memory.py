@@ -11,7 +11,7 @@ from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.placing import Placing, are_many
+from tauslab.kernels.lattice.placing import Placing, are_many, into_slots
 from tauslab.kernels.lattice.plan import StepPlan
 from tauslab.kernels.lattice.slab_memory import SlabMemory
 from tauslab.kernels.lattice.state import WAITING, LatticeState, Slab
@@ -104,7 +104,8 @@ class LatticeMemory(SlabMemory):
             self.load(replace(state, particles=particles))
             return
         self._empty()
-        placing = Placing(self.backend, lattice.start, slab, self.particles[self.own], self.stream)
+        own = into_slots(self.particles[self.own])
+        placing = Placing(self.backend, lattice.start, slab, own, self.stream)
         placing.run(self.seed, self.replica)
         self._take_up_rest(state)
 

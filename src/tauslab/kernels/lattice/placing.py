@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from tauslab.base.arrays import Array, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.planes import planes_in_slots
 from tauslab.kernels.lattice.state import Slab
 from tauslab.model.lattice.placement import Fixed, ParticleStart, Reach
 
@@ -16,9 +19,14 @@ from tauslab.model.lattice.placement import Fixed, ParticleStart, Reach
 # the host takes 0.2 s.
 MANY = 1 << 21
 _MOST_SITES = 1 << 32  # that a kernel numbers
+_SITES_AT_ONCE = 1 << 28  # each time the draws of all particles are repeated
 _CHUNK = 1024  # sites that a thread looks at
 _ROOM = 1 << 16  # at first for particles that find their sites full
 _DRAWS = 4  # of a thread at a time
+_NOWHERE: dict[str, Any] = {
+    "narrow": None, "wide": None, "planes": None, "each": 0, "nx": 1, "first": 0,
+    "apart": 0, "more": 0,
+}  # fmt: skip
 _ENTRIES = ("place_sites", "place_given", "place_drawn", "place_again")
 
 
@@ -32,28 +40,42 @@ def are_many(start: ParticleStart, slab: Slab) -> bool:
     return many and planes * y * x < _MOST_SITES // 2
 
 
+def planes_at_once(lattice: LoweredLattice, planes: int) -> int:
+    """Return of how many of a slab's planes the particles are placed at a time, in bit planes."""
+    _, y, x = lattice.shape
+    each = max(1, _SITES_AT_ONCE // (y * x))
+    many = are_many(lattice.start, Slab(0, min(each, planes)))
+    return each if many else planes_in_slots(lattice)
+
+
+def into_slots(particles: Any) -> dict[str, Any]:
+    """Particles ``[plane, y, x, slot]``, as a target."""
+    return {"narrow" if particles.dtype == np.uint8 else "wide": particles}
+
+
 class Placing:
     """Puts the particles of a start into the own planes of a slab.
 
     Parameters
     ----------
-    particles
-        ``[plane, y, x, slot]`` on the device: zeros.
+    into
+        `Target` of csrc/lattice/place.cc, by name: where particles are put. All is 0 there.
     stream
         On which it is done; other streams wait for nothing.
     """
 
     def __init__(
-        self, backend: Backend, start: ParticleStart, slab: Slab, particles: Any, stream: Stream
+        self,
+        backend: Backend,
+        start: ParticleStart,
+        slab: Slab,
+        into: Mapping[str, Any],
+        stream: Stream,
     ) -> None:
         self._backend, self._start, self._slab, self._stream = backend, start, slab, stream
         _, y, x = start.sites.shape
         self._first, self._own = slab.begin * y * x, (slab.end - slab.begin) * y * x
-        narrow = start.dtype == np.uint8
-        self._into = {
-            "narrow": particles if narrow else None,
-            "wide": None if narrow else particles,
-        }
+        self._into = {**_NOWHERE, "slots": start.slots, **into}
         self._program: Program = backend.compile(KernelSource("lattice/place.cc", _ENTRIES))
 
     def run(self, seed: int, replica: int) -> None:
@@ -106,8 +128,7 @@ class Placing:
             slots=upload(fixed.slots[which].astype(np.int32)),
             species=upload(fixed.species[which].astype(np.int32)),
             count=len(which),
-            slots_of_site=self._start.slots,
-            **self._into,
+            into=self._into,
         )
 
     def _spread(self, sites: _Sites, fixed: Fixed, seed: int, replica: int) -> None:
@@ -115,18 +136,17 @@ class Placing:
         backend, reach = self._backend, sites.reach
         filled = backend.empty((reach.stop - reach.first,), np.uint32)
         of = {
-            **self._into, "filled": filled,
-            "cells": sites.cells,
+            "into": self._into, "filled": filled, "cells": sites.cells,
             "sites": len(filled), "base": sites.begin - self._first, "own": self._own,
             "first": reach.first, "total": reach.total, "seed": seed, "replica": replica,
-            "slots": self._start.slots,
         }  # fmt: skip
-        room, found = 0, _ROOM
-        while found > room:  # what was put down is put down again, in the same slots
+        room, found, into = 0, _ROOM, self._into
+        while found > room:  # the second time nothing is put down: it stands
             room = found
             backend.clear(filled, self._stream)
             self._put(fixed, *sites.numbers(fixed.cells), filled)
-            left, found = self._draw(sites.site_type, of, room)
+            left, found = self._draw(sites.site_type, {**of, "into": into}, room)
+            into = {**into, **_NOWHERE}
         if found:
             self._again(sites.site_type, of, np.sort(self._host(left)[:found]))
 

@@ -272,7 +272,9 @@ def replicas_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> 
     """
     nz, ny, nx = lattice.shape
     sites = nz * ny * nx
-    most = min(runs, backend.lattices_together) if sites <= backend.sites_beside else 1
+    if runs == 1 or sites > backend.sites_beside:
+        return 1
+    most = min(runs, backend.lattices_together)
     if filling_of(lattice.start.density) == Filling.MANY or not may_be_sparse(lattice):
         most = sharing_in_lines(backend, lattice, most) or most
     each = _COPIES * sites * (lattice.slots * np.dtype(lattice.particle_type).itemsize + 1)

@@ -251,8 +251,11 @@ def pass_chances(lattice: LoweredLattice, rates: Array) -> FloatArray:
     return np.ascontiguousarray(rates * (lattice.step / lattice.diffusion_substeps))
 
 
-def planes_header(lattice: LoweredLattice) -> str:
-    """Return `model.h` of the kernels of planes. It has no rates and no hop probabilities."""
+def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
+    """Return `model.h` of the kernels of planes. It has no rates and no hop probabilities.
+
+    With `cut` they are of slabs.
+    """
     tables: ReactionTables = reaction_tables(lattice.reactions, len(lattice.species))
     classes, causes = hop_classes(lattice), causes_of(lattice)
     counts = [len(values) for values in classes]
@@ -285,6 +288,7 @@ def planes_header(lattice: LoweredLattice) -> str:
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
         + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
+        + f"constexpr bool CUT = {str(cut).lower()};\n"
         + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
         + f"constexpr bool SOME_HELD = {str('held' in lattice.boundary).lower()};\n"
         + "".join(_function(name, values) for name, values in listed.items())

@@ -13,7 +13,7 @@ from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program
 from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.placing import Placing, are_many
+from tauslab.kernels.lattice.placing import Placing, are_many, planes_at_once
 from tauslab.kernels.lattice.planes import (
     PLANES_OF_SLOTS,
     WORD,
@@ -35,14 +35,17 @@ from tauslab.kernels.lattice.state import WAITING, LatticeState, Slab, counted_c
 
 _ENTRIES = ("planes_steps", "planes_pass", "planes_wait", "planes_count", "planes_from_slots",
             "planes_to_slots", "planes_masks")  # fmt: skip
-_NO_EDGES = dict.fromkeys(("to_below", "to_above", "from_below", "from_above", "below_signal",
-                           "above_signal", "counter"))  # fmt: skip
+_NO_EDGES: dict[str, Any] = {
+    **dict.fromkeys(("to_below", "to_above", "from_below", "from_above", "below_signal",
+                     "above_signal", "from_below_signal", "from_above_signal", "counter")),
+    "apart": 0, "number": 0,
+}  # fmt: skip
 _ALIGNED = 32  # words of a warp, or of vectors
 
 
-def planes_program(backend: Backend, lattice: LoweredLattice) -> Program:
-    """Return the kernels of a lattice in bit planes."""
-    header = {"model.h": planes_header(lattice)}
+def planes_program(backend: Backend, lattice: LoweredLattice, *, cut: bool = False) -> Program:
+    """Return the kernels of a lattice in bit planes, or of its slabs."""
+    header = {"model.h": planes_header(lattice, cut=cut)}
     return backend.compile(KernelSource("lattice/planes/planes.cc", _ENTRIES, header))
 
 
@@ -74,7 +77,7 @@ class PlanesMemory(SlabMemory):
         super().__init__(
             backend, lattice, slab, seed=seed, replica=replica, capacity=capacity, sites=sites
         )
-        self.program: Program = planes_program(backend, lattice)
+        self.program: Program = planes_program(backend, lattice, cut=bool(slab.below or slab.above))
         self._arguments = KeptArguments(self.program)
         self.plane_words = words_of(lattice)
         self.words = self._own_planes * self.plane_words
@@ -246,22 +249,20 @@ class PlanesMemory(SlabMemory):
         """Make the content the particles at t = 0 of a model, which may have other numbers."""
         slab, start = self.slab, lattice.start
         self._empty()
-        for begin, end in self._parts():
+        for begin, end in self._parts(planes_at_once(lattice, self._own_planes)):
             part = Slab(slab.begin + begin, slab.begin + end)
             if are_many(start, part):
-                slots = self._room_for_slots(end - begin)
-                self.backend.clear(slots, self.stream)
-                placing = Placing(self.backend, start, part, slots, self.stream)
-                placing.run(seed, replica)
-            else:
-                placed = lattice.particles(part.begin, part.end, seed, replica)
-                slots = self.backend.upload(np.ascontiguousarray(placed))
+                into = self._from_site(begin * lattice.shape[1] * lattice.shape[2])
+                Placing(self.backend, start, part, into, self.stream).run(seed, replica)
+                continue
+            placed = lattice.particles(part.begin, part.end, seed, replica)
+            slots = self.backend.upload(np.ascontiguousarray(placed))
             self._convert("planes_from_slots", slots, begin)
 
     def load(self, state: LatticeState) -> None:
         """Go on from a state of the slab's own planes."""
         self._empty()
-        for begin, end in self._parts():
+        for begin, end in self._parts(planes_in_slots(self.lattice)):
             slots = self.backend.upload(np.ascontiguousarray(state.particles[begin:end]))
             self._convert("planes_from_slots", slots, begin)
         self._take_up_rest(state)
@@ -276,9 +277,18 @@ class PlanesMemory(SlabMemory):
         self.synchronize()
         self.backend.clear(self._stayed, self.stream)
 
-    def _parts(self) -> list[tuple[int, int]]:
-        """Own planes of which the slots are made at a time."""
-        each = planes_in_slots(self.lattice)
+    def _from_site(self, first: int) -> dict[str, Any]:
+        """Counts of sites from one on, as a target of `Placing`; `place_in_planes` says where."""
+        planes = PLANES_OF_SLOTS[self.lattice.slots]
+        warp = self.backend.style.warp > 1
+        return {
+            "planes": self._stayed, "each": planes, "nx": self.lattice.shape[2], "first": first,
+            "apart": WORD if warp else self._stride,
+            "more": warp * WORD * (len(self.lattice.species) * planes - 1),
+        }  # fmt: skip
+
+    def _parts(self, each: int) -> list[tuple[int, int]]:
+        """Own planes, so many at a time."""
         ends = [*range(each, self._own_planes, each), self._own_planes]
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
@@ -376,14 +386,20 @@ class PlanesEngine(PlanesMemory):
     def _run_counting(self, marks: Sequence[int], rows: DeviceArray) -> None:
         self._run(marks[-1], marks, rows)
 
-    def _run(self, steps: int, marks: Sequence[int], rows: DeviceArray | None) -> None:
+    def _run(
+        self,
+        steps: int,
+        marks: Sequence[int],
+        rows: DeviceArray | None,
+        edges: Mapping[str, Any] = _NO_EDGES,
+    ) -> None:
         self.backend.clear(self.work[7:9], self.stream)  # the cell of barriers, and words taken
         self._marks = self.backend.upload(np.array(marks, np.int64), self.stream)
         self.backend.clear(self._progress, self.stream)
         self._start(
             "planes_steps", steps=steps, marks=self._marks, n_marks=len(marks), counts=rows,
             columns=counted_columns(self.lattice.sizes), progress=self._progress,
-            chunks=self._chunks, chunk=self._chunk,
+            chunks=self._chunks, chunk=self._chunk, edges={**_NO_EDGES, **edges},
         )  # fmt: skip
         self.step += steps
 
@@ -397,8 +413,12 @@ class PlanesEngine(PlanesMemory):
 
         `edges` are fields of `Edges` there, by default none.
         """
-        edges = {**_NO_EDGES, "number": 0, **edges}
-        self._start("planes_pass", arrives=arrives, departs=departs, buffer=buffer, edges=edges)
+        self._start("planes_pass", arrives=arrives, departs=departs, buffer=buffer,
+                    edges=_NO_EDGES | edges)  # fmt: skip
+
+    def start_steps(self, steps: int, **edges: Any) -> None:
+        """Put steps of a slab on the stream, whose `edges` kernels of neighbours reach."""
+        self._run(steps, (), None, edges)
 
     def start_wait(self, number: int, signals: Sequence[Any]) -> None:
         """Let later work on the stream start when all signals of messages hold `number`."""

@@ -50,6 +50,21 @@ class PlanesMessages:
         self._mark(1)
         self._buffer = 1 - self._buffer
 
+    def start_steps(self, steps: int, even: Sequence[Sides], number: int) -> None:
+        """Put whole steps on the engine's stream, with messages from `number` on.
+
+        `even` says where messages of even number lie, those of odd number behind them: targets, the
+        cells that they signal, sources and the cells that are signalled.
+        """
+        (to_below, to_above), signals, (from_below, from_above), from_signals = even
+        self._engine.start_steps(
+            steps, to_below=_narrow(to_below), to_above=_narrow(to_above),
+            from_below=_narrow(from_below), from_above=_narrow(from_above),
+            apart=2 * self.message_words, below_signal=signals[0], above_signal=signals[1],
+            from_below_signal=from_signals[0], from_above_signal=from_signals[1],
+            counter=self._counter, number=number,
+        )  # fmt: skip
+
     def pack(self, number: int, targets: Sides, signals: Sides, stream: Stream) -> None:  # noqa: ARG002
         """Start the pass in which message `number` leaves; then the number for `signals`."""
         below, above = map(_narrow, targets)

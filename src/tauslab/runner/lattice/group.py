@@ -39,7 +39,7 @@ def compile_kernels(
     at the start, and of a whole lattice those that take over as it fills or empties.
     """
     if task.engine is LatticeEngineName.PLANES:
-        planes_program(backend, task.lattice)
+        planes_program(backend, task.lattice, cut=slabs > 1)
         return
     if slabs == 1:
         engine = LatticeEngine(backend, task.lattice, seed=0, sharing=sharing)

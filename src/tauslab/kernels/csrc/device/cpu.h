@@ -376,6 +376,11 @@ DEVICE u32 or_in_block(u32 *cell, u32 bits) {
     return before;
 }
 
+// Changes bits of a cell; returns what was there.
+DEVICE u32 atomic_flip(u32 *cell, u32 bits) {
+    return __atomic_fetch_xor(cell, bits, __ATOMIC_RELAXED);
+}
+
 // Changes bits of a cell of the block's memory.
 DEVICE void flip_in_block(u32 *cell, u32 bits) {
     *cell ^= bits;

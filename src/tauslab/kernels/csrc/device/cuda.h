@@ -546,6 +546,11 @@ DEVICE u32 or_in_block(u32 *cell, u32 bits) {
     return atomicOr(cell, bits);
 }
 
+// Changes bits of a cell; returns what was there.
+DEVICE u32 atomic_flip(u32 *cell, u32 bits) {
+    return atomicXor(cell, bits);
+}
+
 // Changes bits of a cell of the block's memory.
 DEVICE void flip_in_block(u32 *cell, u32 bits) {
     atomicXor(cell, bits);

@@ -6,37 +6,70 @@
 // in the order of its particles, since their draws follow each other.
 #include "random/philox_wide.h"
 
+// Where particles stand: in slots, or as counts in bit planes (lattice/planes/planes.h). Pointers of all other forms are
+// null; if all are, particles are put nowhere.
+struct Target {
+    u8 *narrow;   // particles [site, slot] of the slab, species + 1
+    u16 *wide;    // the same
+    u32 *planes;  // words of 32 sites, row after row
+    i32 slots;
+    i32 each;   // planes of a species
+    i64 nx;     // sites of a row
+    i64 first;  // number of the first site in `planes`
+    i64 apart,
+        more;  // how far the next plane of a word is, and behind 32 words by how much more the next word
+};
+
+// The lowest plane of a species, and the bit of a site.
+struct PlaneOfSite {
+    u32 *plane, bit;
+};
+
+DEVICE PlaneOfSite plane_of(const Target &to, i64 at, u32 particle) {
+    const u64 site = (u64)(at + to.first), nx = (u64)to.nx, row = site / nx, x = site - row * nx;
+    const i64 word = (i64)(row * ((nx + 31) / 32) + x / 32);
+    return {to.planes + word + word / 32 * to.more + (i64)(particle - 1) * to.each * to.apart,
+            1u << x % 32};
+}
+
+// Puts a particle into a slot of a site. In planes it is counted: whoever turns a bit off carries it, in any order.
+DEVICE void put_into(const Target &to, i64 at, u32 slot, u32 particle) {
+    if (to.narrow) to.narrow[at * to.slots + slot] = (u8)particle;
+    if (to.wide) to.wide[at * to.slots + slot] = (u16)particle;
+    if (!to.planes) return;
+    PlaneOfSite place = plane_of(to, at, particle);
+    while (atomic_flip(place.plane, place.bit) & place.bit) place.plane += to.apart;
+}
+
 struct PlacingArguments {
-    u8 *narrow;         // particles [site, slot] of the slab, species + 1; null if they are wide
-    u16 *wide;          // the same; null if they are narrow
+    Target into;
     u32 *filled;        // [sites]: particles that came to it, which may be more than its slots
     const u32 *cells;   // [sites]: numbers of the sites from `base` on; null: 0, 1, ...
     i64 sites;          // of the site type, in the patches that touch the slab
     i64 base, own;      // the slab's first site is number -base of those, and has `own`
     u64 first, total;   // number of the first of these sites among all of its type
     u64 seed, replica;  // of the draws
-    i32 slots;
 };
 
 struct Placing : PlacingArguments {
-    DEVICE_MEMBER void prefetch(u64 place) const {
+    // The site of the slab that is number `place` of the type; -1: of another slab.
+    DEVICE_MEMBER i64 site(u64 place) const {
         const i64 at = (cells ? (i64)cells[place] : (i64)place) + base;
+        return at < own ? at : -1;
+    }
+
+    DEVICE_MEMBER void prefetch(u64 place, u32 particle) const {
+        const i64 at = site(place);
         PREFETCH(filled + place);
-        if (at < 0 || at >= own) return;
-        if (narrow)
-            PREFETCH(narrow + at * slots);
-        else
-            PREFETCH(wide + at * slots);
+        if (at >= 0 && into.narrow) PREFETCH(into.narrow + at * into.slots);
+        if (at >= 0 && into.wide) PREFETCH(into.wide + at * into.slots);
+        if (at >= 0 && into.planes) PREFETCH(plane_of(into, at, particle).plane);
     }
 
     // Puts a particle into a slot of site number `place` of the type, if the slab has it.
     DEVICE_MEMBER void put(u64 place, u32 slot, u32 particle) const {
-        const i64 at = (cells ? (i64)cells[place] : (i64)place) + base;
-        if (at < 0 || at >= own) return;
-        if (narrow)
-            narrow[at * slots + slot] = (u8)particle;
-        else
-            wide[at * slots + slot] = (u16)particle;
+        const i64 at = site(place);
+        if (at >= 0) put_into(into, at, slot, particle);
     }
 };
 
@@ -68,25 +101,20 @@ KERNEL(place_sites, const SitesArguments a) {
 }
 
 struct GivenArguments {
-    u8 *narrow;  // as above
-    u16 *wide;
+    Target into;
     u32 *filled;       // null: particles are put into the slab; else they are only counted
     const i64 *sites;  // [count] of the slab, or of `filled`
     const i32 *slots, *species;  // [count]
     i64 count;
-    i32 slots_of_site;
 };
 
 // Particles whose places are known.
 KERNEL(place_given, const GivenArguments a) {
     for (i64 i = GLOBAL_ID; i < a.count; i += GLOBAL_SIZE) {
-        const i64 at = a.sites[i] * a.slots_of_site + a.slots[i];
         if (a.filled)
             atomic_add(a.filled + a.sites[i], 1u);
-        else if (a.narrow)
-            a.narrow[at] = (u8)(a.species[i] + 1);
         else
-            a.wide[at] = (u16)(a.species[i] + 1);
+            put_into(a.into, a.sites[i], (u32)a.slots[i], (u32)a.species[i] + 1);
     }
 }
 
@@ -104,7 +132,7 @@ struct DrawnArguments {
 DEVICE void place_one(const DrawnArguments &a, const Placing &of, u64 number) {
     const u64 place = number - of.first;
     const u32 slot = atomic_add(of.filled + place, 1u);
-    if (slot < (u32)of.slots) {
+    if (slot < (u32)of.into.slots) {
         of.put(place, slot, (u32)a.species + 1);
         return;
     }
@@ -127,7 +155,7 @@ KERNEL(place_drawn, const DrawnArguments a) {
                 const u64 number = drawn.word(k) % of.total;
                 const bool here = 4 * block + k < a.particles && number - of.first < (u64)of.sites;
                 numbers[4 * i + k] = here ? number : ~0ull;
-                if (DRAWS_BESIDE > 1 && here) of.prefetch(number - of.first);
+                if (DRAWS_BESIDE > 1 && here) of.prefetch(number - of.first, (u32)a.species + 1);
             }
         }
         UNROLL for (u64 i = 0; i < 4 * DRAWS_BESIDE; ++i)
@@ -155,7 +183,7 @@ KERNEL(place_again, const AgainArguments a) {
         const u64 start = patch * PATCH - of.first, sites = end - patch * PATCH;
         u32 *const filled = of.filled + start;
         u64 waiting = (u64)(a.begins[i + 1] - a.begins[i]), free = 0;
-        for (u64 k = 0; k < sites; ++k) free += filled[k] < (u32)of.slots ? of.slots - filled[k] : 0;
+        for (u64 k = 0; k < sites; ++k) free += filled[k] < (u32)of.into.slots ? of.into.slots - filled[k] : 0;
         if (waiting > free) {
             atomic_add(a.refused, 1);
             continue;
@@ -167,7 +195,7 @@ KERNEL(place_again, const AgainArguments a) {
                 if (word % 4 == 0)
                     drawn = philox_wide(word / 4, a.site_type, patch, of.replica, of.seed, AGAIN);
                 const u64 place = drawn.word(word % 4) % sites, particle = left[k];
-                if (filled[place] >= (u32)of.slots)
+                if (filled[place] >= (u32)of.into.slots)
                     left[stay++] = particle;
                 else
                     of.put(start + place, filled[place]++, (u32)a.species[(u32)particle] + 1);

@@ -186,22 +186,25 @@ struct Progress {
 struct Edges {
     u32 *to_below, *to_above;      // for the slabs below and above, of a pass with departures along z; null: for none
     u32 *from_below, *from_above;  // from them, of a pass with arrivals along z
-    u64 *below_signal, *above_signal;
+    i64 apart;                     // how far messages of odd number are behind those of even number
+    u64 *below_signal, *above_signal;                  // get the number of a message that is complete; may be null
+    const u64 *from_below_signal, *from_above_signal;  // hold that of the last one that came; null: it has come
     u64 *counter;  // completed words of edge planes; 0 before and after a pass
-    u64 number;    // of the message that is written
+    u64 number;    // of the first message
 };
 
 // Which of a launch's blocks this one is.
 struct OneBlock {
     i64 number, blocks;
     Progress *progress;  // null where a launch is a pass
-    const Edges *edges;  // null where a launch has all passes
+    const Edges *edges;  // null for a lattice that is not cut
 };
 
 // Moves a word between `moved` and place `i` of a message.
 template <bool PACKS>
-DEVICE void travel(const Lattice &l, int buffer, u32 *message, i32 i, i32 index, int side) {
+DEVICE void travel(const Lattice &l, int buffer, u32 *message, i64 place, i32 i, i32 index, int side) {
     if (!message) return;
+    message += place;
     u32 more = PACKS ? 0 : message[i];
     UNROLL for (int s = 0; s < MORE_SETS; ++s) {
         u32 &flags = more_of(l, buffer, s)[index];
@@ -211,26 +214,22 @@ DEVICE void travel(const Lattice &l, int buffer, u32 *message, i32 i, i32 index,
             flags = more;
     }
     if (PACKS) message[i] = more;
-    NO_UNROLL for (int s = 0; s < N_SPECIES; ++s) {
-        const int end = more >> s & 1 ? PLANES : LOW_PLANES;
-        NO_UNROLL for (int k = 0; k < end; ++k) {
-            u32 *const here = moved_at(l, index, buffer, side, s, k);
-            u32 *const there = message + (1 + s * PLANES + k) * l.plane + i;
-            if (PACKS)
-                *there = *here;
-            else
-                *here = *there;
-        }
-    }
+    const auto move = [&](int s, int k) {
+        u32 *const here = moved_at(l, index, buffer, side, s, k), *const there = message + (1 + s * PLANES + k) * l.plane + i;
+        (PACKS ? *there : *here) = PACKS ? *here : *there;
+    };
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) UNROLL for (int k = 0; k < LOW_PLANES; ++k) move(s, k);
+    NO_UNROLL for (int s = 0; more && s < N_SPECIES; ++s)
+        NO_UNROLL for (int k = LOW_PLANES; more >> s & 1 && k < PLANES; ++k) move(s, k);
 }
 
 // Takes in messages, or writes them, of words that lie in edge planes.
 template <bool PACKS>
-DEVICE_SELDOM void travel_words(const Lattice &l, const Edges &e, int buffer, u32 first) {
+DEVICE_SELDOM void travel_words(const Lattice &l, const Edges &e, int buffer, u32 first, i64 place) {
     NO_UNROLL for (u32 word = first; word < first + PLANE_WORDS && word < (u32)l.words; ++word) {
         const i32 own = moved_index(l, word), low = (i32)word, high = low - (i32)l.words + l.plane;
-        if (low < l.plane) travel<PACKS>(l, buffer, PACKS ? e.to_below : e.from_below, low, PACKS ? own : own - l.plane, PACKS ? MINUS : PLUS);
-        if (high >= 0) travel<PACKS>(l, buffer, PACKS ? e.to_above : e.from_above, high, PACKS ? own : own + l.plane, PACKS ? PLUS : MINUS);
+        if (low < l.plane) travel<PACKS>(l, buffer, PACKS ? e.to_below : e.from_below, place, low, PACKS ? own : own - l.plane, PACKS ? MINUS : PLUS);
+        if (high >= 0) travel<PACKS>(l, buffer, PACKS ? e.to_above : e.from_above, place, high, PACKS ? own : own + l.plane, PACKS ? PLUS : MINUS);
     }
 }
 
@@ -241,29 +240,53 @@ DEVICE i64 edge_words(const Lattice &l, i64 first, i64 many) {
     return (lower > 0 ? lower : 0) + (upper > 0 ? upper : 0);
 }
 
-// A pass along z applies the messages of the neighbours before it takes words in.
-DEVICE void take_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
-    if (!block.edges || pass.arrives != 2 || !edge_words(l, first - (u32)first_own(), PLANE_LANES * PLANE_WORDS)) return;
-    if (leads(desk)) travel_words<false>(*l.kept, *block.edges, pass.buffer, first);
-    meet(desk);
+// Whether some of the words that go together do, of which `first` is the first.
+DEVICE bool touches_edges(const Lattice &l, u32 first) {
+    return first < (u32)l.plane || first + PLANE_LANES * PLANE_WORDS + (u32)l.plane > (u32)l.words;
 }
 
-// The messages to others, when words are done. The last ones also signal.
-DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
-    if (!block.edges || pass.departs != 2) return;
-    const i64 many = edge_words(l, first - (u32)first_own(), PLANE_LANES * PLANE_WORDS);
-    if (!many) return;
-    const Edges &e = *block.edges;
-    meet(desk);
-    if (leads(desk)) travel_words<true>(*l.kept, e, 1 - pass.buffer, first);
+// Messages are numbered by steps.
+DEVICE u64 message_of(const Lattice &l, const Edges &e, u64 step) {
+    return e.number + (step - l.step);
+}
+
+// A pass along z applies the messages of the neighbours before it takes words in.
+DEVICE_SELDOM void take_messages(const Lattice &l, const Edges &e, int buffer, u64 step, u32 first) {
+    const u64 message = message_of(l, e, step);
+    if (e.from_below_signal) wait_for_signal(e.from_below_signal, message);
+    if (e.from_above_signal) wait_for_signal(e.from_above_signal, message);
+    travel_words<false>(l, e, buffer, first + (u32)first_own(), (i64)(message & 1) * e.apart);
+}
+
+// The messages to others, when words are computed. Who writes the last words of a message signals.
+DEVICE_SELDOM void write_messages(const Lattice &l, const Edges &e, int buffer, u64 step, u32 first) {
+    const u64 message = message_of(l, e, step);
+    travel_words<true>(l, e, buffer, first + (u32)first_own(), (i64)(message & 1) * e.apart);
     threadfence_system();
-    meet(desk);
-    if (!leads(desk) || first_own() != 0) return;
+    lanes_meet();
+    if (first_own() != 0) return;
+    const i64 many = edge_words(l, first, PLANE_LANES * PLANE_WORDS);
     if ((i64)atomic_add(e.counter, (u64)many) + many != edge_words(l, 0, l.words)) return;
     *e.counter = 0;
     threadfence_system();  // of all blocks
-    if (e.below_signal) send_signal(e.below_signal, e.number);
-    if (e.above_signal) send_signal(e.above_signal, e.number);
+    if (e.below_signal) send_signal(e.below_signal, message);
+    if (e.above_signal) send_signal(e.above_signal, message);
+}
+
+DEVICE void take_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
+    i32 comes = pass.arrives == 2;
+    GO_ON_TOGETHER(comes);  // one loop over words for all passes
+    if (!CUT || !comes || !touches_edges(l, first)) return;
+    if (leads(desk)) take_messages(*l.kept, *block.edges, pass.buffer, pass.step, first);
+    meet(desk);
+}
+
+DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
+    i32 leaves = pass.departs == 2;
+    GO_ON_TOGETHER(leaves);
+    if (!CUT || !leaves || !touches_edges(l, first)) return;
+    meet(desk);
+    if (leads(desk)) write_messages(*l.kept, *block.edges, 1 - pass.buffer, pass.step, first);
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -349,32 +372,35 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
     UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
         lines[team][i][first_own()] = line_of_words(l, pass, way, 32 * i + first_own());
+    // Words of edge planes come first where they are to be sent. Where passes follow one another they come halfway: a
+    // message is complete half a pass before it is needed half a pass later.
+    const u32 start = !CUT ? 0 : p ? p->chunks / 2 * p->each : pass.departs == 2 ? items - ((u32)l.plane + 31) / 32 : 0;
+    const auto place_of = [&](u32 number) {
+        const u32 place = start + number, again = place - items;  // below `place` where it is not below 0
+        return !CUT || place < again ? place : again;
+    };
     constexpr u32 NONE = ~0u;
     u32 pending = NONE;
     const auto tell = [&] {
-        if (TEAM_WARPS > 1 || !p || pending == NONE) return;
-        tell_words(l, *p, items, pending, pass, desk);
+        if (!p || pending == NONE) return;
+        tell_words(l, *p, items, place_of(pending), pass, desk);
         pending = NONE;
     };
-    // Words of edge planes come first where they are to be sent.
-    const u32 edge = block.edges && pass.departs == 2 ? ((u32)l.plane + 31) / 32 : 0;
-    const auto first_of = [&](u32 number) { return 32 * (number < edge ? items - edge + number : number - edge); };
     u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
         u32 next = item + each;
         if (p && p->complete != p->pass) tell();
-        if (p) wait_for_words(*p, items, item, desk);
-        const u32 first = first_of(item) + (u32)first_own();
+        const u32 place = place_of(item), first = 32 * place;
+        if (p) wait_for_words(*p, items, place, desk);
         take_messages(l, block, pass, first, desk);
-        do_words(l, first, pass, way, desk, [&] {
+        do_words(l, first + (u32)first_own(), pass, way, desk, [&] {
             if (takes) next = each + LANES_READ(32, (u32)taken, 0) - p->pass * items;
             next = uniform(next);
-            if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], first_of(next));
+            if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], 32 * place_of(next));
             tell();
         });
         give_messages(l, block, pass, first, desk);
-        if (TEAM_WARPS > 1 && p) tell_words(l, *p, items, item, pass, desk);
         pending = item;
         item = next;
     }
@@ -423,14 +449,17 @@ struct PlaneStepsArguments {
     i64 columns;
     u32 *progress;       // [chunks + 4], of 0: see `Progress`
     i64 chunks, chunk;
+    Edges edges;
 };
 
-// Whole steps of a lattice that lies on one device. All blocks run at the same time.
+// Whole steps of a lattice, or of a slab whose neighbours take the same ones meanwhile. All blocks run at the same time.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
+    SHARED Edges edges;
+    if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
     Progress progress = {a.progress, (u32)a.chunks, each, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
-    OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, nullptr};
+    OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, CUT ? &edges : nullptr};
     u32 arrivals = 0;
     i64 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
@@ -471,10 +500,11 @@ struct PlanePassArguments {
 // A pass of a slab. Messages that it takes in have come.
 BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
     SHARED Edges edges;
-    if (THREAD_ID == 0) edges = a.edges;
+    if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     if (a.arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, &edges}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
+    do_pass(l, {BLOCK_ID, BLOCKS, nullptr, CUT ? &edges : nullptr},
+            {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
 }
 
 struct PlaneWaitArguments {
