@@ -15,7 +15,12 @@ import numpy.typing as npt
 from tauslab.analysis.exact_filter import ExactFilterKeywords, exactly_filtered
 from tauslab.analysis.filters.cells import MOST_PARTICLES
 from tauslab.analysis.filters.chains import Chain
-from tauslab.analysis.filters.filtering import FilterCheckpoint, ParticleFilters
+from tauslab.analysis.filters.filtering import (
+    FilterCheckpoint,
+    ParticleFilters,
+    ended_before,
+    kept_ended,
+)
 from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
 from tauslab.analysis.filters.result import FilterResult, FilterResults, joined
 from tauslab.analysis.filters.walk import MOST_RHAT, Walk
@@ -448,8 +453,10 @@ def pmmh(
             parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
             start=start, proposal=proposal, target_ess=given.target_ess,
         )  # fmt: skip
+        ended = Counter[int]()
         if kept := file.take_up():
             likelihood.go_on_by(kept.text("solver"))
+            ended = ended_before(kept)
             walk.go_on(kept)
         else:
             walk.begin()
@@ -467,10 +474,11 @@ def pmmh(
                 file.save(kept_now, last=walk.done)
 
             def kept_now() -> dict[str, Any]:
-                return {**walk.kept(), "solver": np.bytes_(likelihood.solver)}
+                now = kept_ended(ended + likelihood.ended)
+                return {**walk.kept(), **now, "solver": np.bytes_(likelihood.solver)}
 
             walk.run(after_step)
-        warn_of_ended(likelihood.ended, overflow=False)
+        warn_of_ended(ended + likelihood.ended, overflow=False)
         if walk.step == total:
             _warn_of_mixing(walk, given.target_ess)
         return Chain(tuple(parsed), *walk.result())

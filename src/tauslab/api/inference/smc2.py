@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.filters.filtering import ended_before, kept_ended
 from tauslab.analysis.filters.keywords import Smc2Keywords
 from tauslab.analysis.filters.priors import table_at, values_at
 from tauslab.analysis.filters.smc2.result import Smc2Result
@@ -146,11 +147,12 @@ def smc2(
             return found
 
         def kept_now() -> dict[str, Any]:
-            return {**sampler.kept(), "solver": np.bytes_(solver)}
+            return {**sampler.kept(), **kept_ended(ended), "solver": np.bytes_(solver)}
 
         sampler = Sampler(parsed, terms, rows.times, settings)
         if kept := file.take_up():
             solver = kept.text("solver")
+            ended.update(ended_before(kept))
             sampler.go_on(kept)
         with Progress(
             len(rows), ranks.rank, quiet=given.quiet, description=network.name, unit="rows",
