@@ -110,7 +110,20 @@ def test_a_ridge_has_no_top():
 
     found = top_of(ridge, np.zeros(2), 100, 200, draws(1))
     assert not found.converged
-    assert not found.bounded
+    assert found.loose.tolist() == [False, True]
+
+
+def test_a_parameter_that_does_not_matter_is_named_and_does_not_stray():
+    widest = [0.0]
+
+    def values(places, work, number):
+        widest.append(float(np.abs(places[:, 1]).max()))
+        return -0.5 * (places[:, 0] / 0.1) ** 2 + 0.3 * draws(number).standard_normal(len(places))
+
+    found = top_of(values, np.array([0.2, 0.0]), 160, 640, draws(2))
+    assert found.loose.tolist() == [False, True]
+    assert not found.converged
+    assert max(widest) < 14  # four widest deviations, and a little more
 
 
 @pytest.mark.validate
