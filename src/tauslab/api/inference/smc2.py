@@ -30,13 +30,15 @@ from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import opt, warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.values.definition import check_values
+
+_FEW_DRAWS, _FEW_PART = 10, 8  # different ones that hold the weight, and of so many
 
 
 @checks_keywords
@@ -165,11 +167,29 @@ def smc2(
 
             sampler.run(after_row)
         warn_of_ended(ended, overflow=False)
+    _warn_of_copies(sampler, rows.times)
     values = np.array([table_at(parsed, places) for places in sampler.places])
     return Smc2Result(
         tuple(parsed), values, sampler.weights, rows.times, sampler.log_evidence,
         sampler.acceptance, sampler.particles,
     )  # fmt: skip
+
+
+def _warn_of_copies(sampler: Sampler, times: FloatArray) -> None:
+    """Say where nearly all weight is on copies of a few draws, which moves did not part."""
+    sizes = []
+    for places, weights in zip(sampler.places, sampler.weights, strict=True):
+        _, which = np.unique(places, axis=0, return_inverse=True)
+        shares = np.bincount(which.ravel(), weights)
+        sizes.append(1 / float(shares @ shares))
+    draws, row = sampler.weights.shape[1], int(np.argmin(sizes))
+    if sizes[row] < min(_FEW_DRAWS, draws / _FEW_PART):
+        warn(
+            f"after t = {times[row]:g} the {draws} draws are copies of few: their effective "
+            f"number is {sizes[row]:.2g}, so posteriors are too narrow from there on, and the "
+            "evidence is unreliable; give more draws, more particles (n=), or priors that reach "
+            "the data"
+        )
 
 
 def _require_memory(results: int, given: Smc2Keywords, filters: int, n: int) -> None:
