@@ -270,7 +270,8 @@ def _of_time_course(network: Network, given: AbcKeywords) -> _Compared:
 
 def _valid(values: FloatArray, result: Result) -> FloatArray:
     """Counts, NaN after the end of a trajectory."""
-    return values if result.continuous else np.where(values < 0, np.nan, values)
+    whole = result.continuous or not len(values) or values.min() >= 0
+    return values if whole else np.where(values < 0, np.nan, values)
 
 
 def _of_summaries(given: AbcKeywords, names: list[str] | None) -> _Compared:
@@ -400,7 +401,7 @@ class _Simulations:
             if m == 1:
                 return missing
         else:
-            return np.where(good[:, None], found, np.nan)
+            return found if good.all() else np.where(good[:, None], found, np.nan)
         half = m // 2
         return np.concatenate([
             self._simulated({k: v[part] for k, v in values.items()}, generation, first + part.start)
