@@ -339,7 +339,7 @@ class _Simulations:
         self._method = method_of(given.method)
         self._options = {**compared.options, "device": given.device, "comm": ranks, "quiet": True}
         self._never_negative = {*network.species, *_rate_constants(network)}
-        self._warned = False  # the first launch warns for all
+        self._launched = False  # the first launch warns for all, also of long runs
 
     def begin(self, draws: Mapping[str, FloatArray]) -> None:
         """Settle the method; refuse priors of whose `draws` none can be taken.
@@ -377,10 +377,11 @@ class _Simulations:
 
     def __call__(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
         with warnings.catch_warnings():
-            if self._warned:
+            if self._launched:
                 warnings.simplefilter("ignore")
-            self._warned = True
-            return self._simulated(values, generation, first)
+            found = self._simulated(values, generation, first)
+            self._launched = True
+            return found
 
     def _simulated(
         self, values: Mapping[str, FloatArray], generation: int, first: int
@@ -432,7 +433,8 @@ class _Simulations:
             constants = constants_of(self._network, values, rows)
             numbers = [one.numbers(constants) for one in rows.models]
         with self._opened(values, m, generation, **place) as setup:
-            setup.outlook = setup.outlook or Outlook(0.0)  # values always differ: no trial
+            if self._launched or m == 1:  # values always differ: no trial before each
+                setup.outlook = setup.outlook or Outlook(0.0)
             result = run_portion(setup, setup.task, self._ranks, lambda: False)
         found = self._compared.summarise(result)
         if rows is None:
