@@ -126,6 +126,19 @@ def test_a_parameter_that_does_not_matter_is_named_and_does_not_stray():
     assert max(widest) < 14  # four widest deviations, and a little more
 
 
+def test_a_search_that_leaves_most_out_is_told(monkeypatch):
+    """Where a hundred steps are made between rows, and 400 molecules decay."""
+    monkeypatch.setattr("tauslab.api.inference.fit._MOST_STEPS", 100)
+    net = ts.Network("decay")
+    net.add_species("X", 1000)
+    net.add_parameter("k", 1.0)
+    net.add_reaction("X ->", rate="k")
+    data = {"time": [0.5, 1.0], "X": [600, 370]}
+    with pytest.warns(UserWarning, match="% of the search took more steps between two rows"):
+        ts.fit(net, data, observe={"X": "normal(sd=10)"}, n=20, swarm=50, iterations=2, seed=1,
+               device=CPU)  # fmt: skip
+
+
 @pytest.mark.validate
 def test_a_product_of_two_parameters_has_no_errors():
     net = ts.Network("product")
