@@ -32,6 +32,7 @@ from tauslab.api.inference.given import (
     priors_of,
     require_parameters,
     said_initial,
+    said_limit,
     text_of,
     warn_of_ended,
 )
@@ -203,7 +204,7 @@ def _filters(
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), rows, given.seed, n, count, given.number,
         said_initial(given.initial), repr(given.method), given.resample, given.threshold,
-        given.states,
+        given.states, *said_limit(given.max_steps),
     )  # fmt: skip
     file = FilterCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "particles", "file of particles"
@@ -222,7 +223,7 @@ def _filters(
                 return Ensemble(
                     network, total * side, seed=given.seed, device=given.device,
                     parameters=beside(values), initial=given.initial, method=given.method,
-                    comm=ranks,
+                    comm=ranks, max_steps=given.max_steps,
                 )  # fmt: skip
 
             with _naming_rows(opened, rows, n, count) as particles:
@@ -433,7 +434,7 @@ def pmmh(
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
         said_initial(given.initial), repr(given.method), *_named_numbers(parsed),
-        "one proposal by moves",
+        "one proposal by moves", *said_limit(given.max_steps),
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
     file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
@@ -442,7 +443,7 @@ def pmmh(
         middle = {k: np.full(total, of.value(of.start())) for k, of in parsed.items()}
         return Ensemble(
             network, total, seed=0, device=given.device, parameters=middle,
-            initial=given.initial, method=given.method, comm=ranks,
+            initial=given.initial, method=given.method, comm=ranks, max_steps=given.max_steps,
         )  # fmt: skip
 
     with file.held(), ExitStack() as stack:

@@ -21,6 +21,7 @@ from tauslab.api.inference.given import (
     priors_of,
     require_parameters,
     said_initial,
+    said_limit,
     text_of,
     warn_of_ended,
 )
@@ -113,6 +114,7 @@ def smc2(
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), parsed, given.draws, given.n, given.moves,
         given.threshold, given.seed, said_initial(given.initial), repr(given.method),
+        *said_limit(given.max_steps),
     )  # fmt: skip
     file = StateCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "smc2",
@@ -138,6 +140,7 @@ def smc2(
                     Ensemble(
                         network, total, seed=0, device=given.device, parameters=start,
                         initial=given.initial, method=given.method, comm=ranks,
+                        max_steps=given.max_steps,
                     )
                 )  # fmt: skip
                 if solver:

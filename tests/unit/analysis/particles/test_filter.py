@@ -409,6 +409,22 @@ def test_particles_that_end_are_told(tmp_path):
         assert texts[0] == texts[1]
 
 
+def test_a_limit_of_steps_ends_particles_that_explode():
+    net = ts.Network("explosion")
+    net.add_species("X", 100)
+    net.add_parameter("b", 1e-4)
+    net.add_reaction("2 X -> 3 X", rate="b")
+    data = {"time": [1.0], "X": [101.0]}
+    how = {"observe": {"X": "normal(sd=3)"}, "device": "cpu", "seed": 1, "max_steps": 1000}
+    given = {"parameters": {"b": [1e-4, 1.0]}, "n": 20}
+    with pytest.warns(UserWarning, match="20 with status step_limit"):
+        found = ts.particle_filters(net, data, **given, **how).log_likelihood
+    assert found[0] > -10
+    assert found[1] == -np.inf
+    with pytest.warns(UserWarning, match="with status step_limit"):
+        ts.smc2(net, data, {"b": "loguniform(1e-5,1)"}, draws=30, n=10, **how)
+
+
 def test_progress_by_rows(capsys):
     net, how = decay(), {"observe": {"X": "normal(sd=2)"}, "n": 10, "device": "cpu", "seed": 1}
     data = {"time": [1.0, 2.0], "X": [13, 13]}
