@@ -48,7 +48,6 @@ _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
 _MOST_TAILS = 2  # of which firings are written apart
 _MOST_COPIED = 64  # laws of a network with events in tables
 _OF_CODE = -2  # in place of a column: the propensity is code
-_MOST_IN_SINGLE, _MOST_GROWTH = 3, 1024  # order, and growth of a count, csrc/ensemble/ssa_ends.cc
 _MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 
@@ -78,7 +77,6 @@ def unrolled_header(
     tails = tails_of(network) if lanes > 1 else []
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network, tails))
     parts.append(_before_first(network, fires_all=not style.branches))
-    parts.append(_in_single(network))
     parts += [_propensities_now(network, writer), records(network, writer)]
     return "\n".join(parts)
 
@@ -665,26 +663,6 @@ def _before_first(network: LoweredNetwork, *, fires_all: bool) -> str:
         "// Counts from which the first reaction leads to these.\n"
         f"DEVICE void before_first([[maybe_unused]] i32 *x) {{\n{''.join(lines)}}}\n"
     )
-
-
-def _in_single(network: LoweredNetwork) -> str:
-    """Whether all propensities are usual mass action, with normal numbers of single precision."""
-    usual = all(
-        reaction.law is None
-        and not (reaction.needs or reaction.completions or reaction.quantity is not None)
-        and sum(order for _, order in reaction.orders) <= _MOST_IN_SINGLE
-        and (isinstance(reaction.constant, Constant) or _is_usual(reaction.constant))
-        for reaction in network.reactions
-    )
-    growth = max((by for reaction in network.reactions for _, by in reaction.change), default=0)
-    return (
-        f"constexpr bool MASS_ACTION = {str(usual and growth <= _MOST_GROWTH).lower()};\n"
-        f"constexpr int MOST_GROWTH = {max(growth, 0)};  // of a count by one firing\n"
-    )
-
-
-def _is_usual(constant: Number | None) -> bool:
-    return constant is not None and (constant.value == 0 or 2.0**-40 <= constant.value <= 2.0**40)
 
 
 def _events_before_overflow(network: LoweredNetwork) -> str:
