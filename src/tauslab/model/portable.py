@@ -130,16 +130,21 @@ def normal_quantile(u: FloatArray) -> FloatArray:
 
 def _normal_quantile(u: FloatArray) -> FloatArray:
     q = u - 0.5
-    root = np.sqrt(-_log(np.minimum(u, 1.0 - u)))
+    found = q * _ratio(_CENTRE, 0.180625 - q * q)
+    far = np.flatnonzero(np.abs(q) > 0.425)  # one number in seven
+    root = np.sqrt(-_log(np.minimum(u[far], 1.0 - u[far])))
     tail = np.where(root <= 5.0, _ratio(_MIDDLE, root - 1.6), _ratio(_TAIL, root - 5.0))
-    centre = q * _ratio(_CENTRE, 0.180625 - q * q)
-    return np.where(np.abs(q) <= 0.425, centre, np.where(q < 0, -tail, tail))
+    found[far] = np.where(q[far] < 0, -tail, tail)
+    return found
 
 
 def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], x: FloatArray) -> FloatArray:
     above, below = (np.full_like(x, one[0]) for one in polynomials)
     for numerator, denominator in zip(polynomials[0][1:], polynomials[1][1:], strict=True):
-        above, below = above * x + numerator, below * x + denominator
+        above *= x
+        above += numerator
+        below *= x
+        below += denominator
     return above / below
 
 

@@ -149,13 +149,14 @@ class ParticleFilters:
                 for name, values in self._constants.items()
                 if isinstance(values, np.ndarray) and name not in self._particles.given
             }
-        return {"row": np.array(self.row), "logs": logs, **found}
+        return {"row": np.array(self.row), "logs": logs, **kept_ended(self.ended), **found}
 
     def go_on(self, kept: State) -> None:
         """Go on from what was kept; the ensemble is where it was then."""
         self.row = kept.whole("row", 0, len(self._data))
         logs = kept.take("logs", np.float64, self.count, self.n)
         self._weights.put(logs.reshape(-1)[self._particles.own])
+        self.ended = ended_before(kept)
         for name in ("resamplings", "terms", "sizes", "mean", "sd"):
             own, nan = getattr(self, name), name in ("mean", "sd")
             setattr(self, name, kept.take(name, own.dtype, *own.shape, nan=nan))
@@ -319,6 +320,17 @@ class _Looked:
         if name not in self._known:
             self._known[name] = self._particles.own_values(name)
         return self._known[name]
+
+
+def kept_ended(ended: Mapping[int, int]) -> dict[str, Array]:
+    """How many particles ended, by status, as an array to keep."""
+    return {"ended": np.array(sorted(ended.items()), np.int64).reshape(-1, 2)}
+
+
+def ended_before(kept: State) -> Counter[int]:
+    """Take `kept_ended`; files of earlier versions do not say."""
+    table = kept.take("ended", np.int64, None, 2, low=0) if "ended" in kept else np.zeros((0, 2))
+    return Counter(dict(table.astype(np.int64).tolist()))
 
 
 class FilterCheckpoint(StateCheckpoint):

@@ -18,11 +18,12 @@ from tauslab.analysis.filters.observing import Observe
 from tauslab.analysis.particles.weights import SCHEMES
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt, said
+from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.keywords import device_option
 from tauslab.options.methods import Method, MethodWord
 from tauslab.options.places import Device, Name
-from tauslab.options.values.checks import number, whole
+from tauslab.options.values.checks import number, unless_none, whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.recurring import (
@@ -168,6 +169,11 @@ class HiddenKeywords(DataKeywords):
     method: MethodWord | Method | None = option(
         None, "ssa: exact (default); tau: leaps", flag="--method", group="method",
         choices=("ssa", "tau"), doc="As of `tauslab.Ensemble`.",
+    )  # fmt: skip
+    max_steps: int | None = option(
+        None, type=count, check=unless_none(whole(1, MAX_STEPS)),
+        doc="Steps of a particle between two rows at most; one with more gets weight 0, and a "
+        "warning counts such. Without it, parameters at which counts explode take hours.",
     )  # fmt: skip
     checkpoint: Name | None = checkpoint_option(
         ", after a row of data or a step of a chain, and at the end. If it exists, the call "

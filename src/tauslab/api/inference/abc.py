@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.priors import table_at
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import ABC_RUNS, words
-from tauslab.api.api import run_ensemble, settings_of
+from tauslab.api.api import settings_of
 from tauslab.api.inference.given import constants_of, priors_of, text_of
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
@@ -43,7 +43,9 @@ from tauslab.options.places import device_settings
 from tauslab.options.record import PREFIX, SummarySpec
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
-from tauslab.runner.ensemble.run import opened
+from tauslab.runner.ensemble.choices.outlook import Outlook
+from tauslab.runner.ensemble.kept import Setup
+from tauslab.runner.ensemble.run import opened, run_portion
 from tauslab.store.results.result import Result
 
 _TRIED_ALONE = 50  # draws of the prior of which one must be a set of values that the model can take
@@ -268,7 +270,8 @@ def _of_time_course(network: Network, given: AbcKeywords) -> _Compared:
 
 def _valid(values: FloatArray, result: Result) -> FloatArray:
     """Counts, NaN after the end of a trajectory."""
-    return values if result.continuous else np.where(values < 0, np.nan, values)
+    whole = result.continuous or not len(values) or values.min() >= 0
+    return values if whole else np.where(values < 0, np.nan, values)
 
 
 def _of_summaries(given: AbcKeywords, names: list[str] | None) -> _Compared:
@@ -336,7 +339,7 @@ class _Simulations:
         self._method = method_of(given.method)
         self._options = {**compared.options, "device": given.device, "comm": ranks, "quiet": True}
         self._never_negative = {*network.species, *_rate_constants(network)}
-        self._warned = False  # the first launch warns for all
+        self._launched = False  # the first launch warns for all, also of long runs
 
     def begin(self, draws: Mapping[str, FloatArray]) -> None:
         """Settle the method; refuse priors of whose `draws` none can be taken.
@@ -364,16 +367,8 @@ class _Simulations:
         large = len(self._network.reactions) > LARGEST_UNROLLED
         if not (large or isinstance(self._method, Auto | ODE)):
             return self._method
-        names = (*self._network.species, *self._network.parameters)
         rows = {name: np.repeat(column, self._particles) for name, column in values.items()}
-        options = {
-            **self._options, "method": self._method, "n": self._particles, "set": rows,
-            "seed": self._seed_of(0),
-        }  # fmt: skip
-        settings = settings_of(
-            self._network, chosen(NetworkKeywords, options, "run", names), options
-        )
-        with opened(self._network, settings, self._ranks) as setup:
+        with self._opened(rows, self._particles, 0) as setup:
             found = setup.task.settled_method
         own = self._method
         asked = own.presimulation if isinstance(own, SSA | Auto) else None
@@ -382,10 +377,11 @@ class _Simulations:
 
     def __call__(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
         with warnings.catch_warnings():
-            if self._warned:
+            if self._launched:
                 warnings.simplefilter("ignore")
-            self._warned = True
-            return self._simulated(values, generation, first)
+            found = self._simulated(values, generation, first)
+            self._launched = True
+            return found
 
     def _simulated(
         self, values: Mapping[str, FloatArray], generation: int, first: int
@@ -406,12 +402,24 @@ class _Simulations:
             if m == 1:
                 return missing
         else:
-            return np.where(good[:, None], found, np.nan)
+            return found if good.all() else np.where(good[:, None], found, np.nan)
         half = m // 2
         return np.concatenate([
             self._simulated({k: v[part] for k, v in values.items()}, generation, first + part.start)
             for part in (slice(0, half), slice(half, m))
         ])  # fmt: skip
+
+    def _opened(
+        self, values: Mapping[str, FloatArray], n: int, generation: int, **place: int
+    ) -> AbstractContextManager[Setup]:
+        """Prepare n trajectories, or take what a launch before prepared."""
+        names = (*self._network.species, *self._network.parameters)
+        options = {
+            **self._options, **place, "method": self._method, "n": n, "set": dict(values),
+            "seed": self._seed_of(generation),
+        }  # fmt: skip
+        given = chosen(NetworkKeywords, options, "run", names)
+        return opened(self._network, settings_of(self._network, given, options), self._ranks)
 
     def _seed_of(self, generation: int) -> int:
         return int(words(self._seed, ABC_RUNS, generation, 1)[0])
@@ -424,10 +432,10 @@ class _Simulations:
         if rows is not None:
             constants = constants_of(self._network, values, rows)
             numbers = [one.numbers(constants) for one in rows.models]
-        result = run_ensemble(
-            self._network, n=m, set=dict(values), seed=self._seed_of(generation),
-            method=self._method, **place, **self._options,
-        )  # fmt: skip
+        with self._opened(values, m, generation, **place) as setup:
+            if self._launched or m == 1:  # values always differ: no trial before each
+                setup.outlook = setup.outlook or Outlook(0.0)
+            result = run_portion(setup, setup.task, self._ranks, lambda: False)
         found = self._compared.summarise(result)
         if rows is None:
             return found

@@ -202,14 +202,15 @@ def _result(
     priors: Mapping[str, Prior], top: Top, likelihood: str, spread: FloatArray | None = None
 ) -> FitResult:
     size = len(priors)
-    if not top.bounded:
+    if top.loose.any():
         covariance = np.full((size, size), np.nan)
     else:
         covariance = top.chance + (np.linalg.inv(top.bend) if spread is None else spread)
     if not top.converged:
+        loose = ", ".join(name for name, one in zip(priors, top.loose, strict=True) if one)
         warn(
-            "the fit did not converge to a maximum: the data may not bound all parameters; "
-            "fit fewer (start=), or give more particles (n=)"
+            "the fit did not converge to a maximum: the data may not bound "
+            f"{loose or 'all parameters'}; fit fewer (start=), or give more particles (n=)"
         )
     return FitResult(
         tuple(priors), np.exp(top.place), covariance, np.exp(top.points), top.values, top.height,

@@ -99,12 +99,17 @@ def require_parameters(
         raise ConfigError("priors= names no parameter: there is nothing to draw")
 
 
+def said_limit(max_steps: int | None) -> list[int]:
+    """A limit of steps for the digest of a call, which is as before where there is none."""
+    return [] if max_steps is None else [max_steps]
+
+
 def warn_of_ended(ended: Mapping[int, int], *, overflow: bool = True) -> None:
     """Warn of particles of filters that ended, by status; those of status overflow if asked."""
     each = {
         STATUS_NAMES[status]: number
         for status, number in ended.items()
-        if overflow or STATUS_NAMES[status] == "nan"
+        if overflow or STATUS_NAMES[status] in {"nan", "step_limit"}
     }
     if each:
         numbers = ", ".join(f"{number} with status {name}" for name, number in each.items())

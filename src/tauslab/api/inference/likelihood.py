@@ -49,7 +49,7 @@ class Likelihood:
         )
 
     @property
-    def ended(self) -> Mapping[int, int]:
+    def ended(self) -> Counter[int]:
         """How many particles ended, by status."""
         return self._filters.ended
 
@@ -136,9 +136,9 @@ class CellsLikelihood:
         return sum((one(values, step) for one in self._each[1:]), self._each[0](values, step))
 
     @property
-    def ended(self) -> Mapping[int, int]:
+    def ended(self) -> Counter[int]:
         """As of `Likelihood`."""
-        return sum((Counter(one.ended) for one in self._each), Counter[int]())
+        return sum((one.ended for one in self._each), Counter[int]())
 
     @property
     def solver(self) -> str:

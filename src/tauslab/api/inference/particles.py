@@ -15,7 +15,12 @@ import numpy.typing as npt
 from tauslab.analysis.exact_filter import ExactFilterKeywords, exactly_filtered
 from tauslab.analysis.filters.cells import MOST_PARTICLES
 from tauslab.analysis.filters.chains import Chain
-from tauslab.analysis.filters.filtering import FilterCheckpoint, ParticleFilters
+from tauslab.analysis.filters.filtering import (
+    FilterCheckpoint,
+    ParticleFilters,
+    ended_before,
+    kept_ended,
+)
 from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
 from tauslab.analysis.filters.result import FilterResult, FilterResults, joined
 from tauslab.analysis.filters.walk import MOST_RHAT, Walk
@@ -27,6 +32,7 @@ from tauslab.api.inference.given import (
     priors_of,
     require_parameters,
     said_initial,
+    said_limit,
     text_of,
     warn_of_ended,
 )
@@ -198,7 +204,7 @@ def _filters(
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), rows, given.seed, n, count, given.number,
         said_initial(given.initial), repr(given.method), given.resample, given.threshold,
-        given.states,
+        given.states, *said_limit(given.max_steps),
     )  # fmt: skip
     file = FilterCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "particles", "file of particles"
@@ -217,7 +223,7 @@ def _filters(
                 return Ensemble(
                     network, total * side, seed=given.seed, device=given.device,
                     parameters=beside(values), initial=given.initial, method=given.method,
-                    comm=ranks,
+                    comm=ranks, max_steps=given.max_steps,
                 )  # fmt: skip
 
             with _naming_rows(opened, rows, n, count) as particles:
@@ -428,7 +434,7 @@ def pmmh(
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
         said_initial(given.initial), repr(given.method), *_named_numbers(parsed),
-        "one proposal by moves",
+        "one proposal by moves", *said_limit(given.max_steps),
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
     file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
@@ -437,7 +443,7 @@ def pmmh(
         middle = {k: np.full(total, of.value(of.start())) for k, of in parsed.items()}
         return Ensemble(
             network, total, seed=0, device=given.device, parameters=middle,
-            initial=given.initial, method=given.method, comm=ranks,
+            initial=given.initial, method=given.method, comm=ranks, max_steps=given.max_steps,
         )  # fmt: skip
 
     with file.held(), ExitStack() as stack:
@@ -448,8 +454,10 @@ def pmmh(
             parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
             start=start, proposal=proposal, target_ess=given.target_ess,
         )  # fmt: skip
+        ended = Counter[int]()
         if kept := file.take_up():
             likelihood.go_on_by(kept.text("solver"))
+            ended = ended_before(kept)
             walk.go_on(kept)
         else:
             walk.begin()
@@ -467,10 +475,11 @@ def pmmh(
                 file.save(kept_now, last=walk.done)
 
             def kept_now() -> dict[str, Any]:
-                return {**walk.kept(), "solver": np.bytes_(likelihood.solver)}
+                now = kept_ended(ended + likelihood.ended)
+                return {**walk.kept(), **now, "solver": np.bytes_(likelihood.solver)}
 
             walk.run(after_step)
-        warn_of_ended(likelihood.ended, overflow=False)
+        warn_of_ended(ended + likelihood.ended, overflow=False)
         if walk.step == total:
             _warn_of_mixing(walk, given.target_ess)
         return Chain(tuple(parsed), *walk.result())
@@ -491,7 +500,8 @@ def _proposal_of(given: npt.ArrayLike | None, size: int) -> FloatArray | None:
 def _warn_of_mixing(walk: Walk, target: float | None) -> None:
     """Say where the chains came, if that is not the target, or if they do not agree."""
     size, rhat = walk.mixed()
-    came = f"the chains ended with an effective size of {size:.4g} and R-hat {rhat:.3f}"
+    known = f"of {size:.4g}" if np.isfinite(size) else "that nobody knows, as some hardly moved,"
+    came = f"the chains ended with an effective size {known} and R-hat {rhat:.3f}"
     if target is None:
         if rhat > _APART and walk.step >= _MANY_STEPS:
             warn(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.filters.filtering import ended_before, kept_ended
 from tauslab.analysis.filters.keywords import Smc2Keywords
 from tauslab.analysis.filters.priors import table_at, values_at
 from tauslab.analysis.filters.smc2.result import Smc2Result
@@ -20,6 +21,7 @@ from tauslab.api.inference.given import (
     priors_of,
     require_parameters,
     said_initial,
+    said_limit,
     text_of,
     warn_of_ended,
 )
@@ -29,13 +31,15 @@ from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import opt, warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.values.definition import check_values
+
+_FEW_DRAWS, _FEW_PART = 10, 8  # different ones that hold the weight, and of so many
 
 
 @checks_keywords
@@ -110,6 +114,7 @@ def smc2(
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), parsed, given.draws, given.n, given.moves,
         given.threshold, given.seed, said_initial(given.initial), repr(given.method),
+        *said_limit(given.max_steps),
     )  # fmt: skip
     file = StateCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "smc2",
@@ -135,6 +140,7 @@ def smc2(
                     Ensemble(
                         network, total, seed=0, device=given.device, parameters=start,
                         initial=given.initial, method=given.method, comm=ranks,
+                        max_steps=given.max_steps,
                     )
                 )  # fmt: skip
                 if solver:
@@ -146,11 +152,12 @@ def smc2(
             return found
 
         def kept_now() -> dict[str, Any]:
-            return {**sampler.kept(), "solver": np.bytes_(solver)}
+            return {**sampler.kept(), **kept_ended(ended), "solver": np.bytes_(solver)}
 
         sampler = Sampler(parsed, terms, rows.times, settings)
         if kept := file.take_up():
             solver = kept.text("solver")
+            ended.update(ended_before(kept))
             sampler.go_on(kept)
         with Progress(
             len(rows), ranks.rank, quiet=given.quiet, description=network.name, unit="rows",
@@ -163,11 +170,29 @@ def smc2(
 
             sampler.run(after_row)
         warn_of_ended(ended, overflow=False)
+    _warn_of_copies(sampler, rows.times)
     values = np.array([table_at(parsed, places) for places in sampler.places])
     return Smc2Result(
         tuple(parsed), values, sampler.weights, rows.times, sampler.log_evidence,
         sampler.acceptance, sampler.particles,
     )  # fmt: skip
+
+
+def _warn_of_copies(sampler: Sampler, times: FloatArray) -> None:
+    """Say where nearly all weight is on copies of a few draws, which moves did not part."""
+    sizes = []
+    for places, weights in zip(sampler.places, sampler.weights, strict=True):
+        _, which = np.unique(places, axis=0, return_inverse=True)
+        shares = np.bincount(which.ravel(), weights)
+        sizes.append(1 / float(shares @ shares))
+    draws, row = sampler.weights.shape[1], int(np.argmin(sizes))
+    if sizes[row] < min(_FEW_DRAWS, draws / _FEW_PART):
+        warn(
+            f"after t = {times[row]:g} the {draws} draws are copies of few: their effective "
+            f"number is {sizes[row]:.2g}, so posteriors are too narrow from there on, and the "
+            "evidence is unreliable; give more draws, more particles (n=), or priors that reach "
+            "the data"
+        )
 
 
 def _require_memory(results: int, given: Smc2Keywords, filters: int, n: int) -> None:

@@ -38,6 +38,7 @@ _FEW_TRAJECTORIES = 128  # of a run that needs no trial: with FEW_EVENTS each it
 _MOMENT, _FEW_EVENTS = 0.02, 1e5  # seconds and events of a run that nobody need be able to stop
 # What may differ between runs that share what is prepared.
 _OWN = {
+    "first",
     "seed",
     "set",
     "given",

@@ -283,24 +283,24 @@ def test_the_size_of_a_launch_changes_no_bit(monkeypatch, noise, method):
 def test_a_method_is_chosen_once_for_all_launches(monkeypatch):
     """Pilots of launches would choose by the values of each."""
     asked = []
-    run = abc.run_ensemble
+    opened = abc.opened
 
-    def noted(*model, **options):
-        asked.append(options["method"])
-        return run(*model, **options)
+    def noted(network, options, comm):
+        asked.append(options.method)
+        return opened(network, options, comm)
 
-    monkeypatch.setattr(abc, "run_ensemble", noted)
+    monkeypatch.setattr(abc, "opened", noted)
     for method, kind in (("auto", (ts.SSA, ts.TauLeaping)), ("ode", ts.ODE)):
         asked.clear()
         two(method=method)
-        _, *launches = asked  # the first tries values
+        _, _, *launches = asked  # the first tries values, the second chooses
         assert isinstance(launches[0], kind)
         assert launches == [launches[0]] * len(launches)
     net = cyclic_chain(300)
     asked.clear()
     with pytest.warns(UserWarning, match="rounded: S1|of S1 that are not whole"):
         ts.abc_smc(net, {"time": [1.0], "S1": [9]}, {"S1": "uniform(0,50)"}, n=20, **HOW)
-    assert {one.presimulation for one in asked[1:]} == {0}
+    assert {one.presimulation for one in asked[2:]} == {0}
 
 
 def test_the_seed_decides():

@@ -110,7 +110,33 @@ def test_a_ridge_has_no_top():
 
     found = top_of(ridge, np.zeros(2), 100, 200, draws(1))
     assert not found.converged
-    assert not found.bounded
+    assert found.loose.tolist() == [False, True]
+
+
+def test_a_parameter_that_does_not_matter_is_named_and_does_not_stray():
+    widest = [0.0]
+
+    def values(places, work, number):
+        widest.append(float(np.abs(places[:, 1]).max()))
+        return -0.5 * (places[:, 0] / 0.1) ** 2 + 0.3 * draws(number).standard_normal(len(places))
+
+    found = top_of(values, np.array([0.2, 0.0]), 160, 640, draws(2))
+    assert found.loose.tolist() == [False, True]
+    assert not found.converged
+    assert max(widest) < 14  # four widest deviations, and a little more
+
+
+def test_a_search_that_leaves_most_out_is_told(monkeypatch):
+    """Where a hundred steps are made between rows, and 400 molecules decay."""
+    monkeypatch.setattr("tauslab.api.inference.fit._MOST_STEPS", 100)
+    net = ts.Network("decay")
+    net.add_species("X", 1000)
+    net.add_parameter("k", 1.0)
+    net.add_reaction("X ->", rate="k")
+    data = {"time": [0.5, 1.0], "X": [600, 370]}
+    with pytest.warns(UserWarning, match="% of the search took more steps between two rows"):
+        ts.fit(net, data, observe={"X": "normal(sd=10)"}, n=20, swarm=50, iterations=2, seed=1,
+               device=CPU)  # fmt: skip
 
 
 @pytest.mark.validate

@@ -380,22 +380,49 @@ def test_chains_that_do_not_agree_are_told():
         )  # fmt: skip
 
 
-def test_particles_that_end_are_told():
-    """Those above 12 have a negative propensity: the likelihood leaves them out."""
+def test_particles_that_end_are_told(tmp_path):
+    """Those above 12 have a negative propensity: the likelihood leaves them out.
+
+    What goes on from a file tells of those that ended before.
+    """
     net = ts.Network("ends")
     net.add_species("X", 12)
     net.add_parameter("k", 1.0)
     net.add_reaction("-> X", law="k * (13 - X)")
     net.add_reaction("-> X", rate=0.2)
     data = {"time": [1.0, 2.0], "X": [13, 13]}
-    how = {"observe": {"X": "normal(sd=1)"}, "device": "cpu", "seed": 1}
-    with pytest.warns(UserWarning, match="ended before a row of the data: .* with status nan"):
-        ts.particle_filter(net, data, n=200, **how)
+    how = {"observe": {"X": "normal(sd=1)"}, "device": "cpu", "seed": 1, "n": 50}
     prior = {"k": "uniform(0.5,1)"}
-    with pytest.warns(UserWarning, match="with status nan; each has weight 0"):
-        ts.pmmh(net, data, prior, n=50, steps=2, warm_up=1, **how)
-    with pytest.warns(UserWarning, match="with status nan; each has weight 0"):
-        ts.smc2(net, data, prior, n=50, draws=4, **how)
+    calls = {
+        "filter": lambda path: ts.particle_filter(net, data, checkpoint=path, **how),
+        "pmmh": lambda path: ts.pmmh(
+            net, data, prior, steps=2, warm_up=1, checkpoint=path, **how
+        ),
+        "smc2": lambda path: ts.smc2(net, data, prior, draws=4, checkpoint=path, **how),
+    }  # fmt: skip
+    for name, call in calls.items():
+        texts = []
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="ended before a row of the data: .* nan") as told:
+                call(tmp_path / name)
+            texts += [str(one.message) for one in told if "ended before" in str(one.message)]
+        assert texts[0] == texts[1]
+
+
+def test_a_limit_of_steps_ends_particles_that_explode():
+    net = ts.Network("explosion")
+    net.add_species("X", 100)
+    net.add_parameter("b", 1e-4)
+    net.add_reaction("2 X -> 3 X", rate="b")
+    data = {"time": [1.0], "X": [101.0]}
+    how = {"observe": {"X": "normal(sd=3)"}, "device": "cpu", "seed": 1, "max_steps": 1000}
+    given = {"parameters": {"b": [1e-4, 1.0]}, "n": 20}
+    with pytest.warns(UserWarning, match="20 with status step_limit"):
+        found = ts.particle_filters(net, data, **given, **how).log_likelihood
+    assert found[0] > -10
+    assert found[1] == -np.inf
+    with pytest.warns(UserWarning, match="with status step_limit"):
+        ts.smc2(net, data, {"b": "loguniform(1e-5,1)"}, draws=30, n=10, **how)
 
 
 def test_progress_by_rows(capsys):

@@ -41,12 +41,15 @@ def distances(
                 f"{len(simulated)} simulations is needed"
             )
         return np.where(np.isnan(found), np.inf, found)
-    apart = np.abs(simulated[:, seen] - observed[seen]) / scale[seen]
-    apart = np.where(np.isnan(apart), np.inf, apart)
+    apart = (simulated if seen.all() else simulated[:, seen]) - observed[seen]
+    np.abs(apart, out=apart)
+    apart /= scale[seen]
     if norm == math.inf:
-        return np.asarray(apart.max(axis=1))
-    with np.errstate(over="ignore"):
-        return fixed_sums(apart) if norm == 1 else np.sqrt(fixed_sums(apart * apart))
+        found = apart.max(axis=1)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = fixed_sums(apart) if norm == 1 else np.sqrt(fixed_sums(apart * apart))
+    return np.where(np.isnan(found), np.inf, found)
 
 
 def scale_of(simulated: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray
+from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
 
 _FIRST = 0.1  # standard deviation of the first points, of logarithms
@@ -21,6 +21,8 @@ ROUNDS = 12  # at most
 _LEAST_BEND = 0.1  # curvature, in spreads of the points, above which a top is seen
 _FARTHEST, _NARROWER, _WIDER = 2.0, 0.25, 2.0  # of a round to the next, in spreads
 _WIDEST = 3.0  # standard deviation of points, of logarithms, where nothing bounds a parameter
+_FAR, _LEAST_SLOPE = 1.0, 0.25  # standard deviation of logarithms; rise in it that leads on
+_PART = 0.3  # of an axis: parameters of which it changes more
 _SAME, _NEAR = 1.5, 0.7  # widths and places of two rounds that are alike
 _BELOW = 12.0  # logarithms below the highest: points that say nothing of the top
 _SIDE, _HARDLY = 1.5, 0.25  # standard deviations to a side, and part of the fall: no bound
@@ -42,15 +44,15 @@ class Top:
     height, height_error
         Value of the surface at `place`, and its standard error.
     bend
-        Negative curvature ``[parameter, parameter]``; positive definite where `bounded`.
+        Negative curvature ``[parameter, parameter]``; positive definite where none is `loose`.
     chance
         Covariance ``[parameter, parameter]`` of `place` by the noise of values.
     points, values
         The last places ``[m, parameter]``, and what the surface is there, ``[m]``.
     converged
         Whether the last two rounds are alike.
-    bounded
-        Whether the surface falls to both sides of each axis.
+    loose
+        Bool ``[parameter]``: those along which the surface does not fall to both sides.
     """
 
     place: FloatArray
@@ -61,7 +63,7 @@ class Top:
     points: FloatArray
     values: FloatArray
     converged: bool
-    bounded: bool
+    loose: BoolArray
 
 
 def top_of(
@@ -79,9 +81,9 @@ def top_of(
         All values of a round are -inf.
     """
     size = len(place)
-    root, work, alike = _FIRST * np.eye(size), 1.0, False
+    root, work, alike, flat = _FIRST * np.eye(size), 1.0, False, False
     for number in range(ROUNDS):
-        last = alike or number == ROUNDS - 1
+        last = alike or flat or number == ROUNDS - 1
         half = draws.standard_normal(((at_last if last else count) // 2, size))
         u = np.concatenate([half, -half])  # odd powers cancel
         values = surface(place + u @ root.T, work, number)
@@ -102,12 +104,17 @@ def top_of(
         bends, axes = np.linalg.eigh(found.bend)
         slope = axes.T @ found.slope
         seen = bends > _LEAST_BEND
-        steps = np.where(seen, slope / np.where(seen, bends, 1.0), np.sign(slope) * _FARTHEST)
+        # Where nothing is seen to fall even far away, only a slope leads on: else searches stray.
+        width = np.linalg.norm(root @ axes, axis=0)
+        level = ~seen & (width >= _FAR) & (np.abs(slope) < _LEAST_SLOPE)
+        rises = np.where(level, 0.0, np.sign(slope))
+        steps = np.where(seen, slope / np.where(seen, bends, 1.0), rises * _FARTHEST)
         steps = np.clip(steps, -_FARTHEST, _FARTHEST)
         widths = np.clip(1 / np.sqrt(np.where(seen, bends, _WIDER**-2)), _NARROWER, _WIDER)
         alike = bool((np.abs(steps) < _NEAR).all()) and bool(
             (np.abs(np.log(widths)) < math.log(_SAME)).all()
         )
+        flat = bool((level & (width >= 0.99 * _WIDEST)).any())
         place, root = place + root @ (axes @ steps), root @ axes * widths
         root = root * np.minimum(1, _WIDEST / np.linalg.norm(root, axis=0))
         if alike:
@@ -186,7 +193,8 @@ class Quadratic:
     ) -> Top:  # fmt: skip
         """The top in the coordinates of the surface, of points ``place + root u``."""
         size = len(place)
-        flat = np.linalg.eigvalsh(self.bend).min() <= _LEAST_BEND
+        bends, axes = np.linalg.eigh(self.bend)
+        flat = bool(bends.min() <= _LEAST_BEND)
         inverse = np.linalg.pinv(self.bend)
         step = np.zeros(size) if flat else np.clip(inverse @ self.slope, -_FARTHEST, _FARTHEST)
         # How the step changes with each coefficient: inverse (d slope - d bend step).
@@ -196,18 +204,20 @@ class Quadratic:
             one = np.zeros(_terms(size))
             one[k] = 1.0
             by[:, k] = -inverse @ (bend_of(one, size) @ step)
-        bounded = not flat and not self._one_sided(u, values, step)
+        open_axes = bends <= _LEAST_BEND if flat else self._one_sided(u, values, step)
+        along = np.abs(root @ axes[:, open_axes])
+        loose = (along > _PART * np.linalg.norm(along, axis=0)).any(axis=1)
         back = np.linalg.inv(root)
         rise = _table(step[None])[0]
         coefficients_height = self.height + float(self.slope @ step - 0.5 * step @ self.bend @ step)
         return Top(
             place + root @ step, coefficients_height, math.sqrt(float(rise @ self.errors @ rise)),
             back.T @ self.bend @ back, root @ by @ self.errors @ by.T @ root.T, place + u @ root.T,
-            values, converged and bounded, bounded,
+            values, converged and not loose.any(), loose,
         )  # fmt: skip
 
-    def _one_sided(self, u: FloatArray, values: FloatArray, step: FloatArray) -> bool:
-        """Whether values hardly fall to one side of the top, or ever less, for some axis.
+    def _one_sided(self, u: FloatArray, values: FloatArray, step: FloatArray) -> BoolArray:
+        """Axes along which values hardly fall to one side of the top, or ever less.
 
         Squares with a sign are regressed too, so the two sides have curvatures of their own.
         """
@@ -228,7 +238,7 @@ class Quadratic:
         along = slopes * v + (odd * np.sign(v) - own / 2) * v * v
         falls = along.max(axis=0) - np.maximum(along[0], along[-1])
         rises = np.abs(odd) > _RISING * bends / 2
-        return bool((rises | (falls < _HARDLY * _SIDE**2 / 2)).any())
+        return np.asarray(rises | (falls < _HARDLY * _SIDE**2 / 2))
 
 
 def _variances(u: FloatArray, values: FloatArray) -> FloatArray:

@@ -14,7 +14,10 @@ from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.weights import shares_of
 from tauslab.base.arrays import FloatArray
+from tauslab.base.option_names import warn
+from tauslab.store.format.schema import STATUS_VALUES
 
+_LIMITED, _MOST_LIMITED = STATUS_VALUES["step_limit"], 0.5
 _WIDEST, _NARROWEST = 0.2, 0.01  # steps of logarithms per row, in the first and last iteration
 
 
@@ -41,7 +44,7 @@ def searched(
     constants
         Gives values of parameters as they are now, as `Observations.log_density` takes them.
     """
-    none = np.zeros((len(places), 0))
+    none, limited = np.zeros((len(places), 0)), 0.0
     for iteration in range(iterations):
         part = iteration / max(1, iterations - 1)
         width = _WIDEST * (_NARROWEST / _WIDEST) ** part
@@ -54,6 +57,7 @@ def searched(
                 places = places + width * draws.standard_normal(places.shape)
                 particles.put((), none, tuple(names), np.exp(places))
                 particles.advance(t)
+                limited = max(limited, float((particles.status == _LIMITED).mean()))
                 if not particles.alive.any():
                     break
                 logs = data.log_density(row, particles.values, constants(), particles.n)
@@ -63,4 +67,9 @@ def searched(
                 if logs.max() > -np.inf:  # else no particle explains the row, and all go on
                     places = places[particles.resample(shares_of(logs, logs.max()))]
         after_iteration()
+    if limited > _MOST_LIMITED:
+        warn(
+            f"{100 * limited:.0f} % of the search took more steps between two rows than it makes: "
+            "the fit may miss the maximum; give a start= nearer to it, or method='tau'"
+        )
     return places
