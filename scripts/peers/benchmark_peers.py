@@ -285,6 +285,8 @@ def of_tables(n: int) -> Iterator[Made]:
         leaps = [("tauslab tau", row.n, {"method": "tau"}),
                  ("tauslab tau, GPU", row.gpu, {"method": "tau", **gpu})]  # fmt: skip
         for program, many, how in (exact if row.exact else []) + (leaps if row.scaled else []):
+            if not many:
+                continue
             yield row.name, program, many, partial(of_row, row, **how)
         for level in row.scaled:
             make = partial(by_bngsim, row, method="psa", poplevel=level)
@@ -354,7 +356,8 @@ def by_rebop(row: Row) -> Any:
 
 
 TABLED: dict[str, Callable[[Row], Any]] = {
-    "bngsim": by_bngsim, "rebop": by_rebop,
+    "bngsim": by_bngsim, "rebop": partial(by_mass_action, "rebop"),
+    "GillesPy2": partial(by_mass_action, "gillespy2"),
     "COPASI": lambda row: by_copasi(network_of(row), watched(row), row.t_end, row.points),
 }  # fmt: skip
 WORKS = {"exact": exact, "events": events, "filters": filters, "published": of_tables}

@@ -94,7 +94,12 @@ def rebop_core(model: Model) -> Run:
     def trajectories(n: int, seed: int, *, sparse: bool) -> list[Any]:
         return [
             core.run(
-                model.t_end, POINTS - 1, params={}, seed=seed * n + i, sparse=sparse, var_names=None
+                model.t_end,
+                model.points - 1,
+                params={},
+                seed=seed * n + i,
+                sparse=sparse,
+                var_names=None,
             )
             for i in range(n)
         ]
@@ -138,7 +143,7 @@ def gillespy2(model: Model) -> Run:
                 name=f"r{j}", reactants=sides[0], products=sides[1], propensity_function=text
             )
         )
-    network.timespan(g2.TimeSpan.linspace(t=model.t_end, num_points=POINTS))
+    network.timespan(g2.TimeSpan.linspace(t=model.t_end, num_points=model.points))
     solver = g2.SSACSolver(model=network)
 
     def run(n: int, seed: int) -> Any:
