@@ -348,11 +348,10 @@ def by_bngsim(row: Row, method: str = "ssa", **how: Any) -> Any:
     return lambda n, seed: np.array([one(seed * 1_000_003 + number) for number in range(n)])
 
 
-def by_rebop(row: Row) -> Any:
-    """The Python API of rebop."""
-    return by_peer(
-        "rebop", exact_peers.mass_action(network_of(row), row.t_end, watched(row), row.points)
-    )
+def by_mass_action(tool: str, row: Row) -> Any:
+    """A program of `exact_peers`."""
+    net = network_of(row)
+    return by_peer(tool, exact_peers.mass_action(net, row.t_end, watched(row), row.points))
 
 
 TABLED: dict[str, Callable[[Row], Any]] = {
