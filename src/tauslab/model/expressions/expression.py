@@ -162,6 +162,8 @@ def call(function: str, *arguments: Expression | float) -> Call:
 
 def symbols(expression: Expression) -> set[str]:
     """Names that occur in the tree."""
+    if not isinstance(expression, Call):
+        return {expression.name} if isinstance(expression, Symbol) else set()
     found: set[str] = set()
     seen: set[int] = set()
     stack = [expression]  # as `walk`, which is slower: networks have 1e5 laws
