@@ -429,7 +429,7 @@ def main() -> int:
         file = given.output.with_suffix(".csv")
         with file.open("w", newline="", encoding="utf-8") as opened:
             csv.writer(opened, lineterminator="\n").writerows(rows)
-        if given.work == "published":
+        if given.work == "published" and chosen:
             published.joined([file], file)
     return int(not same)
 

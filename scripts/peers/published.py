@@ -77,6 +77,8 @@ class Row:
 
     def network(self) -> ts.Network:
         """The model."""
+        if self.model in MADE:
+            return MADE[self.model]()
         with tempfile.TemporaryDirectory() as folder:
             found = ts.read(self.file(Path(folder)))
         assert isinstance(found, ts.Network)
