@@ -22,13 +22,13 @@ import tauslab as ts
 
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
 SOURCES = {
-    "bngsim": "lanl/bngsim at 5a8a8e6f, docs/about/benchmarks.md: median of 5 runs, machine not named; `run_network`"
+    "bngsim": "lanl/bngsim at 5a8a8e6f, its page of benchmarks: median of 5 runs, machine not named; `run_network`"
     " is BioNetGen 2.9.3, with the start of its process. Models: benchmarks/models/net there, of which"
     " gene_expr_3stage, tcr_signaling and prion_aggregation have been generated anew since (4 species for 6, another"
     " start, 3,843 reactions for 2,809)",
     "Catalyst": "Loman et al., PLoS Comput. Biol. 19:e1011530 (2023); SciML/Catalyst_PLOS_COMPBIO_2023,"
     " Benchmarking_results/Threads_1: medians, one thread of a node of a cluster",
-    "RuleMonkey": "richardposner/RuleMonkey, docs/timing_comparison.md (2 May 2026): medians of 3 whole processes,"
+    "RuleMonkey": "richardposner/RuleMonkey, its comparison of times (2 May 2026): medians of 3 whole processes,"
     " both free of networks, machine not named; networks by BioNetGen 2.9.3",
     "JumpProcesses": "SciML/JumpProcesses.jl, pull requests 499, 649 and 662 (2025 and 2026): 20,000 trajectories of"
     " the stiff model by implicit leaps take 0.5 s on a GPU that is not named, 1,000 s one after another",
