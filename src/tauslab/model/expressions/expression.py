@@ -166,7 +166,7 @@ def symbols(expression: Expression) -> set[str]:
         return {expression.name} if isinstance(expression, Symbol) else set()
     found: set[str] = set()
     seen: set[int] = set()
-    stack = [expression]  # as `walk`, which is slower: networks have 1e5 laws
+    stack: list[Expression] = [expression]  # as `walk`, which is slower: networks have 1e5 laws
     while stack:
         node = stack.pop()
         if isinstance(node, Symbol):
