@@ -211,6 +211,8 @@ def page(measured: list[Cell]) -> str:
         "statistics of all samples, for the number of trajectories that the cell names. In brackets: how many times as long as",
         "tauslab's on the core. Published figures stand apart, on other machines. Exact methods do the same work and",
         "have the same error; the program ends with an error where means differ by more than six standard errors.",
+        "A cell that is empty was not measured. Tauslab's seconds hold what a call takes, of one trajectory of a small",
+        "model nearly all.",
         "",
         *sorted({f"- {cell['machine']}, {cell['date']}" for cell in measured}),
     ]  # fmt: skip
