@@ -353,7 +353,7 @@ CALLED: dict[str, tuple[Callable[[], ts.Network], dict[str, Any]]] = {
 def calls(machine: Machine, *, name: str, n: int, sets: str = "") -> dict[str, float]:
     """Seconds of a call of `tauslab.run` for n trajectories, one call after another.
 
-    The median, the 10th, 90th and 99th hundredth of 1,000, and of the processor. Each call has
+    The median, the 95th and 99th hundredth and the longest of 1,000, and of the processor. Each call has
     another value of the parameter `sets`, where there is one.
     """
     make, options = CALLED[name]
@@ -365,9 +365,9 @@ def calls(machine: Machine, *, name: str, n: int, sets: str = "") -> dict[str, f
                **options)  # fmt: skip
         walls.append(time.perf_counter() - began)
         cores.append(time.process_time() - worked)
-    low, middle, high, slow = np.percentile(walls[5:], (10, 50, 90, 99)).tolist()
+    middle, high, slow, longest = np.percentile(walls[5:], (50, 95, 99, 100)).tolist()
     core = float(np.median(cores[5:]))
-    found = {"": middle, "10 % below": low, "10 % above": high, "1 % above": slow}
+    found = {"": middle, "5 % above": high, "1 % above": slow, "longest": longest}
     return {**found, "of the processor": core}
 
 

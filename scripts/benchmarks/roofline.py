@@ -14,6 +14,7 @@ launches are repeated for their counters with nothing beside them, so they are n
     ALU, FP64     share of the cycles in which these units were busy; ALU: shifts, logic, comparisons
     memory        share of the device memory's bandwidth; L2: of that of the second cache
     warps         of those that a multiprocessor has room for
+    a warp waits  for what it spends its cycles on, the three largest shares
 """
 
 from __future__ import annotations
@@ -44,6 +45,17 @@ METRICS = {
     "launch__registers_per_thread": "registers",
     "smsp__inst_executed.sum": "instructions",
 }
+# Why a warp does not issue; of each, cycles between two of its instructions.
+WAITS = {
+    f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio": name
+    for reason, name in {
+        "long_scoreboard": "memory", "short_scoreboard": "shared memory", "wait": "the last result",
+        "math_pipe_throttle": "a unit", "not_selected": "its turn", "selected": "none: issues",
+        "barrier": "a barrier", "membar": "a fence", "branch_resolving": "a branch",
+        "no_instruction": "instructions", "dispatch_stall": "registers", "lg_throttle": "room for loads",
+        "mio_throttle": "room for shared memory", "imc_miss": "constants", "sleeping": "sleep",
+    }.items()
+}  # fmt: skip
 COLUMNS = ("issue slots", "lanes", "ALU", "FP64", "memory", "L2", "warps", "registers")
 MILLISECONDS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 1.0, "msecond": 1.0,
                 "s": 1e3, "second": 1e3}  # fmt: skip
@@ -72,6 +84,7 @@ class Case:
         return ("-c", ONCE, self.name, str(self.scale))
 
 
+TABLES = "^ssa_(table|rejection)$"
 CASES = {
     "ssa-schlogl": Case("^ssa$", "schlogl", 0.25),
     "ssa-birth-death": Case("^ssa$", "birth-death"),
@@ -90,7 +103,10 @@ CASES = {
     "lattice-minde": Case("^rdme_sparse_sections$", "minde", 0.1),
     "lattice-cell": Case("^rdme_(line_)?steps$", "cell"),
     "lattice-64": Case("^planes_steps$", "64"),
-    "tables-egfr": Case("^ssa_(table|rejection)$", "egfr"),
+    "tables-egfr": Case(TABLES, "egfr"),
+    "tables-bcr": Case(TABLES, "bcr", 0.25),
+    "tables-chain": Case(TABLES, "chain-10000", 0.25),
+    "tables-colloidal": Case(TABLES, "colloidal", 0.25),
     "fine-tau": Case("^fine_tau$", "100000 reactions and species", 0.1),
     "ode-egf-ngf": Case("^ode_.*", "egf-ngf"),
 }
@@ -126,25 +142,37 @@ def measured(case: Case) -> dict[str, float | str]:
     units, *launches = counted(case, [TIME])
     times = [number(row, units, TIME) for row in launches]
     longest = times.index(max(times))
-    units, row = counted(case, METRICS, "--launch-skip", str(longest), "--launch-count", "1")
+    units, row = counted(
+        case, (*METRICS, *WAITS), "--launch-skip", str(longest), "--launch-count", "1"
+    )
     found: dict[str, float | str] = {
         "kernel": row["Kernel Name"].split("(")[0], "launches": len(launches),
     }  # fmt: skip
-    return found | {name: round(number(row, units, metric), 4) for metric, name in METRICS.items()}
+    found |= {name: round(number(row, units, metric), 4) for metric, name in METRICS.items()}
+    return found | {f"waits for {name}": float(row[metric]) for metric, name in WAITS.items()}
+
+
+def waits(row: dict[str, float | str]) -> str:
+    """The three largest shares of a warp's cycles between two of its instructions."""
+    cycles = {k.partition(" for ")[2]: float(v) for k, v in row.items() if k.startswith("waits ")}
+    largest = sorted(cycles, key=lambda name: -cycles[name])[:3]
+    return ", ".join(f"{name} {100 * cycles[name] / sum(cycles.values()):.0f}" for name in largest)
 
 
 def table(rows: dict[str, dict[str, float | str]]) -> str:
     """Rows for a page, in per cent but lanes and registers."""
     lines = [
-        f"| case | kernel | ms | {' | '.join(COLUMNS)} |",
-        "|---|---|---|" + "---|" * len(COLUMNS),
+        f"| case | kernel | ms | {' | '.join(COLUMNS)} | a warp waits |",
+        "|---|---|---|" + "---|" * (len(COLUMNS) + 1),
     ]
     for name, row in rows.items():
         values = [
             f"{row[column]:.1f}" if column == "lanes" else f"{row[column]:.0f}"
             for column in COLUMNS
         ]
-        lines.append(f"| {name} | `{row['kernel']}` | {row['ms']:.3g} | {' | '.join(values)} |")
+        lines.append(
+            f"| {name} | `{row['kernel']}` | {row['ms']:.3g} | {' | '.join(values)} | {waits(row)} |"
+        )
     return "\n".join(lines) + "\n"
 
 

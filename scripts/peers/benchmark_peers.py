@@ -4,12 +4,14 @@
     PYTHONPATH=/tmp/peers python scripts/peers/benchmark_peers.py exact -o docs/benchmarks/cpu
     PYTHONPATH=/tmp/peers python scripts/peers/benchmark_peers.py events -o docs/benchmarks/events
     PYTHONPATH=/tmp/peers python scripts/peers/benchmark_peers.py filters
+    PYTHONPATH=/tmp/peers python scripts/peers/benchmark_peers.py published -o docs/benchmarks/published
 
 `exact`: seconds of each program's public call for 1,000 trajectories x 101 samples; `rebop_core` is the
 compiled class inside rebop, to be compared with our kernel alone. `events`: three models with events,
 eleven samples, by COPASI's direct method and GillesPy2's hybrid C++ solver with all species discrete.
 `filters`: bootstrap filters of python-smfsb's noisy time course of predators and prey, at many values of a
 parameter, by the package `particles`, whose transition is Gillespie's direct method in Numba.
+`published`: the tables that other programs publish, which stand in `published.py` (bngsim beside those above).
 
 Seconds are of the processor, of this process and its children, without reading and compiling, which a
 run before has done. All keep to one core and take turns; medians count. A value of each run, at the end
@@ -23,26 +25,44 @@ import argparse
 import csv
 import math
 import os
+import re
 import resource
 import statistics
 import sys
+import tempfile
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import exact_peers
 import numpy as np
+import published
+from published import Row
 
 import tauslab as ts
+from tauslab.base.errors import TauslabError
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from measure_networks import INITIAL, OBSERVE, SD, course, network
 
 LARGEST_DEVIATION = 6.0  # standard errors between the means of two programs
-COLUMNS = ("work", "program", "seconds of one", "times ours", "value", "standard error")
+FEW = 30  # trajectories whose standard error is that of as many of the first program
+COLUMNS = (
+    "work",
+    "program",
+    "seconds of one",
+    "times ours",
+    "value",
+    "standard error",
+    "of",
+    "machine",
+    "date",
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +73,7 @@ class Way:
     program: str
     many: int
     run: Callable[[int, int], Any]
+    clock: Callable[[], float]
 
 
 def cpu_seconds() -> float:
@@ -98,19 +119,20 @@ def events(n: int) -> Iterator[Made]:
         for method in ("ssa", "tau"):
             make = partial(by_tauslab, name, 10.0, 11, species, method)
             yield name, f"tauslab {method}", 3 * n, make
-        yield name, "COPASI", max(2, n // 10), partial(by_copasi, name, species)
+        yield name, "COPASI", max(2, n // 10), partial(by_copasi, network(name), species)
         yield name, "GillesPy2", max(2, n // 100), partial(by_gillespy2, name, species)
 
 
-def by_copasi(name: str, species: str) -> Any:
+def by_copasi(net: ts.Network, species: str, t_end: float = 10.0, points: int = 11) -> Any:
     """COPASI's direct method, by basico."""
     basico: Any = import_module("basico")
-    basico.load_model_from_string(network(name).to_sbml())
+    model = basico.load_model_from_string(net.to_sbml())
+    names = {one: name for name, one in basico.get_species(model=model)["sbml_id"].items()}
 
     def one(seed: int) -> float:
-        course = basico.run_time_course(duration=10.0, intervals=10, method="directMethod",
+        course = basico.run_time_course(duration=t_end, intervals=points - 1, model=model, method="directMethod",
                                         use_seed=True, seed=seed, use_numbers=True)  # fmt: skip
-        return float(course[species].iloc[-1])
+        return float(course[names[species]].iloc[-1])
 
     return lambda n, seed: np.array([one(seed * 1_000_003 + number) for number in range(n)])
 
@@ -253,21 +275,119 @@ def direct_method() -> Any:
     return move
 
 
-WORKS = {"exact": exact, "events": events, "filters": filters}
+def of_tables(n: int) -> Iterator[Made]:
+    """Rows of tables that others publish: exact, or by a partial scaling beside leaps."""
+    for row in published.ROWS:
+        gpu: dict[str, Any] = {"device": "cuda"}
+        exact: list[tuple[str, int, dict[str, Any]]] = [
+            ("tauslab", row.n, {}), ("tauslab, one", 1, {}), ("tauslab, GPU", row.gpu, gpu),
+        ]  # fmt: skip
+        leaps = [("tauslab tau", row.n, {"method": "tau"}),
+                 ("tauslab tau, GPU", row.gpu, {"method": "tau", **gpu})]  # fmt: skip
+        for program, many, how in (exact if row.exact else []) + (leaps if row.scaled else []):
+            if not many:
+                continue
+            yield row.name, program, many, partial(of_row, row, **how)
+        for level in row.scaled:
+            make = partial(by_bngsim, row, method="psa", poplevel=level)
+            yield row.name, f"bngsim PSA {level}", row.peers, make
+        for program in row.programs:
+            yield row.name, program, row.peers, partial(TABLED[program], row)
+    del n
 
 
-def ways(work: str, n: int) -> list[Way]:
-    """Programs that are installed; each is run once, which compiles."""
+def of_row(row: Row, **how: Any) -> Any:
+    """Our own: the species of the row at the end, whose spread is largest."""
+    net, times = network_of(row), np.linspace(0, row.t_end, row.points)
+    usual: dict[str, Any] = {"times": times, "device": ts.CPU(threads=1), "quiet": True, **how}
+    kept = "statistics" if "device" in how else "trajectories"
+    name = watched(row)
+
+    def run(n: int, seed: int) -> Any:
+        with warnings.catch_warnings(action="ignore"):
+            result = ts.run(net, n=n, seed=seed, record=kept, **usual)
+        if kept == "trajectories":
+            return result.counts(name)[:, -1].astype(np.float64)
+        spread = result.std(name)[-1] * math.sqrt((n - 1) / n)
+        return result.mean(name)[-1] + spread * np.where(np.arange(n) % 2, 1.0, -1.0)
+
+    return run
+
+
+@cache
+def network_of(row: Row) -> ts.Network:
+    """The model, read once."""
+    return row.network()
+
+
+@cache
+def watched(row: Row) -> str:
+    """The species that varies most at the end of a few trajectories, by leaps of a row that is not exact."""
+    with warnings.catch_warnings(action="ignore"):
+        result = ts.run(network_of(row), n=8, times=[row.t_end], seed=1, device=ts.CPU(threads=1),
+                        method="ssa" if row.exact else "tau", quiet=True)  # fmt: skip
+    return max(result.species, key=lambda name: float(result.counts(name).std()))
+
+
+def by_bngsim(row: Row, method: str = "ssa", **how: Any) -> Any:
+    """The direct method, or the partial scaling at a population level, of bngsim."""
+    bngsim: Any = import_module("bngsim")
+    with tempfile.TemporaryDirectory() as folder:
+        file = row.file(Path(folder))
+        read = bngsim.Model.from_net if file.suffix == ".net" else bngsim.Model.from_sbml
+        model = read(str(file))
+    simulator = bngsim.Simulator(model, method=method, **how)
+    net = network_of(row)
+    names = list(net.species) if file.suffix == ".net" else list(model.species_names)
+    place = names.index(watched(row))
+
+    def one(seed: int) -> float:
+        model.reset()
+        return float(simulator.run((0, row.t_end), row.points, seed=seed).species[-1, place])
+
+    return lambda n, seed: np.array([one(seed * 1_000_003 + number) for number in range(n)])
+
+
+def by_mass_action(tool: str, row: Row) -> Any:
+    """A program of `exact_peers`."""
+    net = network_of(row)
+    return by_peer(tool, exact_peers.mass_action(net, row.t_end, watched(row), row.points))
+
+
+TABLED: dict[str, Callable[[Row], Any]] = {
+    "bngsim": by_bngsim, "rebop": partial(by_mass_action, "rebop"),
+    "GillesPy2": partial(by_mass_action, "gillespy2"),
+    "COPASI": lambda row: by_copasi(network_of(row), watched(row), row.t_end, row.points),
+}  # fmt: skip
+WORKS = {"exact": exact, "events": events, "filters": filters, "published": of_tables}
+
+
+def ways(work: str, n: int, part: str) -> list[Way]:
+    """Programs that are installed; each is run once, which compiles, and by tauslab at its full size."""
     found = []
     for name, program, many, make in WORKS[work](n):
+        if not re.search(part, f"{name}, {program}"):
+            continue
+        gpu = program.endswith("GPU")
         try:
-            way = Way(name, program, many, make())
-            way.run(2, 1)
-        except ImportError as error:
-            print(f"{program}: left out: {error}", file=sys.stderr)
+            way = Way(name, program, many, make(), time.perf_counter if gpu else cpu_seconds)
+            way.run(many if program.startswith("tauslab") else 1, 1)
+        except (ImportError, TauslabError) as error:
+            print(f"{name}, {program}: left out: {error}", file=sys.stderr)
         else:
             found.append(way)
     return found
+
+
+def machine(program: str) -> str:
+    """The name of the GPU that a program uses, or of the CPU."""
+    if program.endswith("GPU"):
+        cupy: Any = import_module("cupy")
+        return str(cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    return next(
+        line.partition(": ")[2] for line in text.splitlines() if line.startswith("model name")
+    )
 
 
 def main() -> int:
@@ -276,32 +396,41 @@ def main() -> int:
     parser.add_argument("work", choices=WORKS)
     parser.add_argument("--n", type=int, default=1000, help="trajectories")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--only", default="", metavar="PATTERN", help="a regular expression of `work, program`"
+    )
     parser.add_argument("--core", type=int, help="the core to use; by default the last allowed")
     parser.add_argument("-o", "--output", type=Path, help="stem of the .csv")
     given = parser.parse_args()
     core = max(os.sched_getaffinity(0)) if given.core is None else given.core
     os.sched_setaffinity(0, {core})
-    chosen = ways(given.work, given.n)
+    chosen = ways(given.work, given.n, given.only)
     seconds: list[list[float]] = [[] for _ in chosen]
     values: list[list[Any]] = [[] for _ in chosen]
     for turn in range(given.rounds):
         for way, spent, own in zip(chosen, seconds, values, strict=True):
-            began = cpu_seconds()
+            began = way.clock()
             own.append(way.run(way.many, turn + 2))
-            spent.append((cpu_seconds() - began) / way.many)
-    rows, same, first = [COLUMNS], True, dict[str, tuple[float, float, float]]()
+            spent.append((way.clock() - began) / way.many)
+    rows, same, first = [COLUMNS], True, dict[str, tuple[float, float, float, float]]()
     for way, spent, own in zip(chosen, seconds, values, strict=True):
         x, one = np.concatenate(own), statistics.median(spent)
         mean, error = float(x.mean()), float(x.std() / len(x) ** 0.5)
-        base = first.setdefault(way.work, (one, mean, error))
-        off = abs(mean - base[1]) > LARGEST_DEVIATION * math.hypot(error, base[2])
-        same &= not off or way.program == "tauslab tau"
+        base = first.setdefault(way.work, (one, mean, error, float(x.std())))
+        of_few = base[3] / len(x) ** 0.5 if len(x) < FEW else error
+        off = abs(mean - base[1]) > LARGEST_DEVIATION * math.hypot(of_few, base[2])
+        leaps = "tauslab tau" in way.program or "PSA" in way.program
+        same &= not off or leaps
         rows.append((way.work, way.program, f"{one:.4g}", f"{one / base[0]:.2f}", f"{mean:.5g}",
-                     f"{error:.2g}{' DIFFERS' if off else ''}"))  # fmt: skip
+                     f"{error:.2g}{' DIFFERS' if off else ''}", f"{way.many}", machine(way.program),
+                     time.strftime("%Y-%m-%d")))  # fmt: skip
     print(*(" | ".join(row) for row in rows), sep="\n")
     if given.output:
-        with given.output.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+        file = given.output.with_suffix(".csv")
+        with file.open("w", newline="", encoding="utf-8") as opened:
+            csv.writer(opened, lineterminator="\n").writerows(rows)
+        if given.work == "published" and chosen:
+            published.joined([file], file)
     return int(not same)
 
 

@@ -32,12 +32,15 @@ class Model:
     reactions: tuple[tuple[float, str, str], ...]  # constant, reactants, products
     t_end: float
     watched: str
+    points: int = POINTS
 
 
 RUNS = {"schlogl": (10.0, "X"), "vilar_oscillator": (50.0, "R"), "dimer_decay": (10.0, "S2")}
 
 
-def mass_action(network: ts.Network, t_end: float, watched: str = "") -> Model:
+def mass_action(
+    network: ts.Network, t_end: float, watched: str = "", points: int = POINTS
+) -> Model:
     """A network in numbers: a rate law at one combination of its reactants is its constant."""
     values = network.parameter_values()
     start = network.initial_amounts(values)
@@ -54,7 +57,7 @@ def mass_action(network: ts.Network, t_end: float, watched: str = "") -> Model:
         for one in network.reactions
     )  # fmt: skip
     return Model({name: round(start[name]) for name in moved(dict.fromkeys(start, 1))}, reactions,
-                 t_end, watched)  # fmt: skip
+                 t_end, watched, points)  # fmt: skip
 
 
 Run = Callable[[int, int], Any]  # trajectories, seed -> values of the watched species at the end
@@ -76,7 +79,7 @@ def rebop(model: Model) -> Run:
     system = rebop_model(model)
 
     def run(n: int, seed: int) -> Any:
-        initial, t_end, steps = model.initial, model.t_end, POINTS - 1
+        initial, t_end, steps = model.initial, model.t_end, model.points - 1
         sets = [system.run(initial, t_end, steps, rng=seed * n + i) for i in range(n)]
         return lambda: [int(s[model.watched][-1]) for s in sets]
 
@@ -91,7 +94,12 @@ def rebop_core(model: Model) -> Run:
     def trajectories(n: int, seed: int, *, sparse: bool) -> list[Any]:
         return [
             core.run(
-                model.t_end, POINTS - 1, params={}, seed=seed * n + i, sparse=sparse, var_names=None
+                model.t_end,
+                model.points - 1,
+                params={},
+                seed=seed * n + i,
+                sparse=sparse,
+                var_names=None,
             )
             for i in range(n)
         ]
@@ -135,7 +143,7 @@ def gillespy2(model: Model) -> Run:
                 name=f"r{j}", reactants=sides[0], products=sides[1], propensity_function=text
             )
         )
-    network.timespan(g2.TimeSpan.linspace(t=model.t_end, num_points=POINTS))
+    network.timespan(g2.TimeSpan.linspace(t=model.t_end, num_points=model.points))
     solver = g2.SSACSolver(model=network)
 
     def run(n: int, seed: int) -> Any:

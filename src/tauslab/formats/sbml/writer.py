@@ -26,7 +26,7 @@ from tauslab.model.expressions.expression import (
     call,
     symbols,
     to_text,
-    written_sizes,
+    written_size,
 )
 from tauslab.model.network.parts import Event, NetworkData, Reaction, Species, TimedEvent, unit_in
 
@@ -149,8 +149,7 @@ class _Writer:
         trees += [species.initial for species in network.species.values()]
         trees += [rule.expression for rule in network.rules.values()]
         trees += [reaction.law for reaction in network.reactions]
-        sizes = written_sizes(trees)
-        if sum(sizes[id(tree)] for tree in trees) > _MOST_WRITTEN:
+        if sum(map(written_size, trees)) > _MOST_WRITTEN:
             raise ModelError(f"{network.name}: its formulas are too long to be written as SBML")
 
     # ------------------------------------------------------------ elements

@@ -28,7 +28,7 @@ from tauslab.model.expressions.expression import (
     parts_first,
     substitute,
     symbols,
-    written_sizes,
+    written_size,
 )
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import recognise
@@ -349,11 +349,10 @@ class _NetworkLowering:
             self.reacting -= network.rates.keys()
             self.number.setdefault("time", len(network.species))
         # Long rules of counts are lowered once and shared, not repeated in every law.
-        sizes = written_sizes(self.rules.values())
         self.long = {
             name
             for name, tree in self.rules.items()
-            if sizes[id(tree)] > _LONGEST_REPEATED
+            if written_size(tree) > _LONGEST_REPEATED
             and symbols(tree) & self.moving
             and not (self.is_dynamic and "time" in symbols(tree))
         }

@@ -14,7 +14,7 @@ It works at any depth; what is to run may not be deeper than `DEEPEST`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -87,10 +87,13 @@ class Call:
     function: str
     arguments: tuple[Expression, ...]
     _hash: int = field(default=0, init=False)  # 0: not known yet
+    _text: str = field(default="", init=False)  # of `to_text`, likewise
+    size: int = field(default=0, init=False)  # of `written_size`
 
     def __post_init__(self) -> None:
         """Check the function's name and number of arguments."""
         count = len(self.arguments)
+        object.__setattr__(self, "size", 1 + sum(written_size(part) for part in self.arguments))
         if self.function == PAST and count == 2:
             return
         if FUNCTIONS.get(self.function) != count and count not in DRAWS.get(self.function, ()):
@@ -116,7 +119,7 @@ class Call:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Call], tuple[str, tuple[Expression, ...]]]:
-        """Leave the hash behind: another process hashes texts to other numbers."""
+        """Leave behind what is computed: another process hashes texts to other numbers."""
         return Call, (self.function, self.arguments)
 
     def __repr__(self) -> str:
@@ -159,9 +162,11 @@ def call(function: str, *arguments: Expression | float) -> Call:
 
 def symbols(expression: Expression) -> set[str]:
     """Names that occur in the tree."""
+    if not isinstance(expression, Call):
+        return {expression.name} if isinstance(expression, Symbol) else set()
     found: set[str] = set()
     seen: set[int] = set()
-    stack = [expression]  # as `walk`, which is slower: networks have 1e5 laws
+    stack: list[Expression] = [expression]  # as `walk`, which is slower: networks have 1e5 laws
     while stack:
         node = stack.pop()
         if isinstance(node, Symbol):
@@ -275,18 +280,7 @@ def written_size(expression: Expression) -> int:
     >>> written_size(call("mul", x, x))
     7
     """
-    if not isinstance(expression, Call):
-        return 1
-    return written_sizes([expression])[id(expression)]
-
-
-def written_sizes(expressions: Iterable[Expression]) -> dict[int, int]:
-    """`written_size` of expressions and all their parts, by identity."""
-    sizes: dict[int, int] = {}
-    for expression in expressions:
-        for node in arguments_first(expression, sizes):
-            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in _arguments_of(node))
-    return sizes
+    return expression.size if isinstance(expression, Call) else 1
 
 
 def depth(expression: Expression, inside: Mapping[str, int] | None = None) -> int:
@@ -380,7 +374,11 @@ def to_text(expression: Expression) -> str:
             return _Text(_number_text(node.value))
         return _Text(node.name) if isinstance(node, Symbol) else _call_text(node, arguments)
 
-    return bottom_up(expression, part).text
+    if not isinstance(expression, Call):
+        return part(expression, []).text
+    if not expression._text:  # noqa: SLF001 - computed once, as the hash
+        object.__setattr__(expression, "_text", bottom_up(expression, part).text)
+    return expression._text  # noqa: SLF001
 
 
 def _number_text(value: float) -> str:

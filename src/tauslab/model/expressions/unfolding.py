@@ -37,6 +37,8 @@ def drawn_values(
 def dependency_order(trees: Mapping[str, Expression], what: str) -> list[str]:
     """Names of `trees`, each after those that its tree uses."""
     uses = {name: sorted(symbols(tree) & trees.keys()) for name, tree in trees.items()}
+    if not any(uses.values()):
+        return list(trees)
     try:
         return list(TopologicalSorter(uses).static_order())
     except CycleError as error:

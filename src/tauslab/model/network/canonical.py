@@ -27,7 +27,7 @@ from tauslab.model.expressions.expression import (
     Symbol,
     arguments_first,
     to_text,
-    written_sizes,
+    written_size,
 )
 from tauslab.model.network.equations import equation_text
 from tauslab.model.network.parts import Event, NetworkData, Reaction, Rule, TimedEvent
@@ -77,8 +77,7 @@ def model_sha256(network: NetworkData) -> str:
 
 def _lines(network: NetworkData, *, limits: bool) -> Iterator[str]:
     trees = list(_expressions(network, limits=limits))
-    sizes = written_sizes(trees)
-    if sum(sizes[id(tree)] for tree in trees) > _MOST_WRITTEN:
+    if sum(map(written_size, trees)) > _MOST_WRITTEN:
         network = with_named_parts(network, trees)
     if network.t_end is not None:
         yield f"t_end = {float(network.t_end)!r}"

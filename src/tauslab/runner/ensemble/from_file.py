@@ -59,6 +59,10 @@ def require_output(options: Options, comm: Communicator) -> None:
 def with_stored_choices(options: Options, comm: Communicator) -> Options:
     """The options with a seed, and with the choices of the run to resume. Collective."""
     output = options.output if options.resume else None
+    if output is None and not options.grows:
+        if options.seed is not None:
+            return options
+        return replace(options, seed=agreed_seed(None, lambda: None, comm))
     stored = {} if output is None else on_root(comm, lambda: existing_attributes(output))
     n = int(stored["n"]) if "n" in stored and "n" not in options.asked else options.n
     chosen = {"seed": options.seed, **agree(comm, lambda: as_stored(options, stored)), "n": n}

@@ -32,7 +32,7 @@ from tauslab.runner.ensemble.lanes import DeviceLanes, ProfileRow
 from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task
 
 MOST_KEPT = 64  # prepared runs of a process
-MOST_BYTES, MOST_TOGETHER = 64 << 20, 256 << 20  # of one, and of all
+MOST_BYTES = 256 << 20  # of all of them together
 _BYTES_OF_TEXT = 20  # of a prepared model, for a character of its normal form
 _FEW_TRAJECTORIES = 128  # of a run that needs no trial: with FEW_EVENTS each it takes a moment
 _MOMENT, _FEW_EVENTS = 0.02, 1e5  # seconds and events of a run that nobody need be able to stop
@@ -266,7 +266,7 @@ class KeptRuns:
         kept.model = weakref.ref(network, self._drop)
         with self._lock:
             held = [*self._held, kept][-MOST_KEPT:]
-            while sum(one.setup.nbytes for one in held) > MOST_TOGETHER:
+            while sum(one.setup.nbytes for one in held) > MOST_BYTES:
                 held = held[1:]
             self._held = held
 

@@ -176,10 +176,19 @@ def file_specs(
         specs.append(checksum_spec(layout, layout.n_blocks))
     if checkpoint_bytes:
         specs += checkpoint_specs(checkpoint_bytes)
-    name = (("name", layout.model_name),)
-    specs.append(DatasetSpec("model/source", (), TEXT, data=layout.model_source, attributes=name))
-    specs.append(DatasetSpec("model/canonical", (), TEXT, data=layout.model_canonical))
+    specs += _model(layout)
     return [_with_units(spec.filled(contents or {}), layout) for spec in specs]
+
+
+def known_specs(layout: Layout, n_ranks: int) -> list[DatasetSpec]:
+    """Datasets whose data are known before a run, among those of `file_specs`."""
+    return [*_axes(layout), *_progress(layout), *_profile(n_ranks), *_model(layout)]
+
+
+def _model(layout: Layout) -> Iterator[DatasetSpec]:
+    name = (("name", layout.model_name),)
+    yield DatasetSpec("model/source", (), TEXT, data=layout.model_source, attributes=name)
+    yield DatasetSpec("model/canonical", (), TEXT, data=layout.model_canonical)
 
 
 def _with_units(spec: DatasetSpec, layout: Layout) -> DatasetSpec:

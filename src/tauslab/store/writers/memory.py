@@ -12,7 +12,7 @@ from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
-from tauslab.store.format.schema import TEXT, file_specs, profile_contents, root_attributes
+from tauslab.store.format.schema import TEXT, known_specs, profile_contents, root_attributes
 from tauslab.store.format.statistics import statistics_contents
 from tauslab.store.writers.rows import COMPLETE, MARKS
 
@@ -113,7 +113,7 @@ class MemoryWriter:
 
 def with_axes(layout: Layout, arrays: Arrays) -> Arrays:
     """Arrays of a result, with axes and model as the specification of its file has them."""
-    for spec in file_specs(layout, len(arrays["profile/device"])):
+    for spec in known_specs(layout, len(arrays["profile/device"])):
         if spec.name not in arrays and spec.allocated:
             arrays[spec.name] = np.asarray(spec.data, object if spec.dtype == TEXT else spec.dtype)
     return arrays

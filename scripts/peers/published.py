@@ -1,0 +1,281 @@
+"""Tables that other programs publish, as rows that `benchmark_peers.py published` measures.
+
+A row is a model, a duration and the number of samples of the table that has it; `figures` are seconds of
+one trajectory as published there. The page joins them with what was measured:
+
+    python scripts/peers/benchmark_peers.py published -o docs/benchmarks/published
+    python scripts/peers/published.py OTHER.csv docs/benchmarks/published.csv   # joins tables, writes the page
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tauslab as ts
+
+DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
+SOURCES = {
+    "bngsim": "lanl/bngsim at 5a8a8e6f, its page of benchmarks: median of 5 runs, machine not named; `run_network`"
+    " is BioNetGen 2.9.3, with the start of its process. Models: benchmarks/models/net there, of which"
+    " gene_expr_3stage, tcr_signaling and prion_aggregation have been generated anew since (4 species for 6, another"
+    " start, 3,843 reactions for 2,809)",
+    "Catalyst": "Loman et al., PLoS Comput. Biol. 19:e1011530 (2023); SciML/Catalyst_PLOS_COMPBIO_2023,"
+    " Benchmarking_results/Threads_1: medians, one thread of a node of a cluster",
+    "RuleMonkey": "richardposner/RuleMonkey, its comparison of times (2 May 2026): medians of 3 whole processes,"
+    " both free of networks, machine not named; networks by BioNetGen 2.9.3",
+    "JumpProcesses": "SciML/JumpProcesses.jl, pull requests 499, 649 and 662 (2025 and 2026): 20,000 trajectories of"
+    " the stiff model by implicit leaps take 0.5 s on a GPU that is not named, 1,000 s one after another",
+    "crn-jax": "robinhenry/crn-jax, README (May 2026): 10^6 trajectories of 200 samples, 22 s on an RTX 5090"
+    " (read from its figure)",
+    "StochKit2": "models of StochSS/StochKit, aresio/cuTauLeaping and GillesPy2's examples; no figures of one"
+    " machine are published",
+}
+MOST = 200  # reactions of a network that COPASI and rebop are given: larger ones take them minutes to read
+PROGRAMS = ("bngsim", "COPASI", "rebop")
+
+
+@dataclass(frozen=True)
+class Row:
+    """`n` trajectories by tauslab on a core, `peers` by another program, `gpu` on a GPU.
+
+    `scaled` are population levels of bngsim's partial scaling, which the row also measures, beside leaps.
+    """
+
+    name: str
+    table: str
+    model: str
+    t_end: float
+    points: int
+    n: int
+    peers: int
+    gpu: int
+    figures: Mapping[str, float] = field(default_factory=dict, hash=False)
+    programs: tuple[str, ...] = PROGRAMS
+    scaled: tuple[int, ...] = ()
+    exact: bool = True
+
+    def file(self, folder: Path) -> Path:
+        """The model as a file, which other programs read; one that is made is written as SBML."""
+        if self.model in MADE:
+            path = folder / f"{self.model}.xml"
+            MADE[self.model]().to_sbml(path)
+            return path
+        for path in (DATA / "net" / self.model, DATA / "sbml" / self.model):
+            if path.exists():
+                return path
+        path = folder / self.model
+        packed = DATA / "net" / "published" / f"{self.model}.gz"
+        path.write_bytes(gzip.decompress(packed.read_bytes()))
+        return path
+
+    def network(self) -> ts.Network:
+        """The model."""
+        if self.model in MADE:
+            return MADE[self.model]()
+        with tempfile.TemporaryDirectory() as folder:
+            found = ts.read(self.file(Path(folder)))
+        assert isinstance(found, ts.Network)
+        return found
+
+
+def infection() -> ts.Network:
+    """Susceptible, infected, recovered: the GPU model of JumpProcesses' exact and explicit kernels."""
+    net = ts.Network("infection")
+    for name, count in (("S", 999), ("I", 10), ("R", 0)):
+        net.add_species(name, count)
+    net.add_reaction("S + I -> 2 I", rate=1e-4)
+    net.add_reaction("I -> R", rate=0.01)
+    return net
+
+
+def isomers() -> ts.Network:
+    """The stiff pair of JumpProcesses' implicit leaps."""
+    net = ts.Network("isomers")
+    for name in ("A", "B"):
+        net.add_species(name, 100)
+    net.add_reaction("A -> B", rate=100.0)
+    net.add_reaction("B -> A", rate=100.0)
+    return net
+
+
+def drained() -> ts.Network:
+    """A fast pair with a slow drain: the stiff model of JumpProcesses' implicit GPU kernel."""
+    net = ts.Network("drained")
+    for name, count in (("A", 1000), ("B", 1000), ("C", 0)):
+        net.add_species(name, count)
+    net.add_reaction("A -> B", rate=100.0)
+    net.add_reaction("B -> A", rate=100.0)
+    net.add_reaction("A -> C", rate=0.1)
+    return net
+
+
+def births() -> ts.Network:
+    """Births and deaths of crn-jax."""
+    net = ts.Network("births")
+    net.add_species("X", 0)
+    net.add_reaction("-> X", rate=3.0)
+    net.add_reaction("X ->", rate=0.1)
+    return net
+
+
+def cascade() -> ts.Network:
+    """The linear cascade of ten species of crn-jax."""
+    net = ts.Network("cascade")
+    for number in range(1, 11):
+        net.add_species(f"A{number}", 0)
+    net.add_reaction("-> A1", rate=10.0)
+    for number in range(1, 10):
+        net.add_reaction(f"A{number} -> A{number + 1}", rate=1.0)
+    for number in range(1, 11):
+        net.add_reaction(f"A{number} ->", rate=0.2)
+    return net
+
+
+MADE = {made.__name__: made for made in (infection, isomers, drained, births, cascade)}
+
+
+def _bngsim(name: str, t_end: float, points: int, many: tuple[int, int, int],
+            seconds: tuple[float, float], programs: tuple[str, ...] = PROGRAMS) -> Row:  # fmt: skip
+    figures = dict(zip(("bngsim", "run_network"), seconds, strict=True))
+    return Row(name, "bngsim", f"{name}.net", t_end, points, *many, figures, programs)
+
+
+ALONE = ("bngsim",)
+MASS = (*PROGRAMS, "GillesPy2")
+ROWS = (
+    _bngsim("gene_expression_hill", 3600, 361, (4000, 2000, 2**17), (0.0001, 0.046), ("bngsim", "COPASI")),
+    _bngsim("simple_system", 5, 201, (2000, 300, 2**17), (0.002, 0.045)),
+    _bngsim("flagellar_motor", 0.5, 201, (2000, 400, 2**17), (0.0008, 0.045), ("bngsim", "COPASI")),
+    _bngsim("gene_expr_3stage", 2e8, 10_001, (32, 4, 2**12), (0.50, 1.02)),
+    _bngsim("oscillatory_system", 50, 401, (64, 4, 2**15), (0.25, 0.34), ("bngsim", "COPASI")),
+    _bngsim("gene_expression", 60_000, 1001, (1000, 100, 2**15), (0.004, 0.053), ("bngsim", "COPASI")),
+    _bngsim("tcr_signaling", 300, 1001, (8, 3, 2**12), (0.68, 1.69)),
+    _bngsim("egfr_net", 30, 121, (32, 12, 2**12), (0.086, 0.44), ALONE),
+    _bngsim("multisite_phos", 1.5, 301, (16, 5, 2**12), (0.36, 1.75), ALONE),
+    _bngsim("fceri_gamma", 100, 101, (8, 2, 2**10), (2.24, 64.5), ALONE),
+    Row("tcr_signaling, scaled", "bngsim PSA", "tcr_signaling.net", 300, 1001, 8, 12, 2**12,
+        {"bngsim PSA 10": 0.015, "bngsim PSA 100": 0.039}, (), (10, 100)),
+    Row("prion_aggregation, scaled", "bngsim PSA", "prion_aggregation.net", 10, 1001, 4, 3, 2**10,
+        {"bngsim PSA 10": 0.46, "bngsim PSA 100": 0.45}, (), (10, 100)),
+    Row("erk_activation, scaled", "bngsim PSA", "erk_activation.net", 8640, 1001, 2, 2, 0,
+        {"bngsim PSA 10": 0.14, "bngsim PSA 100": 1.70}, (), (10, 100), exact=False),
+    Row("multistate", "Catalyst", "multistate.net", 10, 2, 4000, 300, 2**17,
+        {"RSSA": 1.23e-3, "BioNetGen": 0.162, "GillesPy2": 1.82}, MASS),
+    Row("multisite2", "Catalyst", "multisite2.net", 10, 2, 64, 8, 2**14,
+        {"RSSA": 0.0766, "BioNetGen": 0.790, "GillesPy2": 3.34}, ALONE),
+    Row("egfr_net to 10", "Catalyst", "egfr_net.net", 10, 2, 64, 20, 2**12,
+        {"RSSACR": 0.295, "BioNetGen": 12.0, "GillesPy2": 221.0}, ALONE),
+    Row("fceri_gamma to 10", "Catalyst", "fceri_gamma.net", 10, 2, 64, 20, 2**12,
+        {"RSSACR": 0.0204, "BioNetGen": 100.8}, ALONE),
+    *(Row(f"{name} of rules", "RuleMonkey", f"rulemonkey_{name}.net", t_end, points, n, peers, gpu,
+          {"RuleMonkey": rules, "NFsim": nfsim}, ALONE)
+      for name, t_end, points, n, peers, gpu, rules, nfsim in (
+          ("simple_system", 100, 51, 64, 10, 2**15, 2.124, 0.896),
+          ("toy_jim", 100, 101, 500, 50, 2**15, 0.336, 0.135),
+          ("receptor_nf_iter36p0h3", 60, 61, 2000, 200, 2**15, 0.0328, 0.0202),
+          ("Tutorial_Example", 5, 51, 2000, 200, 2**15, 0.0307, 0.0185),
+          ("A_plus_A", 10, 101, 2000, 200, 2**15, 0.022, 0.0144))),
+    Row("infection", "JumpProcesses", "infection", 250, 26, 4000, 1000, 10**5),
+    Row("isomers", "JumpProcesses", "isomers", 1, 5, 1000, 100, 10**5),
+    Row("drained", "JumpProcesses", "drained", 1, 5, 500, 40, 20_000, {"implicit leaps, GPU": 2.5e-5}),
+    Row("births", "crn-jax", "births", 20, 201, 20_000, 2000, 10**6, {}, MASS),
+    Row("cascade", "crn-jax", "cascade", 20, 201, 4000, 300, 10**6, {"crn-jax, RTX 5090": 2.2e-5}, MASS),
+    Row("dimer_decay", "StochKit2", "dimer_decay.xml", 10, 101, 1000, 200, 2**17, {}, MASS),
+    Row("heat_shock", "StochKit2", "heat_shock_mass_action.xml", 0.5, 101, 500, 20, 2**13, {}, ("bngsim", "COPASI")),
+    Row("schlogl", "StochKit2", "schlogl.xml", 10, 101, 500, 30, 2**17, {}, MASS),
+    Row("vilar_oscillator", "StochKit2", "vilar_oscillator.xml", 50, 101, 300, 20, 2**17, {}, MASS),
+    Row("toggle_switch", "StochKit2", "toggle_switch.xml", 1000, 101, 1000, 100, 2**17, {}, ("bngsim", "COPASI")),
+)  # fmt: skip
+
+
+Cell = dict[str, str]
+
+
+def page(measured: list[Cell]) -> str:
+    """Seconds of one trajectory: by tauslab on a core and a GPU, by others beside it, as published."""
+    found = {(cell["work"], cell["program"]): cell for cell in measured}
+    lines = [
+        "# Side by side",
+        "",
+        "Tables that other programs publish, measured again by",
+        "`python scripts/peers/benchmark_peers.py published -o docs/benchmarks/published` (`published.csv`).",
+        "Seconds of one trajectory. Those of a core are of the processor, without reading and compiling: one",
+        "trajectory alone, and each of many on SIMD lanes. Those of a GPU are of the clock, from the call to the",
+        "statistics of all samples, for the number of trajectories that the cell names. In brackets: how many times as long as",
+        "tauslab's on the core. Published figures stand apart, on other machines. Exact methods do the same work and",
+        "have the same error; the program ends with an error where means differ by more than six standard errors.",
+        "A cell that is empty was not measured. Tauslab's seconds hold what a call takes, of one trajectory of a small",
+        "model nearly all.",
+        "",
+        *sorted({f"- {cell['machine']}, {cell['date']}" for cell in measured}),
+    ]  # fmt: skip
+    for table in dict.fromkeys(row.table for row in ROWS):
+        rows = [row for row in ROWS if row.table == table]
+        others = dict.fromkeys(
+            cell["program"] for row in rows for cell in measured
+            if cell["work"] == row.name and not cell["program"].startswith("tauslab")
+        )  # fmt: skip
+        leaps = ("tauslab tau", "tauslab tau, GPU") if any(row.scaled for row in rows) else ()
+        columns = ("tauslab, one", "tauslab", *leaps, "tauslab, GPU", *others)
+        lines += ["", f"## {table}", "", f"| model, to time | {' | '.join(columns)} | published |",
+                  f"|---|{'---|' * (len(columns) + 1)}"]  # fmt: skip
+        for row in rows:
+            cells = [_cell(row, column, found) for column in columns]
+            told = "; ".join(f"{name} {seconds:.3g}" for name, seconds in row.figures.items())
+            lines.append(f"| {row.name}, {row.t_end:g} | {' | '.join(cells)} | {told} |")
+        if source := SOURCES.get(table.partition(" ")[0]):
+            lines += ["", f"Published: {source}."]
+        if leaps:
+            lines += ["", "In these rows the last number of a cell is the error of a mean at the end, in standard",
+                      "deviations of exact trajectories, with its standard error. An exact trajectory of",
+                      "erk_activation has 6e8 events, so none were run."]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row, program: str, found: Mapping[tuple[str, str], Cell]) -> str:
+    cell, own = found.get((row.name, program)), found.get((row.name, "tauslab"))
+    if cell is None:
+        return ""
+    seconds = float(cell["seconds of one"])
+    text = f"{seconds:.3g}"
+    if own and not program.startswith("tauslab"):
+        text += f" ({seconds / float(own['seconds of one']):.3g})"
+    if program.endswith("GPU"):
+        text += f", {int(cell['of']):,}"
+    exact = found.get((row.name, "tauslab, GPU"))
+    if (
+        row.scaled
+        and exact is not None
+        and exact is not cell
+        and program not in {"tauslab, one", "tauslab"}
+    ):
+        spread = float(exact["standard error"].split()[0]) * math.sqrt(int(exact["of"]))
+        off = (float(cell["value"]) - float(exact["value"])) / spread
+        text += f"; {off:+.2f} ± {float(cell['standard error'].split()[0]) / spread:.2f}"
+    return text
+
+
+def joined(files: Iterable[Path], stem: Path) -> None:
+    """Write the table and the page of one or several tables of measurements; of a cell the last counts."""
+    cells: dict[tuple[str, str], Cell] = {}
+    for name in files:
+        with name.open(encoding="utf-8", newline="") as file:
+            cells |= {(cell["work"], cell["program"]): cell for cell in csv.DictReader(file)}
+    order = {row.name: number for number, row in enumerate(ROWS)}
+    measured = sorted(cells.values(), key=lambda cell: order[cell["work"]])
+    with stem.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(measured[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(measured)
+    stem.with_suffix(".md").write_text(page(measured), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    joined(map(Path, sys.argv[1:]), Path(sys.argv[-1]))
