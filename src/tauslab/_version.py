@@ -7,5 +7,6 @@ __version__ = "0.1.0"
 BITS_VERSION = 10
 BITS_SINCE = {
     "ensemble": 1, "ensemble of thinned rates": 5, "ensemble of hybrids": 9,
-    "ensemble of conditions": 9, "lattice": 1, "lattice with reactions": 2,
+    "ensemble of conditions": 9, "ensemble of clocks": 10,
+    "lattice": 1, "lattice with reactions": 2,
 }  # fmt: skip

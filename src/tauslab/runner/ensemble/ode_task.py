@@ -55,8 +55,8 @@ class OdeTask(Task):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """An attribute of the file on conditions in the equations."""
-        return {CONDITIONS: "1"} if self.system.relations else {}
+        """Attributes of the file on clocks and conditions in the equations."""
+        return {**self.clocks, **({CONDITIONS: "1"} if self.system.relations else {})}
 
     @property
     def settled_method(self) -> Method:

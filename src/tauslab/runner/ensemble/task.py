@@ -44,6 +44,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
+from tauslab.model.network.diagnosis.time_breaks import with_clocks
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import Past, with_pasts
@@ -63,7 +64,7 @@ from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
-from tauslab.store.format.versions import CONDITIONS, THINNED_RATES
+from tauslab.store.format.versions import CLOCKS, CONDITIONS, THINNED_RATES
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -94,6 +95,11 @@ class Task(ABC):
     begun: FloatArray | None = None
 
     amounts: ClassVar[bool] = False  # whether species are recorded as real numbers, not counts
+
+    @property
+    def clocks(self) -> dict[str, str]:
+        """An attribute of the file where laws or triggers use a clock, else none."""
+        return {CLOCKS: "1"} if with_clocks(self.network) is not self.network else {}
 
     @property
     @abstractmethod
@@ -229,7 +235,7 @@ class NetworkTask(Task):
     @property
     def attributes(self) -> dict[str, str]:
         """Attributes of the file on leaps, thinned rates, conditions, and what is not rounded."""
-        found, method = {}, self.options.method
+        found, method = self.clocks, self.options.method
         if isinstance(method, TauLeaping):
             with command_line():  # files hold one spelling
                 found["approximate"] = approximation(method.epsilon)

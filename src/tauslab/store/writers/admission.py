@@ -23,7 +23,7 @@ from tauslab.options.values.texts import drawn
 from tauslab.store.checking.ensemble import checked_ensemble
 from tauslab.store.checking.opening import open_hdf5, saying_how_to_repeat
 from tauslab.store.format.layout import Layout
-from tauslab.store.format.versions import CONDITIONS, THINNED_RATES, other_bits
+from tauslab.store.format.versions import CLOCKS, CONDITIONS, THINNED_RATES, other_bits
 from tauslab.store.targets import require_place
 
 if TYPE_CHECKING:
@@ -87,8 +87,11 @@ def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout
     thinned = THINNED_RATES in layout.attributes
     same = thinned == (THINNED_RATES in attributes)
     hybrid = layout.attributes.get("method") == "hybrid"
-    kind = " of conditions" if CONDITIONS in layout.attributes else " of thinned rates" * thinned
-    engine = f"ensemble{' of hybrids' if hybrid else kind}"
+    kinds = {
+        " of clocks": CLOCKS in layout.attributes, " of hybrids": hybrid,
+        " of conditions": CONDITIONS in layout.attributes, " of thinned rates": thinned, "": True,
+    }  # fmt: skip
+    engine = "ensemble" + next(kind for kind, applies in kinds.items() if applies)
     if difference := other_bits(attributes, engine, same=same):
         warn(f"{path} {difference}: its trajectories are of both")
 

@@ -113,6 +113,23 @@ def test_equations_with_conditions_have_other_bits_since_version_9(
     assert any("bits of version 8" in one for one in told) == ("<" in law)
 
 
+@pytest.mark.parametrize("law", ["exp(-(V - 5)^2)", "1"])
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_clocks_have_other_bits_since_version_10(tmp_path, monkeypatch, recwarn, law, method):
+    path, net = tmp_path / "a.h5", ts.Network("clocked")
+    net.add_species("V", 0)
+    net.add_species("X", 0)
+    net.add_rate("V", "1")
+    net.add_reaction("-> X", law=law)
+    chosen = {"device": "cpu", "method": method, "sweep": {"X": [0.0, 1.0]}}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(schema, "BITS_VERSION", 9)
+        ts.run(net, times=[1.0], seed=1, n=1, output=path, **chosen).close()
+    ts.run(net, device="cpu", append_to=2, output=path).close()
+    told = [str(one.message) for one in recwarn]
+    assert any("bits of version 9" in one for one in told) == ("V" in law)
+
+
 @pytest.mark.validate
 @pytest.mark.parametrize("earlier", [64, 128])
 def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
