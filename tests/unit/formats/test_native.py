@@ -132,7 +132,7 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
         ("[species]\nX = {fixed = 1}", "[species] X, fixed: a number (1) where true or false is"),
         ("[species]\nX = {compartment = 1}", "[species] X, compartment: a number (1) where a text"),
         ("[species]\nX = 'a +'", "[species] X: cannot read the expression 'a +': a value is"),
-        ("[species]\n2X = 1", "[species] 2X: '2X' is not a name: letters, digits and"),
+        ("[species]\n2X = 1", "[species] 2X: '2X' is not a name: letters A-Z"),
         ("[species]\nX = 1\n[parameters]\nX = 1", "[species] X: 'X' is defined twice"),
         ("[parameters]\nk = [1]", "[parameters] k: an array where a number or an expression is"),
         ("[parameters]\nk = '('", "[parameters] k: cannot read the expression '(': a value is"),

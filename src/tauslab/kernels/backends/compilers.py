@@ -35,6 +35,7 @@ NATIVE = native_flag(platform.machine())
 # -ffp-contract=off keeps the contract of equal bits; the rest is speed and strictness.
 FLAGS = ("-std=c++17", "-O3", NATIVE, "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
          "-fno-math-errno", "-fPIC", "-shared", "-fvisibility=hidden", "-Wno-psabi")  # fmt: skip
+STRICT = ("-Wall", "-Wextra", "-Werror")  # of tests
 _CLANG_FLAGS = ("-Wno-pass-failed",)  # "loop not unrolled" is advice, not a fault
 _INTEL_FLAGS = (*_CLANG_FLAGS, "-fp-model=precise")  # icpx reorders sums by default
 

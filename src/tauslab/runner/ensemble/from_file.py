@@ -44,6 +44,7 @@ from tauslab.store.results.result import Result
 from tauslab.store.writers.admission import existing_attributes, require_free
 
 _OF_METHODS = {one.name for one, _ in definitions(*METHOD_CLASSES)}
+_UNASKED = taken({}, {}, CommonChoices, EnsembleChoices)  # also where None is given
 _SAMPLE_TIMES = ("times", "t_end", "points")
 _POINTS = ("sweep", "design", "table")
 
@@ -60,9 +61,11 @@ def with_stored_choices(options: Options, comm: Communicator) -> Options:
     """The options with a seed, and with the choices of the run to resume. Collective."""
     output = options.output if options.resume else None
     if output is None and not options.grows:
-        if options.seed is not None:
-            return options
-        return replace(options, seed=agreed_seed(None, lambda: None, comm))
+        unasked = {n: v for n, v in _UNASKED.items() if n not in options.asked}
+        if options.seed is None:
+            unasked["seed"] = agreed_seed(None, lambda: None, comm)
+        same = all(getattr(options, name) == value for name, value in unasked.items())
+        return options if same else replace(options, **unasked)
     stored = {} if output is None else on_root(comm, lambda: existing_attributes(output))
     n = int(stored["n"]) if "n" in stored and "n" not in options.asked else options.n
     chosen = {"seed": options.seed, **agree(comm, lambda: as_stored(options, stored)), "n": n}

@@ -166,7 +166,7 @@ def test_memory_is_that_of_the_control_group(monkeypatch, tmp_path):
         (lambda m: m.add_reaction("A ->", rate=1, name="a\x1b[2J"), "printable characters"),
         (lambda m: m.add_reaction("A ->", rate=1, name="a\0"), "printable characters"),
         (lambda m: m.add_reaction(3, rate=1), "its equation 3 is not a text"),
-        (lambda m: m.add_species("B\n"), "is not a name: letters, digits"),
+        (lambda m: m.add_species("B\n"), "is not a name: letters A-Z"),
         (lambda m: m.add_species(7), "takes names alone; place puts 7 particles"),
     ],
 )
