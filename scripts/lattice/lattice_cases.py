@@ -124,8 +124,8 @@ def minde(settings: Settings) -> Outcome:
 def lac(case: str, settings: Settings) -> Outcome:
     """Lattice and well-stirred lac switch at a concentration of inducer."""
     seconds, inducer = settings.seconds or 60.0, {"inducer": float(INDUCER[case])}
-    outcome = Outcome(case, f"{seconds:g} s of the lac cell, a run of the lattice and "
-                      f"{settings.samples} of SSA")  # fmt: skip
+    outcome = Outcome(case, f"{seconds:g} s of the lac cell: one lattice run and "
+                      f"{settings.samples} SSA runs of the well-mixed model")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         model = lac_model(Path(folder))
         stirred = model.well_stirred("reachable", inducer)
@@ -151,8 +151,8 @@ def cube(settings: Settings) -> Outcome:
     """Michaelis and Menten's enzyme: means of replicas against well-stirred trajectories."""
     runs, seconds = settings.replicas or 32, settings.seconds or 10.0
     model = lattice_of("michaelis_menten_cube.toml")
-    outcome = Outcome("cube", f"{runs} runs of {seconds:g} s of the lattice and "
-                      f"{settings.samples} of SSA")  # fmt: skip
+    outcome = Outcome("cube", f"{runs} lattice runs and {settings.samples} SSA runs "
+                      f"of {seconds:g} s")  # fmt: skip
     with settings.run(model, outcome, 40, seconds, replicas=runs) as result:
         times = result.times
         counts = {name: per_replica(result, name).astype(float) for name in CUBE_SHOWN}
@@ -171,7 +171,8 @@ def cube(settings: Settings) -> Outcome:
 def ball(settings: Settings) -> Outcome:
     """A <-> B: mean and variance of B against the binomial distribution."""
     runs, seconds = settings.replicas or 16, settings.seconds or 10.0
-    outcome = Outcome("ball", f"{runs} runs of {seconds:g} s, against Binomial(1000, p(t))")
+    outcome = Outcome("ball", f"{runs} lattice runs of {seconds:g} s of A <-> B; "
+                      "B is Binomial(1000, p(t)) exactly")  # fmt: skip
     with settings.run(lattice_of("isomerisation_ball.toml"), outcome, 100, seconds, replicas=runs
                       ) as result:  # fmt: skip
         times, b = result.times, per_replica(result, "B").astype(float)
@@ -182,7 +183,7 @@ def ball(settings: Settings) -> Outcome:
         outcome.add(f"mean of B at {times[at]:g} s", b[:, at].mean(), mean[at],
                     spread[at] / np.sqrt(runs))  # fmt: skip
     scaled = ((b - mean)[:, 10:] / spread[10:])[:, ::20] ** 2  # 2 s apart: hardly correlated
-    outcome.add(f"mean of (B - law)²/variance, {scaled.size} values", scaled.mean(), 1.0,
+    outcome.add(f"mean of (B - E[B])²/variance, {scaled.size} values", scaled.mean(), 1.0,
                 np.sqrt(2 / scaled.size))  # fmt: skip
     outcome.arrays = {"times": times, "B": b, "mean": mean, "spread": spread}
     return outcome

@@ -70,7 +70,7 @@ class TauslabError(Exception):
 def briefly(call: str, function: Callable[..., R], args: Any, options: Any) -> R:
     """Call a function; tracebacks of interrupts and of the user's own functions are short.
 
-    They have no frames of ours. An error in our own code keeps them.
+    They leave out frames of tauslab, which an error in tauslab itself keeps.
     """
     __tracebackhide__ = True  # IPython leaves this frame out
     try:
@@ -106,7 +106,7 @@ def _of_user(error: Exception) -> list[TracebackType]:
 
 E = TypeVar("E", bound=TauslabError)
 
-# Words of other programs for choices of ours.
+# Words of other programs, and what the choice is called here.
 _CALLED: Mapping[str, str] = {
     "gpu": "cuda", "nvidia": "cuda", "gillespie": "ssa", "direct": "ssa", "exact": "ssa",
     "leap": "tau", "tau-leaping": "tau", "tauleaping": "tau",

@@ -103,8 +103,8 @@ class Hinting:
                     raise
                 near = nearest(name, [one for one in dir(self) if not one.startswith("_")])
                 hint = f": did you mean {' or '.join(near)}?" if near else ""
-            told = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
-            raise AttributeError(told, name="", obj=None)  # to one with a name Python adds a hint
+            sentence = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(sentence, name="", obj=None)  # Python adds hints to named ones
 
 
 def nearest(name: str, known: Sequence[str]) -> list[str]:
@@ -140,7 +140,7 @@ def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def too_many_placed(what: str, known: Sequence[inspect.Parameter]) -> UnknownKeyword:
-    """The error of arguments by position that are more than `what` takes so."""
+    """The error of a call of `what` with too many positional arguments."""
     first = [
         one.name for one in known if one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self"
     ]

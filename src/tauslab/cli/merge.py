@@ -217,7 +217,9 @@ def _points_layout(result: Result) -> Layout:
             "tauslab run --append adds trajectories to a file"
         )
     if POINTS_HELD in result.attributes:
-        raise InputFileError(f"{result.path} lacks points between others: merge the tasks' files")
+        raise InputFileError(
+            f"{result.path} lacks points in the middle: merge the files of the tasks instead"
+        )
     return layout_of_result(result)
 
 

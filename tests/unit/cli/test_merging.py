@@ -161,7 +161,7 @@ def test_tasks_of_an_array_lack_no_point_unseen(tmp_path, capsys):
         assert (result.counts() == one.counts()[[0, 1, 4, 5]]).all()
     for command in (["run", gap, "-o", out], ["merge", gap, parts[1], "-o", out]):
         assert main(command) == 2
-        assert "lacks points between others" in capsys.readouterr().err
+        assert "lacks points in the middle" in capsys.readouterr().err
     assert main(["merge", some, parts[2], "-o", out]) == 0
     assert main(["digest", whole, out]) == 0
     with open_result(out) as result, open_result(whole) as one:

@@ -186,9 +186,9 @@ class CmeResult(ArrayResult):
             logs = np.log(shares)
         if more > _LEAST_DOUBT:
             warn(
-                f"the log-likelihood may be larger by up to {more:.2g}: counts were seen that are "
-                f"hardly more probable than what was lost, {at.lost:.2g}; {opt('tolerance')} "
-                "lowers that"
+                f"the log-likelihood may be too low by up to {more:.2g}: some counts are hardly "
+                f"more probable than all states that were left out, {at.lost:.2g}; reduce "
+                f"{opt('tolerance')}"
             )
         return float((seen * logs).sum())
 

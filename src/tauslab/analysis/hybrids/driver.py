@@ -288,7 +288,7 @@ class HybridRun:
         return half and all(tick % every for every in (*looked_at, *self._hooks))
 
     def _make(self, move: Move) -> None:
-        """Make a move, as one with the half step of the same part that waits; or let it wait."""
+        """Make a move, joined with a waiting half step of its part, or let it wait for the next."""
         group = self._home[move.name]
         waiting = self._waiting.pop(group, None)
         if waiting is not None and waiting.name == move.name:

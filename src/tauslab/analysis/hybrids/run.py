@@ -185,8 +185,8 @@ def _refuse_complete(written: Path | None) -> None:
         return
     end = max(float(one.time[-1]) for one in HybridResult.load(written).parts.values())
     raise ConfigError(
-        f"{written} is complete, to t = {end:g}, and the result of a hybrid has no state to go on "
-        f"from: use {opt('overwrite')} or another {opt('output')}"
+        f"{written} is complete, to t = {end:g}, and the result of a hybrid has no state to "
+        f"continue from: use {opt('overwrite')} or another {opt('output')}"
     )
 
 
@@ -320,13 +320,13 @@ def _text_of(function: Any) -> str:
 
 @dataclass(frozen=True)
 class _Left:
-    """What a value of a function was when a run began, such as an empty memo, and at its end."""
+    """A value that a function uses, such as a memo, as text: when a run began and at its end."""
 
     begun: str
     ended: str
 
 
-# Values that runs of this process changed, by function and name: a run may go on with them.
+# Values that runs of this process changed, by function and name: a run may continue with them.
 _LEFT: WeakKeyDictionary[Any, dict[str, _Left]] = WeakKeyDictionary()
 
 

@@ -194,9 +194,9 @@ class RareResult(FieldResult):
         ]
         if "asked_t_end" in self.settings:
             asked, end = self.settings["asked_t_end"], self.settings["t_end"]
-            found.append(f"simulated until t = {end:g}: the flux was not at rest at t = {asked:g}")
+            found.append(f"simulated until t = {end:g}: the flux was not stationary at {asked:g}")
         if self.uneven:
-            found.insert(2, f"made by {self.effective_runs:.2g} of them: do not trust its error")
+            found.insert(2, f"effective runs: {self.effective_runs:.2g}: the error is unreliable")
         lost = fixed_sum(self.lost) / len(self.lost)
         return [*found, f"lost: {lost:.3g} of the weight ended early"] if lost else found
 

@@ -100,7 +100,7 @@ def require_parameters(
 
 
 def said_limit(max_steps: int | None) -> list[int]:
-    """A limit of steps for the digest of a call, which is as before where there is none."""
+    """A limit of steps for the digest of a call; without one, digests of older files still hold."""
     return [] if max_steps is None else [max_steps]
 
 

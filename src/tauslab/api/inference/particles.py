@@ -500,7 +500,7 @@ def _proposal_of(given: npt.ArrayLike | None, size: int) -> FloatArray | None:
 def _warn_of_mixing(walk: Walk, target: float | None) -> None:
     """Say where the chains came, if that is not the target, or if they do not agree."""
     size, rhat = walk.mixed()
-    known = f"of {size:.4g}" if np.isfinite(size) else "that nobody knows, as some hardly moved,"
+    known = f"of {size:.4g}" if np.isfinite(size) else "not known, as some hardly moved,"
     came = f"the chains ended with an effective size {known} and R-hat {rhat:.3f}"
     if target is None:
         if rhat > _APART and walk.step >= _MANY_STEPS:

@@ -39,7 +39,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.values.definition import check_values
 
-_FEW_DRAWS, _FEW_PART = 10, 8  # different ones that hold the weight, and of so many
+_FEW_DRAWS, _FEW_PART = 10, 8  # too few: effective draws, all draws for an effective one
 
 
 @checks_keywords
@@ -179,7 +179,7 @@ def smc2(
 
 
 def _warn_of_copies(sampler: Sampler, times: FloatArray) -> None:
-    """Say where nearly all weight is on copies of a few draws, which moves did not part."""
+    """Warn if nearly all weight is on copies of a few draws, which moves did not separate."""
     sizes = []
     for places, weights in zip(sampler.places, sampler.weights, strict=True):
         _, which = np.unique(places, axis=0, return_inverse=True)
@@ -188,7 +188,7 @@ def _warn_of_copies(sampler: Sampler, times: FloatArray) -> None:
     draws, row = sampler.weights.shape[1], int(np.argmin(sizes))
     if sizes[row] < min(_FEW_DRAWS, draws / _FEW_PART):
         warn(
-            f"after t = {times[row]:g} the {draws} draws are copies of few: their effective "
+            f"after t = {times[row]:g} the {draws} draws are copies of a few: the effective "
             f"number is {sizes[row]:.2g}, so posteriors are too narrow from there on, and the "
             "evidence is unreliable; give more draws, more particles (n=), or priors that reach "
             "the data"

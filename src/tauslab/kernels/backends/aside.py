@@ -1,7 +1,7 @@
 """A cubin that a process of its own compiles into the cache, while this one runs other kernels.
 
 NVRTC has no way to stop, and a thread in it would keep this process from its end. The other process
-goes on to its own, so that the next one finds the cubin.
+outlives this one if it must, so that later runs find the cubin.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CompiledAside:
 def compiled_aside(
     key: str, file: str, texts: Mapping[str, str], flags: tuple[str, ...]
 ) -> CompiledAside:
-    """One process of this one for each cubin."""
+    """Compile a cubin in another process; of this one, only one at a time compiles it."""
     if key not in _running or _running[key].ended():
         _running[key] = CompiledAside(key, file, texts, flags)
     return _running[key]

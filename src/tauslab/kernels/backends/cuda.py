@@ -60,8 +60,10 @@ _HOST_ADDRESSES = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
 _URGENT = -5  # lower goes first; 0 is usual
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyKind
 _POOLED = 1 << 26  # bytes of pinned memory of which up to as many are wasted
-_STAGED = 1 << 16  # bytes that the driver copies before it returns, whatever memory they are in
-_WAITED = 1 << 20  # bytes that it copies as fast from any memory: H200, 1 MB 92 us, by CuPy 119
+_STAGED = 1 << 16  # bytes up to which a copy from pageable memory has read it when it returns
+# Bytes up to which a copy that is waited for reads pageable memory: on an H200 1 MB takes 92 us,
+# through CuPy's pinned memory 119.
+_WAITED = 1 << 20
 
 
 class CudaEvent:
@@ -359,10 +361,10 @@ class CudaBackend(CudaStyle):
         on = cupy.cuda.get_current_stream() if stream is None else stream.stream
         direct = given.nbytes <= (_WAITED if stream is None else _STAGED)
         with on:  # CuPy gives again at once what was freed on the same stream
-            # By CuPy through pinned memory, which is faster where it is long.
+            # CuPy copies through pinned memory, which is faster for large arrays.
             buffer = cupy.empty(given.shape, given.dtype) if direct else cupy.asarray(given)
         if direct and given.nbytes:
-            # The driver has taken the numbers when this returns, or when it is waited for.
+            # The driver has read the numbers when this returns, or when the stream is waited for.
             cupy.cuda.runtime.memcpyAsync(
                 buffer.data.ptr, given.ctypes.data, given.nbytes, _TO_DEVICE, on.ptr
             )
@@ -520,7 +522,7 @@ def cubin_of(
 
 
 def _compiled_aside(source: KernelSource, architecture: str) -> CompiledAside | None:
-    """The cubin as another process compiles it; None where it is in the cache, or there is none."""
+    """A process that compiles the cubin; None if it is in the cache or no process can start."""
     flags, texts = nvrtc_flags(architecture, THREADS_PER_BLOCK), _texts_of(source)
     key = _key_of(source, texts, flags)
     if in_cache(key, ".cubin") is not None:

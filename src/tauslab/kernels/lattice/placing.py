@@ -19,7 +19,7 @@ from tauslab.model.lattice.placement import Fixed, ParticleStart, Reach
 # the host takes 0.2 s.
 MANY = 1 << 21
 _MOST_SITES = 1 << 32  # that a kernel numbers
-_SITES_AT_ONCE = 1 << 28  # each time the draws of all particles are repeated
+_SITES_AT_ONCE = 1 << 28  # for each such part of a slab the draws of all particles are repeated
 _CHUNK = 1024  # sites that a thread looks at
 _ROOM = 1 << 16  # at first for particles that find their sites full
 _DRAWS = 4  # of a thread at a time
@@ -141,7 +141,7 @@ class Placing:
             "first": reach.first, "total": reach.total, "seed": seed, "replica": replica,
         }  # fmt: skip
         room, found, into = 0, _ROOM, self._into
-        while found > room:  # the second time nothing is put down: it stands
+        while found > room:  # the second time only the list is made: particles are placed
             room = found
             backend.clear(filled, self._stream)
             self._put(fixed, *sites.numbers(fixed.cells), filled)

@@ -74,7 +74,7 @@ def leap_header(
 
 
 def has_tables(network: LoweredNetwork, style: Style) -> bool:
-    """Return whether a device that compiles the text of leaps for long may run tables before."""
+    """Return whether leaps also exist as loops over tables, which compile sooner."""
     large = len(network.reactions) > LARGEST_IN_REGISTERS
     return large and not style.branches and network.thinning is None
 

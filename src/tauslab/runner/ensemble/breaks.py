@@ -26,7 +26,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
 from tauslab.model.network.network import Network
 
 _LONGEST = 60  # characters of an expression that are shown
-_LOOKED_AT = 8  # trajectories whose pulses are looked for
+_LOOKED_AT = 8  # trajectories that are searched for pulses
 _PASSED_OVER = "and steps may pass over short pulses of it: compare the time itself with numbers"
 
 
@@ -83,10 +83,10 @@ def breaks_of(
 
 
 class BreaksAhead:
-    """Breaks of what moves on without an end that is known: particles, and cells that divide.
+    """Breaks of runs without a known end: particles, and cells that divide.
 
-    They are looked for up to a power of two, so that their times follow from the time to which
-    something moves alone, and no call before it.
+    The search reaches to a power of two, so that breaks depend on the time of an advance alone, not
+    on earlier advances.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class BreaksAhead:
         self._times: Sequence[float] = ()
 
     def stops(self, start: float, end: float, rows: Mapping[str, Any]) -> list[float]:
-        """Breaks between two times, and the second.
+        """Breaks between `start` and `end`, and `end`.
 
         Parameters
         ----------
@@ -138,13 +138,12 @@ class BreaksAhead:
         amounts = network.initial_amounts(values, amounts, negative=True)
         lost = _depending(network, {*varying, *self._unread})
         found = _found(network, values, amounts, lost, end, rows)
-        instants = found.instants if network.events else ()  # of rates they change nothing
+        instants = found.instants if network.events else ()  # an instant does not change a rate
         missed = [part for _, part in found.missed]
         if unseen := [*found.unknown, *found.hiding, *missed, *instants]:
             warn(
                 f"{network.name}: {_shown(unseen)} jumps or has pulses at times that particles do "
-                f"not know, {_PASSED_OVER}, use events, or advance by as little as the pulses are "
-                "short"
+                f"not know, {_PASSED_OVER}, use events, or advance in steps as short as the pulses"
             )
         return found.times
 
@@ -159,7 +158,7 @@ def _found(
 ) -> TimeBreaks:
     """Breaks from 0 to `end` by the values of all but what is `lost`.
 
-    What has a pulse by values that differ, some of the `rows`, is unknown too.
+    Expressions that have a pulse with some of the `rows` of differing values are unknown too.
     """
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: value for name, value in whole.items() if name not in lost}

@@ -123,7 +123,7 @@ def sweep_of(result: Result) -> Sweep:
     """
     if POINTS_HELD in result.attributes:
         raise ConfigError(
-            f"{result.name} lacks points between others, and cannot be run again or extended: "
+            f"{result.name} lacks points in the middle, and cannot be run again or extended: "
             "merge the files of all tasks"
         )
     return Sweep(

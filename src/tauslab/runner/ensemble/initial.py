@@ -25,7 +25,7 @@ def initial_amounts(
     """Initial amounts by species, each a number or ``[trajectory]``.
 
     Warns if the result was made with the `seed` of the new run, which would repeat its noise, and
-    if something may have waited for the end of a delay, of which a state has nothing.
+    if delayed reactions or events may be pending, which a state does not hold.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def _last_states(
     waiting = [one.name for one in each if getattr(one, "delay", None) is not None]
     if waiting:
         warn(
-            f"{what} keeps no reactions and events that had begun and wait for the end of their "
-            f"delay ({some(waiting)}): their changes are missing; {opt('extend')} continues them"
+            f"{what} does not hold delayed reactions and events that are still pending "
+            f"({some(waiting)}): their changes are missing; {opt('extend')} keeps them"
         )
     return amounts

@@ -12,9 +12,9 @@ from tauslab._version import BITS_SINCE, BITS_VERSION, __version__
 
 WRITERS = "progress/writers"
 BITS = "bits_version"  # attribute of the root: the version of the bits of the first block
-THINNED_RATES = "thinned_rates"  # attribute of runs whose rates follow the time by bounds
+THINNED_RATES = "thinned_rates"  # attribute of runs that thin time-dependent rates
 CLOCKS = "clocks"  # of runs whose rates or triggers use a quantity with a constant rate rule
-CONDITIONS = "conditions"  # of runs of equations, in which quantities decide relations
+CONDITIONS = "conditions"  # of runs of equations that compare quantities
 _MOST = 16
 _DTYPE = "S40"
 Names = npt.NDArray[np.bytes_]

@@ -181,7 +181,7 @@ class EnsembleData(Recorded):
     def sem(self, name: str) -> FloatArray:
         """Standard error of `mean`, ``[time]``: `std` over the root of the number of trajectories.
 
-        That of sampling alone: an error of leaps or of a time step comes on top of it.
+        It is the sampling error alone, without errors of leaps or of a time step.
         """
         require_known(self, name)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -43,14 +43,14 @@ def moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
 
 
 def numbers(result: Recorded, name: str) -> UintArray:
-    """Trajectories that `moments` are of, ``[time]``, with a sweep ``[point, time]``."""
+    """Numbers of trajectories in `moments`, ``[time]``, with a sweep ``[point, time]``."""
     sums = _sums(result, name, POWERS[:1])
     found = sums["n" if is_whole(result, name) else "obs_n"]
     return found if result.swept else found[0]
 
 
 def standardised(result: Recorded, name: str, order: int) -> FloatArray:
-    """Central moment of counts over the power `order` / 2 of the second, ``[point, time]``.
+    """Standardised central moment of counts, mu_order / sigma^order, ``[point, time]``.
 
     Within a few units in the last place; NaN where all samples are equal, or there is none.
     """

@@ -134,7 +134,7 @@ def test_a_search_that_leaves_most_out_is_told(monkeypatch):
     net.add_parameter("k", 1.0)
     net.add_reaction("X ->", rate="k")
     data = {"time": [0.5, 1.0], "X": [600, 370]}
-    with pytest.warns(UserWarning, match="% of the search took more steps between two rows"):
+    with pytest.warns(UserWarning, match="search reached the limit of steps"):
         ts.fit(net, data, observe={"X": "normal(sd=10)"}, n=20, swarm=50, iterations=2, seed=1,
                device=CPU)  # fmt: skip
 

@@ -40,7 +40,7 @@ def exact():
     return np.log(evidence), math.log(4) + 0.6 * mean, 0.6 * sd
 
 
-@pytest.mark.filterwarnings("ignore:after t .* copies of few")  # of two particles
+@pytest.mark.filterwarnings("ignore:after t .* copies of a few")  # of two particles
 @pytest.mark.parametrize(("n", "seeds"), [(20, 12), (2, 24)])
 def test_evidence_and_posterior_are_exact(exact, n, seeds):
     """Of clouds of 200 draws, also with filters of two particles, which get more.
@@ -64,7 +64,7 @@ def test_evidence_and_posterior_are_exact(exact, n, seeds):
     assert any(grown) if n == 2 else not any(grown)
 
 
-@pytest.mark.filterwarnings("ignore:after t .* copies of few")  # of one particle
+@pytest.mark.filterwarnings("ignore:after t .* copies of a few")  # of one particle
 def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path, monkeypatch):
     """Stopped after each row, also where filters have more particles than at the start."""
     how = {**HOW, "observe": {"X": "normal(sd=0.4)"}, "n": 1, "draws": 60, "threshold": 1.0}
@@ -134,6 +134,6 @@ def test_filters_that_grow_need_memory_for_it(monkeypatch):
 
 def test_draws_that_are_copies_of_few_are_told():
     """Data that the prior excludes: one set in a hundred is so much better than the others."""
-    with pytest.warns(UserWarning, match=r"after t = \S+ the 40 draws are copies of few"):
+    with pytest.warns(UserWarning, match=r"after t = \S+ the 40 draws are copies of a few"):
         found = ts.smc2(births(), DATA, {"k": "uniform(60,90)"}, draws=40, n=10, seed=1, **HOW)
     assert len(np.unique(found["k"])) < 10

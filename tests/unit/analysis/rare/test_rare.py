@@ -131,11 +131,11 @@ def test_an_error_that_is_not_to_be_trusted_is_told():
         found = weighted(model=net, target="X >= 110", t_end=2.0)
     assert found.uneven
     assert found.effective_runs < 8
-    assert any("do not trust its error" in line for line in found.lines())
+    assert any("the error is unreliable" in line for line in found.lines())
     assert found.facts()["effective_runs"] == found.effective_runs
     trusted = weighted()  # and of a usual one nothing is told
     assert 8 < trusted.effective_runs <= len(trusted.runs) == 20
-    assert not any("trust" in line for line in trusted.lines())
+    assert not any("unreliable" in line for line in trusted.lines())
 
 
 def result_of(runs):

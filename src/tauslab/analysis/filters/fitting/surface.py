@@ -21,8 +21,8 @@ ROUNDS = 12  # at most
 _LEAST_BEND = 0.1  # curvature, in spreads of the points, above which a top is seen
 _FARTHEST, _NARROWER, _WIDER = 2.0, 0.25, 2.0  # of a round to the next, in spreads
 _WIDEST = 3.0  # standard deviation of points, of logarithms, where nothing bounds a parameter
-_FAR, _LEAST_SLOPE = 1.0, 0.25  # standard deviation of logarithms; rise in it that leads on
-_PART = 0.3  # of an axis: parameters of which it changes more
+_FAR, _LEAST_SLOPE = 1.0, 0.25  # spread in logarithms that is wide; rise per spread to follow there
+_PART = 0.3  # least share of a parameter in a flat axis for it to be named
 _SAME, _NEAR = 1.5, 0.7  # widths and places of two rounds that are alike
 _BELOW = 12.0  # logarithms below the highest: points that say nothing of the top
 _SIDE, _HARDLY = 1.5, 0.25  # standard deviations to a side, and part of the fall: no bound
@@ -104,7 +104,7 @@ def top_of(
         bends, axes = np.linalg.eigh(found.bend)
         slope = axes.T @ found.slope
         seen = bends > _LEAST_BEND
-        # Where nothing is seen to fall even far away, only a slope leads on: else searches stray.
+        # Along an axis that is flat over a wide spread only a clear slope is followed, not noise.
         width = np.linalg.norm(root @ axes, axis=0)
         level = ~seen & (width >= _FAR) & (np.abs(slope) < _LEAST_SLOPE)
         rises = np.where(level, 0.0, np.sign(slope))

@@ -69,7 +69,8 @@ def searched(
         after_iteration()
     if limited > _MOST_LIMITED:
         warn(
-            f"{100 * limited:.0f} % of the search took more steps between two rows than it makes: "
-            "the fit may miss the maximum; give a start= nearer to it, or method='tau'"
+            f"{100 * limited:.0f} % of the particles of the search reached the limit of steps "
+            "between two rows and were left out: the fit may miss the maximum; give a start= that "
+            "is nearer, or method='tau'"
         )
     return places

@@ -18,7 +18,7 @@ from tauslab.store.state import State
 
 # A flux counts as moving if two of its means differ by more standard errors than these: _RISE if
 # the later one is larger (it still grows), _FALL if it is smaller (it was too large). By chance
-# alone a flux at rest seems to rise in 2.3 % of comparisons and to fall in 0.6 %. More rounds are
+# alone a stationary flux seems to rise in 2.3 % of comparisons, to fall in 0.6 %. More rounds are
 # then made than are needed; no error follows.
 _RISE, _FALL = 2.0, 2.5
 _ROUNDING = 1e-12  # of a mean: no difference
@@ -158,7 +158,7 @@ class WalkRules:
         Whether walkers in the target begin again, in place of being taken away.
     discard, extend
         With `recycle`: first part of the rounds that is not used; how many times
-        `rounds` there may be until the flux is at rest.
+        `rounds` there may be until the flux is stationary.
     """
 
     mover: Mover
@@ -182,7 +182,7 @@ def weighted_runs(
 ) -> WeightedRuns:
     """Independent runs, as many at a time as `_MOST_WALKERS` allows whatever the device.
 
-    Of a steady rate the first of these parts goes on until the flux is at rest, and the others go
+    Of a steady rate the first of these parts runs until the flux is stationary, and the others go
     as far.
 
     Parameters
@@ -232,7 +232,7 @@ def _walk(
     report: Callable[[int], None],
     keep: Keep,
 ) -> int:
-    """Walk a part, the first one until the flux is at rest; how many rounds that took."""
+    """Walk a part, the first one until the flux is stationary; how many rounds that took."""
     while True:
         asked = rounds
 
@@ -294,7 +294,7 @@ class Together:
             save()
 
     def missing_rounds(self) -> int:
-        """Rounds to add until the flux is at rest: as many as there were."""
+        """Rounds to add until the flux is stationary: as many as there were."""
         rules, rounds = self._rules, self.reached.shape[1]
         most = rules.extend * rules.rounds
         if not rules.recycle or rounds >= most:

@@ -32,7 +32,7 @@ DEVICE PlaneOfSite plane_of(const Target &to, i64 at, u32 particle) {
             1u << x % 32};
 }
 
-// Puts a particle into a slot of a site. In planes it is counted: whoever turns a bit off carries it, in any order.
+// Puts a particle into a slot of a site. In planes it adds 1 to a binary count: a bit that was 1 is carried to the next.
 DEVICE void put_into(const Target &to, i64 at, u32 slot, u32 particle) {
     if (to.narrow) to.narrow[at * to.slots + slot] = (u8)particle;
     if (to.wide) to.wide[at * to.slots + slot] = (u16)particle;

@@ -276,7 +276,7 @@ def steps_of_time(network: Network) -> list[Expression]:
 
 
 def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
-    """Names in parts that the time and what stands still decide, with the time; none without.
+    """Names in expressions of the time and of constants alone, with ``time``; none without any.
 
     First those on which times of jumps and pulses depend, then those that only scale or shift.
     """
@@ -321,7 +321,7 @@ def smooth_pulses_that_vary(
 
 
 def _moves(tree: Expression, varying: set[str]) -> bool:
-    """Return whether a part of a tree, other than a factor or a summand, has what varies."""
+    """Return whether what varies is more than a factor or a summand of an expression."""
     if not (isinstance(tree, Call) and "time" in symbols(tree)):
         return False
     if tree.function in ("mul", "div", "add", "sub", "neg"):
@@ -356,7 +356,7 @@ def _of_the_time(network: Network, still: Collection[str]) -> Iterator[Expressio
         return not (symbols(node) - still or draws_in(node) or looks_back(node))
 
     def earlier(node: Expression, arguments: list[Expression]) -> Expression:
-        """What was then, by the time alone, is a function of the time now."""
+        """A delayed function of the time alone, as a function of the present time."""
         if not (isinstance(node, Call) and node.function == "delay"):
             return with_arguments(node, arguments)
         value, ago = arguments
@@ -471,7 +471,7 @@ class _TimeFunction:
         self.steps[node] = _Steps(first, changes, [], 1 - holds)
 
     def has_pulse(self) -> bool:
-        """Return whether it leaves a level for a short time; for what has no jumps."""
+        """Return whether a function without jumps leaves a level for a short time."""
         node = self._order[-1]
         values = values_of(self._order, self._times)[id(node)]
         return any(True for _ in self._pulses(values)) or bool(
@@ -557,7 +557,7 @@ class _TimeFunction:
 
 
 def _smooth(order: Sequence[Expression]) -> list[Expression]:
-    """The largest parts with the time and without jumps, of parts with their arguments first."""
+    """The largest time-dependent parts without jumps; `order` has arguments first."""
     jumps: set[int] = set()
     for node in order:
         inside = node.arguments if isinstance(node, Call) else ()

@@ -240,7 +240,7 @@ DEVICE i64 edge_words(const Lattice &l, i64 first, i64 many) {
     return (lower > 0 ? lower : 0) + (upper > 0 ? upper : 0);
 }
 
-// Whether some of the words that go together do, of which `first` is the first.
+// Whether words of edge planes are among those that lanes compute together, from `first` on.
 DEVICE bool touches_edges(const Lattice &l, u32 first) {
     return first < (u32)l.plane || first + PLANE_LANES * PLANE_WORDS + (u32)l.plane > (u32)l.words;
 }
