@@ -284,7 +284,7 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     recorded: Collection[str] | None = None,
     reals: Mapping[str, float] | None = None,
     pasts: Sequence[Past] = (),
-    breaks: Sequence[float] = (),
+    breaks: Sequence[float | Expression] = (),
     flowing: Collection[str] | None = None,
 ) -> LoweredNetwork:
     """Lower `network` with these parameter values and rounded initial counts.
@@ -303,7 +303,8 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     pasts
         What the hidden species of `network` hold, behind its own.
     breaks
-        Times at which steps end, where laws of the time do what steps may pass over.
+        Times at which steps end, where laws of the time do what steps may pass over: numbers, and
+        formulas of what varies.
     flowing
         Reactions that are equations of what they change, which is among `reals`; all others change
         counts one by one. None where no method has such parts.
@@ -314,7 +315,7 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
         A law needs something that is not known.
     """
     lowering = _NetworkLowering(network, parameters, counts, varying, reals or {}, pasts, flowing)
-    lowering.switches.changes += [Number(t) for t in breaks]
+    lowering.switches.changes += [Number(t) if isinstance(t, float) else t for t in breaks]
     return lowering.run(recorded)
 
 

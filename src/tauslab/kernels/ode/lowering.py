@@ -72,8 +72,8 @@ class OdeSystem:
     species in the model's order, then rules. `species` counts the former. At the times
     `jumps` rates jump, because they compare the time with a number. `triggered` are events that
     are looked for while equations are integrated; `events` is empty then. At the times `switches`
-    relations of the time in their triggers change. `relations` are differences whose signs decide
-    relations of variables in the rates.
+    relations of the time in their triggers change, or pulses begin and end. `relations` are
+    differences whose signs decide relations of variables in the rates.
 
     Where the equations look back, `delayed` are the numbers of the variables whose past they read,
     and `waits` the delays that are not known before a trajectory; a delay below 0 by `slack` at
@@ -100,7 +100,7 @@ class OdeSystem:
     @property
     def watched(self) -> bool:
         """Return whether triggers or the past are looked at while equations are integrated."""
-        return bool(self.triggered) or self.looks_back
+        return bool(self.triggered or self.switches) or self.looks_back
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -126,6 +126,7 @@ def lower_ode(
     recorded: Collection[str] | None = None,
     slack: float = 0.0,
     breaks: Sequence[float] = (),
+    moving: Sequence[Expression] = (),
 ) -> OdeSystem:
     """Equations of a network.
 
@@ -142,13 +143,15 @@ def lower_ode(
         it is then zero, where they would be no numbers.
     breaks
         Last times before rates jump, or have a short pulse, by what depends on the time alone.
+    moving
+        Formulas of such times that differ between trajectories.
 
     Raises
     ------
     ModelError
         A name is not known, or the time of an event varies.
     """
-    system = _OdeLowering(network, parameters, varying, slack).run(recorded)
+    system = _OdeLowering(network, parameters, varying, slack).run(recorded, moving)
     if not breaks:
         return system
     after = {just_after(t) for t in breaks}
@@ -205,7 +208,7 @@ class _OdeLowering:
         self.lifted: dict[int, int] = {}
         self.relations: tuple[int, ...] = ()
 
-    def run(self, recorded: Collection[str] | None) -> OdeSystem:
+    def run(self, recorded: Collection[str] | None, moving: Sequence[Expression]) -> OdeSystem:
         network = self.network
         names = [*network.species, *(r.name for r in network.rules.values() if r.recorded)]
         if recorded is not None:
@@ -213,8 +216,8 @@ class _OdeLowering:
         rates = self.rates()
         events: tuple[OdeEvent, ...] = ()
         triggered: tuple[OdeStateEvent, ...] = ()
-        switches = Switches(self.stands_still)
-        if self.looks_back or any(isinstance(event, Event) for event in network.events):
+        switches = Switches(self.stands_still, [*moving])
+        if moving or self.looks_back or any(isinstance(one, Event) for one in network.events):
             triggered = tuple(self.triggered(as_event(e), switches) for e in network.events)
         else:
             timed = [event for event in network.events if isinstance(event, TimedEvent)]

@@ -63,6 +63,7 @@ from tauslab.model.network.parts import Feature
 _TIME = Symbol("time")
 GRID = 1 << 16  # parts of the run that are looked at; what is shorter may be missed
 MOST_BREAKS = 1000
+ARITHMETIC = frozenset(("mul", "div", "add", "sub", "neg"))
 
 _QUIET = 4  # parts without change, after which steps may have grown long
 _GROWTH = 5  # a step is at most so many times longer than the one before
@@ -282,51 +283,56 @@ def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
     """
     parts = list(_of_the_time(network, {*network.parameters, *network.constant_species()}))
     names = {name for part in parts for name in symbols(part)}
-    moving = {name for name in names if any(_moves(part, {name}) for part in parts)}
+    moving = {name for name in names if any(moves(part, {name}) for part in parts)}
     return moving | (names & {"time"}), names - moving - {"time"}
 
 
-def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Expression]:
+def pulses_that_vary(
+    network: Network, varying: Collection[str]
+) -> dict[Expression, list[Expression]]:
     """Parts that begin and end at times which differ between trajectories, by linear relations.
 
-    `varying` holds what is computed of what varies too.
+    With these times, as formulas. `varying` holds what is computed of what varies too.
     """
-    found = []
+    found = {}
     for part in _of_the_time(network, {*network.parameters, *network.constant_species()}):
-        changes = {one.change for one in map(relation_of, arguments_first(part)) if one}
-        if sum(bool(symbols(change) & {*varying}) for change in changes) > 1:
-            found.append(part)
-    return list(dict.fromkeys(found))
+        relations = filter(None, map(relation_of, arguments_first(part)))
+        changes = dict.fromkeys(one.change for one in relations)
+        moving = [change for change in changes if not symbols(change).isdisjoint(varying)]
+        if len(moving) > 1:
+            found[part] = moving
+    return found
 
 
-def smooth_pulses_that_vary(
-    network: Network, values: Sequence[Mapping[str, float]], varying: Collection[str], end: float
+def smooth_parts_that_move(
+    network: Network, names: Collection[str], varying: Collection[str]
 ) -> list[Expression]:
-    """Parts without jumps that have a pulse at a time which differs between trajectories.
+    """Parts without jumps that differ between trajectories by more than a factor or a summand.
 
-    `values` are those of some trajectories, each of all names.
+    Parts are of the time and `names`, of which some are `varying`.
     """
-    numbers = [{name: Number(value) for name, value in one.items()} for one in values]
-
-    def has_pulse(node: Expression) -> bool:
-        trees = dict.fromkeys(_with_numbers(node, one) for one in numbers)
-        return any(_TimeFunction(tree, end, Instants(())).has_pulse() for tree in trees)
-
     return [
         node
-        for part in _of_the_time(network, values[0].keys())
+        for part in _of_the_time(network, names)
         for node in _smooth(arguments_first(part))
-        if _moves(node, {*varying}) and has_pulse(node)
+        if moves(node, varying)
     ]
 
 
-def _moves(tree: Expression, varying: set[str]) -> bool:
+def has_pulse(part: Expression, values: Sequence[Mapping[str, float]], end: float) -> bool:
+    """Return whether a part without jumps has a pulse by any of the values of all its names."""
+    numbers = [{name: Number(value) for name, value in one.items()} for one in values]
+    trees = dict.fromkeys(_with_numbers(part, one) for one in numbers)
+    return any(_TimeFunction(tree, end, Instants(())).has_pulse() for tree in trees)
+
+
+def moves(tree: Expression, varying: Collection[str]) -> bool:
     """Return whether a part of a tree, other than a factor or a summand, has what varies."""
     if not (isinstance(tree, Call) and "time" in symbols(tree)):
         return False
-    if tree.function in ("mul", "div", "add", "sub", "neg"):
-        return any(_moves(part, varying) for part in tree.arguments)
-    return bool(symbols(tree) & varying)
+    if tree.function in ARITHMETIC:
+        return any(moves(part, varying) for part in tree.arguments)
+    return not symbols(tree).isdisjoint(varying)
 
 
 def uses_time(network: Network) -> bool:
