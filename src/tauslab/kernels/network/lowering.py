@@ -34,7 +34,7 @@ from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.time_relations import Switches, is_stepwise
 from tauslab.model.expressions.unfolding import unfold
-from tauslab.model.network.diagnosis.check import steps_of
+from tauslab.model.network.diagnosis.time_breaks import steps_of
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
 from tauslab.model.network.past import Past
 

@@ -51,7 +51,6 @@ from tauslab.model.expressions.time_tables import (
     open_changes,
     table_of,
 )
-from tauslab.model.network.diagnosis.check import steps_of
 from tauslab.model.network.diagnosis.hidden_pulses import (
     hidden_crossings,
     hidden_pulses,
@@ -209,7 +208,7 @@ def with_clocks(network: Network, lost: Collection[str] = ()) -> Network:
         ],
         features=[*network.features, Feature("time", "clocks", "they are the time")],
     )
-    trees = [(*_trees(one), *one.rule_expressions().values()) for one in (network, made)]
+    trees = [(*laws_and_triggers(one), *one.rule_expressions().values()) for one in (network, made)]
     return network if trees[0] == trees[1] else made
 
 
@@ -346,7 +345,16 @@ def uses_time(network: Network) -> bool:
     )
 
 
-def _trees(network: Network) -> list[Expression]:
+def steps_of(network: Network) -> list[Expression]:
+    """Laws and triggers with rules written out: where they move, ``ssa`` has to integrate."""
+    rules = network.rule_expressions()
+    triggers = [event.trigger for event in network.events if isinstance(event, Event)]
+    laws = [reaction.law for reaction in network.reactions]
+    return [substitute(tree, rules) for tree in (*laws, *triggers)]
+
+
+def laws_and_triggers(network: Network) -> list[Expression]:
+    """Return `steps_of`, and equations, with rules written out."""
     rules = network.rule_expressions()
     return [*steps_of(network), *(substitute(tree, rules) for tree in network.rates.values())]
 
@@ -370,7 +378,7 @@ def _of_the_time(network: Network, still: Collection[str]) -> Iterator[Expressio
             return with_arguments(node, arguments)
         return substitute(value, {"time": call("sub", _TIME, ago)})
 
-    for whole in _trees(network):
+    for whole in laws_and_triggers(network):
         tree = bottom_up(whole, earlier) if looks_back(whole) else whole
         for node in outermost(tree, lambda one: "time" not in symbols(one) or alone(one)):
             if "time" in symbols(node):
