@@ -73,7 +73,8 @@ class OdeSystem:
     `jumps` rates jump, because they compare the time with a number. `triggered` are events that
     are looked for while equations are integrated; `events` is empty then. At the times `switches`
     relations of the time in their triggers change, or pulses begin and end. `relations` are
-    differences whose signs decide relations of variables in the rates.
+    differences whose signs decide relations of variables in the rates. `sizes` are numbers of
+    variables that are sizes of compartments: at 0 a trajectory ends.
 
     Where the equations look back, `delayed` are the numbers of the variables whose past they read,
     and `waits` the delays that are not known before a trajectory; a delay below 0 by `slack` at
@@ -96,6 +97,7 @@ class OdeSystem:
     delayed: tuple[int, ...] = ()
     waits: tuple[int, ...] = ()
     slack: float = 0.0
+    sizes: tuple[int, ...] = ()
 
     @property
     def watched(self) -> bool:
@@ -213,6 +215,7 @@ class _OdeLowering:
         names = [*network.species, *(r.name for r in network.rules.values() if r.recorded)]
         if recorded is not None:
             names = [n for n in (*network.species, *network.rules) if n in set(recorded)]
+        compartments = {one.compartment for one in network.species.values()}
         rates = self.rates()
         events: tuple[OdeEvent, ...] = ()
         triggered: tuple[OdeStateEvent, ...] = ()
@@ -239,6 +242,7 @@ class _OdeLowering:
             tuple(self.delayed),
             tuple(self.waits),
             self.slack,
+            tuple(self.number[name] for name in network.rates if name in compartments),
         )
 
     def stands_still(self, change: Expression) -> bool:
