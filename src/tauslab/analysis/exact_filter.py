@@ -22,8 +22,6 @@ from tauslab.model.network.network import Network
 from tauslab.options.python_values import one_number_each
 from tauslab.options.values.definition import declared, option
 
-_LARGEST = 709.0  # exp of more is no number
-
 
 @declared
 @dataclass(frozen=True)
@@ -62,38 +60,40 @@ def _filtered(
     constants: Mapping[str, float],
 ) -> FilterResult:
     rows, species = len(data), lowered.species
-    terms, missing = np.zeros(rows), projection.lost
+    terms, log_missing = np.zeros(rows), _log(projection.lost)
     mean, sd = np.full((rows, len(species)), np.nan), np.full((rows, len(species)), np.nan)
     for row, t in enumerate(data.times.tolist()):
         lost = projection.lost_at_most
         projection.advance(t)
-        missing += max(0.0, projection.lost_at_most - lost)
+        more = _log(max(0.0, projection.lost_at_most - lost))
+        log_missing = float(np.logaddexp(log_missing, more))
         logs = data.log_density(row, _Values(projection, lowered), constants, projection.size)
         if logs is not None:
             largest = float(logs.max(initial=-np.inf))
             if np.isnan(logs).any() or largest == math.inf:
                 raise ConfigError(f"observe= gave a density that is no number at t = {t:g}")
-            share = projection.weigh(np.exp(logs - largest)) if largest > -math.inf else 0.0
+            held = projection.snapshot().probabilities > 0
+            scale = float(logs[held].max(initial=-np.inf))  # so that some state keeps its share
+            factors = np.exp(np.where(held, logs - scale, -np.inf)) if scale > -math.inf else None
+            share = 0.0 if factors is None else projection.weigh(factors)
             if share == 0:
                 terms[row:] = -math.inf
                 never = largest == -math.inf and projection.closed  # in no state that there is
-                missing = 0.0 if never else _times(missing, math.inf)
+                if never or log_missing > -math.inf:
+                    log_missing = -math.inf if never else math.inf
                 break
-            terms[row] = largest + math.log(share)
+            terms[row] = scale + math.log(share)
             most = data.log_most(row, constants)
-            missing = _times(missing, (largest if most is None else most) - terms[row])
+            log_missing += (largest if most is None else most) - terms[row]
         mean[row], sd[row] = _moments(projection, lowered)
     return FilterResult(
         float(terms.sum()), terms, data.times, species, mean, sd, np.zeros(rows),
-        bound=math.log1p(missing) + projection.rounding,
+        bound=float(np.logaddexp(0.0, log_missing)) + projection.rounding,
     )  # fmt: skip
 
 
-def _times(missing: float, log_factor: float) -> float:
-    """The missing probability times a factor; 0 stays 0."""
-    if not missing:
-        return 0.0
-    return missing * math.exp(log_factor) if log_factor < _LARGEST else math.inf
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf
 
 
 class _Values:

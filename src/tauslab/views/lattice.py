@@ -164,6 +164,8 @@ def _counts(axes: Axes, result: RecordedLattice, names: list[str], *, several: b
     axes.set_ylabel("particles")
     if several and result.n_replicas > 1:
         axes.set_title(f"mean, and 5 to 95 % of {result.n_replicas} replicas")
+    elif result.n_replicas > 1:
+        axes.set_title(f"replica {result.replica} of {result.n_replicas}")
     axes.set_ylim(bottom=0)
     limit_counts(axes)
     span_times(axes, times if len(times) else result.all_times)

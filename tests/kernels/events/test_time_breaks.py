@@ -74,26 +74,46 @@ def test_pulses_of_a_swept_width_begin_in_time_and_are_told() -> None:
 
 
 @pytest.mark.parametrize("method", ["tau", "ode"])
-def test_smooth_pulses_at_swept_times_are_told(method: str) -> None:
+def test_no_smooth_pulse_at_swept_times_is_passed_over(method: str) -> None:
     net = pulsed("50 * exp(-((time - 500 * width) / 0.1) ^ 2)")
-    swept = {"n": 2, "times": [100.0], "method": method, "seed": 1, "device": "cpu"}
+    n, mean = 1 if method == "ode" else 2000, 5 * math.sqrt(math.pi)
+    swept = {"n": n, "times": [100.0], "method": method, "seed": 1, "device": "cpu"}
+    result = ts.run(net, sweep={"width": [0.05, 0.1]}, **swept)
+    for found in result.mean("X")[:, 0]:
+        assert abs(found - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
+
+
+def test_smooth_pulses_that_are_no_function_of_one_line_are_told() -> None:
+    net = pulsed("50 * exp(-((time - 50) / width) ^ 2 * time / 50)")
     with pytest.warns(UserWarning, match="differ between trajectories"):
-        ts.run(net, sweep={"width": [0.0, 0.1]}, **swept)
-    net = pulsed("width * exp(-((time - 50) / 0.1) ^ 2)")  # its time does not differ: no warning
-    ts.run(net, sweep={"width": [1.0, 2.0]}, **swept)
+        ts.run(net, times=[100.0], sweep={"width": [0.1, 0.2]}, method="ode", device="cpu")
 
 
-def test_equations_tell_pulses_whose_two_ends_are_swept() -> None:
-    method = ts.ODE(solver="dopri5")
+def test_equations_pass_over_no_pulse_whose_two_ends_are_swept() -> None:
     both = pulsed("if(time > 40 * width && time < 41 * width, 100, 0)")
+    swept = {"times": [100.0], "sweep": {"width": [1.0, 2.0]}, "device": "cpu"}
+    found = ts.run(both, method=ts.ODE(solver="dopri5"), **swept)
+    assert found.mean("X")[:, 0] == pytest.approx([100.0, 200.0], rel=1e-5)
     with pytest.warns(UserWarning, match="differ between trajectories"):
-        ts.run(both, times=[100.0], sweep={"width": [1.0, 2.0]}, method=method, device="cpu")
-    one = pulsed("if(time > 40 && time < 41 * width, 100, 0)")  # its begin is known: no warning
-    found = ts.run(one, times=[100.0], sweep={"width": [1.0, 2.0]}, method=method, device="cpu")
+        ts.run(both, method=ts.ODE(solver="rk4"), **swept)
+    one = pulsed("if(time > 40 && time < 41 * width, 100, 0)")  # its begin is known
+    found = ts.run(one, method=ts.ODE(solver="dopri5"), **swept)
     assert found.mean("X")[:, 0] == pytest.approx([100.0, 4200.0], rel=1e-3)
-    exact = ts.run(both, n=500, times=[100.0], sweep={"width": [1.0, 2.0]}, seed=1, device="cpu")
-    for mean, got in zip([100.0, 200.0], exact.mean("X")[:, 0], strict=True):
-        assert abs(got - mean) < 5 * math.sqrt(mean / 500)
+
+
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_particles_pass_over_no_pulse_of_their_own(method: str) -> None:
+    net = pulsed("50 * exp(-((time - 500 * width) / 0.1) ^ 2)")
+    centres = [0.02 + 0.16 * i / 1999 for i in range(2000)]
+    particles = ts.Ensemble(
+        net, 2000, seed=1, method=method, device="cpu", parameters={"width": centres}
+    )
+    particles.advance(30.0)
+    particles.advance(100.0)
+    found, mean = particles.values("X"), 5 * math.sqrt(math.pi)
+    assert abs(float(found.mean()) - mean) < 5 * math.sqrt(mean / 2000)
+    if method == "ode":
+        assert abs(found - mean).max() < 1e-3 * mean
 
 
 @pytest.mark.parametrize("law", PULSES)

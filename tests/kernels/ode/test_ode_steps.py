@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ode_probe import DATA, integrate, system_of
 
+import tauslab as ts
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.ode import engine as ode
 from tauslab.kernels.ode import functions as ode_functions
@@ -226,3 +227,18 @@ def test_a_pool_that_runs_empty(backend, solver):
     # libRoadRunner 2.10.0, relative tolerance 1e-12, absolute 1e-18
     expected = [0.02791256, 0.16195267, 0.59895149, 0.59906795]
     assert found.samples[0, :, 0] == pytest.approx(expected, abs=2e-8)
+
+
+@pytest.mark.parametrize("solver", ["dopri5", "rosenbrock", "rk4"])
+def test_a_compartment_that_shrinks_to_nothing_ends_a_trajectory(solver):
+    net = ts.Network("shrinking")
+    net.add_species("V", 1)
+    net.add_species("X", 100, compartment="V")
+    net.add_rate("V", "-1")
+    net.add_reaction("X ->", law="0.5 * X")
+    method = ts.ODE(solver=solver, **({"substeps": 100} if solver == "rk4" else {}))
+    with pytest.warns(UserWarning, match="after time 0.5, the size of compartment V falls to 0"):
+        result = ts.run(net, times=[0.5, 2.0], method=method, device="cpu")
+    assert result.status.tolist() == [4]
+    assert np.isfinite(result["X"][0, 0])
+    assert np.isnan(result["X"][0, 1])

@@ -241,6 +241,24 @@ def test_antimony_both_ways(tmp_path: Path) -> None:
         ts.read(tmp_path / "bad.ant")
 
 
+def test_antimony_keeps_all_digits(tmp_path: Path) -> None:
+    pytest.importorskip("antimony")
+    network = ts.Network("digits")
+    network.add_species("X", 0.1 + 0.2)
+    network.add_parameter("k", 1 / 3)
+    network.add_parameter("q", -1 / 3 * 1e-20)
+    network.add_reaction("X ->", rate="k")
+    network.add_rule("seen", "3.0000000000000004 * X + q - 1.2345678901234567e-20")
+    network.to_antimony(tmp_path / "digits.ant")
+    again = ts.read(tmp_path / "digits.ant")
+    assert again.species["X"].initial == network.species["X"].initial
+    assert {n: again.parameters[n] for n in "kq"} == network.parameters
+    assert again.rules["seen"].expression == network.rules["seen"].expression
+    network.add_rule("hidden", "2 * X", recorded=False)
+    with pytest.warns(UserWarning, match="rule hidden is not recorded"):
+        network.to_antimony()
+
+
 def test_a_size_that_an_event_sets_is_a_compartment_in_any_place() -> None:
     network = ts.Network("cell")
     network.add_parameter("V", 2)

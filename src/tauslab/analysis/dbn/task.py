@@ -93,7 +93,9 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     structure = Structure(tuple(sides), parameters, parents(sides, parameters))
     nominal = {**network.initial_amounts(values), **values}
     sampling = _sampling(options, nominal, parameters)
-    breaks = breaks_of(network, options, values, options.unknown, {}, equations=True)
+    breaks = breaks_of(
+        network, options, values, options.unknown, {}, equations=True, followed=False
+    )  # fmt: skip
     system = lower_ode(
         breaks.applied(network, all_tables=True),
         parameters=values, varying=options.unknown, recorded=tuple(sides),

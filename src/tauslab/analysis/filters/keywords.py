@@ -158,6 +158,15 @@ class DataKeywords:
         return Cells(self.time_courses(), self.observe)
 
 
+def max_steps_option(what: str) -> int | None:
+    """The option `max_steps` of functions that run many sets of values; `what` it limits."""
+    found: int | None = option(
+        None, type=count, check=unless_none(whole(1, MAX_STEPS)),
+        doc=f"{what} Without it, parameters at which counts explode take hours.",
+    )  # fmt: skip
+    return found
+
+
 @declared
 @dataclass(frozen=True)
 class HiddenKeywords(DataKeywords):
@@ -170,11 +179,10 @@ class HiddenKeywords(DataKeywords):
         None, "ssa: exact (default); tau: leaps", flag="--method", group="method",
         choices=("ssa", "tau"), doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
-    max_steps: int | None = option(
-        None, type=count, check=unless_none(whole(1, MAX_STEPS)),
-        doc="Steps of a particle between two rows at most; one with more gets weight 0, and a "
-        "warning counts such. Without it, parameters at which counts explode take hours.",
-    )  # fmt: skip
+    max_steps: int | None = max_steps_option(
+        "Steps of a particle between two rows at most; one with more gets weight 0, and a warning "
+        "counts such."
+    )
     checkpoint: Name | None = checkpoint_option(
         ", after a row of data or a step of a chain, and at the end. If it exists, the call "
         "continues from it with the same bits; a file of another call is rejected."
@@ -324,4 +332,8 @@ class FitKeywords(DataKeywords):
     initial: Mapping[str, InitialCount] | None = initial_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")
+    max_steps: int | None = max_steps_option(
+        "Steps of a particle between two rows at most, without `observe` of a trajectory; one with "
+        "more counts for nothing. By default 1,000,000, in the search alone."
+    )
     comm: Any = comm_option()

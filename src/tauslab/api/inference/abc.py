@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
@@ -16,16 +17,17 @@ from tauslab.analysis.filters.abc.keywords import AbcKeywords
 from tauslab.analysis.filters.abc.result import AbcResult
 from tauslab.analysis.filters.abc.sampler import Sampler, Settings
 from tauslab.analysis.filters.draws import NoiseDraws
+from tauslab.analysis.filters.filtering import ended_before, kept_ended
 from tauslab.analysis.filters.noise import draw
 from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.priors import table_at
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import ABC_RUNS, words
 from tauslab.api.api import settings_of
-from tauslab.api.inference.given import constants_of, priors_of, text_of
+from tauslab.api.inference.given import constants_of, priors_of, said_limit, text_of
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
-from tauslab.base.arrays import FloatArray, doubles
+from tauslab.base.arrays import BoolArray, FloatArray, doubles
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, warn
 from tauslab.base.unknown import checks_keywords
@@ -46,7 +48,9 @@ from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.choices.outlook import Outlook
 from tauslab.runner.ensemble.kept import Setup
 from tauslab.runner.ensemble.run import opened, run_portion
+from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.results.result import Result
+from tauslab.store.results.validity import ended_early
 
 _TRIED_ALONE = 50  # draws of the prior of which one must be a set of values that the model can take
 
@@ -138,6 +142,7 @@ def abc_smc(
         text_of(network), parsed, compared.observed, *compared.parts, given.n, given.quantile,
         settings.scale, repr(settings.norm) if not callable(settings.norm) else "function",
         given.least_acceptance, given.seed, repr(given.method), given.epsilon is None,
+        *said_limit(given.max_steps),
     )  # fmt: skip
     file = StateCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "abc",
@@ -150,6 +155,7 @@ def abc_smc(
         sampler = Sampler(parsed, simulate, compared.observed, settings, densities)
         if kept := file.take_up():
             sampler.go_on(kept)
+            simulate.ended = ended_before(kept)
         simulate.begin(sampler.first_draws(_TRIED_ALONE))
         with Progress(
             settings.generations * given.n, ranks.rank, quiet=given.quiet,
@@ -162,11 +168,26 @@ def abc_smc(
                 if done:
                     bar.tell(f"epsilon {done[-1].epsilon:.4g}, kept {done[-1].acceptance:.2g}")
                 bar.update(len(done) * given.n + sampler.accepted, 0)
-                file.save(sampler.kept, last=bool(sampler.ended))
+                file.save(
+                    lambda: sampler.kept() | kept_ended(simulate.ended), last=bool(sampler.ended)
+                )
 
             sampler.run(after_launch)
+    _warn_of_ended(simulate.ended)
     _warn_of_range(sampler, compared)
     return _result(parsed, sampler, compared)
+
+
+def _warn_of_ended(ended: Mapping[int, int]) -> None:
+    """Say how many simulations ended early, and how."""
+    if ended:
+        numbers = ", ".join(
+            f"{n} with status {STATUS_NAMES[one]}" for one, n in sorted(ended.items())
+        )
+        warn(
+            f"simulations ended before a time of the data: {numbers}; such candidates are rejected "
+            "where a number is missing, so the posterior is of values at which simulations go on"
+        )
 
 
 def _warn_of_range(sampler: Sampler, compared: _Compared) -> None:
@@ -338,6 +359,9 @@ class _Simulations:
         self._ranks, self._particles = ranks, given.n
         self._method = method_of(given.method)
         self._options = {**compared.options, "device": given.device, "comm": ranks, "quiet": True}
+        if given.max_steps is not None:
+            self._options["max_steps"] = given.max_steps
+        self.ended = Counter[int]()  # candidates, by status
         self._never_negative = {*network.species, *_rate_constants(network)}
         self._launched = False  # the first launch warns for all, also of long runs
 
@@ -354,7 +378,7 @@ class _Simulations:
             for row in range(len(next(iter(draws.values())))):
                 values = {name: column[row : row + 1] for name, column in draws.items()}
                 try:
-                    self._run(values, 0, 0)
+                    self._run(values, 0, 0, np.zeros(1, bool))
                     self._method = self._settled(values)
                 except (ModelError, ConfigError) as error:
                     refused = error
@@ -397,7 +421,7 @@ class _Simulations:
         # Others keep their numbers: values that can be taken stand in.
         stand_in = np.where(good, np.arange(m), np.flatnonzero(good)[0])
         try:
-            found = self._run({k: v[stand_in] for k, v in values.items()}, generation, first)
+            found = self._run({k: v[stand_in] for k, v in values.items()}, generation, first, good)
         except (ModelError, ConfigError):
             if m == 1:
                 return missing
@@ -424,7 +448,10 @@ class _Simulations:
     def _seed_of(self, generation: int) -> int:
         return int(words(self._seed, ABC_RUNS, generation, 1)[0])
 
-    def _run(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
+    def _run(
+        self, values: Mapping[str, FloatArray], generation: int, first: int, good: BoolArray
+    ) -> FloatArray:
+        """Summaries; counts those that are `good` and end early."""
         m = len(next(iter(values.values()), [0]))
         # Equations draw nothing, and their trajectories have no numbers.
         place: dict[str, Any] = {} if isinstance(self._method, ODE) else {"first": first}
@@ -436,6 +463,8 @@ class _Simulations:
             if self._launched or m == 1:  # values always differ: no trial before each
                 setup.outlook = setup.outlook or Outlook(0.0)
             result = run_portion(setup, setup.task, self._ranks, lambda: False)
+        status = np.ravel(result.status)
+        self.ended.update(status[ended_early(status) & good].tolist())
         found = self._compared.summarise(result)
         if rows is None:
             return found

@@ -188,7 +188,7 @@ def _search(
     with Ensemble(
         network, given.swarm, seed=seed, device=given.device, parameters=values,
         initial=given.initial, method=given.method, comm=ranks,
-        max_steps=None if given.method == "ode" else _MOST_STEPS,
+        max_steps=given.max_steps or (None if given.method == "ode" else _MOST_STEPS),
     ) as particles:  # fmt: skip
         found = searched(
             particles, cells, tuple(priors), places,
@@ -237,6 +237,7 @@ class _Filters:
                 parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
                 seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
                 method=given.method, initial=given.initial, comm=self._ranks, quiet=True,
+                max_steps=given.max_steps,
             )  # fmt: skip
         return found.log_likelihood
 
@@ -266,7 +267,11 @@ class _Synthetic:
             "times": times, "species": columns, "device": given.device, "comm": ranks,
             "method": given.method or "ssa", "quiet": True, "record": "trajectories",
             "common": given.method in (None, "ssa"),
-            **({} if given.initial is None else {"initial": given.initial}),
+            **{
+                name: getattr(given, name)
+                for name in ("initial", "max_steps")
+                if getattr(given, name) is not None
+            },
         }  # fmt: skip
         self._columns = columns
 

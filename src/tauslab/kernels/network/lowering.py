@@ -34,7 +34,7 @@ from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.time_relations import Switches, is_stepwise
 from tauslab.model.expressions.unfolding import unfold
-from tauslab.model.network.diagnosis.check import steps_of
+from tauslab.model.network.diagnosis.time_breaks import steps_of
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
 from tauslab.model.network.past import Past
 
@@ -284,7 +284,7 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     recorded: Collection[str] | None = None,
     reals: Mapping[str, float] | None = None,
     pasts: Sequence[Past] = (),
-    breaks: Sequence[float] = (),
+    breaks: Sequence[float | Expression] = (),
     flowing: Collection[str] | None = None,
 ) -> LoweredNetwork:
     """Lower `network` with these parameter values and rounded initial counts.
@@ -303,7 +303,8 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     pasts
         What the hidden species of `network` hold, behind its own.
     breaks
-        Times at which steps end, where laws of the time do what steps may pass over.
+        Times at which steps end, where laws of the time do what steps may pass over: numbers, and
+        formulas of what varies.
     flowing
         Reactions that are equations of what they change, which is among `reals`; all others change
         counts one by one. None where no method has such parts.
@@ -314,7 +315,7 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
         A law needs something that is not known.
     """
     lowering = _NetworkLowering(network, parameters, counts, varying, reals or {}, pasts, flowing)
-    lowering.switches.changes += [Number(t) for t in breaks]
+    lowering.switches.changes += [Number(t) if isinstance(t, float) else t for t in breaks]
     return lowering.run(recorded)
 
 

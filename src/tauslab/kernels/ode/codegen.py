@@ -264,6 +264,10 @@ def count_constants(system: OdeSystem) -> int:
 def _sizes(system: OdeSystem, writer: CodeWriter, precision: str, *, wide: bool) -> str:
     """Types and sizes."""
     real = PRECISIONS[precision]
+    sizes = ""
+    if system.sizes:
+        numbers = ", ".join(map(str, system.sizes))
+        sizes = f"#define HAS_SIZES\nTABLE int SIZES[{len(system.sizes)}] = {{{numbers}}};\n"
     number = "" if writer.lanes else f"typedef {real} Real;\n"
     return (
         "// A number of each trajectory that runs, a number of one, and what is recorded.\n"
@@ -272,7 +276,7 @@ def _sizes(system: OdeSystem, writer: CodeWriter, precision: str, *, wide: bool)
         f"constexpr int N_INPUTS = {len(system.inputs)};\n"
         f"constexpr int N_CONSTANTS = {len(writer.constants)};\n"
         f"constexpr int N_QUANTITIES = {len(system.quantities)};\n"
-        f"constexpr bool LONG_STEP = {str(is_long(system)).lower()};\n"
+        f"constexpr bool LONG_STEP = {str(is_long(system)).lower()};\n{sizes}"
     )
 
 

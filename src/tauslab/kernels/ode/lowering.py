@@ -72,8 +72,9 @@ class OdeSystem:
     species in the model's order, then rules. `species` counts the former. At the times
     `jumps` rates jump, because they compare the time with a number. `triggered` are events that
     are looked for while equations are integrated; `events` is empty then. At the times `switches`
-    relations of the time in their triggers change. `relations` are differences whose signs decide
-    relations of variables in the rates.
+    relations of the time in their triggers change, or pulses begin and end. `relations` are
+    differences whose signs decide relations of variables in the rates. `sizes` are numbers of
+    variables that are sizes of compartments: at 0 a trajectory ends.
 
     Where the equations look back, `delayed` are the numbers of the variables whose past they read,
     and `waits` the delays that are not known before a trajectory; a delay below 0 by `slack` at
@@ -96,11 +97,12 @@ class OdeSystem:
     delayed: tuple[int, ...] = ()
     waits: tuple[int, ...] = ()
     slack: float = 0.0
+    sizes: tuple[int, ...] = ()
 
     @property
     def watched(self) -> bool:
         """Return whether triggers or the past are looked at while equations are integrated."""
-        return bool(self.triggered) or self.looks_back
+        return bool(self.triggered or self.switches) or self.looks_back
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -126,6 +128,7 @@ def lower_ode(
     recorded: Collection[str] | None = None,
     slack: float = 0.0,
     breaks: Sequence[float] = (),
+    moving: Sequence[Expression] = (),
 ) -> OdeSystem:
     """Equations of a network.
 
@@ -142,13 +145,15 @@ def lower_ode(
         it is then zero, where they would be no numbers.
     breaks
         Last times before rates jump, or have a short pulse, by what depends on the time alone.
+    moving
+        Formulas of such times that differ between trajectories.
 
     Raises
     ------
     ModelError
         A name is not known, or the time of an event varies.
     """
-    system = _OdeLowering(network, parameters, varying, slack).run(recorded)
+    system = _OdeLowering(network, parameters, varying, slack).run(recorded, moving)
     if not breaks:
         return system
     after = {just_after(t) for t in breaks}
@@ -205,16 +210,17 @@ class _OdeLowering:
         self.lifted: dict[int, int] = {}
         self.relations: tuple[int, ...] = ()
 
-    def run(self, recorded: Collection[str] | None) -> OdeSystem:
+    def run(self, recorded: Collection[str] | None, moving: Sequence[Expression]) -> OdeSystem:
         network = self.network
         names = [*network.species, *(r.name for r in network.rules.values() if r.recorded)]
         if recorded is not None:
             names = [n for n in (*network.species, *network.rules) if n in set(recorded)]
+        compartments = {one.compartment for one in network.species.values()}
         rates = self.rates()
         events: tuple[OdeEvent, ...] = ()
         triggered: tuple[OdeStateEvent, ...] = ()
-        switches = Switches(self.stands_still)
-        if self.looks_back or any(isinstance(event, Event) for event in network.events):
+        switches = Switches(self.stands_still, [*moving])
+        if moving or self.looks_back or any(isinstance(one, Event) for one in network.events):
             triggered = tuple(self.triggered(as_event(e), switches) for e in network.events)
         else:
             timed = [event for event in network.events if isinstance(event, TimedEvent)]
@@ -236,6 +242,7 @@ class _OdeLowering:
             tuple(self.delayed),
             tuple(self.waits),
             self.slack,
+            tuple(self.number[name] for name in network.rates if name in compartments),
         )
 
     def stands_still(self, change: Expression) -> bool:

@@ -602,7 +602,8 @@ class Network(Hinting, NetworkData):
     def to_antimony(self, path: str | Path | None = None) -> str:
         """Antimony of the model; needs the package ``antimony``. As `to_sbml`, ``.ant``.
 
-        Antimony has no annotations.
+        Numbers have all their digits. Antimony has no annotations: a warning names rules that are
+        not recorded, and limits of laws, which SBML keeps.
         """
         text: str = behind_door("Network.to_antimony")(self, path)
         return text

@@ -13,12 +13,14 @@ import numpy as np
 from tauslab.base.arrays import FloatArray
 from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import Expression, Symbol, symbols, to_text
+from tauslab.model.network.diagnosis.moving_pulses import times_of_pulses
 from tauslab.model.network.diagnosis.time_breaks import (
     TimeBreaks,
+    has_pulse,
     linear_changes,
     names_beside_time,
     pulses_that_vary,
-    smooth_pulses_that_vary,
+    smooth_parts_that_move,
     time_breaks,
     uses_time,
     with_clocks,
@@ -44,22 +46,24 @@ def breaks_of(
     *,
     equations: bool = False,
     thinned: bool = False,
+    followed: bool = True,
 ) -> TimeBreaks:
     """Find expressions of the time alone that jump, bend or have a pulse.
 
     A warning names what jumps at times that are not known here, because they differ between
-    trajectories or are too many, or has pulses at such times unless rates are `thinned`; of
-    `equations` also pulses between linear relations, whose times they do not take from each
-    trajectory. Another names triggers that hold at instants which are
-    not known.
+    trajectories or are too many, or has pulses at such times unless rates are `thinned` or
+    `moving_breaks` are `followed`; of `equations` also pulses between linear relations. Another
+    names triggers that hold at instants which are not known.
     """
     end = float(options.times[-1])
     lost = _depending(network, set(varying))
     if not (end > 0 and uses_time(with_clocks(network))):
         return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
-    found = _found(network, values, amounts, lost, end, None if thinned else rows)
-    if equations:
+    found = _found(
+        network, values, amounts, lost, end, None if thinned else rows, followed=followed
+    )
+    if equations and not followed:
         found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
     if found.unknown:
         warn(
@@ -80,6 +84,31 @@ def breaks_of(
             "compare by <, <=, > or >="
         )
     return found
+
+
+def moving_breaks(
+    network: Network,
+    values: Mapping[str, float],
+    varying: Collection[str],
+    *,
+    equations: bool = False,
+) -> list[Expression]:
+    """Times at which steps end, as formulas of values that differ between trajectories.
+
+    These are of smooth pulses (`times_of_pulses`); of `equations` also of pulses between linear
+    relations, at which other methods stop anyway.
+    """
+    if not varying or not uses_time(with_clocks(network)):
+        return []
+    lost = _depending(network, {*varying})
+    amounts = network.initial_amounts(values, negative=True)
+    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    known = {name: value for name, value in whole.items() if name not in lost}
+    parts = smooth_parts_that_move(with_clocks(network, lost), whole.keys(), lost)
+    found = [t for part in parts for t in times_of_pulses(part, lost, known)]
+    if equations:
+        found += [t for times in pulses_that_vary(network, lost).values() for t in times]
+    return list(dict.fromkeys(found))
 
 
 class BreaksAhead:
@@ -155,6 +184,8 @@ def _found(
     lost: Collection[str],
     end: float,
     rows: Mapping[str, Any] | None,
+    *,
+    followed: bool = True,
 ) -> TimeBreaks:
     """Breaks from 0 to `end` by the values of all but what is `lost`.
 
@@ -166,7 +197,11 @@ def _found(
     found = time_breaks(clocked, known, end)
     if rows is not None and lost:
         each = [whole, *(whole | one for one in _some(network, rows))]
-        more = smooth_pulses_that_vary(clocked, each, lost, end)
+        more = [
+            part
+            for part in smooth_parts_that_move(clocked, whole.keys(), lost)
+            if not (followed and times_of_pulses(part, lost, known)) and has_pulse(part, each, end)
+        ]
         found = replace(found, unknown=(*found.unknown, *more))
     own = linear_changes(clocked, known) - linear_changes(network, known)
     times = {*found.times, *(t for t in own if 0 < t < end)}

@@ -22,7 +22,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import FloatArray, Options
 from tauslab.options.methods import ODE, Method
 from tauslab.options.record import Record
-from tauslab.runner.ensemble.breaks import breaks_of
+from tauslab.runner.ensemble.breaks import breaks_of, moving_breaks
 from tauslab.runner.ensemble.task import (
     Task,
     check_names,
@@ -56,7 +56,10 @@ class OdeTask(Task):
     @property
     def attributes(self) -> dict[str, str]:
         """Attributes of the file on clocks and conditions in the equations."""
-        return {**self.clocks, **({CONDITIONS: "1"} if self.system.relations else {})}
+        return {
+            **self.clocks(self.system.inputs),
+            **({CONDITIONS: "1"} if self.system.relations else {}),
+        }
 
     @property
     def settled_method(self) -> Method:
@@ -103,11 +106,15 @@ def prepare_ode(network: Network, options: Options) -> OdeTask:
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
-    breaks = breaks_of(network, options, values, varying, rows, equations=True)
+    adapts = options.integration.solver != "rk4"
+    breaks = breaks_of(
+        network, options, values, varying, rows, equations=True, followed=adapts
+    )  # fmt: skip
     system = lower_ode(
         breaks.applied(network, all_tables=True),
         parameters=values, varying=varying, recorded=recorded, slack=slack,
         breaks=breaks.times,
+        moving=moving_breaks(network, values, varying, equations=True) if adapts else (),
     )  # fmt: skip
     _refuse_infinite(system)
     history = options.integration.delay_history

@@ -63,7 +63,7 @@ from tauslab.options.methods import (
 from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
-from tauslab.runner.ensemble.breaks import breaks_of
+from tauslab.runner.ensemble.breaks import breaks_of, moving_breaks
 from tauslab.store.format.versions import CLOCKS, CONDITIONS, THINNED_RATES
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
@@ -96,10 +96,13 @@ class Task(ABC):
 
     amounts: ClassVar[bool] = False  # whether species are recorded as real numbers, not counts
 
-    @property
-    def clocks(self) -> dict[str, str]:
-        """An attribute of the file where laws or triggers use a clock, else none."""
-        return {CLOCKS: "1"} if with_clocks(self.network) is not self.network else {}
+    def clocks(self, varying: Collection[str]) -> dict[str, str]:
+        """An attribute of the file where laws or triggers use a clock or `moving_breaks`."""
+        network = self.network
+        found = with_clocks(network) is not network or moving_breaks(
+            network, network.parameter_values(), varying, equations=self.amounts
+        )
+        return {CLOCKS: "1"} if found else {}
 
     @property
     @abstractmethod
@@ -235,7 +238,7 @@ class NetworkTask(Task):
     @property
     def attributes(self) -> dict[str, str]:
         """Attributes of the file on leaps, thinned rates, conditions, and what is not rounded."""
-        found, method = self.clocks, self.options.method
+        found, method = self.clocks(self.varying), self.options.method
         if isinstance(method, TauLeaping):
             with command_line():  # files hold one spelling
                 found["approximate"] = approximation(method.epsilon)
@@ -502,8 +505,9 @@ def _lowered(
     """
     network, options = model.network, model.options
     exact = isinstance(options.method, SSA) and len(network.reactions) < LARGEST_UNROLLED
+    differing = {*start.varying, *model.rows}
     breaks = breaks_of(
-        network, options, model.values, {*start.varying, *model.rows}, model.rows,
+        network, options, model.values, differing, model.rows,
         thinned=exact and not network.rates,
     )  # fmt: skip
     lowered_with = partial(
@@ -514,7 +518,7 @@ def _lowered(
         recorded=recorded,
         reals=start.reals,
         pasts=model.pasts,
-        breaks=breaks.times,
+        breaks=(*breaks.times, *moving_breaks(network, model.values, differing)),
         flowing=start.flowing,
     )
     varying, n_rows = start.varying, model.n_rows

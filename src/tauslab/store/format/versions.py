@@ -13,7 +13,7 @@ from tauslab._version import BITS_SINCE, BITS_VERSION, __version__
 WRITERS = "progress/writers"
 BITS = "bits_version"  # attribute of the root: the version of the bits of the first block
 THINNED_RATES = "thinned_rates"  # attribute of runs that thin time-dependent rates
-CLOCKS = "clocks"  # of runs whose rates or triggers use a quantity with a constant rate rule
+CLOCKS = "clocks"  # of runs whose laws use a quantity with a constant rate rule, or moving pulses
 CONDITIONS = "conditions"  # of runs of equations that compare quantities
 _MOST = 16
 _DTYPE = "S40"

@@ -424,3 +424,21 @@ def test_data_beyond_all_simulations_are_named():
     far = {"time": [2.0], "X": [1e6]}
     with pytest.warns(UserWarning, match="X at t = 2 is 1e\\+06 in the data"):
         ts.abc_smc(births(), far, {"k": "uniform(0,30)"}, n=50, generations=2, **HOW)
+
+
+def test_candidates_that_end_early_are_told(tmp_path) -> None:
+    net = ts.Network("growth")
+    net.add_species("X", 1)
+    net.add_parameter("k", 1.0)
+    net.add_reaction("X -> 2 X", rate="k")
+    how = {**HOW, "n": 20, "max_steps": 50, "checkpoint": tmp_path / "abc.h5"}
+    data, priors = {"time": [1.0], "X": [3]}, {"k": "uniform(0.1,6)"}
+    with pytest.warns(
+        UserWarning, match="time of the data: [0-9]+ with status step_limit"
+    ) as first:
+        ts.abc_smc(net, data, priors, generations=1, **how)
+    with pytest.warns(UserWarning, match="with status step_limit") as again:
+        ts.abc_smc(net, data, priors, generations=1, **how)
+    assert str(first[0].message) == str(again[0].message)  # the file has the number
+    with pytest.raises(ts.ConfigError, match="another"):
+        ts.abc_smc(net, data, priors, generations=1, **{**how, "max_steps": 51})

@@ -121,17 +121,28 @@ def test_impossible_data_have_no_likelihood():
         assert found.terms.tolist() == [-math.inf, -math.inf]  # also of rows that were not come to
 
 
-def test_an_outlier_leaves_the_exact_filter_without_a_bound():
+def test_an_outlier_leaves_the_exact_filter_with_a_bound_as_large():
     """A row that no state within the projection explains well, though one beyond it might."""
     net = decay()
     net.add_reaction("-> X", rate=4.0)
     found = ts.exact_filter(net, {"time": [1.0, 2.0], "X": [1e6, 3]}, observe={"X": "normal(2)"})
     assert found.terms[0] == pytest.approx(-0.5 * ((1e6 - 20) / 2) ** 2, rel=1e-4)
     assert np.isfinite(found.log_likelihood)
-    assert found.bound == math.inf
+    assert 0.9 * -found.log_likelihood < found.bound < math.inf
     never = ts.exact_filter(decay(), {"time": [1.0], "X": [25]}, observe={"X": "binomial(0.9)"})
     assert never.log_likelihood == -math.inf
     assert never.bound < 1e-10  # for sure: no more than 20 there are
+
+
+def test_a_term_far_below_the_least_double_is_exact():
+    """States near the row have no probability: none of the densities may underflow."""
+    net = ts.Network("decay")
+    net.add_species("X", 100)
+    net.add_reaction("X ->", rate=1.0)
+    found = ts.exact_filter(net, {"time": [0.0], "X": [3]}, observe={"X": "normal(sd=0.5)"})
+    exact = -0.5 * (97 / 0.5) ** 2 - math.log(0.5 * math.sqrt(2 * math.pi))
+    assert found.log_likelihood == pytest.approx(exact, rel=1e-12)
+    assert found.bound < 1e-6
 
 
 def test_a_function_observes():

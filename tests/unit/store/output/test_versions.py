@@ -113,21 +113,23 @@ def test_equations_with_conditions_have_other_bits_since_version_9(
     assert any("bits of version 8" in one for one in told) == ("<" in law)
 
 
-@pytest.mark.parametrize("law", ["exp(-(V - 5)^2)", "1"])
+@pytest.mark.parametrize("law", ["exp(-(V - 5)^2)", "1", "exp(-(time - p)^2)"])
 def test_clocks_have_other_bits_since_version_10(tmp_path, monkeypatch, recwarn, law):
     path, net = tmp_path / "a.h5", ts.Network("clocked")
     net.add_species("V", 0)
     net.add_species("X", 0)
+    net.add_parameter("p", 1)
     net.add_rate("V", "1")
     net.add_reaction("-> X", law=law)
-    with ts.run(net, times=[1.0], device="cpu", method="ode") as result:
-        assert (versions.CLOCKS in result.attributes) == ("V" in law)
+    each = {"sweep": {"p": [1, 2]}} if "p)" in law else {}  # whose pulses move
+    with ts.run(net, times=[1.0], device="cpu", method="ode", **each) as result:
+        assert (versions.CLOCKS in result.attributes) == (law != "1")
     with monkeypatch.context() as earlier:
         earlier.setattr(schema, "BITS_VERSION", 9)
-        ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path).close()
+        ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path, **each).close()
     ts.run(net, device="cpu", append_to=6, output=path).close()
     told = [str(one.message) for one in recwarn]
-    assert any("bits of version 9" in one for one in told) == ("V" in law)
+    assert any("bits of version 9" in one for one in told) == (law != "1")
 
 
 @pytest.mark.validate

@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tauslab.analysis.filters.abc.distances import NORMS, DistanceFunction
-from tauslab.analysis.filters.keywords import data_of
+from tauslab.analysis.filters.keywords import data_of, max_steps_option
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned
 from tauslab.options.keywords import device_option
@@ -86,6 +86,9 @@ class AbcKeywords:
     quiet: bool | None = quiet_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.run`.")
+    max_steps: int | None = max_steps_option(
+        "Steps of a simulation at most; one with more ends early, and a warning counts such."
+    )
     checkpoint: Name | None = checkpoint_option(
         ", after a launch, and at the end. If it exists, the call continues from it with the same "
         "bits; only more `generations`, further `epsilon` and another `target_epsilon` may differ."

@@ -134,8 +134,13 @@ DEVICE auto are_finite(const State &x) {
     return sum == zero;
 }
 
+// Whether a trajectory goes on: its variables are finite, and sizes of compartments above 0.
 template <class State>
 DEVICE bool all_finite(const State &x) {
+#ifdef HAS_SIZES
+    for (int i : SIZES)
+        if (!(x[i] > 0)) return false;
+#endif
     return are_finite<Number>(x);
 }
 

@@ -20,7 +20,8 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.diagnosis.events import events_that_never_fire, events_true_at_start
-from tauslab.model.network.network import Event, Feature, Network, Reaction
+from tauslab.model.network.diagnosis.narrow_windows import narrow_windows
+from tauslab.model.network.network import Feature, Network, Reaction
 from tauslab.model.network.past import pasts_read, unkept_past
 from tauslab.model.network.text import (
     event_facts,
@@ -196,14 +197,6 @@ def _can_run(network: Network, method: str) -> bool:
         return False
     unkept = unkept_past(network)
     return not any(_refusing_in(unkept, feature, [method]) for feature in network.features)
-
-
-def steps_of(network: Network) -> list[Expression]:
-    """Laws and triggers with rules written out: where they move, ``ssa`` has to integrate."""
-    rules = network.rule_expressions()
-    triggers = [event.trigger for event in network.events if isinstance(event, Event)]
-    laws = [reaction.law for reaction in network.reactions]
-    return [substitute(tree, rules) for tree in (*laws, *triggers)]
 
 
 def mass_action_reactions(
@@ -438,12 +431,13 @@ def _report_species(network: Network) -> list[str]:
 
 
 def _report_events(network: Network) -> list[str]:
-    """Return sentences on events that never fire, which is likely not meant."""
+    """Return sentences on events that never fire and narrow windows, likely not meant."""
     end = math.inf if network.t_end is None else network.t_end
     try:
         values = network.parameter_values()
         never = events_that_never_fire(network, values, end=end)
-        return never + events_true_at_start(network, values)
+        windows = narrow_windows(network, values)
+        return never + events_true_at_start(network, values) + windows
     except ModelError:  # said above, or by a run
         return []
 

@@ -21,6 +21,7 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import unfold
+from tauslab.model.network.diagnosis.narrow_windows import narrow_windows
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Doubt, Event, TimedEvent
 
@@ -99,12 +100,14 @@ def warn_of_model(
 ) -> None:
     """Warn of what is likely not meant in the model, and of events that never fire.
 
-    As `events_that_never_fire`.
+    As `events_that_never_fire`. Of narrow windows of quantities that rate rules move too.
     """
     for note in network.notes:
         if isinstance(note, Doubt):
             warn(note)
     for sentence in events_that_never_fire(network, values, rows, each, end):
+        warn(sentence)
+    for sentence in narrow_windows(network, values):
         warn(sentence)
 
 

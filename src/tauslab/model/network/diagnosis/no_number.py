@@ -48,8 +48,19 @@ def no_number(
         Whether amounts are real numbers, and rates may be below 0.
     """
     laws = _Laws(network)
+    if equations and (gone := _vanished(laws, {**values, "time": time}, until - time)):
+        return gone
     return next(chain(_later(laws, values, time, until, equations=equations),
                       _reached(laws, values, time, equations=equations)), "")  # fmt: skip
+
+
+def _vanished(laws: _Laws, values: Mapping[str, float], span: float) -> str:
+    """Name a compartment whose size falls to 0 within a span of time, at the rate that it has."""
+    rates = laws.network.rates
+    for name in {one.compartment or "" for one in laws.network.species.values()} & rates.keys():
+        if values[name] + span * laws.value(rates[name], values) <= 0:
+            return f"after time {values['time']:.4g}, the size of compartment {name} falls to 0"
+    return ""
 
 
 class _Laws:

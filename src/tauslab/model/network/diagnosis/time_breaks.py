@@ -51,7 +51,6 @@ from tauslab.model.expressions.time_tables import (
     open_changes,
     table_of,
 )
-from tauslab.model.network.diagnosis.check import steps_of
 from tauslab.model.network.diagnosis.hidden_pulses import (
     hidden_crossings,
     hidden_pulses,
@@ -63,6 +62,7 @@ from tauslab.model.network.parts import Feature
 _TIME = Symbol("time")
 GRID = 1 << 16  # parts of the run that are looked at; what is shorter may be missed
 MOST_BREAKS = 1000
+ARITHMETIC = frozenset(("mul", "div", "add", "sub", "neg"))
 
 _QUIET = 4  # parts without change, after which steps may have grown long
 _GROWTH = 5  # a step is at most so many times longer than the one before
@@ -208,7 +208,7 @@ def with_clocks(network: Network, lost: Collection[str] = ()) -> Network:
         ],
         features=[*network.features, Feature("time", "clocks", "they are the time")],
     )
-    trees = [(*_trees(one), *one.rule_expressions().values()) for one in (network, made)]
+    trees = [(*laws_and_triggers(one), *one.rule_expressions().values()) for one in (network, made)]
     return network if trees[0] == trees[1] else made
 
 
@@ -282,51 +282,56 @@ def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
     """
     parts = list(_of_the_time(network, {*network.parameters, *network.constant_species()}))
     names = {name for part in parts for name in symbols(part)}
-    moving = {name for name in names if any(_moves(part, {name}) for part in parts)}
+    moving = {name for name in names if any(moves(part, {name}) for part in parts)}
     return moving | (names & {"time"}), names - moving - {"time"}
 
 
-def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Expression]:
+def pulses_that_vary(
+    network: Network, varying: Collection[str]
+) -> dict[Expression, list[Expression]]:
     """Parts that begin and end at times which differ between trajectories, by linear relations.
 
-    `varying` holds what is computed of what varies too.
+    With these times, as formulas. `varying` holds what is computed of what varies too.
     """
-    found = []
+    found = {}
     for part in _of_the_time(network, {*network.parameters, *network.constant_species()}):
-        changes = {one.change for one in map(relation_of, arguments_first(part)) if one}
-        if sum(bool(symbols(change) & {*varying}) for change in changes) > 1:
-            found.append(part)
-    return list(dict.fromkeys(found))
+        relations = filter(None, map(relation_of, arguments_first(part)))
+        changes = dict.fromkeys(one.change for one in relations)
+        moving = [change for change in changes if not symbols(change).isdisjoint(varying)]
+        if len(moving) > 1:
+            found[part] = moving
+    return found
 
 
-def smooth_pulses_that_vary(
-    network: Network, values: Sequence[Mapping[str, float]], varying: Collection[str], end: float
+def smooth_parts_that_move(
+    network: Network, names: Collection[str], varying: Collection[str]
 ) -> list[Expression]:
-    """Parts without jumps that have a pulse at a time which differs between trajectories.
+    """Parts without jumps that differ between trajectories by more than a factor or a summand.
 
-    `values` are those of some trajectories, each of all names.
+    Parts are of the time and `names`, of which some are `varying`.
     """
-    numbers = [{name: Number(value) for name, value in one.items()} for one in values]
-
-    def has_pulse(node: Expression) -> bool:
-        trees = dict.fromkeys(_with_numbers(node, one) for one in numbers)
-        return any(_TimeFunction(tree, end, Instants(())).has_pulse() for tree in trees)
-
     return [
         node
-        for part in _of_the_time(network, values[0].keys())
+        for part in _of_the_time(network, names)
         for node in _smooth(arguments_first(part))
-        if _moves(node, {*varying}) and has_pulse(node)
+        if moves(node, varying)
     ]
 
 
-def _moves(tree: Expression, varying: set[str]) -> bool:
+def has_pulse(part: Expression, values: Sequence[Mapping[str, float]], end: float) -> bool:
+    """Return whether a part without jumps has a pulse by any of the values of all its names."""
+    numbers = [{name: Number(value) for name, value in one.items()} for one in values]
+    trees = dict.fromkeys(_with_numbers(part, one) for one in numbers)
+    return any(_TimeFunction(tree, end, Instants(())).has_pulse() for tree in trees)
+
+
+def moves(tree: Expression, varying: Collection[str]) -> bool:
     """Return whether what varies is more than a factor or a summand of an expression."""
     if not (isinstance(tree, Call) and "time" in symbols(tree)):
         return False
-    if tree.function in ("mul", "div", "add", "sub", "neg"):
-        return any(_moves(part, varying) for part in tree.arguments)
-    return bool(symbols(tree) & varying)
+    if tree.function in ARITHMETIC:
+        return any(moves(part, varying) for part in tree.arguments)
+    return not symbols(tree).isdisjoint(varying)
 
 
 def uses_time(network: Network) -> bool:
@@ -340,7 +345,16 @@ def uses_time(network: Network) -> bool:
     )
 
 
-def _trees(network: Network) -> list[Expression]:
+def steps_of(network: Network) -> list[Expression]:
+    """Laws and triggers with rules written out: where they move, ``ssa`` has to integrate."""
+    rules = network.rule_expressions()
+    triggers = [event.trigger for event in network.events if isinstance(event, Event)]
+    laws = [reaction.law for reaction in network.reactions]
+    return [substitute(tree, rules) for tree in (*laws, *triggers)]
+
+
+def laws_and_triggers(network: Network) -> list[Expression]:
+    """Return `steps_of`, and equations, with rules written out."""
     rules = network.rule_expressions()
     return [*steps_of(network), *(substitute(tree, rules) for tree in network.rates.values())]
 
@@ -364,7 +378,7 @@ def _of_the_time(network: Network, still: Collection[str]) -> Iterator[Expressio
             return with_arguments(node, arguments)
         return substitute(value, {"time": call("sub", _TIME, ago)})
 
-    for whole in _trees(network):
+    for whole in laws_and_triggers(network):
         tree = bottom_up(whole, earlier) if looks_back(whole) else whole
         for node in outermost(tree, lambda one: "time" not in symbols(one) or alone(one)):
             if "time" in symbols(node):

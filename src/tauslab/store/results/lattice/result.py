@@ -114,7 +114,11 @@ class LatticeResult(RecordedLattice):
             return f"<LatticeResult {self.path}: closed>"
         place = "in memory" if self._in_memory else self.path
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
-        replicas = f"{self.n_replicas} replicas, " if self.n_replicas > 1 else ""
+        replicas = (
+            f"{self.n_replicas} replicas (`counts`: {self.replica}), "
+            if self.n_replicas > 1
+            else ""
+        )
         if self.whole_sweep:
             over = ", ".join(self.points)
             replicas = f"{self.n_points} points over {over}, {replicas}"

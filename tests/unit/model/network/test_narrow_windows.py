@@ -1,0 +1,44 @@
+"""Windows of quantities with rate rules that steps may pass over are told by runs and checks."""
+
+import pytest
+
+import tauslab as ts
+from tauslab.model.network.diagnosis.narrow_windows import narrow_windows
+
+
+def moved(law: str, rate: str = "1", *, reset: bool = True) -> ts.Network:
+    net = ts.Network("moved")
+    net.add_species("X", 0)
+    net.add_species("V", 0 if reset else 10)
+    net.add_rate("V", rate)
+    net.add_reaction("-> X", law=law)
+    if reset:
+        net.add_event("reset", trigger="V >= 10", assignments={"V": "0"})
+    return net
+
+
+@pytest.mark.parametrize("law", ["if(V > 5 && V < 5.001, 1000, 0)", "10 * exp(-((V - 5) / 0.1)^2)"])
+@pytest.mark.parametrize(("rate", "reset"), [("1", True), ("-V", False)])
+def test_narrow_windows_are_told(law: str, rate: str, reset: bool) -> None:
+    net = moved(law, rate, reset=reset)
+    (said,) = narrow_windows(net, net.parameter_values())
+    assert "within a short way of V" in said
+    assert said in net.check()
+
+
+@pytest.mark.parametrize(
+    "law", ["if(V > 5, 10, 0)", "if(V > 5 && V < 7, 10, 0)", "V", "exp(-((V - 5) / 3)^2)"]
+)
+def test_what_steps_see_is_not_told(law: str) -> None:
+    net = moved(law)
+    assert not narrow_windows(net, {})
+
+
+def test_a_run_warns_of_narrow_windows() -> None:
+    with pytest.warns(UserWarning, match="steps may pass over"):
+        ts.run(moved("if(V > 5 && V < 5.001, 1000, 0)"), times=[1.0], method="ode", device="cpu")
+
+
+def test_clocks_without_resets_have_known_windows() -> None:
+    net = moved("if(V > 5 && V < 5.001, 1000, 0)", "-0.1", reset=False)
+    assert not narrow_windows(net, {})
