@@ -444,7 +444,7 @@ def test_slabs_have_the_bits_of_the_whole(cpu, name, size, transport):
      ("ab", {"on_device": False}, False)],
 )  # fmt: skip
 def test_kernels_wait_for_each_other_on_devices_of_their_own(devices, more, together):
-    """Two lattices on the same two devices would wait without end where kernels run to their end."""
+    """Two lattices on the same two devices would wait without end."""
 
     def asked(comm):
         name = devices[comm.rank]
