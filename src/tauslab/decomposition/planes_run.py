@@ -76,10 +76,8 @@ class PlanesSlab:
             self._messages = PlanesMessages(self.engine, self._mark)
             around = neighbours(rank, size, periodic=periodic)
             self._halo = open_halo(self._messages, backend, comm, around, options.transport)
-            # Kernels of all ranks wait for each other: each needs a device of its own.
-            alone = backend.style.warp > 1 and self._halo.on_device
-            devices = comm.allgather(backend.identity() if alone else "")
-            self._together = all(devices) and len({*devices}) == size
+            self._together = run_together(backend, comm, on_device=self._halo.on_device,
+                                          alone=options.alone)  # fmt: skip
 
     @property
     def transports(self) -> tuple[str | None, str | None]:
@@ -126,3 +124,13 @@ class PlanesSlab:
         """Return whether any rank's list was full; collective."""
         full = self.engine.must_repeat()
         return full if self._comm is None else any(self._comm.allgather(full))
+
+
+def run_together(backend: Backend, comm: Ranks, *, on_device: bool, alone: bool) -> bool:
+    """Return whether kernels of all ranks may wait for each other; collective.
+
+    Each needs a device of its own, which runs no kernel of another lattice that waits so too.
+    """
+    own = backend.identity() if alone and on_device and backend.style.warp > 1 else ""
+    devices = comm.allgather(own)
+    return all(devices) and len({*devices}) == len(devices)

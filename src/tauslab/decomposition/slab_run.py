@@ -62,6 +62,8 @@ class HaloOptions:
     capacity, room
         Particles that can wait for a slot, in the slab and in a message, before a batch of steps
         is done again with more room; by default in proportion to the sites.
+    alone
+        Whether no rank of another lattice may have the device of one of these ranks.
     """
 
     transport: str = "auto"
@@ -70,6 +72,7 @@ class HaloOptions:
     record: bool = True
     capacity: int | None = None
     room: int | None = None
+    alone: bool = True
 
 
 USUAL_HALO = HaloOptions()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from cuda_usage import NEWEST, require_nvrtc
 
-from tauslab.kernels.backends import cuda
+from tauslab.kernels.backends import aside, cuda
 from tauslab.kernels.backends.base import KernelSource
 
 GATHER = KernelSource("ensemble/gather.cc", ("gather_rows",))
@@ -19,19 +19,41 @@ GATHER = KernelSource("ensemble/gather.cc", ("gather_rows",))
 def empty_cache(tmp_path, monkeypatch):
     require_nvrtc()
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(aside, "_running", {})
     return tmp_path / "cache"
 
 
-def test_another_process_compiles_into_the_cache(empty_cache):
-    aside = cuda._compiled_aside(GATHER, NEWEST)
-    assert aside is not None
+def test_another_process_compiles_into_the_cache(empty_cache, monkeypatch):
+    other = cuda._compiled_aside(GATHER, NEWEST)
+    assert other is not None
     end = time.monotonic() + 60
-    while not aside.ended() and time.monotonic() < end:
+    while not other.ended() and time.monotonic() < end:
         time.sleep(0.02)
-    path = aside.path()
+    with monkeypatch.context() as patch:  # it says where: its own cache may have had no room
+        patch.setenv("TAUSLAB_CACHE_DIR", str(empty_cache.with_name("other")))
+        path = other.path
     assert path is not None
     assert path.is_relative_to(empty_cache)
     assert cuda.cubin_of(GATHER, NEWEST)[0] == path  # which asks for the same
+    assert cuda._compiled_aside(GATHER, NEWEST) is None
+
+
+def test_a_process_that_failed_is_not_tried_again(empty_cache):
+    """Its kernel is compiled here then, so that the error is seen."""
+    del empty_cache
+    wrong = KernelSource("ensemble/gather.cc", ("gather_rows",), {"device/prelude.h": "#error no"})
+    other = cuda._compiled_aside(wrong, NEWEST)
+    assert other is not None
+    assert other.path is None
+    assert cuda._compiled_aside(wrong, NEWEST) is None
+
+
+@pytest.mark.parametrize("program", [None, "", "/usr/bin/application"])
+def test_no_other_program_is_started(empty_cache, monkeypatch, program):
+    """What has Python inside would start a second time, as frozen applications do."""
+    del empty_cache
+    monkeypatch.setattr(aside.subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
+    monkeypatch.setattr(sys, "executable", program)
     assert cuda._compiled_aside(GATHER, NEWEST) is None
 
 
@@ -53,8 +75,8 @@ def test_launches_take_what_was_compiled_aside(tmp_path, monkeypatch, compiles):
     monkeypatch.setattr(cuda.CudaProgram, "resident", lambda *_: 1 << 16)
     better = tmp_path / "better.cubin"
     ended = [False]
-    aside = SimpleNamespace(ended=lambda: ended[0], path=lambda: better if compiles else None)
-    program = cuda.CudaProgram(tmp_path / "first.cubin", GATHER, {}, 132, aside)
+    compiled = SimpleNamespace(ended=lambda: ended[0], path=better if compiles else None)
+    program = cuda.CudaProgram(tmp_path / "first.cubin", GATHER, {}, 132, compiled)
     for _ in range(2):
         program.launch("gather_rows", 1000, None, None)
     ended[0] = True

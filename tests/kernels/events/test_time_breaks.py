@@ -149,6 +149,13 @@ def test_pulses_of_clocks_with_swept_starts_are_told() -> None:
     net.add_rate("V", "2")
     with pytest.warns(UserWarning, match="V jumps or has pulses, at times that .* differ"):
         ts.run(net, times=[100.0], sweep={"V": [10, 20]}, method="ode", device="cpu")
+    for method, start in (("ode", {"V": 20}), ("ssa", {"V": 20}), ("ssa", {})):
+        particles = ts.Ensemble(net, 4, seed=1, method=method, device="cpu", parameters=start)
+        if not start:
+            particles.advance(1.0)
+            particles.set(V=20)
+        with pytest.warns(UserWarning, match="V jumps or has pulses at times that particles do"):
+            particles.advance(100.0)
 
 
 @pytest.mark.parametrize("method", ["ssa", "ode"])

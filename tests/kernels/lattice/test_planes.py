@@ -10,6 +10,7 @@ import itertools
 import os
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from sampling import ordinary
 from scipy import stats
 from thread_ranks import SharedBackend, on_threads
 
-from tauslab.decomposition.planes_run import PlanesSlab
+from tauslab.decomposition.planes_run import PlanesSlab, run_together
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -435,6 +436,22 @@ def test_slabs_have_the_bits_of_the_whole(cpu, name, size, transport):
     for number in range(2):
         rows = sum(samples[number].rows() for _, samples in found)
         assert np.array_equal(rows[0], expected.rows()[number])
+
+
+@pytest.mark.parametrize(
+    ("devices", "more", "together"),
+    [("ab", {}, True), ("aa", {}, False), ("ab", {"alone": False}, False),
+     ("ab", {"on_device": False}, False)],
+)  # fmt: skip
+def test_kernels_wait_for_each_other_on_devices_of_their_own(devices, more, together):
+    """Two lattices on the same two devices would wait without end."""
+
+    def asked(comm):
+        name = devices[comm.rank]
+        device = SimpleNamespace(style=SimpleNamespace(warp=32), identity=lambda: name)
+        return run_together(device, comm, **{"on_device": True, "alone": True, **more})
+
+    assert on_threads(2, asked) == [together] * 2
 
 
 def test_replicas_and_seeds_differ(cpu):

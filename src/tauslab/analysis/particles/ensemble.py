@@ -650,6 +650,7 @@ class Ensemble:
             self._motion.prepare(self._rows, self.n)
             raise
         self._rows = changed
+        self._replaced(values)
         if self._motion.looks and values:
             self._move(self.time)  # events that the new values set off
 
@@ -681,6 +682,7 @@ class Ensemble:
             self._late.pop(parameters, None)
             self._late[parameters] = values
         motion.put_table(names, states, self.time)
+        self._replaced((*names, *parameters))
         if motion.looks:
             self._move(self.time)
 
@@ -901,8 +903,14 @@ class Ensemble:
         elif not drawn:
             self._motion.begin(self.seed, first)
         self._rows = {k: v for k, v in rows.items() if not self._motion.holds(k)}
+        self._replaced([*rows, *self._initial])
         if self._motion.draws:
             self._move(0.0)
+
+    def _replaced(self, names: Collection[str]) -> None:
+        """Note amounts that are no longer as the model moves them."""
+        if self._ahead is not None and names:
+            self._ahead.put(names)
 
     def _require_names(self, names: Iterable[str], keyword: str) -> None:
         """Refuse names that the model does not have, and say which it has."""

@@ -25,6 +25,10 @@ def process_check(arguments: argparse.Namespace) -> None:
     if arguments.model.suffix.lower() == ".toml" and readers.is_hybrid_file(arguments.model):
         from tauslab.cli.commands.hybrid import hybrid_facts
 
+        if arguments.method is not None:
+            raise ConfigError(
+                f"{arguments.model} holds a hybrid, whose parts name their methods: drop --method"
+            )
         facts, said = hybrid_facts(arguments.model)
         print(json.dumps(facts, indent=2) if arguments.json else "\n".join(said))
         return

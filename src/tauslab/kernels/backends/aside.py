@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
-from tauslab.kernels.backends.cache import compiled, in_cache, with_headers
+from tauslab.kernels.backends.cache import compiled, with_headers
 from tauslab.kernels.backends.nvrtc import compile_cubin
 
 _running: dict[str, CompiledAside] = {}
@@ -27,14 +28,13 @@ class CompiledAside:
     def __init__(
         self, key: str, file: str, texts: Mapping[str, str], flags: tuple[str, ...]
     ) -> None:
-        self._key = key
         paths = [str(_SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
         with tempfile.TemporaryFile("w+", encoding="utf-8") as given:
             json.dump([key, file, with_headers(file, texts), flags], given)
             given.seek(0)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__], stdin=given,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                [_interpreter(), "-P", "-m", __name__], stdin=given,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )  # fmt: skip
 
@@ -42,24 +42,37 @@ class CompiledAside:
         """Return whether the process has ended, without waiting."""
         return self._process.poll() is not None
 
+    @cached_property
     def path(self) -> Path | None:
-        """Path of the cubin; None where it was not compiled."""
-        return in_cache(self._key, ".cubin")
+        """Path of the cubin, once the process has ended; None where it was not compiled."""
+        said, _ = self._process.communicate()
+        path = Path(os.fsdecode(said))
+        return path if path.is_file() else None
 
 
 def compiled_aside(
     key: str, file: str, texts: Mapping[str, str], flags: tuple[str, ...]
-) -> CompiledAside:
-    """Compile a cubin in another process; of this one, only one at a time compiles it."""
-    if key not in _running or _running[key].ended():
+) -> CompiledAside | None:
+    """Compile a cubin in another process, once; None where that has failed."""
+    if key not in _running:
         _running[key] = CompiledAside(key, file, texts, flags)
-    return _running[key]
+    found = _running[key]
+    return None if found.ended() and found.path is None else found
+
+
+def _interpreter() -> str:
+    """Python's own program; refused where another one has it inside, as frozen applications do."""
+    program = sys.executable or ""
+    if not Path(program).name.lower().startswith(("python", "pypy")):
+        raise FileNotFoundError(f"{program!r} is no Python")
+    return program
 
 
 def main() -> None:
-    """Compile what standard input says."""
+    """Compile what standard input says; print its path, in whichever cache had room."""
     key, file, texts, flags = json.load(sys.stdin)
-    compiled(key, ".cubin", lambda out: _write(out, file, texts, tuple(flags)))
+    path, _ = compiled(key, ".cubin", lambda out: _write(out, file, texts, tuple(flags)))
+    sys.stdout.buffer.write(os.fsencode(path))
 
 
 def _write(out: Path, file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -> None:

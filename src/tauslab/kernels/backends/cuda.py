@@ -150,7 +150,7 @@ class CudaProgram:
         Engines have memory for these: more than fit at the same time wait for each other.
         """
         if self._better is not None and self._better.ended():
-            path, self._better = self._better.path(), None
+            path, self._better = self._better.path, None
             if path is not None:
                 self._load(path)
 
@@ -529,7 +529,7 @@ def _compiled_aside(source: KernelSource, architecture: str) -> CompiledAside | 
         return None
     try:
         return compiled_aside(key, source.file, texts, flags)
-    except OSError:  # no process, or no space for its input
+    except OSError:  # no Python, no process, or no space for its input
         return None
 
 

@@ -128,8 +128,19 @@ class BreaksAhead:
         moving, scaling = names_beside_time(with_clocks(network))
         self.names = _behind(network, moving)
         self._unread = scaling - self.names
+        self._moved: set[str] = set()
         self._key: object = None
         self._times: Sequence[float] = ()
+
+    def put(self, names: Collection[str]) -> None:
+        """Note amounts that were replaced: breaks by a clock among them come at other times.
+
+        The stops stay as they are, and a warning names the clock.
+        """
+        rates = self._network.rates
+        if rates and (new := rates.keys() & {*names} - self._moved):
+            self._moved |= new
+            self._key = None
 
     def stops(self, start: float, end: float, rows: Mapping[str, Any]) -> list[float]:
         """Breaks between `start` and `end`, and `end`.
@@ -168,8 +179,11 @@ class BreaksAhead:
         lost = _depending(network, {*varying, *self._unread})
         found = _found(network, values, amounts, lost, end, rows)
         instants = found.instants if network.events else ()  # an instant does not change a rate
-        missed = [part for _, part in found.missed]
-        if unseen := [*found.unknown, *found.hiding, *missed, *instants]:
+        unseen = [*found.unknown, *found.hiding, *(part for _, part in found.missed), *instants]
+        if self._moved:
+            lost = _depending(network, {*lost, *self._moved})
+            unseen += _found(network, values, amounts, lost, end, rows).unknown
+        if unseen:
             warn(
                 f"{network.name}: {_shown(unseen)} jumps or has pulses at times that particles do "
                 f"not know, {_PASSED_OVER}, use events, or advance in steps as short as the pulses"

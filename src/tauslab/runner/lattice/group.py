@@ -186,7 +186,11 @@ class RankSlab:
             self.bounds,
             seed=self.task.seed_of(point),
             replica=self.task.number_of(run),
-            options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
+            options=HaloOptions(
+                "auto" if self.comm.size == 1 else options.halo,
+                self.depth,
+                alone=not options.share_gpu,
+            ),
             sharing=self._sharing,
         )
 

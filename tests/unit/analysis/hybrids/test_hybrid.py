@@ -961,6 +961,7 @@ def test_the_command_line_runs_a_file(tmp_path, capsys, monkeypatch):
     assert main(["plot", "cell.h5", "-o", "cell.png"]) == 0
     assert main(["run", "cell.toml", *given]) == 2  # it exists
     assert main(["check", "cell.toml"]) == 0
+    assert main(["check", "cell.toml", "--method", "ode"]) == 2  # parts have their own
     assert "interval x fastest rate" in capsys.readouterr().out
 
 
