@@ -35,6 +35,7 @@ from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
+from tauslab.runner.ensemble.choices.outlook import Pace
 
 _RANGE = 5.0  # about a model's own value, where the search begins
 _MOST_STEPS = 1_000_000  # of a trajectory between rows: more is no candidate
@@ -185,6 +186,13 @@ def _search(
         for prior in priors.values()
     ])  # fmt: skip
     values = dict(zip(priors, np.exp(places).T, strict=True))
+    pace = Pace(f"{network.name}: the search of the fit", quiet=given.quiet, tells=ranks.rank == 0)
+
+    def after_row(iterations: float) -> None:
+        pace.reached(iterations / given.iterations)
+        if isinstance(iterations, int):
+            after()
+
     with Ensemble(
         network, given.swarm, seed=seed, device=given.device, parameters=values,
         initial=given.initial, method=given.method, comm=ranks,
@@ -193,7 +201,7 @@ def _search(
         found = searched(
             particles, cells, tuple(priors), places,
             lambda: constants_of(network, particles.given, cells[0]),
-            iterations=given.iterations, draws=draws, after_iteration=after,
+            iterations=given.iterations, draws=draws, after_row=after_row,
         )  # fmt: skip
     return np.asarray(np.median(found, axis=0))
 

@@ -53,6 +53,7 @@ from tauslab.options.python_values import numbers
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
+from tauslab.runner.ensemble.choices.outlook import Pace
 
 _CHAIN_BYTES = 1000  # of its generator and its proposal
 _TOLD_EVERY = 25  # steps between figures of how chains mix
@@ -211,6 +212,8 @@ def _filters(
     )
     ended, found, done = Counter[int](), list[FilterResults](), 0
     bar: Progress | None = None
+    pace = Pace(f"{network.name}: the filter", quiet=given.quiet, tells=ranks.rank == 0)
+    whole, passed = sum(float(one.longest.times[-1]) for one in runs), 0.0
     with file.held(), ExitStack() as stack:
         for run in runs:
             side = len(run.cells)
@@ -236,6 +239,7 @@ def _filters(
                 file.particles = particles
                 if kept := file.take_up():
                     course.go_on(kept)
+                    pace.before = particles.time / whole if whole > 0 else 0.0
                 bar = bar or stack.enter_context(
                     Progress(
                         sum(len(one.longest) for one in runs), ranks.rank, quiet=given.quiet,
@@ -244,9 +248,11 @@ def _filters(
                 )  # fmt: skip
 
                 def after_row(
-                    course: ParticleFilters = course, done: int = done, bar: Progress = bar
-                ) -> None:
+                    course: ParticleFilters = course, done: int = done, bar: Progress = bar,
+                    particles: Ensemble = particles, passed: float = passed,
+                ) -> None:  # fmt: skip
                     bar.update(done + course.row, 0)
+                    pace.reached((passed + particles.time) / whole if whole > 0 else 1.0)
                     file.save(course.kept, last=course.row == len(cells[0]))
 
                 now = {**beside(rows), **particles.given}
@@ -257,6 +263,7 @@ def _filters(
             ]
             ended.update(course.ended)
             done += len(run.longest)
+            passed += float(run.longest.times[-1])
     warn_of_ended(ended, overflow=count == 1)
     result = joined(found)
     if count == 1:

@@ -30,7 +30,7 @@ def searched(
     *,
     iterations: int,
     draws: np.random.Generator,
-    after_iteration: Callable[[], None] = lambda: None,
+    after_row: Callable[[float], None] = lambda _: None,
 ) -> FloatArray:
     """Move logarithms of parameters ``[particle, parameter]`` to where the likelihood is large.
 
@@ -43,12 +43,14 @@ def searched(
         Where the swarm begins.
     constants
         Gives values of parameters as they are now, as `Observations.log_density` takes them.
+    after_row
+        Takes how many iterations are done; of the present one a part, after each an integer.
     """
     none, limited = np.zeros((len(places), 0)), 0.0
     for iteration in range(iterations):
         part = iteration / max(1, iterations - 1)
         width = _WIDEST * (_NARROWEST / _WIDEST) ** part
-        for data in cells:
+        for cell, data in enumerate(cells):
             particles.reset(
                 seed=int(draws.integers(2**63)),
                 parameters=dict(zip(names, np.exp(places).T, strict=True)),
@@ -57,6 +59,8 @@ def searched(
                 places = places + width * draws.standard_normal(places.shape)
                 particles.put((), none, tuple(names), np.exp(places))
                 particles.advance(t)
+                passed = cell + (t / data.times[-1] if data.times[-1] > 0 else 0.0)
+                after_row(iteration + passed / len(cells))
                 limited = max(limited, float((particles.status == _LIMITED).mean()))
                 if not particles.alive.any():
                     break
@@ -66,7 +70,7 @@ def searched(
                 logs = np.where(particles.alive, logs, -np.inf)
                 if logs.max() > -np.inf:  # else no particle explains the row, and all go on
                     places = places[particles.resample(shares_of(logs, logs.max()))]
-        after_iteration()
+        after_row(iteration + 1)
     if limited > _MOST_LIMITED:
         warn(
             f"{100 * limited:.0f} % of the particles of the search reached the limit of steps "

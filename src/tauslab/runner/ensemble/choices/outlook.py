@@ -30,6 +30,7 @@ from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 LONG_SECONDS = 30.0  # of a run of which a message tells before it begins
 _FEW_ROWS, FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
 _FEW_REACTIONS = 100  # up to which so few events take no longer than to hand them over
+_PACE_SECONDS, _LONG_CALL_SECONDS = 20.0, 600.0  # of calls whose length their pace shows
 _LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than 0.005 s for it
 _MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
 _PATIENCE = 2.0  # seconds after which a trial is broken off
@@ -164,12 +165,40 @@ def sentence(task: Task, found: Outlook) -> str:
     )
 
 
+class Pace:
+    """Says once how long a call takes that compares many trajectories with data.
+
+    `what` takes so long; `tells` on one rank. `before` is the share of the work that another call
+    has done.
+    """
+
+    def __init__(self, what: str, *, quiet: bool | None, tells: bool) -> None:
+        self._what, self._quiet, self._waits = what, quiet, tells
+        self._began, self.before = time.perf_counter(), 0.0
+
+    def reached(self, share: float) -> None:
+        """Take note that this share of the work is done."""
+        spent, share = time.perf_counter() - self._began, share - self.before
+        if not self._waits or share <= 0 or spent < _PACE_SECONDS:
+            return
+        self._waits = False  # later on a user sees it
+        whole = spent / share * (1 - self.before)
+        if whole > _LONG_CALL_SECONDS:
+            advice = f"fewer particles, or {opt('method', 'tau')} if counts are large, are faster"
+            _say(f"{self._what} takes about {_span(whole)}; {advice}", quiet=self._quiet)
+
+
 def _tell(task: Task, text: str) -> None:
     """Print it as progress, or warn a program that asked for none."""
-    if task.options.quiet is False:
+    if task.options.quiet is False or task.options.from_python:
+        _say(text, quiet=task.options.quiet)
+
+
+def _say(text: str, *, quiet: bool | None) -> None:
+    if quiet is False:
         sys.stderr.write(f"tauslab: {text}\n")
         sys.stderr.flush()
-    elif task.options.from_python:
+    else:
         warn(text)
 
 
