@@ -158,6 +158,15 @@ def test_pulses_of_clocks_with_swept_starts_are_told() -> None:
             particles.advance(100.0)
 
 
+def test_a_clock_that_sets_off_an_event_once_needs_no_warning() -> None:
+    net = pulsed("width")
+    net.add_species("V", 10)
+    net.add_rate("V", "2")
+    net.add_event("once", trigger="V >= 50", assignments={"X": "V"})
+    found = ts.run(net, times=[100.0], sweep={"V": [10, 30]}, method="ode", device="cpu").mean("X")
+    assert found.ravel().tolist() == pytest.approx([58.0, 59.0], rel=1e-5)
+
+
 @pytest.mark.parametrize("method", ["ssa", "ode"])
 def test_no_pulse_of_an_earlier_time_is_passed_over(method: str) -> None:
     net = pulsed("delay(pulse, 200 * width)")

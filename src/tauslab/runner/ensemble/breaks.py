@@ -221,8 +221,10 @@ def _found(
     times = {*found.times, *(t for t in own if 0 < t < end)}
     clocks = [name for name in network.rates if name in lost]
     if clocks and clocked != (every := with_clocks(network)):  # whose start differs
-        one = {*time_breaks(every, whole, end).times, *linear_changes(every, whole)}
-        if any(0 < t < end for t in one - linear_changes(network, whole) - times):
+        known_here = linear_changes(network, whole) | times
+        pulses = {*time_breaks(every, whole, end).times} - known_here
+        changes = [t for t in linear_changes(every, whole) - known_here if 0 < t < end]
+        if pulses or len(changes) > 1:  # one alone lasts: no step passes over it
             found = replace(found, unknown=(*found.unknown, Symbol(clocks[0])))
     return replace(found, times=tuple(sorted(times)))
 
