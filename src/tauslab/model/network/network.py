@@ -603,7 +603,7 @@ class Network(Hinting, NetworkData):
         """Antimony of the model; needs the package ``antimony``. As `to_sbml`, ``.ant``.
 
         Numbers have all their digits. Antimony has no annotations: a warning names rules that are
-        not recorded, and limits of laws, which SBML keeps.
+        not recorded, and limits of rate laws, which SBML keeps.
         """
         text: str = behind_door("Network.to_antimony")(self, path)
         return text

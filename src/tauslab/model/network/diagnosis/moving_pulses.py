@@ -34,7 +34,8 @@ _TIME, _ZERO = Symbol("time"), Number(0.0)
 _LEVEL = 1e-6  # of the range: at the level from before the pulse
 _QUIET = 4  # values at both ends of the grid that stand on the level
 _MOST = 32  # stretches in which a part changes: more are no single pulses
-_FAR, _NEAR, _VALUES = 9, -9, 1 << 15  # decimal powers of u on the grid, values on either side
+_POWERS, _PARTS = 30, 512  # of two on the grid of u, below 1 and above; values of each
+_TOP = 1 - 1e-6  # of the largest change: as good as at the top, whatever the last bits
 _Line = tuple[Expression, Expression]  # slope, rest
 
 
@@ -77,7 +78,10 @@ def _times_of_one(tree: Expression) -> tuple[Expression, ...] | None:
 
 def _ends(function: Expression) -> list[float]:
     """Ends of the changes of a function that is the same far below and far above 0."""
-    positive = np.logspace(_NEAR, _FAR, _VALUES)
+    positive = np.ldexp(
+        np.tile(1 + np.arange(_PARTS) / _PARTS, 2 * _POWERS),
+        np.repeat(np.arange(-_POWERS, _POWERS), _PARTS),
+    )
     grid = np.concatenate([-positive[::-1], [0.0], positive])
     order = arguments_first(function)
     values = values_of(order, grid)[id(order[-1])]
@@ -95,8 +99,12 @@ def _ends(function: Expression) -> list[float]:
     last = changes[np.concatenate([gaps, [len(changes) - 1]])] + 1
     if len(first) > _MOST:
         return []
-    top = int(np.argmax(np.abs(values - values[0])))
-    return sorted({*grid[first].tolist(), *grid[last].tolist(), float(grid[top])})
+    tops = []
+    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+        height = np.abs(values[begin : end + 1] - values[0])
+        near = np.flatnonzero(height >= _TOP * height.max())
+        tops.append(begin + int(near[len(near) // 2]))
+    return sorted({*grid[first].tolist(), *grid[last].tolist(), *grid[tops].tolist()})
 
 
 def _line_of(tree: Expression) -> _Line | None:
