@@ -415,14 +415,15 @@ def test_sites_in_registers_need_little_local_memory(slots, words, architecture,
         assert registers <= 128
 
 
-def planes_texts(slots: int, *, held: bool = False) -> dict[str, str]:
-    """Of A + B <-> C in two types of sites, one of which slows A."""
+def planes_texts(slots: int, *, held: bool = False, still: bool = False) -> dict[str, str]:
+    """Of A + B <-> C in two types of sites, one of which slows A, or where none hops."""
     model = Lattice("probe", shape=(8, 8, 40), spacing=1e-8, step=1e-6, slots=slots)
     model.add_species("A", "B", "C")
     model.add_site_type("water")
     model.add_site_type("gel")
-    model.add_diffusion("*", 1e-12)
-    model.add_diffusion("A", 3e-13, within="gel")
+    if not still:
+        model.add_diffusion("*", 1e-12)
+        model.add_diffusion("A", 3e-13, within="gel")
     model.add_reaction("A + B -> C", rate=1, volume="site")
     model.add_reaction("C -> A + B", rate=1)
     if held:
@@ -561,6 +562,7 @@ def test_every_file_compiles(monkeypatch):
     for file, header in every_file():
         compile_quickly(file, csrc_texts() | {"model.h": header})
     compile_quickly(PROBE.name, csrc_texts() | {PROBE.name: PROBE.read_text()})
+    compile_quickly("lattice/planes/planes.cc", planes_texts(16, still=True))
     monkeypatch.setattr(ParticleStart, "crowding", 3.0)
     texts = lattice_texts(16, 3, shape=(8, 64, 64))
     assert "WORDS_IN_REGISTERS 4" in texts["model.h"]

@@ -12,7 +12,7 @@ constexpr int BLOCKS_OF_HOP = 16;
 // Sites of a word from which a particle hops with each class of a species' probabilities.
 template <int CLASSES>
 struct Doors {
-    Bits minus[CLASSES], plus[CLASSES];
+    Bits minus[CLASSES > 0 ? CLASSES : 1], plus[CLASSES > 0 ? CLASSES : 1];
 };
 
 DEVICE const u32 *doors_of(const Lattice &l, const WordGroup &g, int axis, int side, int number) {
