@@ -643,7 +643,7 @@ class Network(Hinting, NetworkData):
         self.parameter_values()
 
     def require_the_time(self) -> None:
-        """Refuse what is called ``time``: kernels and events at a time mean the time by it."""
+        """Refuse the name ``time``: kernels and events at a time mean the time by it."""
         kinds = ("species", *self.species), ("parameter", *self.parameters), ("rule", *self.rules)
         for kind in (kind for kind, *names in kinds if "time" in names):
             raise ModelError(
