@@ -643,7 +643,7 @@ class Network(Hinting, NetworkData):
         self.parameter_values()
 
     def require_the_time(self) -> None:
-        """Reject a quantity named ``time``: in kernels and timed events this is the time itself."""
+        """Reject a quantity named ``time``: kernels and timed events take it for the time."""
         kinds = ("species", *self.species), ("parameter", *self.parameters), ("rule", *self.rules)
         for kind in (kind for kind, *names in kinds if "time" in names):
             raise ModelError(
