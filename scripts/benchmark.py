@@ -196,7 +196,10 @@ def main() -> None:
             parser.error(f"there is no group {group!r}, only {', '.join(GROUPS)}")
     usual = [k for k, group in GROUPS.items() if group.usual and given.device in group.devices]
     sources = {"now": SOURCE} | ({"before": given.against.resolve()} if given.against else {})
-    print(page(measured(sources, given.group or usual, given)))
+    rows = measured(sources, given.group or usual, given)
+    if not rows:
+        parser.error(f"no case of these groups on {given.device} has {given.case!r} in its name")
+    print(page(rows))
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ GROUPS = {
     "tables of leaps": Group(), "lanes": Group(CPU, cold=True), "few": Group(CPU, cold=True),
     "lanes of leaps": Group(CPU, cold=True), "lanes of equations": Group(CPU, cold=True),
     "threads": Group(CPU, cold=True), "stiff": Group(CPU), "filters": Group(cold=True),
+    "stiff leaps": Group(BOTH, cold=True),
     "systems": Group(), "layouts": Group(CUDA), "other lattices": Group(), "placing": Group(),
     "output": Group(), "side by side": Group(), "ranks": Group(), "ensembles": Group(),
     "writing": Group(), "closing": Group(), "particles": Group(), "slabs": Group(),
@@ -220,6 +221,12 @@ def ensembles() -> Iterator[Case]:
         about = f"{reactions} x {species}, {initial}, {rates}"
         done = of(networks.of_models, number=number)
         yield Case(f"synthetic-{number}", "synthetic", about, "s", done)
+    for model, method in product(("pair", "dimers", "isomers"), ("ssa", "tau", "cle", "hybrid")):
+        n, t_end = 20_000, 0.2 if model == "dimers" else 1.0
+        if (model, method) == ("isomers", "ssa"):
+            n = 2000  # 10^8 events each
+        done = of(networks.kernels, run=Run(model, n, t_end, method, 5))
+        yield Case(f"{model}-{method}", "stiff leaps", f"{model}, {method}, {n}", "ms", done)
     for name, solver in product(networks.STIFF, ("dopri5", "rosenbrock")):
         done = of(networks.step_count, solver=solver, model=name)
         yield Case(f"{name}, {solver}", "stiff", f"{name}, {solver}", "steps", done)

@@ -84,9 +84,36 @@ def late() -> ts.Network:
     return net
 
 
+def pair() -> ts.Network:
+    """A fast pair with a slow drain: JumpProcesses, pull requests 662 and 663."""
+    return _of("pair", {"A": 1000, "B": 1000, "C": 0},
+               {"A -> B": 100, "B -> A": 100, "A -> C": 0.1})  # fmt: skip
+
+
+def dimers() -> ts.Network:
+    """Stiff decaying dimers: Cao, Gillespie & Petzold 2007."""
+    return _of("dimers", {"S1": 400, "S2": 798, "S3": 0},
+               {"S1 ->": 1, "2 S1 -> S2": 10, "S2 -> 2 S1": 1000, "S2 -> S3": 0.1})  # fmt: skip
+
+
+def isomers() -> ts.Network:
+    """Fast isomers, of which one decays: after Rathinam et al. 2003."""
+    return _of("isomers", {"A": 6000, "B": 6000, "C": 0},
+               {"A -> B": 1e4, "B -> A": 1e4, "B -> C": 1})  # fmt: skip
+
+
+def _of(name: str, counts: Mapping[str, int], rates: Mapping[str, float]) -> ts.Network:
+    net = ts.Network(name)
+    for species, count in counts.items():
+        net.add_species(species, count)
+    for equation, rate in rates.items():
+        net.add_reaction(equation, rate=rate)
+    return net
+
+
 MADE: dict[str, Callable[[], ts.Network]] = {
     "chain": bench.chain, "enzyme": bench.michaelis_menten, "dosed": dosed, "counter": counter,
-    "late": late,
+    "late": late, "pair": pair, "dimers": dimers, "isomers": isomers,
 }  # fmt: skip
 
 
@@ -121,7 +148,7 @@ class Run:
         model, given = network(self.model), dict[str, Any]()
         if method == "tau":
             method = ts.TauLeaping(epsilon=EPSILON)
-        elif method not in {"ssa", "auto"}:
+        elif method not in {"ssa", "auto", "cle", "hybrid"}:
             drawn = [item for item in model.parameter_values().items() if item[1] > 0][:4]
             given["sample"] = [f"{k}=uniform({0.8 * v},{1.2 * v})" for k, v in drawn]
             method = ts.ODE(solver=method)

@@ -205,7 +205,7 @@ class LatticeOptions(LatticeChoices):
     sweep
         Points at which other values hold; a design becomes points when the seed is known.
     all_replicas
-        Of a task of an array: number of replicas of all its tasks; else 0.
+        Number of replicas of all tasks of an array (`--task I/N`); 0 in a run that is no task.
 
     Raises
     ------

@@ -507,7 +507,7 @@ def _exact_in_arrays(network: LoweredNetwork) -> str:
     """Exact firings as `ensemble/ssa.cc` takes them: propensities stay from one to the next."""
     last = len(network.reactions) - 1
     return (
-        "// What an exact event leaves for the next.\n"
+        "// The propensities, which an exact event updates and the next one reads.\n"
         "struct Exact {\n    double a[N_REACTIONS], cumulative[N_REACTIONS];\n"
         f"    DEVICE_MEMBER double total() const {{ return cumulative[{last}]; }}\n"
         "    // Of rates at the time, of which the next event is chosen, in place of bounds.\n"
@@ -538,7 +538,7 @@ def _exact_in_cells(network: LoweredNetwork) -> str:
     lines += [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
     signs = " | ".join(f"x[{i}]" for i in changed) or "0"
     return (
-        "// What an exact event leaves for the next.\n"
+        "// The propensities, which an exact event updates and the next one reads.\n"
         "struct Exact {\n    double sum;\n"
         "    DEVICE_MEMBER double total() const { return sum; }\n"
         "    DEVICE_MEMBER double total_now(const i32 *, const double *) { return sum; }\n};\n\n"

@@ -303,8 +303,8 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     pasts
         What the hidden species of `network` hold, behind its own.
     breaks
-        Times at which steps end, where laws of the time do what steps may pass over: numbers, and
-        formulas of what varies.
+        Times at which integration steps end, so that they skip no jump and no pulse of a rate law:
+        numbers, and formulas of the values in `varying`.
     flowing
         Reactions that are equations of what they change, which is among `reals`; all others change
         counts one by one. None where no method has such parts.

@@ -2,7 +2,7 @@
 // kernels/leaping/codegen.py.
 #pragma once
 
-// What an exact event leaves for the next.
+// The sum of the propensities, which an exact event updates and the next one reads.
 struct Exact {
     double sum;
     DEVICE_MEMBER double total() const { return sum; }
