@@ -251,11 +251,12 @@ def _parameter(parameter: inspect.Parameter) -> str:
     star = "**" if parameter.kind is parameter.VAR_KEYWORD else star
     empty, default = parameter.empty, parameter.default
     annotation = getattr(parameter.annotation, "__forward_arg__", parameter.annotation)
-    kind = "" if annotation is empty else f": {annotation}"
+    shown = '"' + default + '"' if isinstance(default, str) else repr(default)
+    if annotation in {empty, type(default).__name__}:  # the default shows the type
+        return f"{star}{parameter.name}" + f"={shown}" * (default is not empty)
     if default is empty:
-        return f"{star}{parameter.name}{kind}"
-    told = f'"{default}"' if isinstance(default, str) else repr(default)
-    return f"{star}{parameter.name}{kind} = {told}"
+        return f"{star}{parameter.name}: {annotation}"
+    return f"{star}{parameter.name}: {annotation} = {shown}"
 
 
 # ---------------------------------------------------------------- the command line
