@@ -256,6 +256,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
         return f"{star}{parameter.name}" + f"={shown}" * (default is not empty)
     if default is empty:
         return f"{star}{parameter.name}: {annotation}"
+    if default is None:
+        annotation = str(annotation).removesuffix(" | None")
     return f"{star}{parameter.name}: {annotation} = {shown}"
 
 
