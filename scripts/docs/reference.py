@@ -234,7 +234,7 @@ def _signature(call: str, function: Any) -> str:
     line = f"{call}({', '.join(texts)}){end}"
     if len(line) > _WIDTH:
         line = "\n    ".join([f"{call}(", *(f"{text}," for text in texts)]) + f"\n){end}"
-    return _block(line)
+    return _block(re.sub(r"str \| os\.PathLike\[str\]|\bName\b", "Path", line))
 
 
 def _block(code: str) -> str:

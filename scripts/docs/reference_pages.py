@@ -103,7 +103,7 @@ PAGES = (
         "Reading, running, opening",
         "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
         "stands for float64, `IntArray` for int64, `UintArray` for uint64, `Array` for any type; "
-        "shapes are given as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
+        "shapes are given as `[trajectory, time]`. `Path` stands for `str` or `os.PathLike`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
         "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult`, a `PopulationResult` or a `HybridResult`. The [command line](command-line.md) has the same options.",
         (
             *_entries(ts.read),
