@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A run on a cluster
 #
-# A cluster needs a batch script and a file that survives a time limit. Both work without a cluster. Commands are shown as in a shell; `run` passes them on.
+# A run on a cluster needs a batch script, and a result file that can be completed after a time limit. This notebook shows both without a cluster. Commands are written as in a shell; the function `run` executes them.
 
 # %%
 import shlex
@@ -41,14 +41,14 @@ script = run(
 print("\n".join(line for line in script.splitlines() if line.startswith(("#SBATCH", '"${launch'))))
 
 # %% [markdown]
-# The same run, small, on this machine. Its digest is the same on 32 GPUs.
+# A smaller run of the same kind, on this machine. On 32 GPUs its digest would be the same.
 
 # %%
 small = run("tauslab run gene.toml -n 2000 --seed 1 -o gene.h5 --quiet")
 print(run("tauslab digest gene.h5").splitlines()[-1])
 
 # %% [markdown]
-# `--append` adds trajectories later, as if they had been requested from the start.
+# `--append` adds trajectories to a finished file. The result is the same as if all had been requested at the start.
 
 # %%
 more = run("tauslab run gene.toml --append 1000 -o gene.h5 --quiet")
@@ -58,4 +58,4 @@ print(grown == at_once)
 assert grown == at_once
 
 # %% [markdown]
-# `--resume` completes a run that its time limit ended, on any number of ranks: [clusters](../clusters.md).
+# `--resume` completes a run that stopped at its time limit, on any number of MPI ranks: [clusters](../clusters.md).

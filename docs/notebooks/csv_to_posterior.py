@@ -1,7 +1,7 @@
 # %% [markdown]
 # # From a CSV file to a posterior, in 25 statements
 #
-# [noisy_counts.csv](../../examples/noisy_counts.csv) holds 20 measurements of a molecule that is made and lost, with normal noise of standard deviation 2. Both rates are unknown.
+# [noisy_counts.csv](../../examples/noisy_counts.csv) contains 20 measurements of a molecule that is produced and degraded, with normal noise of standard deviation 2. Both rate constants are unknown.
 
 # %%
 import os
@@ -23,7 +23,7 @@ net.add_reaction("-> X", rate="birth")
 net.add_reaction("X ->", rate="decay")
 
 # %% [markdown]
-# PMMH draws both rates; `summary` says how far its chains agree.
+# PMMH (particle marginal Metropolis-Hastings) samples both rate constants; `summary` shows with R-hat how well its chains agree.
 
 # %%
 priors = {"birth": "loguniform(0.5,50)", "decay": "loguniform(0.02,2)"}
@@ -31,7 +31,7 @@ chain = ts.pmmh(net, data, priors, observe={"X": "normal(sd=2)"}, steps=400, war
 print(chain.summary().to_string())
 
 # %% [markdown]
-# Corner plot of the draws, and what the posterior predicts: a new time course, with noise, for each draw; the band holds 90 % of them. ArviZ draws the same from `chain.to_arviz(data)`.
+# A corner plot of the samples, and the posterior prediction: a new time course with noise is simulated for each sample, and the band contains 90 % of them. ArviZ plots the same from `chain.to_arviz(data)`.
 
 # %%
 draws = {name: chain[name].ravel()[::4] for name in priors}

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Filtering: rates from a noisy time course
 #
-# Predators and prey, measured eight times with noise. A particle filter estimates the likelihood of the time course and the states; particle marginal Metropolis-Hastings (PMMH)
-# samples the rates. The same as a script: [filter_lotka_volterra.py](../../examples/filter_lotka_volterra.py).
+# The numbers of predators and prey are measured eight times with noise. A particle filter estimates the likelihood of the time course, and the true numbers; particle marginal Metropolis-Hastings (PMMH)
+# samples the rate constants. The same as a script: [filter_lotka_volterra.py](../../examples/filter_lotka_volterra.py).
 
 # %%
 import matplotlib.pyplot as plt
@@ -38,7 +38,7 @@ print("Y at t = 5, not measured: {:.0f} ± {:.0f}, true {}".format(*state))
 assert abs(state[0] - state[2]) < 4 * state[1]
 
 # %% [markdown]
-# The estimate of the likelihood is unbiased, and varies less with more particles. Fifty filters of three sizes, each fifty in one call:
+# The estimate of the likelihood is unbiased, and varies less with more particles. For each of three numbers of particles, one call runs fifty filters:
 
 # %%
 for n in (50, 200, 800):
@@ -54,7 +54,7 @@ figure = found.plot()
 plt.show()
 
 # %% [markdown]
-# PMMH moves through the rates by a random walk and accepts by the ratio of estimated likelihoods. Its posterior is exact for any number of particles: chains with 60 and with 180 agree.
+# PMMH proposes rate constants by a random walk and accepts them by the ratio of estimated likelihoods. Its posterior is exact for any number of particles: chains with 60 and with 180 particles agree.
 
 # %%
 prior = {"birth": "loguniform(0.3,3)", "death": "loguniform(0.2,2)"}

@@ -23,7 +23,7 @@ result = ts.run(net, n=10_000, t_end=60, points=121, seed=1)
 print(f"mean {result.mean('M')[-1]:.3f}, standard deviation {result.std('M')[-1]:.3f}")
 
 # %% [markdown]
-# The mean is known: the gene is on a fifth of the time, times 4 / 0.5. The variance is known too (Peccoud and Ycart, 1995), which checks the run.
+# The exact mean is 4 / 0.5 times 1/5, the fraction of time in which the gene is on. The exact variance is known too (Peccoud and Ycart, 1995). Both agree with the run.
 
 # %%
 on, off, make, decay = 0.05, 0.2, 4.0, 0.5
@@ -34,7 +34,7 @@ print(f"exact mean {mean:.3f}, standard deviation {variance**0.5:.3f}")
 assert abs(result.mean("M")[-1] - mean) < 5 * error, "five standard errors: once in two million"
 
 # %% [markdown]
-# The distribution at the end. Two of three cells have no mRNA; the others have up to fifteen molecules.
+# The distribution at the end time: two thirds of the cells have no mRNA; the others have up to fifteen molecules.
 
 # %%
 figure = result.plot("M", kind="histogram", t=60)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Gradients: sensitivities, and a fit
 #
-# How do the mean and the noise of a protein change with its rates? Pairs of trajectories that share most of their events answer this with few runs; the same derivatives fit rates to data.
+# How do the mean and the noise of a protein change with its rates? Pairs of trajectories that share most of their reaction events answer this with few trajectories. With the same derivatives, rate constants can be fitted to data.
 
 # %%
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ figure = found.plot()
 plt.show()
 
 # %% [markdown]
-# The mean of P at the end is close to k_m k_p / (g_m g_p) = 100, so its elasticities approach 1, -1, 1 and -1; the last two need longer. Variance reduction compared with independent trajectories:
+# The mean of P at the end is close to k_m k_p / (g_m g_p) = 100, so its elasticities approach 1, -1, 1 and -1; the last two need longer. The variance reduction compared with independent trajectories is:
 
 # %%
 print("elasticities of P:", np.round(found.elasticity[:, -1, 0], 2))
@@ -36,10 +36,10 @@ M, P = 5.0, 100 * (1 - (np.exp(-0.2 * 20) - 0.2 * np.exp(-20)) / 0.8)
 print(f"mean of P {found.mean[-1, 0]:.2f}, exact {P:.2f}")
 
 # %% [markdown]
-# A fit. Data: mean and variance of P at steady state, with k_p = 4 and g_p = 0.2. `ts.expectation` is the mean of outputs as a function of parameters; `with_jacobian` adds derivatives. Adam minimises the
-# squared errors of the logarithms of mean and variance, with 1,000 new pairs per step; the variance, which is less certain, has a weight of one third.
+# In the fit, the data are mean and variance of P at steady state, with k_p = 4 and g_p = 0.2. `ts.expectation` returns means of outputs as a function of parameters; `with_jacobian` also returns derivatives. The optimiser Adam minimises the
+# squared errors of the logarithms of mean and variance, with 1,000 new pairs of trajectories per step. The variance is less certain and has a weight of one third.
 #
-# With PyTorch the function takes a tensor, and `loss.backward()` computes the same gradient.
+# The function also accepts a PyTorch tensor; then `loss.backward()` computes the same gradient.
 
 # %%
 target_mean, target_variance = 100.0, 100.0 * (1 + 4.0 / (1.0 + 0.2))

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Cells that grow and divide
 #
-# The model of one cell: a volume that grows, a protein made in proportion to it, and an event that divides the cell. `ts.population` follows all descendants.
+# The model describes one cell: a volume that grows, a protein that is produced in proportion to the volume, and an event that divides the cell. `ts.population` simulates all descendants.
 
 # %%
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ cell.add_event("divide", trigger="V - V0 >= 1", assignments={"V0": "V"})
 cell.add_rule("concentration", "protein / V")
 
 # %% [markdown]
-# This cell is an adder: it divides when its volume has grown by 1 since birth. Daughters are unequal: the first gets 40 to 60 % of the volume, and each protein molecule goes with the volume at random. Volumes at birth converge to 1 on average.
+# This cell is an adder: it divides when its volume has grown by 1 since birth. Daughters are unequal: the first gets 40 to 60 % of the volume, and each protein molecule with the same probability. Volumes at birth converge to 1 on average.
 
 # %%
 times = np.arange(1.0, 13.0)
@@ -57,7 +57,7 @@ axes.set(xlabel="volume", ylabel="density of births")
 legend = axes.legend()
 
 # %% [markdown]
-# The whole population contains more young cells than the lineage in a mother machine, because each division makes two.
+# The population contains more young cells than a lineage in a mother machine, because each division produces two.
 
 # %%
 line = ts.population(
@@ -70,4 +70,4 @@ print("with one period T = 1.39: (1 / ln 2 - 1) T = 0.61 and T / 2 = 0.69")
 assert ages[0] < ages[1]
 
 # %% [markdown]
-# More: [populations](../populations.md); concentrations by age: [dividing_cells.py](../../examples/dividing_cells.py).
+# More: [populations](../populations.md); concentrations as a function of age: [dividing_cells.py](../../examples/dividing_cells.py).

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Inference by rejection
 #
-# `ts.simulator` maps parameters to summaries, a batch at a time, for any simulation-based method. The simplest one, rejection, estimates two rates of birth and death from twenty measured cells.
+# `ts.simulator` converts parameter sets to summaries of simulations, for any simulation-based method of inference. The simplest method, rejection, estimates rates of birth and death from twenty measured cells.
 
 # %%
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ net.add_reaction("-> X", rate="birth")
 net.add_reaction("X ->", rate="death")
 
 # %% [markdown]
-# The "data": counts at two times, with birth 20 and death 0.5.
+# The "data" are simulated: counts at two times, with birth rate 20 and death rate 0.5.
 
 # %%
 truth = {"birth": 20.0, "death": 0.5}
@@ -26,7 +26,7 @@ observed = np.array([cells[:, 0].mean(), cells[:, 1].mean(), cells[:, 1].std()])
 print("mean at t = 1, mean and spread at t = 8:", np.round(observed, 2))
 
 # %% [markdown]
-# A thousand parameter sets from the prior, twenty cells for each, in one call.
+# One call simulates a thousand parameter sets from the prior, with twenty cells for each.
 
 # %%
 rng = np.random.default_rng(0)
@@ -58,4 +58,4 @@ axes.set(xlabel="birth", ylabel="death")
 legend = axes.legend()
 
 # %% [markdown]
-# The ratio of birth and death, the mean, is determined best. Better samplers: [inference](../inference.md).
+# The ratio of the rates, which is the mean, is determined best. Better samplers: [inference](../inference.md).

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A large BioNetGen model
 #
-# The EGF receptor with its adaptors: 356 species and 3,749 reactions, generated from rules by BioNetGen. Such a network runs from tables, so it is ready within a second.
+# The model of the EGF receptor with its adaptors has 356 species and 3,749 reactions, which BioNetGen generated from rules. Networks of this size are stored in tables instead of generated code, so compilation takes only a second.
 
 # %%
 import os
@@ -25,7 +25,7 @@ assert (result.status <= 1).all(), "every trajectory reached its end"
 assert time.perf_counter() > began
 
 # %% [markdown]
-# Observables are sums over species, recorded with them.
+# Observables are sums over species and are recorded like species.
 
 # %%
 figure, axes = plt.subplots(figsize=(6, 4))
@@ -35,4 +35,4 @@ axes.set(xlabel="time (s)", ylabel="molecules, mean of 16", ylim=(0, None))
 legend = axes.legend()
 
 # %% [markdown]
-# The selector is chosen by the network and a pilot: `tauslab check egfr_net.net` names it, and [large networks](../large-networks.md) explains it.
+# The algorithm that selects the next reaction (selector) is chosen by the network and a pilot run. `tauslab check egfr_net.net` prints it, and [large networks](../large-networks.md) explains it.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A lattice with a membrane
 #
-# A ball with a membrane in a box. A is inside, and becomes B only at the membrane, where B stays.
+# The lattice is a box with a ball that has a membrane. Species A is inside the ball. It is converted to B only at the membrane, where B remains.
 
 # %%
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ lattice.add_site_type("inside", radius < 6)
 lattice.add_site_type("membrane", (radius >= 6) & (radius < 7))
 
 # %% [markdown]
-# Hops are allowed within and between the two site types, but not outside.
+# The diffusion rules allow hops within and between the two site types, but not to sites outside the ball.
 
 # %%
 lattice.add_species("A", "B")

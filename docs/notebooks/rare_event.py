@@ -1,7 +1,7 @@
 # %% [markdown]
-# # A rare event, compared with brute force
+# # A rare event, compared with direct simulation
 #
-# The enzymatic futile cycle of Kuwahara and Mura (2008): what is the probability that S5 falls from 50 to 25 by t = 100? Finite state projection gives 1.738e-7; plain simulation would show it once in six million trajectories.
+# The enzymatic futile cycle of Kuwahara and Mura (2008): what is the probability that S5 falls from 50 to 25 by t = 100? Finite state projection gives 1.738e-7; in direct simulation it occurs once in six million trajectories.
 
 # %%
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ for equation, rate in (
     net.add_reaction(equation, rate=rate)
 
 # %% [markdown]
-# Brute force: 20,000 plain trajectories, and the fraction that has reached each level. None falls below 32.
+# Direct simulation: 20,000 trajectories, and the fraction that has reached each level. None falls below 32.
 
 # %%
 plain = ts.run(net, n=20_000, t_end=100, record="summary:minimum:S5", seed=1)
@@ -29,7 +29,7 @@ shares = np.array([(lowest <= level).mean() for level in levels])
 print("lowest level of 20,000 trajectories:", int(lowest.min()))
 
 # %% [markdown]
-# The weighted ensemble reaches all levels. The weights of the walkers sum to 1, and each bin keeps a hundred of them.
+# The weighted ensemble reaches all levels. The weights of its trajectories (walkers) sum to 1, and each bin has a hundred of them.
 
 # %%
 found = ts.weighted_ensemble(net, target="S5 <= 25", t_end=100, seed=1)
@@ -44,7 +44,7 @@ figure = found.plot()
 plt.show()
 
 # %% [markdown]
-# Where both have data, they agree.
+# At levels that both reach, they agree.
 
 # %%
 near = ts.weighted_ensemble(net, target="S5 <= 36", t_end=100, seed=2, runs=10, walkers=40)
@@ -63,4 +63,4 @@ axes.set(xlabel="level of S5", ylabel="probability of having come down to it")
 legend = axes.legend()
 
 # %% [markdown]
-# More: [rare events](../rare-events.md), with steady rates, lattices and checkpoints.
+# More: [rare events](../rare-events.md), with steady-state rates, lattices and checkpoints.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # SMC²: a posterior that follows the data
 #
-# A gene makes RNA, measured eight times with noise. SMC² (Chopin, Jacob and Papaspiliopoulos, J. R. Stat. Soc. B 75, 397, 2013) takes many parameter sets through the rows of data: each set has a particle filter,
-# whose likelihood is its weight. `ts.exact_filter` on a grid gives the exact posterior.
+# The RNA of a gene is measured eight times with noise. SMC² (Chopin, Jacob and Papaspiliopoulos, J. R. Stat. Soc. B 75, 397, 2013) processes the data row by row for many parameter sets. Each set has a particle filter,
+# whose estimate of the likelihood is the weight of the set. `ts.exact_filter` on a grid gives the exact posterior for comparison.
 
 # %%
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ data = {"time": times, "RNA": true + rng.normal(0, 2, len(times))}
 observe = {"RNA": "normal(sd=2)"}
 
 # %% [markdown]
-# The prior is uniform in the logarithms of both rates. On a grid, the exact filter gives the likelihood after every row, and so the posterior and the evidence (the mean likelihood over the prior).
+# The prior is uniform in the logarithms of both rate constants. On a grid, the exact filter computes the likelihood after every row, and thus the posterior and the evidence (the mean likelihood over the prior).
 
 # %%
 names, low, high = ("birth", "decay"), np.log([2.0, 0.1]), np.log([20.0, 1.5])
@@ -41,7 +41,7 @@ exact_posterior = np.exp(exact - exact_evidence) / len(grid)
 print("log of the evidence after each row:", exact_evidence.round(2))
 
 # %% [markdown]
-# `ts.smc2` begins with draws of the prior. It multiplies weights by the likelihood of each row in turn; where few draws carry most of the weight they are resampled, and each moves by PMMH given the rows so far.
+# `ts.smc2` starts with samples of the prior. It multiplies their weights by the likelihood of each row in turn. When few samples have most of the weight, they are resampled, and each is moved by PMMH given the rows so far.
 
 # %%
 drawn = ts.smc2(
@@ -55,7 +55,7 @@ drawn = ts.smc2(
 drawn.to_pandas("rows")
 
 # %% [markdown]
-# Draws and grid agree in the evidence after each row, and in mean and spread of both rates after the last one.
+# SMC² and the grid agree in the evidence after each row, and in the mean and standard deviation of both rate constants after the last row.
 
 # %%
 cloud, weights = np.log(drawn.values[-1]), drawn.weights[-1]
@@ -87,4 +87,4 @@ for ax, row in zip(axes, (0, 2, 7), strict=True):
 label = axes[0].set_ylabel("decay")
 
 # %% [markdown]
-# Points are 400 draws, lines the exact posterior, the cross the true rates. More draws make the posterior finer; more particles let more of them move, without changing it. The notebook `filtering` solves such a problem by chains (`ts.pmmh`).
+# Points are 400 samples, lines the exact posterior, the cross the true values. With more samples the posterior is resolved better; with more particles more moves are accepted, and the posterior is the same. The notebook `filtering` solves a similar problem by Markov chains (`ts.pmmh`).

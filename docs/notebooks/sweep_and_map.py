@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A sweep, and a map of it
 #
-# Schlögl's model has two states that it rarely leaves. A rate and the initial amount determine which one a trajectory reaches. One job runs all points.
+# Schlögl's model has two states that it rarely leaves. The inflow and the initial amount determine which state a trajectory reaches. One job simulates all points.
 
 # %%
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ net.add_reaction("-> X", rate="inflow")
 net.add_reaction("X ->", rate=3.5)
 
 # %% [markdown]
-# Twelve inflows times eight initial amounts, 60 trajectories at each point; only the last state is stored.
+# The sweep has twelve inflows times eight initial amounts, with 60 trajectories at each point; only the last state is stored.
 
 # %%
 inflows, starts = np.linspace(150, 250, 12), np.linspace(50, 400, 8)

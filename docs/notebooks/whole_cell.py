@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A small whole cell
 #
-# Translation on a lattice, a gene by discrete events and metabolism by equations, in one `ts.Hybrid`. The parts exchange once a second.
+# One `ts.Hybrid` couples translation on a lattice, a gene simulated by discrete events, and metabolism simulated by rate equations. The parts exchange quantities once per second.
 
 # %%
 import os
@@ -20,7 +20,7 @@ space.place("ribosome", count=20)
 gene = ts.read(os.environ.get("TAUSLAB_ROOT", "../..") + "/examples/telegraph.toml")
 
 # %% [markdown]
-# The enzyme makes ATP, in mM. What a protein costs is billed below.
+# The enzyme produces ATP, in mM. A link below subtracts the ATP that each protein needs.
 
 # %%
 metabolism = ts.Network("metabolism")
@@ -29,7 +29,7 @@ metabolism.add_parameter("enzyme", 0.0)
 metabolism.add_rate("ATP", "0.002 * (50 + enzyme) * (5 - ATP) - 0.1 * ATP")
 
 # %% [markdown]
-# Four links: mRNA belongs to gene and lattice, transcription follows ATP, metabolism follows the enzyme, and each protein takes 600 ATP (0.008 mM of this volume).
+# Four links: gene and lattice share the mRNA, the rate of transcription depends on ATP, the rate of metabolism depends on the enzyme, and each protein consumes 600 ATP (0.008 mM in this volume).
 
 # %%
 cell = ts.Hybrid("cell")
@@ -47,4 +47,4 @@ result = ts.run(cell, t_end=120, n=4, seed=1)
 figure = result.plot(["space.mRNA", "space.enzyme", "metabolism.ATP"])
 
 # %% [markdown]
-# More: [hybrids](../hybrids.md), with the error of the interval, and [galactose_switch.py](../../examples/galactose_switch.py).
+# More: [hybrids](../hybrids.md), which explains the error of the interval, and [galactose_switch.py](../../examples/galactose_switch.py).
