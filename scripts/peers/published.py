@@ -235,7 +235,7 @@ def page(measured: list[Cell]) -> str:
         if leaps:
             lines += ["", "In these rows the last number of a cell is the error of a mean at the end, in standard",
                       "deviations of exact trajectories, with its standard error. An exact trajectory of",
-                      "erk_activation has 6e8 events, so none were run."]  # fmt: skip
+                      "erk_activation has 6e8 events, so none were run, and its cells hold the mean instead."]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
@@ -259,6 +259,8 @@ def _cell(row: Row, program: str, found: Mapping[tuple[str, str], Cell]) -> str:
         spread = float(exact["standard error"].split()[0]) * math.sqrt(int(exact["of"]))
         off = (float(cell["value"]) - float(exact["value"])) / spread
         text += f"; {off:+.2f} ± {float(cell['standard error'].split()[0]) / spread:.2f}"
+    elif row.scaled and exact is None:
+        text += f"; mean {float(cell['value']):.3g}"
     return text
 
 
