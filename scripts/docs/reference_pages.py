@@ -82,9 +82,9 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
         "add_feature", "constant_species", "counts_nothing", "drawn_amounts", "rule_expressions",
     ),
     "Ensemble": (
-        "backend", "given", "go_on", "go_on_by", "halve", "in_groups", "joined",
-        "none_ended", "own_counts", "own_values", "put", "save_with", "settle_objects", "shares",
-        "stored",
+        "advance_while", "ancestors_on_host", "backend", "copy_from", "expect", "given", "go_on",
+        "go_on_by", "halve", "in_groups", "joined", "lay", "lift", "none_ended", "own_counts",
+        "own_values", "put", "save_with", "settle_objects", "shares", "stored", "stream", "types_of",
     ),
     "Hybrid": ("acting", "intervals", "linked", "of_links"),
     "CmeResult": ("snapshot",),

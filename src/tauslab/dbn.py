@@ -1,4 +1,4 @@
-"""Dynamic Bayesian networks from ODE ensembles: build, read, ask, estimate.
+"""Dynamic Bayesian networks from ODE ensembles: build, read, query, estimate.
 
 >>> import tauslab as ts
 >>> from tauslab import dbn

@@ -44,7 +44,7 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
     ModelError, ConfigError
         The model or an option is not allowed; one sentence says what is.
     DecompositionError
-        The lattice cannot be cut over the ranks as asked.
+        The lattice cannot be divided among the ranks as requested.
     DeviceError, DeviceFailed, KernelCompileError, OutputError
         The machine lacks something, or failed.
 

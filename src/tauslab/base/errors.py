@@ -147,7 +147,7 @@ class UnknownKeyword(ConfigError, TypeError):
 
 
 class DecompositionError(TauslabError, ValueError):
-    """Work or space cannot be cut over the ranks as asked."""
+    """Work or space cannot be divided among the ranks as requested."""
 
     exit_code = 2
 

@@ -32,7 +32,7 @@ class ProjectionChoices:
     )  # fmt: skip
     max_states: int | None = option(
         None, check=whole(1, sys.maxsize),
-        doc="Maximum number of states; never more than half of the free memory holds.",
+        doc="Maximum number of states, which also never take more than half of the free memory.",
     )  # fmt: skip
     max_seconds: float = option(
         600.0, check=number(lambda x: 0 < x <= math.inf, "a number above 0"),

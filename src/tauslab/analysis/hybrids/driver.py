@@ -539,7 +539,7 @@ class HybridRun:
             self.divider.take_up(state.below("divider"))
 
     def close(self) -> None:
-        """Give the device back."""
+        """Release the device."""
         for part in self.parts.values():
             part.close()
 

@@ -464,25 +464,28 @@ class Hybrid:
     ) -> None:
         """Let cells divide.
 
-        A daughter has the particles on her side of a plane, which a `shape` moves to the middle,
-        and parts of all else.
+        A daughter gets the particles on its side of a plane, which a `shape` moves to the middle,
+        and a share of all other amounts.
 
         Parameters
         ----------
         when
             Condition, written as for `drive`, also of ``time``, ``age`` and ``generation``.
         every
-            Time between two looks, by default the least common multiple of all intervals.
+            Time between evaluations of `when`; by default the least common multiple of all
+            intervals.
         partition
-            Words by ``part.pattern``, a later one before an earlier: docs/whole-cells.md. Members
-            of pools need their full name.
+            How amounts are divided, by ``part.pattern`` (docs/whole-cells.md); if several
+            patterns match, the last one counts. Members of pools need their full name.
         fraction
-            Part of the first daughter without a lattice: a number, or ``"uniform(LO,HI)"`` (0.5).
+            Share of the first daughter, for cells without a lattice: a number, or
+            ``"uniform(LO,HI)"`` (0.5).
         axis, at
-            Of the plane, ``at`` in metres; by default in the middle.
+            Axis across the plane, and its position on that axis in metres; by default the middle.
         follow
-            ``lineage``: one daughter at random; ``one``: the first, which is before the plane;
-            ``population``: both, the second in place of a cell drawn from all.
+            ``lineage``: continue with one daughter, chosen at random; ``one``: with the first,
+            which lies before the plane; ``population``: with both, where the second replaces a
+            cell drawn from all.
 
         Raises
         ------

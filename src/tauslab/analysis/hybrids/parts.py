@@ -331,7 +331,7 @@ class Part(ABC):
         return None
 
     def close(self) -> None:  # noqa: B027 - a function holds nothing
-        """Give the device back."""
+        """Release the device."""
 
 
 class FunctionPart(Part):

@@ -880,7 +880,7 @@ class Ensemble:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Give the device back."""
+        """Release the device."""
         self.close()
 
     # ---------------------------------------------------------------- inside

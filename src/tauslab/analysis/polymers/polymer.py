@@ -316,7 +316,7 @@ class Polymer(Beads):
         return made
 
     def close(self) -> None:
-        """Give the device back; `with ts.Polymer(...) as chain` does so at its end."""
+        """Release the device; ``with ts.Polymer(...) as chain`` does so at its end."""
         self._backend.close()
 
     def __enter__(self) -> Self:

@@ -130,7 +130,7 @@ class Expectation:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Give the device back."""
+        """Release the device."""
         self.close()
 
     def _held(self, conditions: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:

@@ -46,10 +46,11 @@ _OWN = ("n", "set", "output", "resume", "append", "append_to", "until", "sweep",
 class Simulator:
     """Maps parameter sets ``[n, p]`` to summaries ``[n, k]``, one trajectory for each set.
 
-    Made by `simulator`. Call number i uses a seed made from `seed` and i. A copy, as worker
-    processes get one, draws other numbers, by its number among the copies and the parameter sets.
-    One that worker processes make while they import a module is such a copy, with a warning. Under
-    ``mpirun`` all ranks call it together, with the same parameter sets, and all get all summaries.
+    Made by `simulator`. The seed of call i follows from `seed` and i. Worker processes receive
+    copies; each copy draws different random numbers, which depend on the number of the copy and on
+    the parameter sets. A simulator that a worker process makes while it imports a module counts as
+    a copy, and a warning says so. Under ``mpirun`` all ranks call the simulator together, with the
+    same parameter sets, and each rank gets all summaries.
     """
 
     def __init__(

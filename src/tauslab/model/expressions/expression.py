@@ -89,11 +89,24 @@ class Call:
     _hash: int = field(default=0, init=False)  # 0: not known yet
     _text: str = field(default="", init=False)  # of `to_text`, likewise
     size: int = field(default=0, init=False)  # of `written_size`
+    depth: int = field(default=0, init=False)  # how many operations are nested
+    functions: frozenset[str] = field(default=frozenset(), init=False)  # that occur in the tree
 
     def __post_init__(self) -> None:
         """Check the function's name and number of arguments."""
         count = len(self.arguments)
-        object.__setattr__(self, "size", 1 + sum(written_size(part) for part in self.arguments))
+        size, deep, functions = 1, 0, {self.function}
+        for part in self.arguments:
+            if isinstance(part, Call):
+                size += part.size
+                deep = max(deep, part.depth)
+                functions |= part.functions
+            else:
+                size += 1
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "depth", 1 + deep)
+        made = frozenset(functions)
+        object.__setattr__(self, "functions", _SETS.setdefault(made, made))
         if self.function == PAST and count == 2:
             return
         if FUNCTIONS.get(self.function) != count and count not in DRAWS.get(self.function, ()):
@@ -130,6 +143,7 @@ class Call:
         return f"Call(function={self.function!r}, arguments={self.arguments!r})"
 
 
+_SETS: dict[frozenset[str], frozenset[str]] = {}  # of functions: trees share them
 Expression = Number | Symbol | Call
 Part = TypeVar("Part")
 T = TypeVar("T")
@@ -183,7 +197,7 @@ def draws_in(expression: Expression) -> set[str]:
     >>> draws_in(call("add", call("poisson", 3.0), Symbol("x")))
     {'poisson'}
     """
-    return {n.function for n in walk(expression) if isinstance(n, Call) and n.function in DRAWS}
+    return {*(expression.functions & DRAWS.keys())} if isinstance(expression, Call) else set()
 
 
 def looks_back(expression: Expression) -> bool:
@@ -192,16 +206,7 @@ def looks_back(expression: Expression) -> bool:
     >>> looks_back(call("add", call("delay", Symbol("x"), 3.0), 1.0))
     True
     """
-    seen: set[int] = set()
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Call) and id(node) not in seen:
-            if node.function == PAST:
-                return True
-            seen.add(id(node))
-            stack.extend(node.arguments)
-    return False
+    return isinstance(expression, Call) and PAST in expression.functions
 
 
 def arguments_first(expression: Expression, known: Container[int] = ()) -> list[Expression]:
@@ -288,10 +293,12 @@ def depth(expression: Expression, inside: Mapping[str, int] | None = None) -> in
 
     `inside` gives the depth of what stands for a name, where that is not 0.
     """
+    if not inside or inside.keys().isdisjoint(symbols(expression)):
+        return expression.depth if isinstance(expression, Call) else 0
 
     def part(node: Expression, deep: list[int]) -> int:
         if isinstance(node, Symbol):
-            return inside.get(node.name, 0) if inside else 0
+            return inside.get(node.name, 0)
         return 1 + max(deep) if deep else 0
 
     return bottom_up(expression, part)
@@ -321,6 +328,8 @@ def check_exponents(expression: Expression, where: str) -> None:
     ModelError
         Names the exponent.
     """
+    if not (isinstance(expression, Call) and "pow" in expression.functions):
+        return
     for node in arguments_first(expression):
         if isinstance(node, Call) and node.function == "pow":
             power = node.arguments[1]
@@ -332,7 +341,7 @@ def check_exponents(expression: Expression, where: str) -> None:
 
 def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
     """Replace symbols by trees; names that are not in `values` stay."""
-    if not values or not any(name in values for name in symbols(expression)):
+    if not values or values.keys().isdisjoint(symbols(expression)):
         return expression
 
     def part(node: Expression, arguments: list[Expression]) -> Expression:

@@ -146,7 +146,7 @@ class Station:
             lane.halt()
 
     def close(self) -> None:
-        """Give the device back."""
+        """Release the device."""
         self._backend.close()
 
 

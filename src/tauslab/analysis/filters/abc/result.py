@@ -48,7 +48,7 @@ class AbcResult(WeightedDraws):
     simulated
         f64 ``[particle, summary]``: of the particles of the last generation.
     ended
-        Why the last generation is the last.
+        Why the sampler stopped.
     """
 
     _METHODS = (ABC,)

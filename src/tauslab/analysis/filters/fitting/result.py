@@ -40,16 +40,18 @@ class FitResult(ParameterResult):
     values
         f64 ``[parameter]``: the estimates.
     covariance
-        f64 ``[parameter, parameter]``: of the logarithms of estimates, with what simulations add;
-        NaN where the data do not bound them on both sides.
+        f64 ``[parameter, parameter]``: covariance of the logarithms of the estimates, with the
+        Monte Carlo error of the likelihoods; NaN where the data do not bound an estimate on both
+        sides.
     points, point_log_likelihood
-        f64 ``[point, parameter]`` and ``[point]``: what the estimates are made of.
+        f64 ``[point, parameter]`` and ``[point]``: the points around the maximum to which the
+        quadratic was fitted.
     log_likelihood, log_likelihood_error
         At the estimates, and its standard error by simulations.
     likelihood
         ``filter`` or ``synthetic``.
     converged
-        Whether the search came to rest at a maximum.
+        Whether the search reached a maximum.
     """
 
     _METHODS = (FIT,)
