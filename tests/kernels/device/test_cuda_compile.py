@@ -383,7 +383,7 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     usage = compile_usage("lattice/count.cc", counting, architecture)
     check(usage, {"rdme_count", "rdme_filled_tiles"})
     usage = compile_usage("lattice/change.cc", texts, architecture)
-    check(usage, {"rdme_become", "rdme_list", "rdme_edit"})
+    check(usage, {"rdme_become", "rdme_list", "rdme_take", "rdme_edit"})
     usage = compile_usage("lattice/reshape.cc", texts, architecture)
     check(usage, {"rdme_leave", "rdme_ask", "rdme_enter", "rdme_nearest"})
 
@@ -446,7 +446,7 @@ def test_planes_need_little_local_memory(slots, held, architecture):
 def test_changes_of_planes_need_little_local_memory(architecture):
     """The counts of a word of all species are looked up by species."""
     usage = compile_usage("lattice/planes/change.cc", planes_texts(16), architecture)
-    check(usage, {"planes_become", "planes_list", "planes_edit"}, 512)
+    check(usage, {"planes_become", "planes_list", "planes_take", "planes_edit"}, 512)
 
 
 @pytest.mark.parametrize(("slots", "species"), ordinary([(8, 3), (32, 300)], (32, 300)))

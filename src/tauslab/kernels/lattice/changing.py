@@ -15,14 +15,18 @@ from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Pro
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
 
-_ENTRIES = ("become", "list", "edit")
+_ENTRIES = ("become", "list", "take", "edit")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
 _BITS_OF_KEY = 32  # at least, which rarely fail to order the candidates of a kind
 _MARGIN = 8  # so much of the candidates of a call more are likely in the next
 # Of n wanted particles n + 4 sqrt(n) + 5 are listed, and fewer than n once in 20,000 times. Counts
 # of species are learned anew where so many times as many are listed.
-_DEVIATIONS, _BESIDE, _TOO_MANY = 4, 5, 2
+_DEVIATIONS, _BESIDE, _TOO_MANY = 4, 9, 2
+# A device takes particles out by itself where no species has more candidates than it can compare
+# with each other, and all lists have no more places.
+_MOST_COMPARED, _MOST_PLACES = 256, 1 << 18
+_TAKERS = 1024  # of csrc/lattice/candidate.h
 _ALL = (1 << 32) - 1
 PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/candidate.h
 # `Candidate` of csrc/lattice/candidate.h.
@@ -81,8 +85,12 @@ class Changing(ABC):
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
         self._table = _Sent(backend, stream, np.uint32)
-        self._limits = _Sent(backend, stream, np.uint32, 2)
+        self._limits = _Sent(backend, stream, np.uint32, 3)
         self._given = _Sent(backend, stream, np.uint64, 3)
+        # Of each list of `remove`, and in the last row used whether it was refused.
+        self._counts: Any = backend.empty((species + 2,), np.uint64)
+        self._counts_mirror = backend.mirror(self._counts)
+        self._lists_room(1)
         # Particles of each species, where many were listed; else 0.
         self._there = np.zeros(species + 1, np.int64)
         self._list_room(_ROOM)
@@ -93,6 +101,11 @@ class Changing(ABC):
         self._room, self._likely = room, 0  # of which so many are likely
         self._listed: Any = self._backend.empty((room + 1, 3), np.uint64)
         self._listed_mirror = self._backend.mirror(self._listed)
+
+    def _lists_room(self, places: int) -> None:
+        """Make room for the candidates of `remove`, and for those that are chosen."""
+        self._lists: Any = self._backend.empty((places, 3), np.uint64)
+        self._chosen: Any = self._backend.empty((places,), np.uint32)
 
     def _left_room(self, room: int) -> None:
         """Make room for what `put` answers."""
@@ -161,7 +174,7 @@ class Changing(ABC):
         `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content. Good
         until the next call.
         """
-        limits = np.zeros((len(wanted), 2), np.uint32)
+        limits = np.zeros((len(wanted), 3), np.uint32)
         limits[:, 0] = np.where(wanted, _ALL, 0)
         at = {"each": each, "first": first, "seed": seed, "step": step, "call": call}
         return self._candidates(content, limits, replica=replica, **at)
@@ -197,9 +210,8 @@ class Changing(ABC):
         """
         there, wanted = self._there, np.zeros(self._species + 1, np.int64)
         wanted[kinds] = numbers
-        few = np.minimum(numbers, _ALL // 2)
-        most = (few + (few > 0) * (_DEVIATIONS * np.sqrt(few) + _BESIDE)).astype(np.int64)
-        limits = np.zeros((len(wanted), 2), np.uint32)
+        most = _likely_most(np.minimum(numbers, _ALL // 2))
+        limits = np.zeros((len(wanted), 3), np.uint32)
         limits[kinds, 0], limits[kinds, 1] = most, there[kinds]
         own = self._candidates(content, limits, **at)
         found = first_of(own, wanted)
@@ -212,6 +224,62 @@ class Changing(ABC):
         if len(own) > _TOO_MANY * most.sum():
             self._there = _by_kind(own, len(wanted)) if not there.any() else np.zeros_like(there)
         return found
+
+    def remove(
+        self, content: DeviceArray, kinds: IntArray, numbers: IntArray, **at: int
+    ) -> IntArray | None:
+        """Take out what `chosen` chooses, without the host, where this is little.
+
+        Returns
+        -------
+        How many of each, or None, and nothing was taken.
+        """
+        there, size = self._there, self._species + 1
+        most = _likely_most(np.minimum(numbers, _MOST_COMPARED))
+        room = int(_likely_most(most.max(initial=0)))
+        if room > _MOST_COMPARED or not 0 < len(kinds) * room <= _MOST_PLACES:
+            return None
+        for _ in range(2):  # the first time many may be listed, and so be counted
+            known = there[kinds]
+            least = np.where(known > most, numbers, 0)
+            limits = np.zeros((size + len(kinds), 3), np.uint32)
+            limits[kinds, 0], limits[kinds, 1], limits[kinds, 2] = most, known, range(len(kinds))
+            limits[size:, 0], limits[size:, 1] = numbers, least
+            found, refused = self._take_of_lists(content, limits, room, **at)
+            if not refused:
+                return np.minimum(found, numbers)
+            likely = np.maximum(found, found * known // np.maximum(most, 1))
+            there[kinds] = np.where((found > room) | (found < least), likely, known)
+        return None
+
+    def _take_of_lists(
+        self, content: DeviceArray, limits: Uint32Array, room: int, *, each: int, first: int,
+        **draws: int,
+    ) -> tuple[IntArray, bool]:  # fmt: skip
+        """How many candidates each list has, and whether they were refused."""
+        backend, stream, size = self._backend, self._stream, self._species + 1
+        lists = len(limits) - size
+        if len(self._lists) < lists * room:
+            self._lists_room(1 << (lists * room - 1).bit_length())
+        counts, given = self._counts[: lists + 1], self._limits(limits)
+        backend.clear(counts, stream)
+        listing = {
+            "limits": given, "candidates": self._lists, "count": counts, "room": room, **draws
+        }  # fmt: skip
+        lattice = self._of(content, each, first)
+        self._launch("list", self._items(content), lattice=lattice, to=listing)
+        name = f"{self._prefix}_take"
+        arguments = self._structs.of(
+            name, lattice=lattice, of={
+                "from": listing, "numbers": given[size:], "lists": lists,
+                "refused": counts[lists:], "chosen": self._chosen,
+            },
+        )  # fmt: skip
+        self._program.launch_blocks(name, LaunchGrid(1, _TAKERS), arguments, stream)
+        backend.download(self._counts, self._counts_mirror, lists + 1, stream)
+        stream.record().wait()
+        found = self._counts_mirror[: lists + 1].astype(np.int64)
+        return found[:-1], bool(found[-1])
 
     def _read_candidates(self, rows: int) -> int:
         """Copy rows of the list to the host; how many candidates there are."""
@@ -300,6 +368,12 @@ class SlotsChanging(Changing):
     def _of(self, content: DeviceArray, each: int | None = None, first: int = 0) -> dict[str, Any]:
         n = self._items(content)
         return {"sites": content, "n_sites": n, "each": each or n, "first_site": first}
+
+
+def _likely_most(numbers: IntArray) -> IntArray:
+    """How many candidates are to be listed for so many that are wanted."""
+    beside = (numbers > 0) * (_DEVIATIONS * np.sqrt(numbers) + _BESIDE)
+    return np.asarray(numbers + beside, np.int64)
 
 
 def _by_kind(candidates: Array, kinds: int) -> IntArray:

@@ -82,15 +82,12 @@ struct EditArguments {
     u8 *left;  // [count]: 1 for particles that find no slot, in their order; null: particles are taken out
 };
 
-// Empties slots of a site, a bit for each; the other particles keep their order.
-DEVICE void take_out_slots(Site &site, u32 gone) {
+// Brings the particles of a site to the front, in their order.
+DEVICE void close_gaps(Site &site) {
     Slot *const slots = slots_of(site);
     int kept = 0;
-    for (int s = 0; s < SLOTS; ++s) {
-        const Particle particle = slots[s];
-        if (gone >> s & 1) continue;
-        slots[kept++] = particle;
-    }
+    for (int s = 0; s < SLOTS; ++s)
+        if (const Particle particle = slots[s]) slots[kept++] = particle;
     for (; kept < SLOTS; ++kept) slots[kept] = 0;
 }
 
@@ -100,16 +97,45 @@ KERNEL(rdme_edit, const EditArguments a) {
         const u64 at = a.given[i].site;
         if (i && a.given[i - 1].site == at) continue;
         Site &site = a.lattice.sites[at];
-        u32 gone = 0;
         int filled = particles_in(site);
         for (i64 k = i; k < a.count && a.given[k].site == at; ++k) {
             if (!a.left) {
-                gone |= 1u << a.given[k].slot;
+                slots_of(site)[a.given[k].slot] = 0;
                 continue;
             }
             a.left[k] = filled == SLOTS;
             if (filled < SLOTS) slots_of(site)[filled++] = (Particle)a.given[k].particle;
         }
-        if (gone) take_out_slots(site, gone);
+        if (!a.left) close_gaps(site);
     }
+}
+
+struct TakeArguments {
+    ChangedSites lattice;
+    Taking of;
+};
+
+// Empties slots first. Of those of one site the first closes all gaps.
+BLOCK_KERNEL(TAKERS, 1, rdme_take, const TakeArguments a) {
+    SHARED u32 count;
+    if (THREAD_ID == 0) count = 0;
+    if (!lists_serve(a.of)) return;
+    const i64 places = a.of.lists * (i64)a.of.from.room;
+    for (i64 i = THREAD_ID; i < places; i += BLOCK_THREADS) {
+        if (!is_chosen(a.of, i)) continue;
+        const Candidate &one = a.of.from.candidates[i];
+        slots_of(a.lattice.sites[one.site])[one.slot] = 0;
+        a.of.chosen[add_in_block(&count, 1)] = (u32)i;
+    }
+    BARRIER();
+    constexpr u32 BEHIND = ~0u;
+    for (u32 k = THREAD_ID; k < count; k += BLOCK_THREADS) {
+        const Candidate &one = a.of.from.candidates[a.of.chosen[k]];
+        const Slot *const slots = slots_of(a.lattice.sites[one.site]);
+        for (u32 s = 0; s < one.slot; ++s)
+            if (!slots[s]) a.of.chosen[k] = BEHIND;
+    }
+    BARRIER();
+    for (u32 k = THREAD_ID; k < count; k += BLOCK_THREADS)
+        if (a.of.chosen[k] != BEHIND) close_gaps(a.lattice.sites[a.of.from.candidates[a.of.chosen[k]].site]);
 }
