@@ -49,7 +49,13 @@ from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import FIRES_ALL
 from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
 from tauslab.kernels.exact.table_selector import entry_of, file_of
-from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
+from tauslab.kernels.lattice.codegen import (
+    SECTION,
+    in_one_copy,
+    lattice_header,
+    reaction_tables,
+    site_header,
+)
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.lattice.planes import planes_header
 from tauslab.kernels.leaping import event_codegen
@@ -570,10 +576,10 @@ def test_every_file_compiles(monkeypatch):
 
 
 def test_other_headers_compile(monkeypatch):
-    """Leaps of rates that follow the time, and firings and leaps from tables."""
+    """Leaps of rates that follow the time, firings and leaps from tables; steps that run first."""
     found = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0, 0.03)
     assert found is not None
-    events = lowered_events(everything())
+    events, lattice = lowered_events(everything()), lattice_texts(16, 3, small=True, lines=True)
     monkeypatch.setattr(event_codegen, "in_tables", lambda *_: True)
     plain = leap_header(lowered(model("schlogl")), CudaBackend.style, in_tables=True)
     headers = (
@@ -581,7 +587,9 @@ def test_other_headers_compile(monkeypatch):
         ("leaping/tau_leap.cc", plain),
         ("events/ssa_events.cc", events_header(events, in_tables=True)),
         ("leaping/tau_events.cc", event_leap_header(events, CudaBackend.style)),
-    )
+        *((f"lattice/{name}.cc", in_one_copy(lattice)["model.h"])
+          for name in ("lines/steps", "sparse/steps")),
+    )  # fmt: skip
     for file, header in headers:
         compile_quickly(file, csrc_texts() | {"model.h": header})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ _DEVIATIONS, _BESIDE, _TOO_MANY = 4, 9, 2
 # A device takes particles out by itself where no species has more candidates than it can compare
 # with each other, and all lists have no more places.
 _MOST_COMPARED, _MOST_PLACES = 256, 1 << 18
-_TAKERS = 1024  # of csrc/lattice/candidate.h
+_TAKERS = 256  # of csrc/lattice/candidate.h, as are the words of `Taking::state`
+_TAKING_WORDS = 3
 _ALL = (1 << 32) - 1
 PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/candidate.h
 # `Candidate` of csrc/lattice/candidate.h.
@@ -60,6 +62,35 @@ class _Sent:
         return buffer
 
 
+@dataclass(frozen=True)
+class _Lists:
+    """Candidates of `Changing.remove` on a device, for equal calls.
+
+    Attributes
+    ----------
+    kinds, numbers
+        Species + 1, and how many are wanted.
+    most, least
+        How many candidates are likely, and how many a list has to have.
+    room
+        Of each list.
+    counts, mirror
+        Candidates of the lists, then `Taking::state` of csrc/lattice/candidate.h.
+    listing, taking
+        What kernels take for them, by name.
+    """
+
+    kinds: IntArray
+    numbers: IntArray
+    most: IntArray
+    least: IntArray
+    room: int
+    counts: DeviceArray
+    mirror: Array
+    listing: dict[str, Any]
+    taking: dict[str, Any]
+
+
 class Changing(ABC):
     """Kernels that change particles in `content`: an engine's memory of sites, or a part of it.
 
@@ -87,10 +118,9 @@ class Changing(ABC):
         self._table = _Sent(backend, stream, np.uint32)
         self._limits = _Sent(backend, stream, np.uint32, 3)
         self._given = _Sent(backend, stream, np.uint64, 3)
-        # Of each list of `remove`, and in the last row used whether it was refused.
-        self._counts: Any = backend.empty((species + 2,), np.uint64)
-        self._counts_mirror = backend.mirror(self._counts)
-        self._lists_room(1)
+        self._removed = KeptArguments(self._program)
+        self._wanted = _Sent(backend, stream, np.uint32, 3)
+        self._lists: _Lists | None = None
         # Particles of each species, where many were listed; else 0.
         self._there = np.zeros(species + 1, np.int64)
         self._list_room(_ROOM)
@@ -102,11 +132,6 @@ class Changing(ABC):
         self._listed: Any = self._backend.empty((room + 1, 3), np.uint64)
         self._listed_mirror = self._backend.mirror(self._listed)
 
-    def _lists_room(self, places: int) -> None:
-        """Make room for the candidates of `remove`, and for those that are chosen."""
-        self._lists: Any = self._backend.empty((places, 3), np.uint64)
-        self._chosen: Any = self._backend.empty((places,), np.uint32)
-
     def _left_room(self, room: int) -> None:
         """Make room for what `put` answers."""
         self._left: Any = self._backend.empty((room,), np.uint8)
@@ -115,6 +140,7 @@ class Changing(ABC):
     def forget(self) -> None:
         """Let go of the buffers of the last call of each kernel."""
         self._structs.forget()
+        self._lists = None
 
     @abstractmethod
     def _of(self, content: DeviceArray, each: int | None = None, first: int = 0) -> dict[str, Any]:
@@ -234,52 +260,74 @@ class Changing(ABC):
         -------
         How many of each, or None, and nothing was taken.
         """
-        there, size = self._there, self._species + 1
-        most = _likely_most(np.minimum(numbers, _MOST_COMPARED))
-        room = int(_likely_most(most.max(initial=0)))
-        if room > _MOST_COMPARED or not 0 < len(kinds) * room <= _MOST_PLACES:
-            return None
         for _ in range(2):  # the first time many may be listed, and so be counted
-            known = there[kinds]
-            least = np.where(known > most, numbers, 0)
-            limits = np.zeros((size + len(kinds), 3), np.uint32)
-            limits[kinds, 0], limits[kinds, 1], limits[kinds, 2] = most, known, range(len(kinds))
-            limits[size:, 0], limits[size:, 1] = numbers, least
-            found, refused = self._take_of_lists(content, limits, room, **at)
+            lists = self._lists_of(kinds, numbers)
+            if lists is None:
+                return None
+            found, refused = self._take_of_lists(content, lists, **at)
             if not refused:
                 return np.minimum(found, numbers)
-            likely = np.maximum(found, found * known // np.maximum(most, 1))
-            there[kinds] = np.where((found > room) | (found < least), likely, known)
+            self._lists, most = None, np.maximum(lists.most, 1)
+            known = self._there[kinds]
+            wrong = (found > lists.room) | (found < lists.least)
+            self._there[kinds] = np.where(wrong, np.maximum(found, found * known // most), known)
         return None
 
-    def _take_of_lists(
-        self, content: DeviceArray, limits: Uint32Array, room: int, *, each: int, first: int,
-        **draws: int,
-    ) -> tuple[IntArray, bool]:  # fmt: skip
-        """How many candidates each list has, and whether they were refused."""
-        backend, stream, size = self._backend, self._stream, self._species + 1
-        lists = len(limits) - size
-        if len(self._lists) < lists * room:
-            self._lists_room(1 << (lists * room - 1).bit_length())
-        counts, given = self._counts[: lists + 1], self._limits(limits)
-        backend.clear(counts, stream)
+    def _lists_of(self, kinds: IntArray, numbers: IntArray) -> _Lists | None:
+        """A list for each of the species + 1 that are wanted; None where these are too many."""
+        kept = self._lists
+        if (
+            kept is not None
+            and np.array_equal(kept.kinds, kinds)
+            and np.array_equal(kept.numbers, numbers)
+        ):
+            return kept
+        size, lists = self._species + 1, len(kinds)
+        most = _likely_most(np.minimum(numbers, _MOST_COMPARED))
+        room = int(_likely_most(most.max(initial=0)))
+        if room > _MOST_COMPARED or not 0 < lists * room <= _MOST_PLACES:
+            return None
+        known = self._there[kinds]
+        least = np.where(known > most, numbers, 0)
+        rows = np.zeros((size + lists, 3), np.uint32)
+        rows[kinds, 0], rows[kinds, 1], rows[kinds, 2] = most, known, range(lists)
+        rows[size:, 0], rows[size:, 1] = numbers, least
+        limits = self._wanted(rows)
+        counts: Any = self._backend.empty((lists + _TAKING_WORDS,), np.uint64)
         listing = {
-            "limits": given, "candidates": self._lists, "count": counts, "room": room, **draws
+            "limits": limits, "candidates": self._backend.empty((lists * room, 3), np.uint64),
+            "count": counts, "room": room,
         }  # fmt: skip
-        lattice = self._of(content, each, first)
-        self._launch("list", self._items(content), lattice=lattice, to=listing)
-        name = f"{self._prefix}_take"
-        arguments = self._structs.of(
-            name, lattice=lattice, of={
-                "from": listing, "numbers": given[size:], "lists": lists,
-                "refused": counts[lists:], "chosen": self._chosen,
-            },
-        )  # fmt: skip
-        self._program.launch_blocks(name, LaunchGrid(1, _TAKERS), arguments, stream)
-        backend.download(self._counts, self._counts_mirror, lists + 1, stream)
+        taking = {
+            "numbers": limits[size:], "lists": lists, "state": counts[lists:],
+            "chosen": self._backend.empty((lists * room,), np.uint32),
+        }  # fmt: skip
+        mirror = self._backend.mirror(counts)
+        self._removed.forget()
+        self._lists = _Lists(
+            kinds.copy(), numbers.copy(), most, least, room, counts, mirror, listing, taking
+        )
+        return self._lists
+
+    def _take_of_lists(
+        self, content: DeviceArray, lists: _Lists, *, each: int, first: int, **draws: int
+    ) -> tuple[IntArray, bool]:
+        """How many candidates each list has, and whether they were refused."""
+        backend, stream = self._backend, self._stream
+        lattice, names = self._of(content, each, first), ("list", "take")
+        of_list, of_take = (f"{self._prefix}_{name}" for name in names)
+        backend.clear(lists.counts, stream)
+        given = self._removed.of(of_list, lattice=lattice, to=lists.listing | draws)
+        self._program.launch(of_list, self._items(content), given, stream)
+        given = self._removed.of(
+            of_take, lattice=lattice, of=lists.taking | {"from": lists.listing | draws}
+        )
+        grid = LaunchGrid(-(-len(lists.kinds) * lists.room // _TAKERS), _TAKERS)
+        self._program.launch_blocks(of_take, grid, given, stream)
+        backend.download(lists.counts, lists.mirror, len(lists.mirror), stream)
         stream.record().wait()
-        found = self._counts_mirror[: lists + 1].astype(np.int64)
-        return found[:-1], bool(found[-1])
+        found: IntArray = lists.mirror.astype(np.int64)
+        return found[: len(lists.kinds)], bool(found[len(lists.kinds)])
 
     def _read_candidates(self, rows: int) -> int:
         """Copy rows of the list to the host; how many candidates there are."""

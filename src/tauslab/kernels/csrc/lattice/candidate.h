@@ -39,23 +39,35 @@ struct Taking {
     const u32
         *numbers;  // [lists, 3]: so many, or all; how many candidates a list needs for that; 0
     i64 lists;
-    u64 *
-        refused;  // set, and nothing taken out, where a list has too few candidates, or no room for them
+    u64 *state;   // by TakingWord, zeros at first
     u32 *chosen;  // [lists * room]: memory for places in the lists
 };
 
-constexpr int TAKERS = 1024;  // threads of the one block that takes them out
+// REFUSED: a list has too few candidates, or no room for them, and nothing is taken out. CHOSEN: how many are.
+enum TakingWord { REFUSED = 0, CHOSEN = 1, BLOCKS_DONE = 2 };
 
-// Whether all lists have what is needed. All threads of the block ask.
-DEVICE bool lists_serve(const Taking &t) {
+constexpr int TAKERS = 256;  // threads of a block that takes them out
+
+// Whether all lists have what is needed. All threads of a block ask, and all blocks.
+DEVICE bool lists_serve(const Taking &t, i64 block) {
     bool fails = false;
     for (i64 list = THREAD_ID; list < t.lists; list += BLOCK_THREADS) {
         const u64 found = t.from.count[list];
         fails = fails || found > t.from.room || found < t.numbers[3 * list + 1];
     }
     fails = any_in_block(fails);
-    if (fails && THREAD_ID == 0) *t.refused = 1;
+    if (fails && THREAD_ID == 0 && block == 0) t.state[REFUSED] = 1;
     return !fails;
+}
+
+// Whether the block is the last one to ask, which sees what the others have done.
+DEVICE bool is_last_block(const Taking &t, i64 blocks) {
+    threadfence();
+    BARRIER();
+    const bool last =
+        any_in_block(THREAD_ID == 0 && atomic_add(t.state + BLOCKS_DONE, 1) == (u64)blocks - 1);
+    threadfence();
+    return last;
 }
 
 // Whether a place in the lists has a candidate with one of the smallest keys.

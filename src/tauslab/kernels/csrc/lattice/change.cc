@@ -63,15 +63,12 @@ struct ListArguments {
 KERNEL(rdme_list, const ListArguments a) {
     const ChangedSites &l = a.lattice;
     for (i64 i = GLOBAL_ID; i < l.n_sites; i += GLOBAL_SIZE) {
-        const Site content = l.sites[i];
-        if (is_empty(content)) continue;
+        const Slot *const slots = slots_of(l.sites[i]);
         const u64 replica = a.to.replica + (u64)(i / l.each);
         const u64 site = (u64)(l.first_site + i % l.each);
-        UNROLL for (u32 slot = 0; slot < SLOTS; ++slot) {
-            const u32 particle = particle_of(content.word, slot / GROUP, slot % GROUP);
-            if (!particle) break;
-            list_particle(a.to, replica, site, (u64)i, particle, slot);
-        }
+        // One copy of the draw: with one for each slot the text does not fit the cache of instructions.
+        NO_UNROLL for (u32 slot = 0; slot < SLOTS && slots[slot]; ++slot)
+            list_particle(a.to, replica, site, (u64)i, slots[slot], slot);
     }
 }
 
@@ -115,27 +112,28 @@ struct TakeArguments {
     Taking of;
 };
 
-// Empties slots first. Of those of one site the first closes all gaps.
+// Empties slots first. Of those of one site the first then closes all gaps.
 BLOCK_KERNEL(TAKERS, 1, rdme_take, const TakeArguments a) {
-    SHARED u32 count;
-    if (THREAD_ID == 0) count = 0;
-    if (!lists_serve(a.of)) return;
+    if (!lists_serve(a.of, BLOCK_ID)) return;
     const i64 places = a.of.lists * (i64)a.of.from.room;
-    for (i64 i = THREAD_ID; i < places; i += BLOCK_THREADS) {
+    for (i64 i = BLOCK_ID * BLOCK_THREADS + THREAD_ID; i < places; i += BLOCKS * BLOCK_THREADS) {
         if (!is_chosen(a.of, i)) continue;
         const Candidate &one = a.of.from.candidates[i];
         slots_of(a.lattice.sites[one.site])[one.slot] = 0;
-        a.of.chosen[add_in_block(&count, 1)] = (u32)i;
+        a.of.chosen[atomic_add(a.of.state + CHOSEN, 1)] = (u32)i;
     }
-    BARRIER();
+    if (!is_last_block(a.of, BLOCKS)) return;
+    const i64 count = (i64)read_now(a.of.state + CHOSEN);
     constexpr u32 BEHIND = ~0u;
-    for (u32 k = THREAD_ID; k < count; k += BLOCK_THREADS) {
+    for (i64 k = THREAD_ID; k < count; k += BLOCK_THREADS) {
         const Candidate &one = a.of.from.candidates[a.of.chosen[k]];
         const Slot *const slots = slots_of(a.lattice.sites[one.site]);
-        for (u32 s = 0; s < one.slot; ++s)
-            if (!slots[s]) a.of.chosen[k] = BEHIND;
+        bool first = true;
+        for (u32 s = 0; s < one.slot; ++s) first = first && slots[s];
+        if (!first) a.of.chosen[k] = BEHIND;
     }
     BARRIER();
-    for (u32 k = THREAD_ID; k < count; k += BLOCK_THREADS)
-        if (a.of.chosen[k] != BEHIND) close_gaps(a.lattice.sites[a.of.from.candidates[a.of.chosen[k]].site]);
+    for (i64 k = THREAD_ID; k < count; k += BLOCK_THREADS)
+        if (a.of.chosen[k] != BEHIND)
+            close_gaps(a.lattice.sites[a.of.from.candidates[a.of.chosen[k]].site]);
 }

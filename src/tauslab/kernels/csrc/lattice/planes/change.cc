@@ -151,9 +151,9 @@ struct PlanesTakeArguments {
 // Threads take 1 from counts of a word at the same time: a bit that was 0 is borrowed from the next.
 BLOCK_KERNEL(TAKERS, 1, planes_take, const PlanesTakeArguments a) {
     const Lattice l = lattice_of(a.lattice);
-    if (!lists_serve(a.of)) return;
+    if (!lists_serve(a.of, BLOCK_ID)) return;
     const i64 places = a.of.lists * (i64)a.of.from.room;
-    for (i64 i = THREAD_ID; i < places; i += BLOCK_THREADS) {
+    for (i64 i = BLOCK_ID * BLOCK_THREADS + THREAD_ID; i < places; i += BLOCKS * BLOCK_THREADS) {
         if (!is_chosen(a.of, i)) continue;
         const Candidate &one = a.of.from.candidates[i];
         const u32 word = word_of(l, one.site), bit = 1u << one.site % (u64)l.nx % 32;
