@@ -342,10 +342,16 @@ class LatticeView:
         engine, shape = self._engine, self._lattice.shape
         kinds, counts = self._numbers(numbers) + 1, _counts("remove", numbers)
         first = self.slab.begin * shape[1] * shape[2]
-        mine = engine.changing.chosen(
-            self._content, kinds, counts, each=math.prod(shape), first=first, seed=engine.seed,
-            step=engine.step, call=self._call(), replica=self.replica,
-        )  # fmt: skip
+        at = {
+            "each": math.prod(shape), "first": first, "seed": engine.seed, "step": engine.step,
+            "call": self._call(), "replica": self.replica,
+        }  # fmt: skip
+        if self._whole:
+            removed = engine.changing.remove(self._content, kinds, counts, **at)
+            if removed is not None:
+                self._changed()
+                return dict(zip(numbers, removed.tolist(), strict=True))
+        mine = engine.changing.chosen(self._content, kinds, counts, **at)
         chosen = mine if self._whole else self._chosen_of_all(mine, kinds, counts, first)
         engine.changing.take(self._content, chosen)
         self._changed()
@@ -374,23 +380,26 @@ class LatticeView:
         kept = self._engine.places
         if site_type not in kept:
             sites = self.sites
-            shape = self._lattice.shape
-            slab, section = self.slab, shape[1] * shape[2]
             if site_type is None or sites is None:
-                own = np.arange((slab.end - slab.begin) * section)
+                _, ny, nx = self._lattice.shape
+                own = np.arange((self.slab.end - self.slab.begin) * ny * nx)
             else:
                 types = self._engine.seen(sites).reshape(-1)
                 own = np.flatnonzero(types == self._type(site_type))
-            before, total = 0, len(own)
-            if not self._whole:
-                planes = np.zeros(shape[0], np.int64)
-                planes[slab.begin : slab.end] = np.bincount(
-                    own // section, minlength=slab.end - slab.begin
-                )
-                planes = self._total(planes)
-                before, total = int(planes[: slab.begin].sum()), int(planes.sum())
-            kept[site_type] = (own, before, total)
+            kept[site_type] = self._among_all(own)
         return kept[site_type]
+
+    def _among_all(self, own: IntArray) -> tuple[IntArray, int, int]:
+        """The slab's own sites of a type, how many come before them on others, and all."""
+        if self._whole:
+            return own, 0, len(own)
+        slab, (nz, ny, nx) = self.slab, self._lattice.shape
+        planes = np.zeros(nz, np.int64)
+        planes[slab.begin : slab.end] = np.bincount(
+            own // (ny * nx), minlength=slab.end - slab.begin
+        )
+        planes = self._total(planes)
+        return own, int(planes[: slab.begin].sum()), int(planes.sum())
 
     def _call(self) -> int:
         """Number of this call among those of the step that draw."""
@@ -458,13 +467,23 @@ class LatticeView:
         if self._objects:
             types = self._objects.over(types)
         self._take_up()
+        own: dict[str, IntArray] = {}
+
+        def find_sites() -> None:
+            """Of the types that `place` has asked for, beside a device that looks for particles."""
+            here = types[self.slab.begin : self.slab.end].reshape(-1)
+            for name in engine.places:
+                if name is not None:
+                    own[name] = np.flatnonzero(here == self._type(name))
+
         found = engine.reshaping.run(
             engine, types, engine.reshaping.following(follow or {}), call=self._call(),
-            gather=self._gather, reach=as_reach(reach),
+            gather=self._gather, reach=as_reach(reach), meanwhile=find_sites,
         )  # fmt: skip
         if found.sites:
             self._share_sites(known=True)
-            engine.places.clear()
+            for name, sites in own.items():
+                engine.places[name] = self._among_all(sites)
             self._changed()
         return found
 

@@ -10,7 +10,7 @@ import pytest
 from cuda_usage import NEWEST, require_nvrtc
 
 from tauslab.kernels.backends import aside, cuda
-from tauslab.kernels.backends.base import KernelSource
+from tauslab.kernels.backends.base import KernelSource, LaunchGrid
 
 GATHER = KernelSource("ensemble/gather.cc", ("gather_rows",))
 
@@ -77,10 +77,13 @@ def test_launches_take_what_was_compiled_aside(tmp_path, monkeypatch, compiles):
     ended = [False]
     compiled = SimpleNamespace(ended=lambda: ended[0], path=better if compiles else None)
     program = cuda.CudaProgram(tmp_path / "first.cubin", GATHER, {}, 132, compiled)
-    for _ in range(2):
+
+    def launch():
         program.launch("gather_rows", 1000, None, None)
+        program.launch_blocks("gather_rows", LaunchGrid(8, 128), None, None)
+
+    launch()
     ended[0] = True
-    for _ in range(2):
-        program.launch("gather_rows", 1000, None, None)
+    launch()
     assert launched == ([1, 1, 2, 2] if compiles else [1, 1, 1, 1])
     assert loaded == [str(tmp_path / "first.cubin"), *([str(better)] if compiles else [])]

@@ -49,7 +49,13 @@ from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import FIRES_ALL
 from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
 from tauslab.kernels.exact.table_selector import entry_of, file_of
-from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables, site_header
+from tauslab.kernels.lattice.codegen import (
+    SECTION,
+    in_one_copy,
+    lattice_header,
+    reaction_tables,
+    site_header,
+)
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.lattice.planes import planes_header
 from tauslab.kernels.leaping import event_codegen
@@ -383,7 +389,7 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     usage = compile_usage("lattice/count.cc", counting, architecture)
     check(usage, {"rdme_count", "rdme_filled_tiles"})
     usage = compile_usage("lattice/change.cc", texts, architecture)
-    check(usage, {"rdme_become", "rdme_list", "rdme_edit"})
+    check(usage, {"rdme_become", "rdme_list", "rdme_take", "rdme_edit"})
     usage = compile_usage("lattice/reshape.cc", texts, architecture)
     check(usage, {"rdme_leave", "rdme_ask", "rdme_enter", "rdme_nearest"})
 
@@ -446,7 +452,7 @@ def test_planes_need_little_local_memory(slots, held, architecture):
 def test_changes_of_planes_need_little_local_memory(architecture):
     """The counts of a word of all species are looked up by species."""
     usage = compile_usage("lattice/planes/change.cc", planes_texts(16), architecture)
-    check(usage, {"planes_become", "planes_list", "planes_edit"}, 512)
+    check(usage, {"planes_become", "planes_list", "planes_take", "planes_edit"}, 512)
 
 
 @pytest.mark.parametrize(("slots", "species"), ordinary([(8, 3), (32, 300)], (32, 300)))
@@ -570,10 +576,10 @@ def test_every_file_compiles(monkeypatch):
 
 
 def test_other_headers_compile(monkeypatch):
-    """Leaps of rates that follow the time, and firings and leaps from tables."""
+    """Leaps of rates that follow the time, firings and leaps from tables; steps that run first."""
     found = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0, 0.03)
     assert found is not None
-    events = lowered_events(everything())
+    events, lattice = lowered_events(everything()), lattice_texts(16, 3, small=True, lines=True)
     monkeypatch.setattr(event_codegen, "in_tables", lambda *_: True)
     plain = leap_header(lowered(model("schlogl")), CudaBackend.style, in_tables=True)
     headers = (
@@ -581,7 +587,9 @@ def test_other_headers_compile(monkeypatch):
         ("leaping/tau_leap.cc", plain),
         ("events/ssa_events.cc", events_header(events, in_tables=True)),
         ("leaping/tau_events.cc", event_leap_header(events, CudaBackend.style)),
-    )
+        *((f"lattice/{name}.cc", in_one_copy(lattice)["model.h"])
+          for name in ("lines/steps", "sparse/steps")),
+    )  # fmt: skip
     for file, header in headers:
         compile_quickly(file, csrc_texts() | {"model.h": header})
 

@@ -267,23 +267,36 @@ def all_verbs(view):
 
 
 def test_what_is_removed_does_not_depend_on_what_is_listed(monkeypatch):
-    found, listed = set(), []
-    first_of = changing.first_of
+    """By the host (first three), and by a device, whose lists are long enough or too short."""
+    found, listed, refused, crowded = set(), [], [], cell(A=900, B=2, C=40)
+    first_of, take = changing.first_of, changing.Changing._take_of_lists
 
     def counted(candidates, *given):
         listed[-1].append(len(candidates))
         return first_of(candidates, *given)
 
+    def taken(*given, **at):
+        counts, flag = take(*given, **at)
+        refused[-1].append(flag)
+        return counts, flag
+
     monkeypatch.setattr(changing, "first_of", counted)
-    for beside in (10**6, 5, -2):  # all; some; too few, and then all
+    monkeypatch.setattr(changing.Changing, "_take_of_lists", taken)
+    # All; some; too few, and then all.
+    for most, beside in ((0, 10**6), (0, 9), (0, -2), (256, 9), (256, -6)):
         listed.append([])
+        refused.append([])
+        monkeypatch.setattr(changing, "_MOST_COMPARED", most)
         monkeypatch.setattr(changing, "_BESIDE", beside)
-        with run(lambda view: view.remove({"A": 3, "C": 40}), steps=90) as result:
+        with run(lambda view: view.remove({"A": 60, "C": 3}), crowded, steps=90) as result:
             found.add(digest_total(lattice_digest_lines(result.path)))
     assert len(found) == 1
-    every, some, twice = listed
+    every, some, twice, *_ = listed
     assert some[0] == every[0] > 2 * some[1]
     assert len(twice) > len(every)
+    assert refused[:3] == [[], [], []]
+    assert refused[3].count(False) == 9
+    assert refused[4].count(True) > refused[3].count(True) > 0
 
 
 @pytest.mark.gpu

@@ -180,6 +180,7 @@ class CudaProgram:
         self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: CudaStream
     ) -> None:
         """Launch the grid; together, as a cooperative launch of no more blocks than fit."""
+        self._take_better()
         if grid.together:
             most = self.resident_blocks(entry, grid.threads)
             grid = replace(grid, blocks=min(grid.blocks, most))

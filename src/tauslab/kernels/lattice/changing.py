@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,19 @@ from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Pro
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.placement import random_words
 
-_ENTRIES = ("become", "list", "edit")
+_ENTRIES = ("become", "list", "take", "edit")
 _ROOM = 1 << 14  # candidates that are listed at once, at first
 _LOOKED_AT = 1 << 22  # slots at a time
 _BITS_OF_KEY = 32  # at least, which rarely fail to order the candidates of a kind
 _MARGIN = 8  # so much of the candidates of a call more are likely in the next
 # Of n wanted particles n + 4 sqrt(n) + 5 are listed, and fewer than n once in 20,000 times. Counts
 # of species are learned anew where so many times as many are listed.
-_DEVIATIONS, _BESIDE, _TOO_MANY = 4, 5, 2
+_DEVIATIONS, _BESIDE, _TOO_MANY = 4, 9, 2
+# A device takes particles out by itself where no species has more candidates than it can compare
+# with each other, and all lists have no more places.
+_MOST_COMPARED, _MOST_PLACES = 256, 1 << 18
+_TAKERS = 256  # of csrc/lattice/candidate.h, as are the words of `Taking::state`
+_TAKING_WORDS = 3
 _ALL = (1 << 32) - 1
 PLACES = 4  # a stream of draws, as those of csrc/lattice/place.cc; 3 is of csrc/lattice/candidate.h
 # `Candidate` of csrc/lattice/candidate.h.
@@ -56,6 +62,35 @@ class _Sent:
         return buffer
 
 
+@dataclass(frozen=True)
+class _Lists:
+    """Candidates of `Changing.remove` on a device, for equal calls.
+
+    Attributes
+    ----------
+    kinds, numbers
+        Species + 1, and how many are wanted.
+    most, least
+        How many candidates are likely, and how many a list has to have.
+    room
+        Of each list.
+    counts, mirror
+        Candidates of the lists, then `Taking::state` of csrc/lattice/candidate.h.
+    listing, taking
+        What kernels take for them, by name.
+    """
+
+    kinds: IntArray
+    numbers: IntArray
+    most: IntArray
+    least: IntArray
+    room: int
+    counts: DeviceArray
+    mirror: Array
+    listing: dict[str, Any]
+    taking: dict[str, Any]
+
+
 class Changing(ABC):
     """Kernels that change particles in `content`: an engine's memory of sites, or a part of it.
 
@@ -81,8 +116,11 @@ class Changing(ABC):
         self._changed: Any = backend.empty((max(1, species),), np.uint64)
         self._mirror = backend.mirror(self._changed)
         self._table = _Sent(backend, stream, np.uint32)
-        self._limits = _Sent(backend, stream, np.uint32, 2)
+        self._limits = _Sent(backend, stream, np.uint32, 3)
         self._given = _Sent(backend, stream, np.uint64, 3)
+        self._removed = KeptArguments(self._program)
+        self._wanted = _Sent(backend, stream, np.uint32, 3)
+        self._lists: _Lists | None = None
         # Particles of each species, where many were listed; else 0.
         self._there = np.zeros(species + 1, np.int64)
         self._list_room(_ROOM)
@@ -102,6 +140,7 @@ class Changing(ABC):
     def forget(self) -> None:
         """Let go of the buffers of the last call of each kernel."""
         self._structs.forget()
+        self._lists = None
 
     @abstractmethod
     def _of(self, content: DeviceArray, each: int | None = None, first: int = 0) -> dict[str, Any]:
@@ -161,7 +200,7 @@ class Changing(ABC):
         `CANDIDATE` ``[particle]``, in any order; their sites are numbered in the content. Good
         until the next call.
         """
-        limits = np.zeros((len(wanted), 2), np.uint32)
+        limits = np.zeros((len(wanted), 3), np.uint32)
         limits[:, 0] = np.where(wanted, _ALL, 0)
         at = {"each": each, "first": first, "seed": seed, "step": step, "call": call}
         return self._candidates(content, limits, replica=replica, **at)
@@ -197,9 +236,8 @@ class Changing(ABC):
         """
         there, wanted = self._there, np.zeros(self._species + 1, np.int64)
         wanted[kinds] = numbers
-        few = np.minimum(numbers, _ALL // 2)
-        most = (few + (few > 0) * (_DEVIATIONS * np.sqrt(few) + _BESIDE)).astype(np.int64)
-        limits = np.zeros((len(wanted), 2), np.uint32)
+        most = _likely_most(np.minimum(numbers, _ALL // 2))
+        limits = np.zeros((len(wanted), 3), np.uint32)
         limits[kinds, 0], limits[kinds, 1] = most, there[kinds]
         own = self._candidates(content, limits, **at)
         found = first_of(own, wanted)
@@ -212,6 +250,84 @@ class Changing(ABC):
         if len(own) > _TOO_MANY * most.sum():
             self._there = _by_kind(own, len(wanted)) if not there.any() else np.zeros_like(there)
         return found
+
+    def remove(
+        self, content: DeviceArray, kinds: IntArray, numbers: IntArray, **at: int
+    ) -> IntArray | None:
+        """Take out what `chosen` chooses, without the host, where this is little.
+
+        Returns
+        -------
+        How many of each, or None, and nothing was taken.
+        """
+        for _ in range(2):  # the first time many may be listed, and so be counted
+            lists = self._lists_of(kinds, numbers)
+            if lists is None:
+                return None
+            found, refused = self._take_of_lists(content, lists, **at)
+            if not refused:
+                return np.minimum(found, numbers)
+            self._lists, most = None, np.maximum(lists.most, 1)
+            known = self._there[kinds]
+            wrong = (found > lists.room) | (found < lists.least)
+            self._there[kinds] = np.where(wrong, np.maximum(found, found * known // most), known)
+        return None
+
+    def _lists_of(self, kinds: IntArray, numbers: IntArray) -> _Lists | None:
+        """A list for each of the species + 1 that are wanted; None where these are too many."""
+        kept = self._lists
+        if (
+            kept is not None
+            and np.array_equal(kept.kinds, kinds)
+            and np.array_equal(kept.numbers, numbers)
+        ):
+            return kept
+        size, lists = self._species + 1, len(kinds)
+        most = _likely_most(np.minimum(numbers, _MOST_COMPARED))
+        room = int(_likely_most(most.max(initial=0)))
+        if room > _MOST_COMPARED or not 0 < lists * room <= _MOST_PLACES:
+            return None
+        known = self._there[kinds]
+        least = np.where(known > most, numbers, 0)
+        rows = np.zeros((size + lists, 3), np.uint32)
+        rows[kinds, 0], rows[kinds, 1], rows[kinds, 2] = most, known, range(lists)
+        rows[size:, 0], rows[size:, 1] = numbers, least
+        limits = self._wanted(rows)
+        counts: Any = self._backend.empty((lists + _TAKING_WORDS,), np.uint64)
+        listing = {
+            "limits": limits, "candidates": self._backend.empty((lists * room, 3), np.uint64),
+            "count": counts, "room": room,
+        }  # fmt: skip
+        taking = {
+            "numbers": limits[size:], "lists": lists, "state": counts[lists:],
+            "chosen": self._backend.empty((lists * room,), np.uint32),
+        }  # fmt: skip
+        mirror = self._backend.mirror(counts)
+        self._removed.forget()
+        self._lists = _Lists(
+            kinds.copy(), numbers.copy(), most, least, room, counts, mirror, listing, taking
+        )
+        return self._lists
+
+    def _take_of_lists(
+        self, content: DeviceArray, lists: _Lists, *, each: int, first: int, **draws: int
+    ) -> tuple[IntArray, bool]:
+        """How many candidates each list has, and whether they were refused."""
+        backend, stream = self._backend, self._stream
+        lattice, names = self._of(content, each, first), ("list", "take")
+        of_list, of_take = (f"{self._prefix}_{name}" for name in names)
+        backend.clear(lists.counts, stream)
+        given = self._removed.of(of_list, lattice=lattice, to=lists.listing | draws)
+        self._program.launch(of_list, self._items(content), given, stream)
+        given = self._removed.of(
+            of_take, lattice=lattice, of=lists.taking | {"from": lists.listing | draws}
+        )
+        grid = LaunchGrid(-(-len(lists.kinds) * lists.room // _TAKERS), _TAKERS)
+        self._program.launch_blocks(of_take, grid, given, stream)
+        backend.download(lists.counts, lists.mirror, len(lists.mirror), stream)
+        stream.record().wait()
+        found: IntArray = lists.mirror.astype(np.int64)
+        return found[: len(lists.kinds)], bool(found[len(lists.kinds)])
 
     def _read_candidates(self, rows: int) -> int:
         """Copy rows of the list to the host; how many candidates there are."""
@@ -300,6 +416,12 @@ class SlotsChanging(Changing):
     def _of(self, content: DeviceArray, each: int | None = None, first: int = 0) -> dict[str, Any]:
         n = self._items(content)
         return {"sites": content, "n_sites": n, "each": each or n, "first_site": first}
+
+
+def _likely_most(numbers: IntArray) -> IntArray:
+    """How many candidates are to be listed for so many that are wanted."""
+    beside = (numbers > 0) * (_DEVIATIONS * np.sqrt(numbers) + _BESIDE)
+    return np.asarray(numbers + beside, np.int64)
 
 
 def _by_kind(candidates: Array, kinds: int) -> IntArray:

@@ -7,6 +7,7 @@ model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` explains t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -94,13 +95,14 @@ class LatticeEngine(LatticeMemory):
 
     def _compile(self) -> None:
         """The programs of the plan's steps and of counting."""
-        self.steps = steps_of(self, self.plan)
-        if not self.steps.fits:
-            self._without_lines()
         header = {"model.h": site_header(self.lattice)}
-        self._counter = self.backend.compile(
-            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), header)
-        )
+        counting = KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), header)
+        with ThreadPoolExecutor(1) as beside:
+            counter = beside.submit(self.backend.compile, counting)
+            self.steps = steps_of(self, self.plan)
+            if not self.steps.fits:
+                self._without_lines()
+        self._counter = counter.result()
         self._counting = self._counter.resident_blocks("rdme_count", self.plan.tile.threads)
 
     def compile_all(self) -> None:

@@ -152,7 +152,7 @@ class Reshaping:
 
     def run(
         self, memory: Memory, types: Array, following: FollowingParticles, *, call: int,
-        gather: Gather, reach: int = REACH,
+        gather: Gather, reach: int = REACH, meanwhile: Callable[[], None] | None = None,
     ) -> Reshaped:  # fmt: skip
         """Give the whole lattice other site types, and move the particles of the slab.
 
@@ -166,13 +166,15 @@ class Reshaping:
             Gives arrays of all slabs. Collective.
         reach
             Sites, along a line, that a particle goes at most, if it finds a free slot there.
+        meanwhile
+            Called while the device works.
 
         Raises
         ------
         ConfigError
             The lattice has no site left where some of the particles may be.
         """
-        return _Run(self, memory, types, following, call, gather, reach).go()
+        return _Run(self, memory, types, following, call, gather, reach).go(meanwhile)
 
     # ---------------------------------------------------------------- tables
 
@@ -251,8 +253,8 @@ class _Run:
         self._after = how.upload(self._types)
         self._has = how.upload(self._present.astype(np.uint8))
 
-    def go(self) -> Reshaped:
-        """Do all of it."""
+    def go(self, meanwhile: Callable[[], None] | None) -> Reshaped:
+        """Do all of it, and something else beside."""
         waiting = self._memory.waiting()
         displaced = self._displaced(waiting)
         chunks = -(-self._n // _CHUNK)
@@ -260,6 +262,8 @@ class _Run:
         told = self._how.zeros(sum(sizes), dtype=np.uint8)
         changed, counts, asking = _parts(told, sizes)
         self._leave(changed=changed.view(np.uint64), counts=counts.view(np.uint32), asking=asking)
+        if meanwhile is not None:
+            meanwhile()
         changed, counts, asking = _parts(self._how.host(told), sizes)
         each, asked = counts.view(np.uint32).astype(np.int64), asking > 0
         here = np.array([changed.view(np.uint64)[0], each.sum(), displaced.sum()], np.int64)

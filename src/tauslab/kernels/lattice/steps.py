@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ import numpy as np
 from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
-from tauslab.kernels.lattice.codegen import SECTION
+from tauslab.kernels.lattice.codegen import SECTION, in_one_copy
 from tauslab.kernels.lattice.lines import DeviceLines
 from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import StepPlan, Way
@@ -39,9 +40,16 @@ class Steps(ABC):
     def __init__(self, memory: LatticeMemory, plan: StepPlan) -> None:
         self._memory, self._backend, self.plan = memory, memory.backend, plan
         source = KernelSource(self.FILE, self.ENTRIES, plan.header, block_bytes=plan.block_bytes)
+        if plan.together:
+            first = replace(source, generated=in_one_copy(plan.header))
+            source = replace(source, first=first)
         self.program: Program = self._backend.compile(source)
         self._arguments = KeptArguments(self.program)
-        self._resident = self.program.resident_blocks(self.ENTRIES[-1], plan.threads)
+        self._resident = self._fitting()
+
+    def _fitting(self) -> int:
+        """Blocks that run at the same time, which change when a better kernel is compiled."""
+        return self.program.resident_blocks(self.ENTRIES[-1], self.plan.threads)
 
     @property
     def fits(self) -> bool:
@@ -143,7 +151,7 @@ class ListedSteps(PlaneSteps):
         del marks, counts
         most = max(1, self._memory.sites // self._backend.sites_of_a_block)
         if self.plan.sharing > 1:
-            most = min(most, max(1, self._resident // self.plan.sharing))
+            most = min(most, max(1, self._fitting() // self.plan.sharing))
         blocks = min(most, self._memory.slab.planes * self.plan.tiles)
         self._start(blocks, z_moves=self._z_moves, listed=self._listed, steps=steps)
 
@@ -175,7 +183,7 @@ class SparseSteps(Steps):
         """Put steps on the stream, and counts at `marks`."""
         tiles = self._memory.slab.planes * self.plan.tiles
         warps = self.plan.threads // self.plan.lanes
-        resident = max(1, self._resident // self.plan.sharing)
+        resident = max(1, self._fitting() // self.plan.sharing)
         halves = self.plan.halves and 2 * tiles <= resident * warps
         pieces = (1 + halves) * tiles
         wanted = max(-(-pieces // warps), min(pieces, self._backend.multiprocessors))

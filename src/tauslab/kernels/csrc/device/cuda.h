@@ -15,7 +15,12 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #endif
 
 #define DEVICE static __device__ __forceinline__
+// Kernels that run until better ones are compiled have one copy of it.
+#ifdef ONE_COPY
+#define DEVICE_SHARED static __device__ __noinline__
+#else
 #define DEVICE_SHARED static __device__ __forceinline__
+#endif
 // A long law, or function, that others use: one copy of its text.
 #define SHARED_LAW static __device__ __noinline__
 // A large function that is seldom called: a copy of its text would take registers from those around it.

@@ -63,15 +63,12 @@ struct ListArguments {
 KERNEL(rdme_list, const ListArguments a) {
     const ChangedSites &l = a.lattice;
     for (i64 i = GLOBAL_ID; i < l.n_sites; i += GLOBAL_SIZE) {
-        const Site content = l.sites[i];
-        if (is_empty(content)) continue;
+        const Slot *const slots = slots_of(l.sites[i]);
         const u64 replica = a.to.replica + (u64)(i / l.each);
         const u64 site = (u64)(l.first_site + i % l.each);
-        UNROLL for (u32 slot = 0; slot < SLOTS; ++slot) {
-            const u32 particle = particle_of(content.word, slot / GROUP, slot % GROUP);
-            if (!particle) break;
-            list_particle(a.to, replica, site, (u64)i, particle, slot);
-        }
+        // One copy of the draw: with one for each slot the text does not fit the cache of instructions.
+        NO_UNROLL for (u32 slot = 0; slot < SLOTS && slots[slot]; ++slot)
+            list_particle(a.to, replica, site, (u64)i, slots[slot], slot);
     }
 }
 
@@ -82,15 +79,12 @@ struct EditArguments {
     u8 *left;  // [count]: 1 for particles that find no slot, in their order; null: particles are taken out
 };
 
-// Empties slots of a site, a bit for each; the other particles keep their order.
-DEVICE void take_out_slots(Site &site, u32 gone) {
+// Brings the particles of a site to the front, in their order.
+DEVICE void close_gaps(Site &site) {
     Slot *const slots = slots_of(site);
     int kept = 0;
-    for (int s = 0; s < SLOTS; ++s) {
-        const Particle particle = slots[s];
-        if (gone >> s & 1) continue;
-        slots[kept++] = particle;
-    }
+    for (int s = 0; s < SLOTS; ++s)
+        if (const Particle particle = slots[s]) slots[kept++] = particle;
     for (; kept < SLOTS; ++kept) slots[kept] = 0;
 }
 
@@ -100,16 +94,46 @@ KERNEL(rdme_edit, const EditArguments a) {
         const u64 at = a.given[i].site;
         if (i && a.given[i - 1].site == at) continue;
         Site &site = a.lattice.sites[at];
-        u32 gone = 0;
         int filled = particles_in(site);
         for (i64 k = i; k < a.count && a.given[k].site == at; ++k) {
             if (!a.left) {
-                gone |= 1u << a.given[k].slot;
+                slots_of(site)[a.given[k].slot] = 0;
                 continue;
             }
             a.left[k] = filled == SLOTS;
             if (filled < SLOTS) slots_of(site)[filled++] = (Particle)a.given[k].particle;
         }
-        if (gone) take_out_slots(site, gone);
+        if (!a.left) close_gaps(site);
     }
+}
+
+struct TakeArguments {
+    ChangedSites lattice;
+    Taking of;
+};
+
+// Empties slots first. Of those of one site the first then closes all gaps.
+BLOCK_KERNEL(TAKERS, 1, rdme_take, const TakeArguments a) {
+    if (!lists_serve(a.of, BLOCK_ID)) return;
+    const i64 places = a.of.lists * (i64)a.of.from.room;
+    for (i64 i = BLOCK_ID * BLOCK_THREADS + THREAD_ID; i < places; i += BLOCKS * BLOCK_THREADS) {
+        if (!is_chosen(a.of, i)) continue;
+        const Candidate &one = a.of.from.candidates[i];
+        slots_of(a.lattice.sites[one.site])[one.slot] = 0;
+        a.of.chosen[atomic_add(a.of.state + CHOSEN, 1)] = (u32)i;
+    }
+    if (!is_last_block(a.of, BLOCKS)) return;
+    const i64 count = (i64)read_now(a.of.state + CHOSEN);
+    constexpr u32 BEHIND = ~0u;
+    for (i64 k = THREAD_ID; k < count; k += BLOCK_THREADS) {
+        const Candidate &one = a.of.from.candidates[a.of.chosen[k]];
+        const Slot *const slots = slots_of(a.lattice.sites[one.site]);
+        bool first = true;
+        for (u32 s = 0; s < one.slot; ++s) first = first && slots[s];
+        if (!first) a.of.chosen[k] = BEHIND;
+    }
+    BARRIER();
+    for (i64 k = THREAD_ID; k < count; k += BLOCK_THREADS)
+        if (a.of.chosen[k] != BEHIND)
+            close_gaps(a.lattice.sites[a.of.from.candidates[a.of.chosen[k]].site]);
 }

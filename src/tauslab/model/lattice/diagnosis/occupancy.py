@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +35,12 @@ def expected_occupancy(lattice: LatticeData, values: LatticeValues) -> FloatArra
     spread = np.zeros_like(start)
     sites = values.sites_of.astype(np.float64)
     # Of a species that is nowhere the rows stay 0.
-    for species in np.flatnonzero(start.any(axis=0)).tolist():
-        for group in connected_types(values.diffusion[:, :, species] > 0):
+    some = np.flatnonzero(start.any(axis=0))
+    ways, own = np.unique(values.diffusion[:, :, some] > 0, axis=2, return_inverse=True)
+    for way in range(ways.shape[2]):
+        for group in connected_types(ways[:, :, way]):
             room = sites[group].sum()
-            if room:
+            for species in some[own == way].tolist() if room else ():
                 spread[group, species] = start[group, species].sum() * sites[group] / room
     expected: FloatArray = np.stack([start, spread]) / np.maximum(sites, 1)[None, :, None]
     for ghost, ghost_type in zip(values.ghost, values.ghost_type, strict=True):
@@ -101,7 +104,10 @@ def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
     for ghost, ghost_type in zip(values.ghost, values.ghost_type, strict=True):
         reached |= (values.diffusion[ghost_type] > 0) & (ghost > 0) & there[:, None]
     before = -1
-    reactions = list(zip(lattice.reactions, values.rates, strict=True))
+    reactions = [
+        (here, [number[name] for name in one.reactants], [number[name] for name in one.products])
+        for here, one in zip(_bits((values.rates > 0) & there), lattice.reactions, strict=True)
+    ]
     while reached.sum() != before:
         before = int(reached.sum())
         for source in np.flatnonzero(there):
@@ -111,13 +117,29 @@ def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
             followers = [number[name] for name in one.follows]
             reached[own, followers] |= reached[within, followers]
         reactions.reverse()  # a chain is followed at once, whichever way it is listed
-        for reaction, rates in reactions:
-            here = (rates > 0) & there
-            for name in reaction.reactants:
-                here &= reached[:, number[name]]
-            for name in reaction.products:
-                reached[:, number[name]] |= here
+        types = _bits(reached.T)
+        for allowed, reactants, products in reactions:
+            here = allowed
+            for species in reactants:
+                here &= types[species]
+            for species in products:
+                types[species] |= here
+        reached = _from_bits(types, len(there)).T
     return reached
+
+
+def _bits(rows: BoolArray) -> list[int]:
+    """A whole number for each row, with a bit for each of its entries."""
+    packed = np.packbits(rows, axis=1, bitorder="little")
+    return [int.from_bytes(row, "little") for row in packed]
+
+
+def _from_bits(numbers: Sequence[int], width: int) -> BoolArray:
+    """The rows, of which `_bits` made numbers."""
+    size = -(-width // 8)
+    packed = np.frombuffer(b"".join(one.to_bytes(size, "little") for one in numbers), np.uint8)
+    rows = np.unpackbits(packed.reshape(-1, size), axis=1, count=width, bitorder="little")
+    return rows.view(bool)
 
 
 def _with_sites(lattice: LatticeData, values: LatticeValues) -> BoolArray:
@@ -149,10 +171,14 @@ def never_happening(
     """Reactions with a constant above 0 that never happen, and why."""
     number = {name: index for index, name in enumerate(lattice.species)}
     there, found = _with_sites(lattice, values), []
-    for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
-        allowed = (rates > 0) & there
-        if not (rates > 0).any():
+    comes_to, happening = _bits(reached.T), _bits((values.rates > 0) & there)
+    for reaction, rates, here in zip(lattice.reactions, values.rates, happening, strict=True):
+        together = here
+        for name in reaction.reactants:
+            together &= comes_to[number[name]]
+        if together or not (rates > 0).any():
             continue
+        allowed = (rates > 0) & there
         types = ", ".join(lattice.type_names[i] for i in np.flatnonzero(rates))
         alone = {name: reached[:, number[name]] & allowed for name in reaction.reactants}
         absent = [name for name, where in alone.items() if not where.any()]
@@ -162,7 +188,7 @@ def never_happening(
             found.append((reaction.name, f"there is never any {absent[0]}"))
         elif absent:
             found.append((reaction.name, f"{absent[0]} does not come to {types}"))
-        elif not np.logical_and.reduce([allowed, *alone.values()]).any():
+        else:
             found.append((reaction.name, "its reactants do not come to a site type together"))
     return found
 
@@ -192,6 +218,7 @@ def critical_spacings(
     """
     number = {name: index for index, name in enumerate(lattice.species)}
     pairs = []
+    fastest = values.diffusion.max(axis=0)
     for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
         if reaction.order != 2:
             continue
@@ -199,7 +226,7 @@ def critical_spacings(
         together = (rates > 0) & (values.sites_of > 0) & reached[:, both].all(axis=1)
         ratios = []
         for site_type in np.flatnonzero(together if together.any() else rates):
-            moving = float(values.diffusion[:, site_type, both].max(axis=0).sum())
+            moving = float(fastest[site_type, both].sum())
             critical = CRITICAL * float(rates[site_type]) * lattice.site_volume
             ratio = lattice.spacing * moving / critical if critical > 0 else math.inf
             ratios.append((ratio, lattice.type_names[site_type]))

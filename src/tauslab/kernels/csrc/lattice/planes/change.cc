@@ -91,7 +91,7 @@ KERNEL(planes_list, const PlanesListArguments a) {
         const WordCounts counts = load_word(l, (u32)word);
         u32 some = 0;
         for (int s = 0; s < N_SPECIES; ++s)
-            for (int k = 0; k < PLANES && a.to.limits[2 * (s + 1)]; ++k) some |= counts.n[s][k];
+            for (int k = 0; k < PLANES && a.to.limits[3 * (s + 1)]; ++k) some |= counts.n[s][k];
         for (; some; some &= some - 1) {
             const u32 place = (u32)lowest_bit(some);
             list_site(a.to, counts, place, first_site(l, (u32)word) + place, first_site(l, 0));
@@ -112,14 +112,16 @@ DEVICE u32 particles_at(const WordCounts &counts, u32 place) {
     return held;
 }
 
+DEVICE u32 word_of(const Lattice &l, u64 site) {
+    const u64 nx = (u64)l.nx;
+    return (u32)(site / nx * (u64)l.row + site % nx / 32);
+}
+
 // A thread edits the word of a particle if it is the first there.
 KERNEL(planes_edit, const PlanesEditArguments a) {
     const Lattice l = lattice_of(a.lattice);
     const u64 nx = (u64)l.nx;
-    const auto word_at = [&](i64 i) {
-        const u64 site = a.given[i].site;
-        return (u32)(site / nx * (u64)l.row + site % nx / 32);
-    };
+    const auto word_at = [&](i64 i) { return word_of(l, a.given[i].site); };
     for (i64 i = GLOBAL_ID; i < a.count; i += GLOBAL_SIZE) {
         const u32 word = word_at(i);
         if (i && word_at(i - 1) == word) continue;
@@ -138,5 +140,24 @@ KERNEL(planes_edit, const PlanesEditArguments a) {
             }
         }
         store_word(l, word, counts);
+    }
+}
+
+struct PlanesTakeArguments {
+    PlaneArguments lattice;
+    Taking of;
+};
+
+// Threads take 1 from counts of a word at the same time: a bit that was 0 is borrowed from the next.
+BLOCK_KERNEL(TAKERS, 1, planes_take, const PlanesTakeArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    if (!lists_serve(a.of, BLOCK_ID)) return;
+    const i64 places = a.of.lists * (i64)a.of.from.room;
+    for (i64 i = BLOCK_ID * BLOCK_THREADS + THREAD_ID; i < places; i += BLOCKS * BLOCK_THREADS) {
+        if (!is_chosen(a.of, i)) continue;
+        const Candidate &one = a.of.from.candidates[i];
+        const u32 word = word_of(l, one.site), bit = 1u << one.site % (u64)l.nx % 32;
+        int k = 0;
+        while (!(atomic_flip(stayed_at(l, word, (int)one.particle - 1, k), bit) & bit)) ++k;
     }
 }
