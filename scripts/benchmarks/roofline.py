@@ -3,6 +3,7 @@
 
     python scripts/benchmarks/roofline.py -o docs/benchmarks/h200-roofline
     python scripts/benchmarks/roofline.py --case ssa-schlogl --case lattice-256
+    python scripts/benchmarks/roofline.py --limits -o docs/benchmarks/h200-limits
 
 Needs `ncu` and the right to read a GPU's counters. A case runs twice: the first run takes the times of
 all launches of the kernel, the second counts the one that took longest. (Ensembles and equations begin
@@ -15,6 +16,12 @@ launches are repeated for their counters with nothing beside them, so they are n
     memory        share of the device memory's bandwidth; L2: of that of the second cache
     warps         of those that a multiprocessor has room for
     a warp waits  for what it spends its cycles on, the three largest shares
+
+`--limits` counts all launches of exact simulations and sets them against the events of the run:
+
+    slots         issue slots of a lane for an event: instructions of warps, times 32
+    limit         events a second if a scheduler issued in each cycle, or if the busiest unit were never idle,
+                  with the instructions and the lanes at work of now
 """
 
 from __future__ import annotations
@@ -66,8 +73,25 @@ import sys
 sys.path[:0] = [f"scripts/{folder}" for folder in ("benchmarks", "lattice")]
 from benchmark_cases import CASES
 from machine import Machine
+from tauslab.runner.ensemble.driver import EnsembleRun
+run = EnsembleRun.run
+def told(self):
+    tally = run(self)
+    print("events", tally.work["events"], flush=True)
+    return tally
+EnsembleRun.run = told
 CASES[sys.argv[1]].work(Machine("cuda", scale=float(sys.argv[2])))
 """
+# Shares of what the device can do over a whole launch.
+SHARES = {
+    f"smsp__issue_active.avg.{PER_CENT}_elapsed": "issue slots",
+    f"sm__inst_executed_pipe_alu.avg.{PER_CENT}_elapsed": "ALU",
+    f"sm__inst_executed_pipe_fp64.avg.{PER_CENT}_elapsed": "FP64",
+    f"sm__inst_executed_pipe_fmaheavy.avg.{PER_CENT}_elapsed": "64-bit products",
+    f"l1tex__data_pipe_lsu_wavefronts.avg.{PER_CENT}_elapsed": "L1 and shared memory",
+}
+LIMITED = ("ssa-schlogl", "ssa-birth-death", "ssa-michaelis-menten", "ssa-vilar",
+           "tables-bcr", "tables-chain", "tables-colloidal")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,8 +136,13 @@ CASES = {
 }
 
 
-def counted(case: Case, metrics: Iterable[str], *chosen: str) -> list[dict[str, str]]:
-    """Rows of launches, of which the first has the units; `chosen` says which launches."""
+def counted(
+    case: Case, metrics: Iterable[str], *chosen: str
+) -> tuple[list[dict[str, str]], list[int]]:
+    """Rows of launches, of which the first has the units, and events of the runs.
+
+    `chosen` says which launches.
+    """
     ncu = shutil.which("ncu")
     if ncu is None:
         raise SystemExit("roofline: no ncu (Nsight Compute) on the path")
@@ -128,21 +157,22 @@ def counted(case: Case, metrics: Iterable[str], *chosen: str) -> list[dict[str, 
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
     if len(lines) < 3:
         raise RuntimeError((done.stdout + done.stderr)[-2000:])
-    return list(csv.DictReader(io.StringIO("\n".join(lines))))
+    told = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("events ")]
+    return list(csv.DictReader(io.StringIO("\n".join(lines)))), told
 
 
 def number(row: dict[str, str], units: dict[str, str], metric: str) -> float:
     """A counter of a launch; times in ms."""
     value = float(row[metric].replace(",", ""))
-    return value * MILLISECONDS[units[metric]] if METRICS[metric] == "ms" else value
+    return value * MILLISECONDS[units[metric]] if metric == TIME else value
 
 
 def measured(case: Case) -> dict[str, float | str]:
     """The counters of the launch that takes longest."""
-    units, *launches = counted(case, [TIME])
+    (units, *launches), _ = counted(case, [TIME])
     times = [number(row, units, TIME) for row in launches]
     longest = times.index(max(times))
-    units, row = counted(
+    (units, row), _ = counted(
         case, (*METRICS, *WAITS), "--launch-skip", str(longest), "--launch-count", "1"
     )
     found: dict[str, float | str] = {
@@ -150,6 +180,44 @@ def measured(case: Case) -> dict[str, float | str]:
     }  # fmt: skip
     found |= {name: round(number(row, units, metric), 4) for metric, name in METRICS.items()}
     return found | {f"waits for {name}": float(row[metric]) for metric, name in WAITS.items()}
+
+
+def limits(case: Case) -> dict[str, float | str]:
+    """Issue slots of an event, and events a second where something was always busy."""
+    warps = "smsp__inst_executed.sum"
+    lanes = "smsp__thread_inst_executed_per_inst_executed.ratio"
+    (units, *launches), told = counted(case, (TIME, warps, lanes, *SHARES))
+    events = sum(told)
+    seconds = [1e-3 * number(row, units, TIME) for row in launches]
+    issued = [number(row, units, warps) for row in launches]
+    busy = {
+        name: sum(s * number(row, units, metric) / 100 for s, row in zip(seconds, launches, strict=True))
+        for metric, name in SHARES.items()
+    }  # fmt: skip
+    most = max(list(busy)[1:], key=lambda name: busy[name])
+    at_work = sum(n * number(row, units, lanes) for n, row in zip(issued, launches, strict=True))
+    return {
+        "events": events, "launches": len(launches), "slots": 32 * sum(issued) / events,
+        "lanes": at_work / sum(issued), "alone": events / sum(seconds),
+        "limit of issue slots": events / busy["issue slots"],
+        f"limit of {most}": events / busy[most],
+        **{f"seconds of {name}": value for name, value in busy.items()},
+    }  # fmt: skip
+
+
+def limits_table(rows: dict[str, dict[str, float | str]]) -> str:
+    """Rows for a page."""
+    lines = [
+        "| case | slots | lanes | launches alone, events/s | limit of issue slots | of the busiest unit |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        unit = next(k for k in row if k.startswith("limit of ") and k != "limit of issue slots")
+        lines.append(
+            f"| {name} | {row['slots']:.0f} | {row['lanes']:.1f} | {row['alone']:.3g} | "
+            f"{row['limit of issue slots']:.3g} | {row[unit]:.3g} ({unit[9:]}) |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def waits(row: dict[str, float | str]) -> str:
@@ -180,12 +248,14 @@ def main() -> None:
     """Measure the cases that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--case", action="append", choices=CASES)
+    parser.add_argument("--limits", action="store_true", help="events against what binds them")
     parser.add_argument("-o", "--output", type=Path, help="OUTPUT.json and OUTPUT.md")
     options = parser.parse_args()
+    one, page = (limits, limits_table) if options.limits else (measured, table)
     rows: dict[str, dict[str, float | str]] = {}
-    for name in options.case or CASES:
+    for name in options.case or (LIMITED if options.limits else CASES):
         try:
-            rows[name] = measured(CASES[name])
+            rows[name] = one(CASES[name])
         except (RuntimeError, KeyError, ValueError, subprocess.TimeoutExpired) as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue
@@ -194,9 +264,9 @@ def main() -> None:
             options.output.with_suffix(".json").write_text(
                 json.dumps(rows, indent=1) + "\n", encoding="utf-8"
             )
-            options.output.with_suffix(".md").write_text(table(rows), encoding="utf-8")
+            options.output.with_suffix(".md").write_text(page(rows), encoding="utf-8")
     if not options.output:
-        print(table(rows))
+        print(page(rows))
 
 
 if __name__ == "__main__":

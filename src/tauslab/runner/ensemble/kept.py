@@ -215,7 +215,7 @@ class Kept:
     def task_with(self, options: Options) -> Task:
         """The task with another seed, and what else makes no other task."""
         task = self.setup.task
-        return replace(task, options=replace(options, method=task.options.method))
+        return replace(task, options=options.with_method(task.options.method))
 
     def renewed(self, task: Task) -> Setup:
         """Kernels and buffers, for a task that has the same."""
@@ -236,7 +236,8 @@ class Kept:
         leaps = isinstance(task.options.method, TauLeaping)
         same_rows = len(task.initial) == len(mine.initial)
         same_rows = same_rows and task.constants.shape == mine.constants.shape
-        return same_rows and (leaps or task.selector == "linear") and task.lowered == mine.lowered
+        same = task.lowered is mine.lowered or task.lowered == mine.lowered
+        return same_rows and (leaps or task.selector == "linear") and same
 
 
 class KeptRuns:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -210,7 +211,7 @@ class Lane:
         """Seconds that the last launch computed; for ever if there was none."""
         return self._marks[1].seconds_since(self._marks[0]) if self._marks else math.inf
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of its buffers on the device."""
         scratch = self._buffers.scratch
