@@ -427,16 +427,15 @@ def prepare(
         initial=np.pad(start.initial, ((0, 0), (0, hidden))) if hidden else start.initial,
         constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=start.held,
-        varying=varying, loads=bool(loaded and varying) and _stands_alone(model, loaded, digest),
+        varying=varying, loads=bool(loaded and varying) and _stands_alone(model.network, loaded, canonical),
     )  # fmt: skip
     return replace(task, record=checked_record(task))
 
 
-def _stands_alone(model: _Valued, loaded: Collection[str], digest: str) -> bool:
-    """Return whether neither initial amounts nor limits of laws depend on parameters `loaded`."""
-    network = model.network
+def _stands_alone(network: Network, loaded: Collection[str], canonical: str) -> bool:
+    """Return whether `loaded` decide no initial amount, and no part of a law has a name of its own."""
     moved = depending(network, set(loaded)) & network.species.keys()
-    return not moved and digest == hashlib.sha256(canonical_text(network).encode()).hexdigest()
+    return not moved and with_numbers_of(network, canonical) == canonical
 
 
 def with_values(task: NetworkTask, options: Options) -> NetworkTask | None:
@@ -456,7 +455,7 @@ def with_values(task: NetworkTask, options: Options) -> NetworkTask | None:
     return replace(
         task, network=network, options=options.with_method(task.options.method),
         constants=constants, varying=varying, stored_model=text,
-        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        sha256=hashlib.sha256(_hashed(network, text, limits=False).encode()).hexdigest(),
     )  # fmt: skip
 
 
@@ -704,9 +703,7 @@ def identity(
         True if the limits of rate laws for large counts belong to the model, as for ``ode``.
     """
     canonical = canonical_text(network)
-    has_limits = any(reaction.limit is not None for reaction in network.reactions)
-    hashed = canonical if limits or not has_limits else canonical_text(network, limits=False)
-    digest = hashlib.sha256(hashed.encode())
+    digest = hashlib.sha256(_hashed(network, canonical, limits=limits).encode())
     if options.sweep is not None:
         digest.update(b"sweep\0")
     for name in sorted(rows):
@@ -720,6 +717,11 @@ def identity(
         )
         canonical = canonical_text(replace(network, features=[feature]))
     return canonical, digest.hexdigest()
+
+
+def _hashed(network: Network, canonical: str, *, limits: bool) -> str:
+    has_limits = any(reaction.limit is not None for reaction in network.reactions)
+    return canonical if limits or not has_limits else canonical_text(network, limits=False)
 
 
 def _compartments(network: Network, values: Mapping[str, float]) -> dict[str, tuple[str, float]]:
