@@ -427,13 +427,14 @@ def prepare(
         initial=np.pad(start.initial, ((0, 0), (0, hidden))) if hidden else start.initial,
         constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=start.held,
-        varying=varying, loads=bool(loaded and varying) and _stands_alone(model.network, loaded, canonical),
+        varying=varying,
+        loads=bool(loaded and varying) and _stands_alone(model.network, loaded, canonical),
     )  # fmt: skip
     return replace(task, record=checked_record(task))
 
 
 def _stands_alone(network: Network, loaded: Collection[str], canonical: str) -> bool:
-    """Return whether `loaded` decide no initial amount, and no part of a law has a name of its own."""
+    """Return whether `loaded` decide no initial amount, and `canonical` names no parts of laws."""
     moved = depending(network, set(loaded)) & network.species.keys()
     return not moved and with_numbers_of(network, canonical) == canonical
 
