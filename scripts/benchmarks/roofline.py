@@ -20,8 +20,8 @@ launches are repeated for their counters with nothing beside them, so they are n
 `--limits` counts all launches of exact simulations and sets them against the events of the run:
 
     slots         issue slots of a lane for an event: instructions of warps, times 32
-    limit         events a second if a scheduler issued in each cycle, or if the busiest unit were never idle,
-                  with the instructions and the lanes at work of now
+    limit         events a second of launches alone if what is busiest were never idle, with the
+                  instructions and the lanes at work of now
 """
 
 from __future__ import annotations
@@ -87,11 +87,12 @@ SHARES = {
     f"smsp__issue_active.avg.{PER_CENT}_elapsed": "issue slots",
     f"sm__inst_executed_pipe_alu.avg.{PER_CENT}_elapsed": "ALU",
     f"sm__inst_executed_pipe_fp64.avg.{PER_CENT}_elapsed": "FP64",
+    f"sm__inst_executed_pipe_fma.avg.{PER_CENT}_elapsed": "FP32",
     f"sm__inst_executed_pipe_fmaheavy.avg.{PER_CENT}_elapsed": "64-bit products",
     f"l1tex__data_pipe_lsu_wavefronts.avg.{PER_CENT}_elapsed": "L1 and shared memory",
 }
 LIMITED = ("ssa-schlogl", "ssa-birth-death", "ssa-michaelis-menten", "ssa-vilar",
-           "tables-bcr", "tables-chain", "tables-colloidal")  # fmt: skip
+           "tables-bcr", "tables-chain", "tables-colloidal", "ode-egf-ngf")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,9 @@ CASES = {
     "lattice-cell": Case("^rdme_(line_)?steps$", "cell"),
     "lattice-64": Case("^planes_steps$", "64"),
     "tables-egfr": Case(TABLES, "egfr"),
-    "tables-bcr": Case(TABLES, "bcr", 0.25),
-    "tables-chain": Case(TABLES, "chain-10000", 0.25),
-    "tables-colloidal": Case(TABLES, "colloidal", 0.25),
+    "tables-bcr": Case(TABLES, "bcr"),
+    "tables-chain": Case(TABLES, "chain-10000"),
+    "tables-colloidal": Case(TABLES, "colloidal"),
     "fine-tau": Case("^fine_tau$", "100000 reactions and species", 0.1),
     "ode-egf-ngf": Case("^ode_.*", "egf-ngf"),
 }
@@ -183,40 +184,44 @@ def measured(case: Case) -> dict[str, float | str]:
 
 
 def limits(case: Case) -> dict[str, float | str]:
-    """Issue slots of an event, and events a second where something was always busy."""
-    warps = "smsp__inst_executed.sum"
+    """What an event takes, and shares of the time in which something was busy, without pilots."""
+    grid, warps = "launch__grid_size", "smsp__inst_executed.sum"
     lanes = "smsp__thread_inst_executed_per_inst_executed.ratio"
-    (units, *launches), told = counted(case, (TIME, warps, lanes, *SHARES))
-    events = sum(told)
-    seconds = [1e-3 * number(row, units, TIME) for row in launches]
-    issued = [number(row, units, warps) for row in launches]
-    busy = {
-        name: sum(s * number(row, units, metric) / 100 for s, row in zip(seconds, launches, strict=True))
-        for metric, name in SHARES.items()
+    (units, *rows), told = counted(case, (TIME, grid, warps, lanes, *SHARES))
+    found = [
+        {m: number(row, units, m) for m in (TIME, grid, warps, lanes, *SHARES)} for row in rows
+    ]
+    most = max(one[grid] for one in found)
+    found = [one for one in found if 10 * one[grid] > most]  # a pilot is one block
+    seconds, issued = (sum(one[m] for one in found) for m in (TIME, warps))
+    seconds *= 1e-3
+    made: dict[str, float | str] = {
+        "launches": len(found), "seconds": seconds, "instructions": issued,
+        "lanes": sum(one[warps] * one[lanes] for one in found) / issued,
     }  # fmt: skip
-    most = max(list(busy)[1:], key=lambda name: busy[name])
-    at_work = sum(n * number(row, units, lanes) for n, row in zip(issued, launches, strict=True))
-    return {
-        "events": events, "launches": len(launches), "slots": 32 * sum(issued) / events,
-        "lanes": at_work / sum(issued), "alone": events / sum(seconds),
-        "limit of issue slots": events / busy["issue slots"],
-        f"limit of {most}": events / busy[most],
-        **{f"seconds of {name}": value for name, value in busy.items()},
-    }  # fmt: skip
+    for metric, name in SHARES.items():
+        made[name] = 1e-3 * sum(one[TIME] * one[metric] for one in found) / seconds
+    if told:
+        events = sum(told)
+        made |= {"events": events, "slots": 32 * issued / events, "alone": events / seconds}
+    return made
 
 
 def limits_table(rows: dict[str, dict[str, float | str]]) -> str:
-    """Rows for a page."""
+    """Rows for a page, in per cent but slots, lanes and limits."""
+    names = list(SHARES.values())
     lines = [
-        "| case | slots | lanes | launches alone, events/s | limit of issue slots | of the busiest unit |",
-        "|---|---|---|---|---|---|",
+        f"| case | slots | lanes | {' | '.join(names)} | limit |",
+        "|---|---|---|" + "---|" * (len(names) + 1),
     ]
     for name, row in rows.items():
-        unit = next(k for k in row if k.startswith("limit of ") and k != "limit of issue slots")
-        lines.append(
-            f"| {name} | {row['slots']:.0f} | {row['lanes']:.1f} | {row['alone']:.3g} | "
-            f"{row['limit of issue slots']:.3g} | {row[unit]:.3g} ({unit[9:]}) |"
+        share = max(float(row[one]) for one in names) / 100
+        limit = (
+            f"{float(row['alone']) / share:.3g}" if "alone" in row else f"{share:.2f} of the time"
         )
+        slots = f"{row['slots']:.0f}" if "slots" in row else ""
+        values = " | ".join(f"{row[one]:.0f}" for one in names)
+        lines.append(f"| {name} | {slots} | {row['lanes']:.1f} | {values} | {limit} |")
     return "\n".join(lines) + "\n"
 
 

@@ -50,6 +50,7 @@ _OWN = {
     "note",
     "sample",
 }
+_ALIKE = [one.name for one in fields(Options) if one.name not in _OWN]
 _PARTS = [one.name for one in fields(NetworkData) if one.init]
 
 
@@ -167,8 +168,7 @@ def request_of(network: Network, options: Options, comm: Communicator) -> Reques
     if options.sample.names or options.quiet is False or options.verbose:
         return None
     place = (comm.rank, comm.size, comm.gpu_rank, comm.core_sharers, bound_to())
-    asked = ((one.name, getattr(options, one.name)) for one in fields(Options))
-    chosen = tuple(_frozen(value) for name, value in asked if name not in _OWN)
+    chosen = tuple(_frozen(getattr(options, name)) for name in _ALIKE)
     values = tuple((name, _frozen(np.asarray(v, np.float64))) for name, v in options.set.items())
     shapes = tuple((name, np.shape(v)) for name, v in options.set.items())
     try:
