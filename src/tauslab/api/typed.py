@@ -104,7 +104,7 @@ def chosen(
     UnknownKeyword
         One that it does not have; the message says where it belongs, or which may be meant.
     """
-    allowed, counted = _names_of(keywords)
+    allowed, counted = _names_of(keywords)  # type: ignore[arg-type]
     for name in options:
         if name not in allowed:
             raise unknown_keyword(name, allowed, what, _SETTINGS, settable, elsewhere)

@@ -51,6 +51,7 @@ _OWN = {
     "sample",
 }
 _ALIKE = [one.name for one in fields(Options) if one.name not in _OWN]
+_NO_MAPPING = (str, float, int, type(None))  # to ask these whether they are mappings takes long
 _PARTS = [one.name for one in fields(NetworkData) if one.init]
 
 
@@ -132,9 +133,11 @@ def _groups(network: NetworkData) -> Iterator[list[object]]:
 
 def listed(value: object) -> list[object]:
     """Return the parts of a part: keys and values, elements, or itself."""
-    if isinstance(value, Mapping):
-        return [*value.keys(), *value.values()]
-    return list(value) if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return list(value)
+    if isinstance(value, _NO_MAPPING) or not isinstance(value, Mapping):
+        return [value]
+    return [*value.keys(), *value.values()]
 
 
 @dataclass(frozen=True)

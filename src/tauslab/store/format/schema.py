@@ -220,7 +220,7 @@ def row_spec(layout: Layout, array: RowArray) -> DatasetSpec:
 
 def checksum_spec(layout: Layout, slots: int) -> DatasetSpec:
     """Checksums ``[slot, array]``, of each block's rows of each array, arrays by their names."""
-    shape = (slots, len(list(layout.row_arrays())))
+    shape = (slots, len(layout.row_arrays()))
     return DatasetSpec("progress/checksums", shape, "<u4", opened=True)
 
 
