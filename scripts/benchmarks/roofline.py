@@ -90,6 +90,8 @@ SHARES = {
     f"sm__inst_executed_pipe_fma.avg.{PER_CENT}_elapsed": "FP32",
     f"sm__inst_executed_pipe_fmaheavy.avg.{PER_CENT}_elapsed": "64-bit products",
     f"l1tex__data_pipe_lsu_wavefronts.avg.{PER_CENT}_elapsed": "L1 and shared memory",
+    f"lts__t_sectors.avg.{PER_CENT}_elapsed": "L2",
+    f"dram__throughput.avg.{PER_CENT}_elapsed": "memory",
 }
 LIMITED = ("ssa-schlogl", "ssa-birth-death", "ssa-michaelis-menten", "ssa-vilar",
            "tables-bcr", "tables-chain", "tables-colloidal", "ode-egf-ngf")  # fmt: skip
