@@ -3,6 +3,7 @@
 
     python scripts/benchmarks/roofline.py -o docs/benchmarks/h200-roofline
     python scripts/benchmarks/roofline.py --case ssa-schlogl --case lattice-256
+    python scripts/benchmarks/roofline.py --limits -o docs/benchmarks/h200-limits
 
 Needs `ncu` and the right to read a GPU's counters. A case runs twice: the first run takes the times of
 all launches of the kernel, the second counts the one that took longest. (Ensembles and equations begin
@@ -15,6 +16,12 @@ launches are repeated for their counters with nothing beside them, so they are n
     memory        share of the device memory's bandwidth; L2: of that of the second cache
     warps         of those that a multiprocessor has room for
     a warp waits  for what it spends its cycles on, the three largest shares
+
+`--limits` counts all launches of exact simulations and sets them against the events of the run:
+
+    slots         issue slots of a lane for an event: instructions of warps, times 32
+    limit         events a second of launches alone if what is busiest were never idle, with the
+                  instructions and the lanes at work of now
 """
 
 from __future__ import annotations
@@ -66,8 +73,28 @@ import sys
 sys.path[:0] = [f"scripts/{folder}" for folder in ("benchmarks", "lattice")]
 from benchmark_cases import CASES
 from machine import Machine
+from tauslab.runner.ensemble.driver import EnsembleRun
+run = EnsembleRun.run
+def told(self):
+    tally = run(self)
+    print("events", tally.work["events"], flush=True)
+    return tally
+EnsembleRun.run = told
 CASES[sys.argv[1]].work(Machine("cuda", scale=float(sys.argv[2])))
 """
+# Shares of what the device can do over a whole launch.
+SHARES = {
+    f"smsp__issue_active.avg.{PER_CENT}_elapsed": "issue slots",
+    f"sm__inst_executed_pipe_alu.avg.{PER_CENT}_elapsed": "ALU",
+    f"sm__inst_executed_pipe_fp64.avg.{PER_CENT}_elapsed": "FP64",
+    f"sm__inst_executed_pipe_fma.avg.{PER_CENT}_elapsed": "FP32",
+    f"sm__inst_executed_pipe_fmaheavy.avg.{PER_CENT}_elapsed": "64-bit products",
+    f"l1tex__data_pipe_lsu_wavefronts.avg.{PER_CENT}_elapsed": "L1 and shared memory",
+    f"lts__t_sectors.avg.{PER_CENT}_elapsed": "L2",
+    f"dram__throughput.avg.{PER_CENT}_elapsed": "memory",
+}
+LIMITED = ("ssa-schlogl", "ssa-birth-death", "ssa-michaelis-menten", "ssa-vilar",
+           "tables-bcr", "tables-chain", "tables-colloidal", "ode-egf-ngf")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,16 +131,21 @@ CASES = {
     "lattice-cell": Case("^rdme_(line_)?steps$", "cell"),
     "lattice-64": Case("^planes_steps$", "64"),
     "tables-egfr": Case(TABLES, "egfr"),
-    "tables-bcr": Case(TABLES, "bcr", 0.25),
-    "tables-chain": Case(TABLES, "chain-10000", 0.25),
-    "tables-colloidal": Case(TABLES, "colloidal", 0.25),
+    "tables-bcr": Case(TABLES, "bcr"),
+    "tables-chain": Case(TABLES, "chain-10000"),
+    "tables-colloidal": Case(TABLES, "colloidal"),
     "fine-tau": Case("^fine_tau$", "100000 reactions and species", 0.1),
     "ode-egf-ngf": Case("^ode_.*", "egf-ngf"),
 }
 
 
-def counted(case: Case, metrics: Iterable[str], *chosen: str) -> list[dict[str, str]]:
-    """Rows of launches, of which the first has the units; `chosen` says which launches."""
+def counted(
+    case: Case, metrics: Iterable[str], *chosen: str
+) -> tuple[list[dict[str, str]], list[int]]:
+    """Rows of launches, of which the first has the units, and events of the runs.
+
+    `chosen` says which launches.
+    """
     ncu = shutil.which("ncu")
     if ncu is None:
         raise SystemExit("roofline: no ncu (Nsight Compute) on the path")
@@ -128,21 +160,22 @@ def counted(case: Case, metrics: Iterable[str], *chosen: str) -> list[dict[str, 
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
     if len(lines) < 3:
         raise RuntimeError((done.stdout + done.stderr)[-2000:])
-    return list(csv.DictReader(io.StringIO("\n".join(lines))))
+    told = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("events ")]
+    return list(csv.DictReader(io.StringIO("\n".join(lines)))), told
 
 
 def number(row: dict[str, str], units: dict[str, str], metric: str) -> float:
     """A counter of a launch; times in ms."""
     value = float(row[metric].replace(",", ""))
-    return value * MILLISECONDS[units[metric]] if METRICS[metric] == "ms" else value
+    return value * MILLISECONDS[units[metric]] if metric == TIME else value
 
 
 def measured(case: Case) -> dict[str, float | str]:
     """The counters of the launch that takes longest."""
-    units, *launches = counted(case, [TIME])
+    (units, *launches), _ = counted(case, [TIME])
     times = [number(row, units, TIME) for row in launches]
     longest = times.index(max(times))
-    units, row = counted(
+    (units, row), _ = counted(
         case, (*METRICS, *WAITS), "--launch-skip", str(longest), "--launch-count", "1"
     )
     found: dict[str, float | str] = {
@@ -150,6 +183,48 @@ def measured(case: Case) -> dict[str, float | str]:
     }  # fmt: skip
     found |= {name: round(number(row, units, metric), 4) for metric, name in METRICS.items()}
     return found | {f"waits for {name}": float(row[metric]) for metric, name in WAITS.items()}
+
+
+def limits(case: Case) -> dict[str, float | str]:
+    """What an event takes, and shares of the time in which something was busy, without pilots."""
+    grid, warps = "launch__grid_size", "smsp__inst_executed.sum"
+    lanes = "smsp__thread_inst_executed_per_inst_executed.ratio"
+    (units, *rows), told = counted(case, (TIME, grid, warps, lanes, *SHARES))
+    found = [
+        {m: number(row, units, m) for m in (TIME, grid, warps, lanes, *SHARES)} for row in rows
+    ]
+    most = max(one[grid] for one in found)
+    found = [one for one in found if 10 * one[grid] > most]  # a pilot is one block
+    seconds, issued = (sum(one[m] for one in found) for m in (TIME, warps))
+    seconds *= 1e-3
+    made: dict[str, float | str] = {
+        "launches": len(found), "seconds": seconds, "instructions": issued,
+        "lanes": sum(one[warps] * one[lanes] for one in found) / issued,
+    }  # fmt: skip
+    for metric, name in SHARES.items():
+        made[name] = 1e-3 * sum(one[TIME] * one[metric] for one in found) / seconds
+    if told:
+        events = sum(told)
+        made |= {"events": events, "slots": 32 * issued / events, "alone": events / seconds}
+    return made
+
+
+def limits_table(rows: dict[str, dict[str, float | str]]) -> str:
+    """Rows for a page, in per cent but slots, lanes and limits."""
+    names = list(SHARES.values())
+    lines = [
+        f"| case | slots | lanes | {' | '.join(names)} | limit |",
+        "|---|---|---|" + "---|" * (len(names) + 1),
+    ]
+    for name, row in rows.items():
+        share = max(float(row[one]) for one in names) / 100
+        limit = (
+            f"{float(row['alone']) / share:.3g}" if "alone" in row else f"{share:.2f} of the time"
+        )
+        slots = f"{row['slots']:.0f}" if "slots" in row else ""
+        values = " | ".join(f"{row[one]:.0f}" for one in names)
+        lines.append(f"| {name} | {slots} | {row['lanes']:.1f} | {values} | {limit} |")
+    return "\n".join(lines) + "\n"
 
 
 def waits(row: dict[str, float | str]) -> str:
@@ -180,12 +255,14 @@ def main() -> None:
     """Measure the cases that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--case", action="append", choices=CASES)
+    parser.add_argument("--limits", action="store_true", help="events against what binds them")
     parser.add_argument("-o", "--output", type=Path, help="OUTPUT.json and OUTPUT.md")
     options = parser.parse_args()
+    one, page = (limits, limits_table) if options.limits else (measured, table)
     rows: dict[str, dict[str, float | str]] = {}
-    for name in options.case or CASES:
+    for name in options.case or (LIMITED if options.limits else CASES):
         try:
-            rows[name] = measured(CASES[name])
+            rows[name] = one(CASES[name])
         except (RuntimeError, KeyError, ValueError, subprocess.TimeoutExpired) as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue
@@ -194,9 +271,9 @@ def main() -> None:
             options.output.with_suffix(".json").write_text(
                 json.dumps(rows, indent=1) + "\n", encoding="utf-8"
             )
-            options.output.with_suffix(".md").write_text(table(rows), encoding="utf-8")
+            options.output.with_suffix(".md").write_text(page(rows), encoding="utf-8")
     if not options.output:
-        print(table(rows))
+        print(page(rows))
 
 
 if __name__ == "__main__":

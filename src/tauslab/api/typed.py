@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from tauslab.base.errors import briefly
@@ -104,12 +104,18 @@ def chosen(
     UnknownKeyword
         One that it does not have; the message says where it belongs, or which may be meant.
     """
-    allowed = [one.name for one in fields(keywords)]  # type: ignore[arg-type]
+    allowed, counted = _names_of(keywords)  # type: ignore[arg-type]
     for name in options:
         if name not in allowed:
             raise unknown_keyword(name, allowed, what, _SETTINGS, settable, elsewhere)
-    counted = {one.name for one, told in definitions(keywords) if told.type is count}
     return keywords(**{k: whole(v) if k in counted else v for k, v in options.items()})
+
+
+@cache
+def _names_of(keywords: type) -> tuple[list[str], list[str]]:
+    """Names of its fields, and of those that count something."""
+    counted = [one.name for one, told in definitions(keywords) if told.type is count]
+    return [one.name for one in fields(keywords)], counted
 
 
 def runs(

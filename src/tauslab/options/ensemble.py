@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +186,10 @@ class Options(CommonChoices, EnsembleChoices):
             self._check_values(name, values)
         if self.sweep is not None:
             self._check_sweep(self.sweep)
+
+    def with_method(self, method: Method) -> Options:
+        """The options with a method that was chosen; themselves where they have it."""
+        return self if self.method == method else replace(self, method=method)
 
     @property
     def end(self) -> float:

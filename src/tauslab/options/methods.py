@@ -399,7 +399,8 @@ def method_as_in(attributes: Mapping[str, Any], word: str, given: Mapping[str, A
 
 def with_choices(method: M, **chosen: Any) -> M:
     """The method with options that were chosen for it, in place of None."""
-    return replace(method, **chosen)
+    same = all(getattr(method, name) == value for name, value in chosen.items())
+    return method if same else replace(method, **chosen)
 
 
 def turned_into(word: str, method: Method) -> Method:

@@ -68,7 +68,8 @@ class KernelSource:
     instance ``model.h``) to their text; `lane_bytes` is the fast memory that a work item needs
     where the device has such; `block_bytes` the same of a block, for `Program.launch_blocks`.
     `first` is the same kernels in a text that compiles sooner and may run slower. A device whose
-    compiler takes seconds runs them until this one is compiled; both give the same bits.
+    compiler takes seconds runs them until this one is compiled; both give the same bits. `apart`
+    says that work items have nothing in common, so that any number of them may make a block.
     """
 
     file: str
@@ -77,6 +78,7 @@ class KernelSource:
     lane_bytes: int = 0
     block_bytes: int = 0
     first: KernelSource | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class EventSsa(NetworkEngine):
         tables = in_tables(network, backend.style)
         header = events_header(network, delay_queue, in_tables=tables)
         entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
-        source = KernelSource(f"events/{entry}.cc", (entry,), {"model.h": header})
+        source = KernelSource(f"events/{entry}.cc", (entry,), {"model.h": header}, apart=True)
         super().__init__(backend, times, source)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:

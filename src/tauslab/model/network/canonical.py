@@ -35,6 +35,7 @@ from tauslab.model.network.parts import Event, NetworkData, Reaction, Rule, Time
 # Numbers, names and operations in a normal form. Expressions that use parts many times over may be
 # more than any file holds: then these parts get names.
 _MOST_WRITTEN = 4_000_000
+_SPECIES = "\n[species]\n"
 _PREFIX = "shared_"  # of the names that parts of expressions get
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -51,6 +52,11 @@ def canonical_text(network: NetworkData, *, limits: bool = True) -> str:
         Whether to write the limits of laws for large counts, which only ``ode`` uses.
     """
     return "\n".join(_lines(network, limits=limits)) + "\n"
+
+
+def with_numbers_of(network: NetworkData, text: str) -> str:
+    """`canonical_text` of a network, from the `text` of one with other numbers as parameters."""
+    return "\n".join(_to_parameters(network)) + text[text.index(_SPECIES) :]
 
 
 def write_network(network: NetworkData, path: Path) -> Path:
@@ -79,14 +85,8 @@ def _lines(network: NetworkData, *, limits: bool) -> Iterator[str]:
     trees = list(_expressions(network, limits=limits))
     if sum(map(written_size, trees)) > _MOST_WRITTEN:
         network = with_named_parts(network, trees)
-    if network.t_end is not None:
-        yield f"t_end = {float(network.t_end)!r}"
-    if network.features:
-        yield f"source_digest = {quoted(_source_digest(network))}"
-    yield "[parameters]"
-    for name, value in network.parameters.items():
-        yield f"{name} = {expression_toml(value)}"
-    yield "[species]"
+    yield from _to_parameters(network)
+    yield _SPECIES.strip()
     for name in network.species:
         yield f"{name} = {_species(network, name)}"
     yield "[rules]"
@@ -108,6 +108,17 @@ def _lines(network: NetworkData, *, limits: bool) -> Iterator[str]:
         yield f"kind = {quoted(feature.kind)}"
         yield f"element = {quoted(feature.element)}"
         yield f"message = {quoted(feature.message)}"
+
+
+def _to_parameters(network: NetworkData) -> Iterator[str]:
+    """Lines before those of species."""
+    if network.t_end is not None:
+        yield f"t_end = {float(network.t_end)!r}"
+    if network.features:
+        yield f"source_digest = {quoted(_source_digest(network))}"
+    yield "[parameters]"
+    for name, value in network.parameters.items():
+        yield f"{name} = {expression_toml(value)}"
 
 
 def _expressions(network: NetworkData, *, limits: bool) -> Iterator[Expression]:

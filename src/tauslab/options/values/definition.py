@@ -169,15 +169,17 @@ def on_command_line(*classes: type) -> list[Definition]:
 
 
 def check_values(settings: object) -> None:
-    """Refuse a value that the definition of its option does not allow; None may be a default.
+    """Refuse a value that the definition of its option does not allow; defaults are allowed.
 
     A whole number of NumPy becomes one of Python, which mixes with others whatever its type.
     """
     for found, one in definitions(type(settings)):
         value = getattr(settings, found.name)
+        if value is found.default:
+            continue
         if one.action == "store_true" and not isinstance(value, bool | np.bool_ | None):
             raise ConfigError(f"{found.name}={value!r} is not allowed: True or False")
-        if one.check is not None and not (value is None and found.default is None):
+        if one.check is not None:
             one.check(found.name, value)
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value[()]

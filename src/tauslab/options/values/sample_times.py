@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,7 @@ def sample_times(
     count = DEFAULT_POINTS if points is None else points
     within("points", count, 2, MOST_POINTS)
     found = np.linspace(0.0, end, count)
-    if not (np.diff(found) > 0).all():
+    if end / count < sys.float_info.min and not (np.diff(found) > 0).all():
         raise ConfigError(
             f"{assigned('t_end')}{end:g} is so near to 0 that {count} sample times up to it are "
             f"not all different: give fewer {opt('points')}, or time in a smaller unit"

@@ -56,7 +56,7 @@ def breaks_of(
     names triggers that hold at instants which are not known.
     """
     end = float(options.times[-1])
-    lost = _depending(network, set(varying))
+    lost = depending(network, set(varying))
     if not (end > 0 and uses_time(with_clocks(network))):
         return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
@@ -100,7 +100,7 @@ def moving_breaks(
     """
     if not varying or not uses_time(with_clocks(network)):
         return []
-    lost = _depending(network, {*varying})
+    lost = depending(network, {*varying})
     amounts = network.initial_amounts(values, negative=True)
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: value for name, value in whole.items() if name not in lost}
@@ -176,12 +176,12 @@ class BreaksAhead:
         own, amounts = ({n: v for n, v in first.items() if n in kind} for kind in kinds)
         values = network.parameter_values(own)
         amounts = network.initial_amounts(values, amounts, negative=True)
-        lost = _depending(network, {*varying, *self._unread})
+        lost = depending(network, {*varying, *self._unread})
         found = _found(network, values, amounts, lost, end, rows)
         instants = found.instants if network.events else ()  # an instant does not change a rate
         unseen = [*found.unknown, *found.hiding, *(part for _, part in found.missed), *instants]
         if self._moved:
-            lost = _depending(network, {*lost, *self._moved})
+            lost = depending(network, {*lost, *self._moved})
             unseen += _found(network, values, amounts, lost, end, rows).unknown
         if unseen:
             warn(
@@ -251,7 +251,7 @@ def _behind(network: Network, names: Collection[str]) -> set[str]:
     return found
 
 
-def _depending(network: Network, varying: set[str]) -> set[str]:
+def depending(network: Network, varying: set[str]) -> set[str]:
     """Names that vary, and parameters and amounts that are computed from them."""
     trees = {**network.parameters, **{n: one.initial for n, one in network.species.items()}}
     while True:

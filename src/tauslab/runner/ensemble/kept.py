@@ -50,6 +50,8 @@ _OWN = {
     "note",
     "sample",
 }
+_ALIKE = [one.name for one in fields(Options) if one.name not in _OWN]
+_NO_MAPPING = (str, float, int, type(None))  # to ask these whether they are mappings takes long
 _PARTS = [one.name for one in fields(NetworkData) if one.init]
 
 
@@ -131,9 +133,11 @@ def _groups(network: NetworkData) -> Iterator[list[object]]:
 
 def listed(value: object) -> list[object]:
     """Return the parts of a part: keys and values, elements, or itself."""
-    if isinstance(value, Mapping):
-        return [*value.keys(), *value.values()]
-    return list(value) if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return list(value)
+    if isinstance(value, _NO_MAPPING) or not isinstance(value, Mapping):
+        return [value]
+    return [*value.keys(), *value.values()]
 
 
 @dataclass(frozen=True)
@@ -167,8 +171,7 @@ def request_of(network: Network, options: Options, comm: Communicator) -> Reques
     if options.sample.names or options.quiet is False or options.verbose:
         return None
     place = (comm.rank, comm.size, comm.gpu_rank, comm.core_sharers, bound_to())
-    asked = ((one.name, getattr(options, one.name)) for one in fields(Options))
-    chosen = tuple(_frozen(value) for name, value in asked if name not in _OWN)
+    chosen = tuple(_frozen(getattr(options, name)) for name in _ALIKE)
     values = tuple((name, _frozen(np.asarray(v, np.float64))) for name, v in options.set.items())
     shapes = tuple((name, np.shape(v)) for name, v in options.set.items())
     try:
@@ -215,7 +218,7 @@ class Kept:
     def task_with(self, options: Options) -> Task:
         """The task with another seed, and what else makes no other task."""
         task = self.setup.task
-        return replace(task, options=replace(options, method=task.options.method))
+        return replace(task, options=options.with_method(task.options.method))
 
     def renewed(self, task: Task) -> Setup:
         """Kernels and buffers, for a task that has the same."""
@@ -236,7 +239,8 @@ class Kept:
         leaps = isinstance(task.options.method, TauLeaping)
         same_rows = len(task.initial) == len(mine.initial)
         same_rows = same_rows and task.constants.shape == mine.constants.shape
-        return same_rows and (leaps or task.selector == "linear") and task.lowered == mine.lowered
+        same = task.lowered is mine.lowered or task.lowered == mine.lowered
+        return same_rows and (leaps or task.selector == "linear") and same
 
 
 class KeptRuns:

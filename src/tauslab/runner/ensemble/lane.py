@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -193,8 +194,7 @@ class Lane:
 
     def _shared_rows(self) -> tuple[Any, Any]:
         """The inputs that all trajectories share, where they do, on the device."""
-        task, backend = self._task, self._engine.backend
-        return backend.upload(task.initial[:1]), backend.upload(task.constants[:1])
+        return self._upload(self._task.initial[:1]), self._upload(self._task.constants[:1])
 
     def take(self, task: Task, most_steps: int | None = None) -> None:
         """Run `task` from now on, which differs in the seed and the values of inputs alone.
@@ -202,15 +202,17 @@ class Lane:
         Trajectories end after `most_steps`, where these are given.
         """
         held, self._task, self._marks, self.most_steps = self._task, task, [], most_steps
-        if task.initial is not held.initial or task.constants is not held.constants:
+        if task.initial is not held.initial:
             self._shared = self._shared_rows()
+        elif task.constants is not held.constants:
+            self._shared = self._shared[0], self._upload(task.constants[:1])
 
     @property
     def seconds(self) -> float:
         """Seconds that the last launch computed; for ever if there was none."""
         return self._marks[1].seconds_since(self._marks[0]) if self._marks else math.inf
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of its buffers on the device."""
         scratch = self._buffers.scratch

@@ -49,7 +49,14 @@ from tauslab.runner.ensemble.kept import (
 )
 from tauslab.runner.ensemble.lane import LANES, build_reductions, layout_row
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
-from tauslab.runner.ensemble.task import HybridTask, NetworkTask, Task, prepare, with_thinning
+from tauslab.runner.ensemble.task import (
+    HybridTask,
+    NetworkTask,
+    Task,
+    prepare,
+    with_thinning,
+    with_values,
+)
 from tauslab.store.checking.opening import saying_how_to_repeat
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
@@ -101,7 +108,8 @@ def _task(
             warn(sentence)
         return kept, kept.task_with(options)
     like = None if kept is None else kept.setup.task
-    task = agreed_task(lambda: prepare_task(network, options, like), comm)
+    quiet = kept is not None and not kept.messages
+    task = agreed_task(lambda: prepare_task(network, options, like, quiet=quiet), comm)
     return kept if kept is not None and kept.has_kernels_of(task) else None, task
 
 
@@ -165,11 +173,14 @@ def _outlook(setup: Setup, task: Task, comm: Communicator) -> Outlook:
     return setup.outlook
 
 
-def prepare_task(network: Network, options: Options, like: Task | None = None) -> Task:
-    """The task of a method, as `prepare` makes it."""
+def prepare_task(
+    network: Network, options: Options, like: Task | None = None, *, quiet: bool = False
+) -> Task:
+    """The task of a method, as `prepare` makes it; `quiet`: `like` was made without a warning."""
     if not isinstance(options.method, ODE):
         like = like if type(like) is NetworkTask else None
-        return prepare(network, options, shares_kernel=True, like=like)
+        found = with_values(like, options) if quiet and like is not None else None
+        return found or prepare(network, options, shares_kernel=True, like=like)
     from tauslab.runner.ensemble.ode_task import prepare_ode
 
     return prepare_ode(network, options)

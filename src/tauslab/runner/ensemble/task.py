@@ -40,11 +40,11 @@ from tauslab.kernels.network.thinning import thinned
 from tauslab.model.expressions.expression import Expression, Number, symbols
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import unfold
-from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.canonical import canonical_text, with_numbers_of
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
-from tauslab.model.network.diagnosis.time_breaks import with_clocks
+from tauslab.model.network.diagnosis.time_breaks import uses_time, with_clocks
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import Past, with_pasts
@@ -63,7 +63,7 @@ from tauslab.options.methods import (
 from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
-from tauslab.runner.ensemble.breaks import breaks_of, moving_breaks
+from tauslab.runner.ensemble.breaks import breaks_of, depending, moving_breaks
 from tauslab.store.format.versions import CLOCKS, CONDITIONS, THINNED_RATES
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
@@ -99,9 +99,10 @@ class Task(ABC):
     def clocks(self, varying: Collection[str]) -> dict[str, str]:
         """An attribute of the file where laws or triggers use a clock or `moving_breaks`."""
         network = self.network
-        found = with_clocks(network) is not network or moving_breaks(
-            network, network.parameter_values(), varying, equations=self.amounts
-        )
+        found = with_clocks(network) is not network
+        if not found and varying and uses_time(network):
+            values = network.parameter_values()
+            found = bool(moving_breaks(network, values, varying, equations=self.amounts))
         return {CLOCKS: "1"} if found else {}
 
     @property
@@ -218,11 +219,13 @@ class NetworkTask(Task):
     """An ensemble of a reaction network, `lowered`.
 
     `unrounded` are fixed species whose amounts are not whole and stay so; `varying` has the columns
-    of which `constants` are computed.
+    of which `constants` are computed. `loads` says whether the scalars of ``set`` stand in these
+    and in the model's parameters, and nowhere else.
     """
 
     lowered: LoweredNetwork
     unrounded: tuple[str, ...] = ()
+    loads: bool = False
     varying: Mapping[str, FloatArray]
 
     @property
@@ -238,7 +241,8 @@ class NetworkTask(Task):
     @property
     def attributes(self) -> dict[str, str]:
         """Attributes of the file on leaps, thinned rates, conditions, and what is not rounded."""
-        found, method = self.clocks(self.varying), self.options.method
+        method = self.options.method
+        found = {} if self.loads else self.clocks(self.varying)  # which no law reads then
         if isinstance(method, TauLeaping):
             with command_line():  # files hold one spelling
                 found["approximate"] = approximation(method.epsilon)
@@ -424,8 +428,36 @@ def prepare(
         constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=start.held,
         varying=varying,
+        loads=bool(loaded and varying) and _stands_alone(model.network, loaded, canonical),
     )  # fmt: skip
     return replace(task, record=checked_record(task))
+
+
+def _stands_alone(network: Network, loaded: Collection[str], canonical: str) -> bool:
+    """Return whether `loaded` decide no initial amount, and `canonical` names no parts of laws."""
+    moved = depending(network, set(loaded)) & network.species.keys()
+    return not moved and with_numbers_of(network, canonical) == canonical
+
+
+def with_values(task: NetworkTask, options: Options) -> NetworkTask | None:
+    """The task with other scalars for the same names in ``set``, and another seed.
+
+    It is what `prepare` gives without a warning; None where more may differ, or a value may not be.
+    """
+    if not task.loads:
+        return None
+    varying = {name: np.array([value], np.float64) for name, value in options.set.items()}
+    constants = task.lowered.constant_rows(varying, 1)
+    if not (np.isfinite(constants) & (constants >= 0)).all():
+        return None
+    numbers = {name: Number(float(column[0])) for name, column in varying.items()}
+    network = replace(task.network, parameters={**task.network.parameters, **numbers})
+    text = with_numbers_of(network, task.stored_model)
+    return replace(
+        task, network=network, options=options.with_method(task.options.method),
+        constants=constants, varying=varying, stored_model=text,
+        sha256=hashlib.sha256(_hashed(network, text, limits=False).encode()).hexdigest(),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -672,9 +704,7 @@ def identity(
         True if the limits of rate laws for large counts belong to the model, as for ``ode``.
     """
     canonical = canonical_text(network)
-    has_limits = any(reaction.limit is not None for reaction in network.reactions)
-    hashed = canonical if limits or not has_limits else canonical_text(network, limits=False)
-    digest = hashlib.sha256(hashed.encode())
+    digest = hashlib.sha256(_hashed(network, canonical, limits=limits).encode())
     if options.sweep is not None:
         digest.update(b"sweep\0")
     for name in sorted(rows):
@@ -688,6 +718,11 @@ def identity(
         )
         canonical = canonical_text(replace(network, features=[feature]))
     return canonical, digest.hexdigest()
+
+
+def _hashed(network: Network, canonical: str, *, limits: bool) -> str:
+    has_limits = any(reaction.limit is not None for reaction in network.reactions)
+    return canonical if limits or not has_limits else canonical_text(network, limits=False)
 
 
 def _compartments(network: Network, values: Mapping[str, float]) -> dict[str, tuple[str, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -297,21 +298,25 @@ class Layout:
         """Places of trajectories ``start .. stop - 1`` in an array, as `flat.selections`."""
         return selections(start, stop, None if self.sweep is None else self.n)
 
-    def row_arrays(self) -> Iterator[RowArray]:
+    def row_arrays(self) -> tuple[RowArray, ...]:
         """The arrays with a row per trajectory, in the order in which they are written."""
+        return self._row_arrays
+
+    @cached_property
+    def _row_arrays(self) -> tuple[RowArray, ...]:
         times, species = len(self.times), len(self.species)
         count, real = np.dtype("<i4"), np.dtype("<f8")
+        found = []
         if self.trajectories and not self.amounts:
-            yield RowArray("counts", (times, species), ("time", "species"), count, -1)
+            found.append(RowArray("counts", (times, species), ("time", "species"), count, -1))
         for group in self.real_groups if self.trajectories else ():
             shape = (times, len(group.names))
-            yield RowArray(group.name, shape, ("time", group.axis), real, math.nan)
+            found.append(RowArray(group.name, shape, ("time", group.axis), real, math.nan))
         if self.final:
             dtype, fill = (real, math.nan) if self.amounts else (count, -1)
-            yield RowArray("final", (species,), ("species",), dtype, fill)
-        for name in self.summaries:
-            yield RowArray(f"summary/{name}", (), (), real, math.nan)
-        yield RowArray("status", (), (), np.dtype("u1"), 255)
+            found.append(RowArray("final", (species,), ("species",), dtype, fill))
+        found += [RowArray(f"summary/{name}", (), (), real, math.nan) for name in self.summaries]
+        return (*found, RowArray("status", (), (), np.dtype("u1"), 255))
 
     @property
     def powers(self) -> tuple[Power, ...]:

@@ -182,7 +182,7 @@ def file_specs(
 
 def known_specs(layout: Layout, n_ranks: int) -> list[DatasetSpec]:
     """Datasets whose data are known before a run, among those of `file_specs`."""
-    return [*_axes(layout), *_progress(layout), *_profile(n_ranks), *_model(layout)]
+    return [*_axes(layout), *_progress(layout), _ranks(n_ranks), *_model(layout)]
 
 
 def _model(layout: Layout) -> Iterator[DatasetSpec]:
@@ -220,7 +220,7 @@ def row_spec(layout: Layout, array: RowArray) -> DatasetSpec:
 
 def checksum_spec(layout: Layout, slots: int) -> DatasetSpec:
     """Checksums ``[slot, array]``, of each block's rows of each array, arrays by their names."""
-    shape = (slots, len(list(layout.row_arrays())))
+    shape = (slots, len(layout.row_arrays()))
     return DatasetSpec("progress/checksums", shape, "<u4", opened=True)
 
 
@@ -370,8 +370,12 @@ def writers_spec() -> DatasetSpec:
     )
 
 
-def _profile(n_ranks: int) -> Iterator[DatasetSpec]:
+def _ranks(n_ranks: int) -> DatasetSpec:
     rank = "profile/rank"
-    yield DatasetSpec(rank, (n_ranks,), "<u4", (rank,), data=np.arange(n_ranks, dtype="<u4"))
+    return DatasetSpec(rank, (n_ranks,), "<u4", (rank,), data=np.arange(n_ranks, dtype="<u4"))
+
+
+def _profile(n_ranks: int) -> Iterator[DatasetSpec]:
+    yield _ranks(n_ranks)
     for column, dtype in PROFILE_COLUMNS.items():
-        yield DatasetSpec(f"profile/{column}", (n_ranks,), dtype, (rank,))
+        yield DatasetSpec(f"profile/{column}", (n_ranks,), dtype, ("profile/rank",))

@@ -183,7 +183,7 @@ def distrust(source: Source, disk: Disk) -> None:
 
 def block_sums(layout: Layout, sources: Sequence[Source]) -> npt.NDArray[np.uint32]:
     """Checksums ``[block, array]`` of the rows as they were written, of all blocks."""
-    sums = np.zeros((layout.n_blocks, len(list(layout.row_arrays()))), np.uint32)
+    sums = np.zeros((layout.n_blocks, len(layout.row_arrays())), np.uint32)
     for run in find_runs(layout, sources):
         assert run.source.sums is not None
         sums[run.block : run.block + run.count] = run.source.sums[run.slot :][: run.count]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -90,6 +91,47 @@ def test_other_values_compile_nothing(compilations):
     found = [counts(model, set={"k": 1 + i / 7, "vmax": 10.0 + i}) for i in range(3)]
     assert not compilations
     assert len({array.tobytes() for array in found}) == 3
+
+
+def test_other_values_are_stored_as_where_they_are_prepared_alone(monkeypatch):
+    whole = []
+    prepare = ensemble_run.prepare
+    monkeypatch.setattr(
+        ensemble_run, "prepare", lambda *given, **how: whole.append(1) or prepare(*given, **how)
+    )
+    model = network(LAWS[1])
+    counts(model, set={"k": 0.9, "vmax": 10.0})
+    for value in (1.0, 0.25):
+        values = {"k": value, "vmax": 10.0 / value}
+        whole.clear()
+        warm = ts.run(model, **(OPTIONS | {"set": values}))
+        assert not whole
+        alone = ts.run(network(LAWS[1]), **(OPTIONS | {"set": values}))
+        assert whole
+        assert warm.digest() == alone.digest()
+        for name in ("model_sha256", "method", "selector"):
+            assert warm.attributes[name] == alone.attributes[name]
+        assert warm.data["model/canonical"][()] == alone.data["model/canonical"][()]
+    with pytest.raises(ts.ModelError, match="rate constant is -6;"):
+        counts(model, set={"k": -1.0, "vmax": 10.0})
+
+
+@pytest.mark.parametrize("initial", [40.5, "40 * vmax"])
+def test_other_values_are_prepared_anew_where_they_warn_or_begin_elsewhere(initial):
+    def model():
+        net = network(LAWS[1], vmax=0.5)
+        net.add_species("Y", initial)
+        net.add_reaction("Y ->", rate="vmax")
+        return net
+
+    def told(net, value):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            return counts(net, set={"vmax": value}).tobytes(), [str(one.message) for one in caught]
+
+    warm = model()
+    for value in (0.5, 0.25, 1.0):
+        assert told(warm, value) == told(model(), value)
 
 
 @pytest.mark.validate
