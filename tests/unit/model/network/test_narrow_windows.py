@@ -18,7 +18,7 @@ def moved(law: str, rate: str = "1", *, reset: bool = True) -> ts.Network:
 
 
 @pytest.mark.parametrize("law", ["if(V > 5 && V < 5.001, 1000, 0)", "10 * exp(-((V - 5) / 0.1)^2)"])
-@pytest.mark.parametrize(("rate", "reset"), [("1", True), ("-V", False)])
+@pytest.mark.parametrize(("rate", "reset"), [("1 + V / 9", True), ("-V", False)])
 def test_narrow_windows_are_told(law: str, rate: str, reset: bool) -> None:
     net = moved(law, rate, reset=reset)
     (said,) = narrow_windows(net, net.parameter_values())
@@ -35,8 +35,28 @@ def test_what_steps_see_is_not_told(law: str) -> None:
 
 
 def test_a_run_warns_of_narrow_windows() -> None:
+    net = moved("if(V > 5 && V < 5.001, 1000, 0)", "1 + V / 9")
     with pytest.warns(UserWarning, match="steps may pass over"):
-        ts.run(moved("if(V > 5 && V < 5.001, 1000, 0)"), times=[1.0], method="ode", device="cpu")
+        ts.run(net, times=[1.0], method="ode", device="cpu")
+
+
+PULSE = "564.18958354776 * exp(-(({0} - 5) / 0.1)^2)"  # of integral 100, as that of the windows
+
+
+@pytest.mark.parametrize("clock", ["V", "(time - B)"])
+@pytest.mark.parametrize("law", ["if({0} > 5 && {0} < 5 + w, 100 / w, 0)", PULSE])
+def test_steps_end_at_windows_of_clocks_that_events_set(clock: str, law: str) -> None:
+    net = moved(law.format(clock))
+    net.add_parameter("w", 0.001)
+    if clock != "V":
+        net.add_species("B", 0, fixed=True)
+        net.add_event("begin", trigger="V >= 10", assignments={"B": "time"})
+    for method, n, error in (("ode", 1, 0.05), ("ssa", 20, 4 * (300 / 20) ** 0.5)):
+        result = ts.run(net, times=[9.0, 29.0], method=method, n=n, seed=1, device="cpu")
+        assert result.mean("X").tolist() == pytest.approx([100, 300], abs=error)  # 1 in 15,000
+        if method == "ode":
+            assert result.attributes["clocks"] == "set by events"
+    assert not any("pass over" in line for line in net.check())
 
 
 def test_clocks_without_resets_have_known_windows() -> None:

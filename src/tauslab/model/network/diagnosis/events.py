@@ -107,7 +107,7 @@ def warn_of_model(
             warn(note)
     for sentence in events_that_never_fire(network, values, rows, each, end):
         warn(sentence)
-    for sentence in narrow_windows(network, values):
+    for sentence in narrow_windows(network, values, (rows or {}).keys()):
         warn(sentence)
 
 
