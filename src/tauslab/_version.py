@@ -7,7 +7,7 @@ __version__ = "0.1.0"
 BITS_VERSION = 11
 BITS_SINCE = {
     "ensemble": 1, "ensemble of thinned rates": 5, "ensemble of hybrids": 9,
-    "ensemble of conditions": 9, "ensemble of clocks": 10,
+    "ensemble of conditions": 11, "ensemble of clocks": 10,
     "ensemble of clocks that events set": 11,
     "lattice": 1, "lattice with reactions": 2,
 }  # fmt: skip

@@ -1,17 +1,17 @@
-"""Narrow windows of quantities with rate rules, which steps that adapt may pass over.
+"""Narrow pulses of quantities that equations move, which steps that adapt may pass over.
 
-Steps end where a relation is found to have changed, which they compare at their ends: a window that
-opens and closes within one is not seen. Clocks are the time, whose windows are known
-(`time_breaks`); those of a clock that events set are known from its value.
+A window between two relations, as ``V > a && V < b``, is seen: steps are made again, shorter, where
+both have changed. A smooth pulse that begins and ends within a step is not. Clocks are the time,
+whose pulses are known (`time_breaks`); those of a clock that events set are known from its value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
-from itertools import pairwise
 
 from tauslab.model.expressions.expression import (
+    Call,
     Expression,
     Number,
     Symbol,
@@ -25,31 +25,41 @@ from tauslab.model.expressions.expression import (
     to_text,
 )
 from tauslab.model.expressions.host_math import evaluate
-from tauslab.model.expressions.time_relations import relation_of
+from tauslab.model.expressions.time_relations import TURNED, relation_of
 from tauslab.model.network.diagnosis.moving_pulses import times_of_pulses
-from tauslab.model.network.diagnosis.time_breaks import laws_and_triggers, with_clocks
+from tauslab.model.network.diagnosis.time_breaks import laws_and_triggers, smooth_parts, with_clocks
 from tauslab.model.network.network import Network
 
 _NARROW = 0.2  # of the way from the initial value
-_ROUNDING = 2.0**-44  # of times, beyond that of a clock
 _LONGEST = 60  # characters of an expression that are shown
 _TIME = Symbol("time")
 
 
 def narrow_windows(
-    network: Network, values: Mapping[str, float], varying: Collection[str] = ()
+    network: Network,
+    values: Mapping[str, float],
+    varying: Collection[str] = (),
+    *,
+    equations: bool = False,
 ) -> list[str]:
-    """A sentence about each quantity with a rate rule of which a law or a trigger has a window.
+    """A sentence about each quantity of which a law or a trigger has a narrow pulse.
 
-    Not about windows of clocks at which steps end (`ends_of_windows`).
+    Not about pulses of clocks at which steps end (`ends_of_windows`).
+
+    Parameters
+    ----------
+    varying
+        Names whose values differ between trajectories.
+    equations
+        Whether reactions are equations too.
     """
     found = {
         name: [part for part in parts if not _ends(network, name, part, values, varying)]
-        for name, parts in _windows(network, values).items()
+        for name, parts in _windows(network, values, equations=equations).items()
     }
     return [
         f"{network.name}: {_shown(parts[0])} changes and changes back within a short way of {name}"
-        ", which a rate rule moves, and steps may pass over that: use an event, or give sample "
+        ", which an equation moves, and steps may pass over that: use an event, or give sample "
         "times as dense as it is short"
         for name, parts in found.items()
         if parts
@@ -59,14 +69,14 @@ def narrow_windows(
 def ends_of_windows(
     network: Network, values: Mapping[str, float], varying: Collection[str]
 ) -> list[Expression]:
-    """Times at which narrow windows of clocks that events set begin and end.
+    """Times at which narrow pulses of clocks that events set begin and end.
 
     Parameters
     ----------
     varying
         Names whose values differ between trajectories.
     """
-    found = _windows(network, values)
+    found = _windows(network, values, equations=False)
     return list(dict.fromkeys(
         end
         for name, parts in found.items()
@@ -81,38 +91,31 @@ def _ends(
     part: Expression,
     values: Mapping[str, float],
     varying: Collection[str],
-) -> Iterable[Expression]:
+) -> list[Expression]:
     """Times at which a part of a clock changes; none of a quantity that is no clock.
 
-    A clock V of the rate r has the value u at the time + (u - V) / r, until an event sets it. Its
-    own rounding may delay that: a second time is behind it.
+    A clock V of the rate r has the value u at the time + (u - V) / r, until an event sets it.
     """
-    if not _is_clock(network, name):
+    rate = network.rates.get(name)
+    still = {*network.parameters, *network.constant_species()}
+    if rate is None or symbols(rate) - still or draws_in(rate) or looks_back(rate):
         return []
-    rate, function = network.rates[name], substitute(part, {name: _TIME})
     amounts = network.initial_amounts(values, negative=True)
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: value for name, value in whole.items() if name not in varying}
-    ends = [one.change for node in arguments_first(function) if (one := relation_of(node))]
-    found = []
-    for end in (*ends, *times_of_pulses(function, {"time", *varying}, known)):
-        way = call("div", call("sub", end, Symbol(name)), rate)
-        there = call("add", _TIME, way)
-        size = call("add", _TIME, call("abs", call("div", end, rate)))
-        found += [there, call("add", there, call("mul", Number(_ROUNDING), size))]
-    return found
+    return [
+        call("add", _TIME, call("div", call("sub", end, Symbol(name)), rate))
+        for end in times_of_pulses(substitute(part, {name: _TIME}), {"time", *varying}, known)
+    ]
 
 
-def _is_clock(network: Network, name: str) -> bool:
-    """Return whether a quantity has a rate that nothing changes."""
-    rate = network.rates[name]
-    still = {*network.parameters, *network.constant_species()}
-    return not (symbols(rate) - still or draws_in(rate) or looks_back(rate))
-
-
-def _windows(network: Network, values: Mapping[str, float]) -> dict[str, list[Expression]]:
-    """Parts of laws and triggers that have narrow windows, by the quantity of which they are."""
-    if not network.rates:
+def _windows(
+    network: Network, values: Mapping[str, float], *, equations: bool
+) -> dict[str, list[Expression]]:
+    """Parts of laws and triggers that have narrow pulses, by the quantity of which they are."""
+    reacting = {n for one in network.reactions for n in one.net_change()} if equations else set()
+    reacting -= {name for name, one in network.species.items() if one.fixed}
+    if not (network.rates or reacting):
         return {}
     network = with_clocks(network)
     amounts = network.initial_amounts(values, negative=True)
@@ -121,10 +124,12 @@ def _windows(network: Network, values: Mapping[str, float]) -> dict[str, list[Ex
     known = {name: Number(value) for name, value in whole.items() if name not in moved}
     found: dict[str, list[Expression]] = {}
     for tree in laws_and_triggers(network):
-        for name in sorted(symbols(tree) & network.rates.keys()):
+        for name in sorted(symbols(tree) & (network.rates.keys() | reacting)):
             for part in outermost(tree, partial(_is_of, name, known.keys())):
-                if _is_narrow(substitute(part, {**known, name: _TIME}), amounts[name]):
-                    found.setdefault(name, []).append(part)
+                for one in _alone(part, name):
+                    amount = name not in network.rates
+                    if _is_narrow(substitute(one, {**known, name: _TIME}), amounts[name], amount):
+                        found.setdefault(name, []).append(one)
     return found
 
 
@@ -133,13 +138,28 @@ def _is_of(name: str, known: Collection[str], tree: Expression) -> bool:
     return name in used and used <= {name, *known}
 
 
-def _is_narrow(function: Expression, start: float) -> bool:
-    """Return whether a function of one quantity, here the time, has a narrow window or pulse."""
-    relations = filter(None, map(relation_of, arguments_first(function)))
-    changes = {evaluate(one.change, {}) for one in relations}
+def _alone(part: Expression, name: str) -> Iterator[Expression]:
+    """Smooth parts, and relations that a quantity does not enter linearly."""
+    order = arguments_first(substitute(part, {name: _TIME}))
+    crooked = [
+        node
+        for node in order
+        if isinstance(node, Call) and node.function in TURNED
+        and "time" in symbols(node) and relation_of(node) is None
+    ]  # fmt: skip
+    for node in (*smooth_parts(order), *crooked):
+        yield substitute(node, {_TIME.name: Symbol(name)})
+
+
+def _is_narrow(function: Expression, start: float, amount: bool) -> bool:  # noqa: FBT001
+    """Return whether a function of one quantity, here the time, has a narrow pulse on its way.
+
+    An `amount` does not pass through a pulse at 0.
+    """
     pulse = [evaluate(one, {}) for one in times_of_pulses(function, {"time"}, {})]
-    windows = [*pairwise(sorted(changes)), *([(min(pulse), max(pulse))] if pulse else [])]
-    return any(high - low < _NARROW * abs(low - start) for low, high in windows)
+    if not pulse or (amount and min(pulse) <= 0):
+        return False
+    return max(pulse) - min(pulse) < _NARROW * abs(min(pulse) - start)
 
 
 def _shown(part: Expression) -> str:

@@ -322,7 +322,7 @@ def smooth_parts_that_move(
     return [
         node
         for part in _of_the_time(network, names, set_by_events(network) & {*varying})
-        for node in _smooth(arguments_first(part))
+        for node in smooth_parts(arguments_first(part))
         if moves(node, varying)
     ]
 
@@ -523,7 +523,7 @@ class _TimeFunction:
         if len(found | bends) > most:
             return None
         found |= bends
-        for node in _smooth(self._order):
+        for node in smooth_parts(self._order):
             if self._pieces[id(node)] is None:
                 values = self._values[id(node)]
                 if _stretches(values) > most:
@@ -584,7 +584,7 @@ class _TimeFunction:
                 yield float(self._times[top])
 
 
-def _smooth(order: Sequence[Expression]) -> list[Expression]:
+def smooth_parts(order: Sequence[Expression]) -> list[Expression]:
     """The largest time-dependent parts without jumps; `order` has arguments first."""
     jumps: set[int] = set()
     for node in order:
