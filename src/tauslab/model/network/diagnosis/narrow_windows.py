@@ -23,14 +23,21 @@ from tauslab.model.expressions.expression import (
     substitute,
     symbols,
     to_text,
+    walk,
 )
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_relations import TURNED, relation_of
 from tauslab.model.network.diagnosis.moving_pulses import times_of_pulses
-from tauslab.model.network.diagnosis.time_breaks import laws_and_triggers, smooth_parts, with_clocks
+from tauslab.model.network.diagnosis.time_breaks import (
+    ARITHMETIC,
+    laws_and_triggers,
+    smooth_parts,
+    with_clocks,
+)
 from tauslab.model.network.network import Network
 
 _NARROW = 0.2  # of the way from the initial value
+_POLYNOMIAL = ARITHMETIC - {"div"}
 _LONGEST = 60  # characters of an expression that are shown
 _TIME = Symbol("time")
 
@@ -124,6 +131,8 @@ def _windows(
     known = {name: Number(value) for name, value in whole.items() if name not in moved}
     found: dict[str, list[Expression]] = {}
     for tree in laws_and_triggers(network):
+        if all(not isinstance(node, Call) or node.function in _POLYNOMIAL for node in walk(tree)):
+            continue
         for name in sorted(symbols(tree) & (network.rates.keys() | reacting)):
             for part in outermost(tree, partial(_is_of, name, known.keys())):
                 for one in _alone(part, name):
