@@ -617,19 +617,30 @@ def has_dynamics(network: Network) -> bool:
 
 
 def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
-    """Relations, in laws of reactions and equations, of what flows; each pair of sides once."""
+    """Relations, in laws of reactions and equations, of what flows; each pair of sides once.
+
+    Also those of triggers with several, between which they may hold for a short time.
+    """
     assert network.dynamics is not None
     flowing = {number for number, _ in network.dynamics.flows}
     if not flowing:
         return []
     laws = [law for _, law in network.dynamics.flows]
     laws += [reaction.law for reaction in network.reactions if reaction.law is not None]
+
+    def of(law: Law) -> dict[frozenset[int], Operation]:
+        return {
+            frozenset(map(id, part.arguments)): part
+            for part in operations_first(law)
+            if isinstance(part, Operation) and part.function in _ORDERINGS
+            and counts_in(part) & flowing
+        }  # fmt: skip
+
+    triggers = [one.trigger for one in network.dynamics.events if not draws_in(one.trigger)]
+    laws += [trigger for trigger in triggers if len(of(trigger)) > 1]
     found: dict[frozenset[int], Operation] = {}
-    for part in (part for law in laws for part in operations_first(law)):
-        if not isinstance(part, Operation) or part.function not in _ORDERINGS:
-            continue
-        if counts_in(part) & flowing:
-            found.setdefault(frozenset(map(id, part.arguments)), part)
+    for law in laws:
+        found = of(law) | found
     return list(found.values())
 
 

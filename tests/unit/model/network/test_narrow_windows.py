@@ -59,6 +59,15 @@ def test_steps_do_not_pass_over_windows_of_amounts() -> None:
     assert result.mean("B")[0] == pytest.approx(100, abs=0.1)
 
 
+@pytest.mark.parametrize("method", ["ode", "ssa"])
+def test_events_come_within_narrow_windows(method: str) -> None:
+    net = moved("0.0", "1 + V / 9")
+    net.add_species("passed", 0)
+    net.add_event("passes", trigger="V > 5 && V < 5.0001", assignments={"passed": "passed + 1"})
+    result = ts.run(net, times=[20.0], method=method, n=1, seed=1, device="cpu")
+    assert result.mean("passed").tolist() == [3]  # a round takes 9 log(19 / 9)
+
+
 @pytest.mark.parametrize("clock", ["V", "(time - B)"])
 @pytest.mark.parametrize("law", [WINDOW, PULSE])
 def test_steps_end_at_windows_of_clocks_that_events_set(clock: str, law: str) -> None:
