@@ -211,11 +211,14 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
     listed = ", ".join(str(number) for number, _ in flows) or "0"
     bounded = network.dynamics.bounded
     flags = ", ".join(str(int(number in bounded)) for number, _ in flows) or "0"
+    sizes = " && ".join(f"x[{number}] > 0" for number in network.dynamics.sizes) or "true"
     return (
         f"constexpr int N_FLOW = {len(flows)};\n"
         f"TABLE int FLOW[{max(1, len(flows))}] = {{{listed}}};\n"
         f"constexpr bool HAS_BOUNDED = {str(bool(bounded)).lower()};\n"
         f"TABLE bool IS_BOUNDED[{max(1, len(flows))}] = {{{flags}}};\n"
+        "// Whether the sizes of compartments are above 0.\n"
+        f"DEVICE bool has_sizes([[maybe_unused]] const double *x) {{ return {sizes}; }}\n"
         "DEVICE_SHARED void flow_rates([[maybe_unused]] const double *x,\n"
         "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
         f"{lines}}}\n"

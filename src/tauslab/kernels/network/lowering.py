@@ -150,7 +150,8 @@ class Dynamics:
     says whether anything changes between events: a flow, or a rate that depends on the time.
     `drawn` are initial values that draw random numbers, or use such, each after those it uses, and
     those of hidden species, which hold what others were (see `tauslab.model.network.past`); `jumps`
-    say what comes to these after an event. `bounded` are flows of amounts, never below 0.
+    say what comes to these after an event. `bounded` are flows of amounts, never below 0; `sizes`
+    those of compartments: at 0 a trajectory ends.
     """
 
     events: tuple[LoweredEvent, ...]
@@ -161,6 +162,7 @@ class Dynamics:
     drawn: tuple[tuple[int, Law], ...] = ()
     jumps: tuple[Jump, ...] = ()
     bounded: frozenset[int] = frozenset()
+    sizes: tuple[int, ...] = ()
 
     def watched(self) -> set[int]:
         """Numbers of species on which triggers or the times of switches depend."""
@@ -407,6 +409,7 @@ class _NetworkLowering:
         for name, tree in self.network.rates.items():
             with _naming(f"rate rule for {name}"):
                 flows.append((self.number[name], self.law(substitute(tree, self.rules))))
+        compartments = {one.compartment for one in self.network.species.values()}
         parts = self.rates_of_reactions()
         flows += [(self.number[name], self.law(tree)) for name, tree in parts.items()]
         switches: list[Law] = []
@@ -428,6 +431,7 @@ class _NetworkLowering:
         return Dynamics(
             tuple(events), tuple(switches), reals, tuple(flows), moves, tuple(drawn), jumps,
             frozenset(self.number[name] for name in parts),
+            tuple(self.number[name] for name in self.network.rates if name in compartments),
         )  # fmt: skip
 
     def rates_of_reactions(self) -> dict[str, Expression]:
@@ -613,19 +617,30 @@ def has_dynamics(network: Network) -> bool:
 
 
 def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
-    """Relations, in laws of reactions and equations, of what flows; each pair of sides once."""
+    """Relations, in laws of reactions and equations, of what flows; each pair of sides once.
+
+    Also those of triggers with several, between which they may hold for a short time.
+    """
     assert network.dynamics is not None
     flowing = {number for number, _ in network.dynamics.flows}
     if not flowing:
         return []
     laws = [law for _, law in network.dynamics.flows]
     laws += [reaction.law for reaction in network.reactions if reaction.law is not None]
+
+    def of(law: Law) -> dict[frozenset[int], Operation]:
+        return {
+            frozenset(map(id, part.arguments)): part
+            for part in operations_first(law)
+            if isinstance(part, Operation) and part.function in _ORDERINGS
+            and counts_in(part) & flowing
+        }  # fmt: skip
+
+    triggers = [one.trigger for one in network.dynamics.events if not draws_in(one.trigger)]
+    laws += [trigger for trigger in triggers if len(of(trigger)) > 1]
     found: dict[frozenset[int], Operation] = {}
-    for part in (part for law in laws for part in operations_first(law)):
-        if not isinstance(part, Operation) or part.function not in _ORDERINGS:
-            continue
-        if counts_in(part) & flowing:
-            found.setdefault(frozenset(map(id, part.arguments)), part)
+    for law in laws:
+        found = of(law) | found
     return list(found.values())
 
 

@@ -73,8 +73,9 @@ class OdeSystem:
     `jumps` rates jump, because they compare the time with a number. `triggered` are events that
     are looked for while equations are integrated; `events` is empty then. At the times `switches`
     relations of the time in their triggers change, or pulses begin and end. `relations` are
-    differences whose signs decide relations of variables in the rates. `sizes` are numbers of
-    variables that are sizes of compartments: at 0 a trajectory ends.
+    differences whose signs decide relations of variables in the rates, and in triggers with
+    several of them. `sizes` are numbers of variables that are sizes of compartments: at 0 a
+    trajectory ends.
 
     Where the equations look back, `delayed` are the numbers of the variables whose past they read,
     and `waits` the delays that are not known before a trajectory; a delay below 0 by `slack` at
@@ -260,8 +261,12 @@ class _OdeLowering:
         def node(tree: Expression) -> int:
             return self.with_slack(self.tree(tree))
 
+        trigger = node(switches.rewritten(event.trigger))
+        own = () if self.looks_back else _relations(self.graph, [trigger])
+        if len(own) > 1:  # between which it may hold for a short time
+            self.relations = tuple(dict.fromkeys((*self.relations, *own)))
         return OdeStateEvent(
-            node(switches.rewritten(event.trigger)),
+            trigger,
             tuple((self.number[name], node(tree)) for name, tree in event.assignments.items()),
             None if event.delay is None else node(event.delay),
             None if event.priority is None else node(event.priority),

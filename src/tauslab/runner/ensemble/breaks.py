@@ -14,12 +14,14 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import Expression, Symbol, symbols, to_text
 from tauslab.model.network.diagnosis.moving_pulses import times_of_pulses
+from tauslab.model.network.diagnosis.narrow_windows import ends_of_windows
 from tauslab.model.network.diagnosis.time_breaks import (
     TimeBreaks,
     has_pulse,
     linear_changes,
     names_beside_time,
     pulses_that_vary,
+    set_by_events,
     smooth_parts_that_move,
     time_breaks,
     uses_time,
@@ -93,21 +95,23 @@ def moving_breaks(
     *,
     equations: bool = False,
 ) -> list[Expression]:
-    """Times at which steps end, as formulas of values that differ between trajectories.
+    """Times at which steps end, as formulas of values that events set or that differ.
 
-    These are of smooth pulses (`times_of_pulses`); of `equations` also of pulses between linear
-    relations, at which other methods stop anyway.
+    These are of smooth pulses (`times_of_pulses`) and of narrow windows of clocks that events set;
+    of `equations` also of pulses between linear relations, at which other methods stop anyway.
     """
-    if not varying or not uses_time(with_clocks(network)):
-        return []
-    lost = depending(network, {*varying})
+    lost = depending(network, {*varying}) if varying else set[str]()
+    found = ends_of_windows(network, values, lost) if network.rates else []
+    moving = lost | set_by_events(network)
+    if not moving or not uses_time(with_clocks(network)):
+        return found
     amounts = network.initial_amounts(values, negative=True)
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: value for name, value in whole.items() if name not in lost}
-    parts = smooth_parts_that_move(with_clocks(network, lost), whole.keys(), lost)
-    found = [t for part in parts for t in times_of_pulses(part, lost, known)]
+    parts = smooth_parts_that_move(with_clocks(network, lost), whole.keys(), moving)
+    found += [t for part in parts for t in times_of_pulses(part, moving, known)]
     if equations:
-        found += [t for times in pulses_that_vary(network, lost).values() for t in times]
+        found += [t for times in pulses_that_vary(network, moving).values() for t in times]
     return list(dict.fromkeys(found))
 
 
@@ -209,12 +213,16 @@ def _found(
     known = {name: value for name, value in whole.items() if name not in lost}
     clocked = with_clocks(network, lost)
     found = time_breaks(clocked, known, end)
-    if rows is not None and lost:
-        each = [whole, *(whole | one for one in _some(network, rows))]
+    held = set_by_events(network)
+    moving = {*held, *(lost if rows is not None else ())}  # of thinned rates events' names alone
+    if moving:
+        begun = whole | {name: amounts[name] for name in held}
+        each = [begun, *(begun | one for one in _some(network, rows or {}))]
         more = [
             part
-            for part in smooth_parts_that_move(clocked, whole.keys(), lost)
-            if not (followed and times_of_pulses(part, lost, known)) and has_pulse(part, each, end)
+            for part in smooth_parts_that_move(clocked, whole.keys(), moving)
+            if not (followed and times_of_pulses(part, moving, known))
+            and has_pulse(part, each, end)
         ]
         found = replace(found, unknown=(*found.unknown, *more))
     own = linear_changes(clocked, known) - linear_changes(network, known)

@@ -100,7 +100,7 @@ def prepare_ode(network: Network, options: Options) -> OdeTask:
     network = with_settings(network, options.sample.typical(), "sample")
     network.validate()
     values = network.parameter_values()
-    warn_of_model(network, values, rows, each_of(options), options.end)
+    warn_of_model(network, values, rows, each_of(options), options.end, equations=True)
     check_rates(network, values, negative=True)
     _warn_of_small(network.initial_amounts(values, negative=True), network, options)
     recorded = recorded_names(network, options)

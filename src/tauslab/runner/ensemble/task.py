@@ -44,7 +44,7 @@ from tauslab.model.network.canonical import canonical_text, with_numbers_of
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
-from tauslab.model.network.diagnosis.time_breaks import uses_time, with_clocks
+from tauslab.model.network.diagnosis.time_breaks import set_by_events, uses_time, with_clocks
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import Past, with_pasts
@@ -64,7 +64,7 @@ from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of, depending, moving_breaks
-from tauslab.store.format.versions import CLOCKS, CONDITIONS, THINNED_RATES
+from tauslab.store.format.versions import CLOCKS, CONDITIONS, SET_BY_EVENTS, THINNED_RATES
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -99,11 +99,14 @@ class Task(ABC):
     def clocks(self, varying: Collection[str]) -> dict[str, str]:
         """An attribute of the file where laws or triggers use a clock or `moving_breaks`."""
         network = self.network
-        found = with_clocks(network) is not network
-        if not found and varying and uses_time(network):
+        changed = {*network.rates, *set_by_events(network)}
+        found: list[Expression] = []
+        if changed or (varying and uses_time(network)):
             values = network.parameter_values()
-            found = bool(moving_breaks(network, values, varying, equations=self.amounts))
-        return {CLOCKS: "1"} if found else {}
+            found = moving_breaks(network, values, varying, equations=self.amounts)
+        if any(symbols(one) & changed for one in found):
+            return {CLOCKS: SET_BY_EVENTS}
+        return {CLOCKS: "1"} if found or with_clocks(network) is not network else {}
 
     @property
     @abstractmethod

@@ -14,6 +14,7 @@ WRITERS = "progress/writers"
 BITS = "bits_version"  # attribute of the root: the version of the bits of the first block
 THINNED_RATES = "thinned_rates"  # attribute of runs that thin time-dependent rates
 CLOCKS = "clocks"  # of runs whose laws use a quantity with a constant rate rule, or moving pulses
+SET_BY_EVENTS = "set by events"  # what `CLOCKS` is where pulses come at times that events set
 CONDITIONS = "conditions"  # of runs of equations that compare quantities
 _MOST = 16
 _DTYPE = "S40"

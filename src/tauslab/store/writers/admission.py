@@ -23,7 +23,13 @@ from tauslab.options.values.texts import drawn
 from tauslab.store.checking.ensemble import checked_ensemble
 from tauslab.store.checking.opening import open_hdf5, saying_how_to_repeat
 from tauslab.store.format.layout import Layout
-from tauslab.store.format.versions import CLOCKS, CONDITIONS, THINNED_RATES, other_bits
+from tauslab.store.format.versions import (
+    CLOCKS,
+    CONDITIONS,
+    SET_BY_EVENTS,
+    THINNED_RATES,
+    other_bits,
+)
 from tauslab.store.targets import require_place
 
 if TYPE_CHECKING:
@@ -88,6 +94,7 @@ def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout
     same = thinned == (THINNED_RATES in attributes)
     hybrid = layout.attributes.get("method") == "hybrid"
     kinds = {
+        " of clocks that events set": layout.attributes.get(CLOCKS) == SET_BY_EVENTS,
         " of clocks": CLOCKS in layout.attributes, " of hybrids": hybrid,
         " of conditions": CONDITIONS in layout.attributes, " of thinned rates": thinned, "": True,
     }  # fmt: skip

@@ -17,8 +17,12 @@ def moved(law: str, rate: str = "1", *, reset: bool = True) -> ts.Network:
     return net
 
 
-@pytest.mark.parametrize("law", ["if(V > 5 && V < 5.001, 1000, 0)", "10 * exp(-((V - 5) / 0.1)^2)"])
-@pytest.mark.parametrize(("rate", "reset"), [("1", True), ("-V", False)])
+PULSE = "564.18958354776 * exp(-(({0} - 5) / 0.1)^2)"  # of integral 100
+WINDOW = "if({0} > 5 && {0} < 5 + w, 100 / w, 0)"
+
+
+@pytest.mark.parametrize("law", [PULSE.format("V"), "if(abs(V - 5) < 0.01, 10, 0)"])
+@pytest.mark.parametrize(("rate", "reset"), [("1 + V / 9", True), ("-V", False)])
 def test_narrow_windows_are_told(law: str, rate: str, reset: bool) -> None:
     net = moved(law, rate, reset=reset)
     (said,) = narrow_windows(net, net.parameter_values())
@@ -27,16 +31,57 @@ def test_narrow_windows_are_told(law: str, rate: str, reset: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "law", ["if(V > 5, 10, 0)", "if(V > 5 && V < 7, 10, 0)", "V", "exp(-((V - 5) / 3)^2)"]
+    "law", ["if(V > 5, 10, 0)", "if(V > 5 && V < 5.001, 10, 0)", "V", "exp(-((V - 5) / 3)^2)"]
 )
 def test_what_steps_see_is_not_told(law: str) -> None:
-    net = moved(law)
+    net = moved(law, "1 + V / 9")
     assert not narrow_windows(net, {})
 
 
+def spent(law: str) -> ts.Network:
+    """A falls at a constant rate through 5; B is made there."""
+    net = ts.Network("spent")
+    net.add_species("A", 10)
+    net.add_species("B", 0)
+    net.add_parameter("w", 0.0001)
+    net.add_reaction("A ->", law="1.0")
+    net.add_reaction("-> B", law=law)
+    return net
+
+
 def test_a_run_warns_of_narrow_windows() -> None:
-    with pytest.warns(UserWarning, match="steps may pass over"):
-        ts.run(moved("if(V > 5 && V < 5.001, 1000, 0)"), times=[1.0], method="ode", device="cpu")
+    with pytest.warns(UserWarning, match="a short way of A, .* steps may pass over"):
+        ts.run(spent(PULSE.format("A")), times=[9.0], method="ode", device="cpu")
+
+
+def test_steps_do_not_pass_over_windows_of_amounts() -> None:
+    result = ts.run(spent(WINDOW.format("A")), times=[9.0], method="ode", device="cpu")
+    assert result.mean("B")[0] == pytest.approx(100, abs=0.1)
+
+
+@pytest.mark.parametrize("method", ["ode", "ssa"])
+def test_events_come_within_narrow_windows(method: str) -> None:
+    net = moved("0.0", "1 + V / 9")
+    net.add_species("passed", 0)
+    net.add_event("passes", trigger="V > 5 && V < 5.0001", assignments={"passed": "passed + 1"})
+    result = ts.run(net, times=[20.0], method=method, n=1, seed=1, device="cpu")
+    assert result.mean("passed").tolist() == [3]  # a round takes 9 log(19 / 9)
+
+
+@pytest.mark.parametrize("clock", ["V", "(time - B)"])
+@pytest.mark.parametrize("law", [WINDOW, PULSE])
+def test_steps_end_at_windows_of_clocks_that_events_set(clock: str, law: str) -> None:
+    net = moved(law.format(clock))
+    net.add_parameter("w", 0.001)
+    if clock != "V":
+        net.add_species("B", 0, fixed=True)
+        net.add_event("begin", trigger="V >= 10", assignments={"B": "time"})
+    for method, n, error in (("ode", 1, 0.05), ("ssa", 20, 4 * (300 / 20) ** 0.5)):
+        result = ts.run(net, times=[9.0, 29.0], method=method, n=n, seed=1, device="cpu")
+        assert result.mean("X").tolist() == pytest.approx([100, 300], abs=error)  # 1 in 15,000
+        if law == PULSE:
+            assert result.attributes["clocks"] == "set by events"
+    assert not any("pass over" in line for line in net.check())
 
 
 def test_clocks_without_resets_have_known_windows() -> None:

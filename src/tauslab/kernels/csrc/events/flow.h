@@ -186,7 +186,7 @@ struct FlowStep {
     bool taken;      // false: a shorter one is to be tried
     bool reacts;     // a reaction happens at its end
     bool looks;      // triggers are to be looked at
-    bool not_known;  // the propensities are no numbers, or no step is short enough
+    bool not_known;  // propensities are no numbers, no step is short enough, or a compartment has vanished
 };
 
 // A step from state x at time t, to the next stop or to `sample` at most. `step` is the length that errors
@@ -241,6 +241,7 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
         const bool below = HAS_BOUNDED && IS_BOUNDED[i] && flow.y[FLOW[i]] < 0;
         x[FLOW[i]] = below ? 0.0 : flow.y[FLOW[i]];
     }
+    if (!has_sizes(x)) return failed;
     left -= flow.integral;
     t = ends ? limit : t + h;
     x[N_SPECIES] = t;

@@ -66,7 +66,10 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
             if (leapt.taken) {
                 s.t = leapt.t;
                 step = 0, looks = true;
-                if (leapt.overflow) s.ended = OVERFLOWED;
+                if (leapt.overflow)
+                    s.ended = OVERFLOWED;
+                else if (!has_sizes(s.x))
+                    s.ended = NOT_A_NUMBER;
                 continue;
             }
             exact = EXACT_EVENTS;

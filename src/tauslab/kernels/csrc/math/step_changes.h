@@ -2,5 +2,6 @@
 // ode/error.h.
 #pragma once
 
-constexpr double TOGETHER = 1e-3;  // part of a step within which changes are one
-constexpr double SHORT = 1e-5;     // part of a step that must change the time
+// Part of a step within which changes are one.
+constexpr double TOGETHER = 1e-8, TOGETHER_SINGLE = 1e-3;
+constexpr double SHORT = 1e-5;  // part of a step that must change the time

@@ -55,7 +55,7 @@ DEVICE_SHARED Time seen_error(Time error, const Real *x, const Real *y, const Re
         last = changes ? tl_max(last, at) : last;
         back = back | (inside & (changes == (zero < zero)));
     }
-    const auto apart = last - first > number<Real>(TOGETHER);
+    const auto apart = last - first > number<Real>(sizeof(Number) < 8 ? TOGETHER_SINGLE : TOGETHER);
     const auto passes = (back | apart) & (error <= 1.0) & (t + SHORT * h > t);
     return passes ? number<Time>(PASSED_OVER) : error;
 }

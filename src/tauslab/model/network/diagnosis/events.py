@@ -97,17 +97,19 @@ def warn_of_model(
     rows: Mapping[str, npt.NDArray[np.float64]] | None = None,
     each: str = "point",
     end: float = math.inf,
+    *,
+    equations: bool = False,
 ) -> None:
     """Warn of what is likely not meant in the model, and of events that never fire.
 
-    As `events_that_never_fire`. Of narrow windows of quantities that rate rules move too.
+    As `events_that_never_fire`. Of `narrow_windows` too.
     """
     for note in network.notes:
         if isinstance(note, Doubt):
             warn(note)
     for sentence in events_that_never_fire(network, values, rows, each, end):
         warn(sentence)
-    for sentence in narrow_windows(network, values):
+    for sentence in narrow_windows(network, values, (rows or {}).keys(), equations=equations):
         warn(sentence)
 
 

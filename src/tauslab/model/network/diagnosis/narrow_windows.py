@@ -1,58 +1,145 @@
-"""Narrow windows of quantities with rate rules, which steps that adapt may pass over.
+"""Narrow pulses of quantities that equations move, which steps that adapt may pass over.
 
-Steps end where a relation is found to have changed, which they compare at their ends: a window that
-opens and closes within one is not seen. Clocks are the time, whose windows are known
-(`time_breaks`), unless an event resets them.
+A window between two relations, as ``V > a && V < b``, is seen: steps are made again, shorter, where
+both have changed. A smooth pulse that begins and ends within a step is not. Clocks are the time,
+whose pulses are known (`time_breaks`); those of a clock that events set are known from its value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
-from itertools import pairwise
 
 from tauslab.model.expressions.expression import (
+    Call,
     Expression,
     Number,
     Symbol,
     arguments_first,
+    call,
+    draws_in,
+    looks_back,
     outermost,
     substitute,
     symbols,
     to_text,
+    walk,
 )
 from tauslab.model.expressions.host_math import evaluate
-from tauslab.model.expressions.time_relations import relation_of
+from tauslab.model.expressions.time_relations import TURNED, relation_of
 from tauslab.model.network.diagnosis.moving_pulses import times_of_pulses
-from tauslab.model.network.diagnosis.time_breaks import laws_and_triggers, with_clocks
+from tauslab.model.network.diagnosis.time_breaks import (
+    ARITHMETIC,
+    laws_and_triggers,
+    smooth_parts,
+    with_clocks,
+)
 from tauslab.model.network.network import Network
 
 _NARROW = 0.2  # of the way from the initial value
+_POLYNOMIAL = ARITHMETIC - {"div"}
 _LONGEST = 60  # characters of an expression that are shown
 _TIME = Symbol("time")
 
 
-def narrow_windows(network: Network, values: Mapping[str, float]) -> list[str]:
-    """A sentence about each quantity with a rate rule of which a law or a trigger has a window."""
-    if not network.rates:
+def narrow_windows(
+    network: Network,
+    values: Mapping[str, float],
+    varying: Collection[str] = (),
+    *,
+    equations: bool = False,
+) -> list[str]:
+    """A sentence about each quantity of which a law or a trigger has a narrow pulse.
+
+    Not about pulses of clocks at which steps end (`ends_of_windows`).
+
+    Parameters
+    ----------
+    varying
+        Names whose values differ between trajectories.
+    equations
+        Whether reactions are equations too.
+    """
+    found = {
+        name: [part for part in parts if not _ends(network, name, part, values, varying)]
+        for name, parts in _windows(network, values, equations=equations).items()
+    }
+    return [
+        f"{network.name}: {_shown(parts[0])} changes and changes back within a short way of {name}"
+        ", which an equation moves, and steps may pass over that: use an event, or give sample "
+        "times as dense as it is short"
+        for name, parts in found.items()
+        if parts
+    ]
+
+
+def ends_of_windows(
+    network: Network, values: Mapping[str, float], varying: Collection[str]
+) -> list[Expression]:
+    """Times at which narrow pulses of clocks that events set begin and end.
+
+    Parameters
+    ----------
+    varying
+        Names whose values differ between trajectories.
+    """
+    found = _windows(network, values, equations=False)
+    return list(dict.fromkeys(
+        end
+        for name, parts in found.items()
+        for part in parts
+        for end in _ends(network, name, part, values, varying)
+    ))  # fmt: skip
+
+
+def _ends(
+    network: Network,
+    name: str,
+    part: Expression,
+    values: Mapping[str, float],
+    varying: Collection[str],
+) -> list[Expression]:
+    """Times at which a part of a clock changes; none of a quantity that is no clock.
+
+    A clock V of the rate r has the value u at the time + (u - V) / r, until an event sets it.
+    """
+    rate = network.rates.get(name)
+    still = {*network.parameters, *network.constant_species()}
+    if rate is None or symbols(rate) - still or draws_in(rate) or looks_back(rate):
         return []
+    amounts = network.initial_amounts(values, negative=True)
+    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    known = {name: value for name, value in whole.items() if name not in varying}
+    return [
+        call("add", _TIME, call("div", call("sub", end, Symbol(name)), rate))
+        for end in times_of_pulses(substitute(part, {name: _TIME}), {"time", *varying}, known)
+    ]
+
+
+def _windows(
+    network: Network, values: Mapping[str, float], *, equations: bool
+) -> dict[str, list[Expression]]:
+    """Parts of laws and triggers that have narrow pulses, by the quantity of which they are."""
+    reacting = {n for one in network.reactions for n in one.net_change()} if equations else set()
+    reacting -= {name for name, one in network.species.items() if one.fixed}
+    if not (network.rates or reacting):
+        return {}
     network = with_clocks(network)
     amounts = network.initial_amounts(values, negative=True)
     moved = network.rates.keys() | {n for event in network.events for n in event.assignments}
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: Number(value) for name, value in whole.items() if name not in moved}
-    found: dict[str, Expression] = {}
+    found: dict[str, list[Expression]] = {}
     for tree in laws_and_triggers(network):
-        for name in symbols(tree) & network.rates.keys():
+        if all(not isinstance(node, Call) or node.function in _POLYNOMIAL for node in walk(tree)):
+            continue
+        for name in sorted(symbols(tree) & (network.rates.keys() | reacting)):
             for part in outermost(tree, partial(_is_of, name, known.keys())):
-                if _is_narrow(substitute(part, {**known, name: _TIME}), amounts[name]):
-                    found.setdefault(name, part)
-    return [
-        f"{network.name}: {_shown(part)} changes and changes back within a short way of {name}, "
-        "which a rate rule moves, and steps may pass over that: use an event, or give sample times "
-        "as dense as it is short"
-        for name, part in found.items()
-    ]
+                for one in _alone(part, name):
+                    amount = name not in network.rates
+                    if _is_narrow(substitute(one, {**known, name: _TIME}), amounts[name], amount):
+                        found.setdefault(name, []).append(one)
+    return found
 
 
 def _is_of(name: str, known: Collection[str], tree: Expression) -> bool:
@@ -60,13 +147,28 @@ def _is_of(name: str, known: Collection[str], tree: Expression) -> bool:
     return name in used and used <= {name, *known}
 
 
-def _is_narrow(function: Expression, start: float) -> bool:
-    """Return whether a function of one quantity, here the time, has a narrow window or pulse."""
-    relations = filter(None, map(relation_of, arguments_first(function)))
-    changes = {evaluate(one.change, {}) for one in relations}
+def _alone(part: Expression, name: str) -> Iterator[Expression]:
+    """Smooth parts, and relations that a quantity does not enter linearly."""
+    order = arguments_first(substitute(part, {name: _TIME}))
+    crooked = [
+        node
+        for node in order
+        if isinstance(node, Call) and node.function in TURNED
+        and "time" in symbols(node) and relation_of(node) is None
+    ]  # fmt: skip
+    for node in (*smooth_parts(order), *crooked):
+        yield substitute(node, {_TIME.name: Symbol(name)})
+
+
+def _is_narrow(function: Expression, start: float, amount: bool) -> bool:  # noqa: FBT001
+    """Return whether a function of one quantity, here the time, has a narrow pulse on its way.
+
+    An `amount` does not pass through a pulse at 0.
+    """
     pulse = [evaluate(one, {}) for one in times_of_pulses(function, {"time"}, {})]
-    windows = [*pairwise(sorted(changes)), *([(min(pulse), max(pulse))] if pulse else [])]
-    return any(high - low < _NARROW * abs(low - start) for low, high in windows)
+    if not pulse or (amount and min(pulse) <= 0):
+        return False
+    return max(pulse) - min(pulse) < _NARROW * abs(min(pulse) - start)
 
 
 def _shown(part: Expression) -> str:

@@ -48,7 +48,7 @@ def no_number(
         Whether amounts are real numbers, and rates may be below 0.
     """
     laws = _Laws(network)
-    if equations and (gone := _vanished(laws, {**values, "time": time}, until - time)):
+    if gone := _vanished(laws, {**values, "time": time}, until - time):
         return gone
     return next(chain(_later(laws, values, time, until, equations=equations),
                       _reached(laws, values, time, equations=equations)), "")  # fmt: skip

@@ -269,7 +269,7 @@ def _slides(node: Call) -> bool:
 def steps_of_time(network: Network) -> list[Expression]:
     """Parts that jump at times which what stands still decides, but not linearly."""
     still = {*network.parameters, *network.constant_species()}
-    parts = _of_the_time(network, still)
+    parts = _of_the_time(network, still, set_by_events(network))
     return list(
         dict.fromkeys(n for part in parts for n in arguments_first(part) if is_step_of_time(n))
     )
@@ -286,15 +286,24 @@ def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
     return moving | (names & {"time"}), names - moving - {"time"}
 
 
+def set_by_events(network: Network) -> set[str]:
+    """Names that events alone change, which stand still between them."""
+    moved = {n for one in network.reactions for n in one.net_change()}
+    moved -= {name for name, one in network.species.items() if one.fixed}
+    return {n for event in network.events for n in event.assignments} - moved - network.rates.keys()
+
+
 def pulses_that_vary(
     network: Network, varying: Collection[str]
 ) -> dict[Expression, list[Expression]]:
     """Parts that begin and end at times which differ between trajectories, by linear relations.
 
-    With these times, as formulas. `varying` holds what is computed of what varies too.
+    With these times, as formulas. `varying` holds what is computed of what varies too, and may hold
+    what events alone change.
     """
     found = {}
-    for part in _of_the_time(network, {*network.parameters, *network.constant_species()}):
+    still = {*network.parameters, *network.constant_species()}
+    for part in _of_the_time(network, still, set_by_events(network) & {*varying}):
         relations = filter(None, map(relation_of, arguments_first(part)))
         changes = dict.fromkeys(one.change for one in relations)
         moving = [change for change in changes if not symbols(change).isdisjoint(varying)]
@@ -308,12 +317,12 @@ def smooth_parts_that_move(
 ) -> list[Expression]:
     """Parts without jumps that differ between trajectories by more than a factor or a summand.
 
-    Parts are of the time and `names`, of which some are `varying`.
+    Parts are of the time and `names`, of which some are `varying`, as may be what events change.
     """
     return [
         node
-        for part in _of_the_time(network, names)
-        for node in _smooth(arguments_first(part))
+        for part in _of_the_time(network, names, set_by_events(network) & {*varying})
+        for node in smooth_parts(arguments_first(part))
         if moves(node, varying)
     ]
 
@@ -359,12 +368,17 @@ def laws_and_triggers(network: Network) -> list[Expression]:
     return [*steps_of(network), *(substitute(tree, rules) for tree in network.rates.values())]
 
 
-def _of_the_time(network: Network, still: Collection[str]) -> Iterator[Expression]:
-    """The largest parts of laws, equations and triggers that depend on the time and these alone."""
+def _of_the_time(
+    network: Network, still: Collection[str], held: Collection[str] = ()
+) -> Iterator[Expression]:
+    """The largest parts of laws, equations and triggers that depend on the time and these alone.
+
+    Of `still`, without what events change, and of what is `held` between events.
+    """
     if not uses_time(network):
         return
     moved = network.rates.keys() | {n for event in network.events for n in event.assignments}
-    still = {*still, "time"} - moved
+    still = {*still, "time"} - moved | {*held}
 
     def alone(node: Expression) -> bool:
         return not (symbols(node) - still or draws_in(node) or looks_back(node))
@@ -509,7 +523,7 @@ class _TimeFunction:
         if len(found | bends) > most:
             return None
         found |= bends
-        for node in _smooth(self._order):
+        for node in smooth_parts(self._order):
             if self._pieces[id(node)] is None:
                 values = self._values[id(node)]
                 if _stretches(values) > most:
@@ -570,7 +584,7 @@ class _TimeFunction:
                 yield float(self._times[top])
 
 
-def _smooth(order: Sequence[Expression]) -> list[Expression]:
+def smooth_parts(order: Sequence[Expression]) -> list[Expression]:
     """The largest time-dependent parts without jumps; `order` has arguments first."""
     jumps: set[int] = set()
     for node in order:
