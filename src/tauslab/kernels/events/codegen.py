@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from tauslab.kernels.backends.base import Style
@@ -83,6 +83,7 @@ def events_header(
             _propensities(network, writer, in_tables=in_tables),
             _set_reals(network),
             _flow(network, writer),
+            _moving(network, in_tables=in_tables),
             _relations(network, writer),
             _within(network, writer),
             _fire_by_tables(network) if in_tables else _fire(network),
@@ -219,6 +220,60 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
         "DEVICE_SHARED void flow_rates([[maybe_unused]] const double *x,\n"
         "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
         f"{lines}}}\n"
+    )
+
+
+def jumps_within(network: LoweredNetwork) -> bool:
+    """Return whether jumps happen within steps of the flow (csrc/events/jumps_within.h).
+
+    They do in networks of jumps and equations where nothing else ends a step: no event, no time at
+    which a law changes, no condition on what flows, no delay.
+    """
+    assert network.dynamics is not None
+    moved = network.dynamics
+    return bool(moved.bounded) and not (
+        moved.events
+        or moved.switches
+        or moved.jumps
+        or relations_of_flows(network)
+        or any(reaction.completions for reaction in network.reactions)
+    )
+
+
+def _flags(values: Sequence[bool]) -> list[int]:
+    return [int(one) for one in values]
+
+
+def _moving(network: LoweredNetwork, *, in_tables: bool) -> str:
+    """The total propensity; where jumps happen within steps, of reactions that read what flows."""
+    assert network.dynamics is not None
+    moved = network.dynamics
+    tables = ""
+    lines = (
+        "    all_propensities(x, c, a);\n    for (int j = 0; j < N_REACTIONS; ++j) sum += a[j];\n"
+    )
+    if jumps_within(network):
+        flowing = {number for number, _ in moved.flows} | {len(network.species)}
+        read = flowing.union(*(counts_in(law) for _, law in moved.flows))
+        moves = [bool(r.depends_on() & flowing) for r in network.reactions]
+        moving = [j for j, one in enumerate(moves) if one]
+        touches = [any(i in read for i, _ in r.change) for r in network.reactions]
+        tables = (
+            "#define JUMPS_WITHIN\n"
+            f"constexpr int N_MOVING = {len(moving)};  // reactions that read what flows\n"
+            f"{lane_table('int', 'MOVING', moving)}{lane_table('bool', 'IS_MOVING', _flags(moves))}"
+            "// Reactions that change what flows, or what its rates read.\n"
+            f"{lane_table('bool', 'TOUCHES_FLOW', _flags(touches))}"
+        )
+        lines = "".join(f"    sum += a[{j}] = propensity_{j}(x, c);\n" for j in moving)
+        if in_tables:
+            each = "    NO_UNROLL for (int k = 0; k < N_MOVING; ++k)\n"
+            lines = f"{each}        sum += a[MOVING[k]] = propensity_at(MOVING[k], x, c);\n"
+    return (
+        f"{tables}"
+        "DEVICE_SHARED double total_propensity([[maybe_unused]] const double *x,\n"
+        "    [[maybe_unused]] const double *c, double *a, double sum) {\n"
+        f"{lines}    return sum;\n}}\n"
     )
 
 

@@ -1,0 +1,165 @@
+// Jumps within a step of a flow. Where nothing but its error limits the length of a step, many jumps may happen before
+// its end: those that do not change the rates of what flows leave the step as it is.
+//
+// Between jumps, what flows follows the dense output of the step, of order 4; the next jump happens where the integral
+// of the total propensity along it reaches its number. What a jump adds to an amount that flows is added to the dense
+// output from there on. That neglects by how much the rates of the flow change, so the step ends at the jump where that
+// could change an amount by more than the tolerance of a step.
+#pragma once
+
+#include "events/flow.h"
+
+constexpr double CLOSE = 1e-5;  // of the integral to its number: a step of Newton's leaves 1e-10
+
+struct OpenStep {
+    Flow flow;
+    double dense[N_FLOW + 1][5];  // coefficients of what flows
+    double added[N_FLOW + 1];     // by jumps within the step
+    double begin, length, done;   // length 0: none is open; `done` of it is over
+    double limit;                 // where it ends, if it ends there
+    double hazard;                // the total propensity now
+};
+
+// What flows at part s of the step, by the step alone.
+DEVICE double dense_at(const OpenStep &open, int i, double s) {
+    const double *const a = open.dense[i], r = 1.0 - s;
+    return FMA(s, FMA(r, FMA(s, FMA(r, a[4], a[3]), a[2]), a[1]), a[0]);
+}
+
+// The state when `done` of the step is over.
+DEVICE_SHARED void state_at(const OpenStep &open, double done, double *x) {
+    const double s = done / open.length;
+    for (int i = 0; i < N_FLOW; ++i) {
+        const double value = dense_at(open, i, s) + open.added[i];
+        x[FLOW[i]] = HAS_BOUNDED && IS_BOUNDED[i] && value < 0 ? 0.0 : value;
+    }
+    x[N_SPECIES] = open.begin + done;
+}
+
+DEVICE double hazard_at(const OpenStep &open, double done, double *x, const double *c, double *a) {
+    state_at(open, done, x);
+    return total_propensity(x, c, a, open.flow.still);
+}
+
+// Opens the step that was made from state x at time t.
+DEVICE_SHARED void open_step(OpenStep &open, const double *x, double t, double limit,
+                             const Attempt &made) {
+    const Flow &flow = open.flow;
+    const double h = made.h;
+    for (int i = 0; i < N_FLOW; ++i) {
+        const double from = x[FLOW[i]], change = flow.y[FLOW[i]] - from;
+        const double bend = FMA(h, flow.d[0][i], -change);
+        double last = DENSE[0] * flow.d[0][i];
+        for (int s = 2; s < STAGES; ++s) last = FMA(DENSE[s], flow.d[s][i], last);
+        double *const a = open.dense[i];
+        a[0] = from, a[1] = change, a[2] = bend;
+        a[3] = FMA(-h, flow.d[STAGES - 1][i], change - bend), a[4] = h * last;
+        open.added[i] = 0;
+    }
+    open.begin = t, open.length = h, open.done = 0;
+    open.limit = made.last ? limit : t + h;
+    open.hazard = flow.d[0][N_FLOW];
+}
+
+// The part of the step after which the integral from now on is `left`; the rest if it is never, and then `integral` is
+// that of the rest. By Simpson's rule, whose error is of the order of the dense output's.
+DEVICE_SHARED double part_to_jump(const OpenStep &open, double left, double &integral, double *x,
+                                  const double *c, double *a) {
+    const double rest = open.length - open.done;
+    double low = 0, high = rest, part = left / open.hazard;
+    if (!(part < rest)) part = rest;
+    for (int turn = 0; turn < 40; ++turn) {
+        const double middle = hazard_at(open, FMA(0.5, part, open.done), x, c, a);
+        const double end = hazard_at(open, open.done + part, x, c, a);
+        integral = part * (open.hazard + FMA(4.0, middle, end)) * (1.0 / 6);
+        const double missing = left - integral;
+        if (part == rest && missing > 0) return rest;
+        const double next = part + missing / end;
+        if (tl_abs(missing) <= CLOSE) {
+            part = next < rest ? next : rest;
+            break;
+        }
+        (missing > 0 ? low : high) = part;
+        part = next > low && next < high ? next : low + 0.5 * (high - low);
+        if (!(part > low && part < high)) break;
+    }
+    integral = left;
+    return part;
+}
+
+// Goes from state x at time t to the next jump, or to the end of the step that is open; opens one if there is none.
+DEVICE_SHARED FlowStep go_on(OpenStep &open, double *x, const double *c, double *a, double &t,
+                             double limit, double &step, double &left) {
+    double integral = left;
+    if (!(open.length > 0)) {
+        const Attempt made = attempt_flow(open.flow, x, c, a, t, limit, step);
+        if (!made.accepted) return {false, false, false, made.not_known};
+        open_step(open, x, t, limit, made);
+        integral = open.flow.integral;
+    }
+    const double rest = open.length - open.done;
+    // The method knows the integral of a whole step.
+    const double part = integral < left ? rest : part_to_jump(open, left, integral, x, c, a);
+    open.done += part;
+    open.hazard = hazard_at(open, open.done, x, c, a);
+    if (!(open.hazard >= 0 && open.hazard < infinity())) return {false, false, false, true};
+    const bool jumps = !(integral < left);
+    left -= integral;
+    t = jumps ? tl_min(open.begin + open.done, open.limit) : open.limit;
+    x[N_SPECIES] = t;
+    if (!jumps) open.length = 0;
+    return {true, jumps, false, false};
+}
+
+// The reaction that happens: one of those whose propensities are `cumulative`, or one that reads what flows.
+DEVICE_SHARED int reaction_now(double target, const double *cumulative, const double *a) {
+    const double still = total_of(cumulative);
+    if (target < still) return reaction_at(target, cumulative);
+    target -= still;
+    int reaction = -1;
+    for (int k = 0; k < N_MOVING; ++k) {
+        if (!(a[MOVING[k]] > 0)) continue;
+        reaction = MOVING[k];
+        if (target < a[reaction]) break;
+        target -= a[reaction];
+    }
+    // Rounding: nothing that flows has a propensity.
+    return reaction < 0 ? reaction_at(0.5 * still, cumulative) : reaction;
+}
+
+// Propensities of all that reads nothing that flows, added up from reaction `first` on.
+DEVICE_SHARED void add_up_still(OpenStep &open, int first, const double *a, double *cumulative) {
+    double sum = first > 0 ? cumulative[first - 1] : 0.0;
+    for (int j = first; j < N_REACTIONS; ++j) {
+        sum += IS_MOVING[j] ? 0.0 : a[j];
+        cumulative[j] = sum;
+    }
+    open.flow.still = total_of(cumulative);
+}
+
+// A jump has happened at state x, whose propensities are known: whether the step goes on beyond it.
+DEVICE_SHARED void after_jump(OpenStep &open, int reaction, const double *x, const double *c,
+                              const double *a) {
+    double sum = open.flow.still;
+    for (int k = 0; k < N_MOVING; ++k) sum += a[MOVING[k]];
+    open.hazard = sum;
+    if (!TOUCHES_FLOW[reaction]) return;
+    double alone[N_FLOW + 1], now[N_FLOW + 1];
+    double *const y = open.flow.y;  // without the jumps within the step
+    const double s = open.done / open.length;
+    bool goes_on = true;
+    for (int i = 0; i < N_FLOW; ++i) {
+        y[FLOW[i]] = dense_at(open, i, s);
+        open.added[i] = x[FLOW[i]] - y[FLOW[i]];
+        const double end = open.dense[i][0] + open.dense[i][1] + open.added[i];
+        if (HAS_BOUNDED && IS_BOUNDED[i] && open.added[i] < 0 && end < 0) goes_on = false;
+    }
+    y[N_SPECIES] = x[N_SPECIES];
+    flow_rates(y, c, alone);
+    flow_rates(x, c, now);
+    for (int i = 0; i < N_FLOW; ++i) {
+        const double allowed = FMA(FLOW_RELATIVE, tl_abs(x[FLOW[i]]), FLOW_ABSOLUTE);
+        if (!(open.length * tl_abs(now[i] - alone[i]) <= allowed)) goes_on = false;
+    }
+    if (!goes_on) open.length = 0;
+}
