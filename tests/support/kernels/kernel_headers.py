@@ -22,7 +22,7 @@ from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
-from tauslab.kernels.network.lowering import Count, lower
+from tauslab.kernels.network.lowering import Count, changed_by, lower
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
 from tauslab.kernels.ode.jacobian import jacobian
@@ -41,13 +41,17 @@ def lowered(model):
     return lower(network, parameters=values, counts=counts)
 
 
-def lowered_events(network):
+def lowered_events(network, flowing=()):
+    """The network, of which the reactions `flowing` are equations."""
     amounts = network.initial_amounts()
-    reals = {name: amounts[name] for name in network.real_species()}
+    parts = changed_by(network, flowing)
+    reals = {name: amounts[name] for name in (*network.real_species(), *sorted(parts))}
     counts = {name: round(amount) for name, amount in amounts.items()}
     values = network.parameter_values()
     forward, pasts = with_pasts(network)
-    return lower(forward, parameters=values, counts=counts, reals=reals, pasts=pasts)
+    return lower(
+        forward, parameters=values, counts=counts, reals=reals, pasts=pasts, flowing=flowing or None
+    )
 
 
 MODELS = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "lac_two_state")

@@ -3,8 +3,8 @@
 //
 // Between jumps, what flows follows the dense output of the step, of order 4; the next jump happens where the integral
 // of the total propensity along it reaches its number. What a jump adds to an amount that flows is added to the dense
-// output from there on. That neglects by how much the rates of the flow change, so the step ends at the jump where that
-// could change an amount by more than the tolerance of a step.
+// output from there on, and so is what that changes, by Euler's method: the rates with all that was added minus those
+// without. The step ends at a jump after which these could change an amount over a step by more than its tolerance.
 #pragma once
 
 #include "events/flow.h"
@@ -14,10 +14,12 @@ constexpr double CLOSE = 1e-5;  // of the integral to its number: a step of Newt
 struct OpenStep {
     Flow flow;
     double dense[N_FLOW + 1][5];  // coefficients of what flows
-    double added[N_FLOW + 1];     // by jumps within the step
-    double begin, length, done;   // length 0: none is open; `done` of it is over
-    double limit;                 // where it ends, if it ends there
-    double hazard;                // the total propensity now
+    double added[N_FLOW + 1];     // by jumps within the step, and how fast that grows
+    double grows[N_FLOW + 1];
+    double begin, length, done;  // length 0: none is open; `done` of it is over
+    double limit;                // where it ends, if it ends there
+    double since;                // when the last jump that added something happened
+    double hazard, slope;        // the total propensity now; how fast it grew before the last jump
 };
 
 // What flows at part s of the step, by the step alone.
@@ -28,9 +30,10 @@ DEVICE double dense_at(const OpenStep &open, int i, double s) {
 
 // The state when `done` of the step is over.
 DEVICE_SHARED void state_at(const OpenStep &open, double done, double *x) {
-    const double s = done / open.length;
+    const double s = done / open.length, later = done - open.since;
     for (int i = 0; i < N_FLOW; ++i) {
-        const double value = dense_at(open, i, s) + open.added[i];
+        const double added = FMA(later, open.grows[i], open.added[i]);
+        const double value = dense_at(open, i, s) + added;
         x[FLOW[i]] = HAS_BOUNDED && IS_BOUNDED[i] && value < 0 ? 0.0 : value;
     }
     x[N_SPECIES] = open.begin + done;
@@ -54,54 +57,62 @@ DEVICE_SHARED void open_step(OpenStep &open, const double *x, double t, double l
         double *const a = open.dense[i];
         a[0] = from, a[1] = change, a[2] = bend;
         a[3] = FMA(-h, flow.d[STAGES - 1][i], change - bend), a[4] = h * last;
-        open.added[i] = 0;
+        open.added[i] = open.grows[i] = 0;
     }
-    open.begin = t, open.length = h, open.done = 0;
+    open.begin = t, open.length = h, open.done = open.since = 0;
     open.limit = made.last ? limit : t + h;
     open.hazard = flow.d[0][N_FLOW];
+    open.slope = (flow.d[STAGES - 1][N_FLOW] - open.hazard) / h;
 }
 
-// The part of the step after which the integral from now on is `left`; the rest if it is never, and then `integral` is
-// that of the rest. By Simpson's rule, whose error is of the order of the dense output's.
-DEVICE_SHARED double part_to_jump(const OpenStep &open, double left, double &integral, double *x,
-                                  const double *c, double *a) {
-    const double rest = open.length - open.done;
-    double low = 0, high = rest, part = left / open.hazard;
-    if (!(part < rest)) part = rest;
-    for (int turn = 0; turn < 40; ++turn) {
-        const double middle = hazard_at(open, FMA(0.5, part, open.done), x, c, a);
-        const double end = hazard_at(open, open.done + part, x, c, a);
-        integral = part * (open.hazard + FMA(4.0, middle, end)) * (1.0 / 6);
-        const double missing = left - integral;
-        if (part == rest && missing > 0) return rest;
-        const double next = part + missing / end;
-        if (tl_abs(missing) <= CLOSE) {
-            part = next < rest ? next : rest;
-            break;
-        }
+// Goes on to where the integral from now on is `left`, or to the end of the step if it never is; returns the integral.
+//
+// Where the total propensity is nearly linear in time, as between jumps that follow each other fast, the first guess is
+// good: the error of the trapezoidal rule follows from how the slope differs from that before. Otherwise it is
+// Newton's method with Simpson's rule, whose error is of the order of the dense output's.
+DEVICE_SHARED double go_to_jump(OpenStep &open, double left, double *x, const double *c,
+                                double *a) {
+    const double rest = open.length - open.done, begin = open.hazard, from = open.done;
+    const double guess = left / begin;
+    double part = left / FMA(0.5 * guess, open.slope, begin), low = 0, high = rest;
+    if (!(part > 0 && part < rest)) part = rest;
+    double end = hazard_at(open, from + part, x, c, a);
+    double integral = 0.5 * part * (begin + end), missing = left - integral;
+    const double slope = (end - begin) / part;
+    const bool linear = part * part * tl_abs(slope - open.slope) <= HAZARD_ERROR;
+    open.slope = slope;
+    const bool found = linear && (tl_abs(missing) <= HAZARD_ERROR || (part == rest && missing > 0));
+    for (int turn = found ? 40 : 0; turn < 40; ++turn) {
+        const double middle = hazard_at(open, FMA(0.5, part, from), x, c, a);
+        integral = part * (begin + FMA(4.0, middle, end)) * (1.0 / 6), missing = left - integral;
+        const bool close = tl_abs(missing) <= CLOSE || (part == rest && missing > 0);
         (missing > 0 ? low : high) = part;
-        part = next > low && next < high ? next : low + 0.5 * (high - low);
-        if (!(part > low && part < high)) break;
+        const double next = part + missing / end, half = low + 0.5 * (high - low);
+        part = close ? tl_min(next, rest) : next > low && next < high ? next : half;
+        end = hazard_at(open, from + part, x, c, a);
+        if (close || !(part > low && part < high)) break;
     }
-    integral = left;
-    return part;
+    open.done = from + part, open.hazard = end;
+    return part == rest && missing > 0 ? integral : left;
 }
 
 // Goes from state x at time t to the next jump, or to the end of the step that is open; opens one if there is none.
 DEVICE_SHARED FlowStep go_on(OpenStep &open, double *x, const double *c, double *a, double &t,
                              double limit, double &step, double &left) {
-    double integral = left;
     if (!(open.length > 0)) {
         const Attempt made = attempt_flow(open.flow, x, c, a, t, limit, step);
         if (!made.accepted) return {false, false, false, made.not_known};
         open_step(open, x, t, limit, made);
-        integral = open.flow.integral;
     }
-    const double rest = open.length - open.done;
-    // The method knows the integral of a whole step.
-    const double part = integral < left ? rest : part_to_jump(open, left, integral, x, c, a);
-    open.done += part;
-    open.hazard = hazard_at(open, open.done, x, c, a);
+    double integral;
+    if (open.done == 0 &&
+        open.flow.integral < left) {  // the method knows the integral of a whole step
+        integral = open.flow.integral;
+        open.done = open.length;
+        open.hazard = hazard_at(open, open.length, x, c, a);
+    } else {
+        integral = go_to_jump(open, left, x, c, a);
+    }
     if (!(open.hazard >= 0 && open.hazard < infinity())) return {false, false, false, true};
     const bool jumps = !(integral < left);
     left -= integral;
@@ -145,21 +156,22 @@ DEVICE_SHARED void after_jump(OpenStep &open, int reaction, const double *x, con
     open.hazard = sum;
     if (!TOUCHES_FLOW[reaction]) return;
     double alone[N_FLOW + 1], now[N_FLOW + 1];
-    double *const y = open.flow.y;  // without the jumps within the step
+    double *const y = open.flow.y;  // the state without what jumps within the step added
     const double s = open.done / open.length;
-    bool goes_on = true;
-    for (int i = 0; i < N_FLOW; ++i) {
-        y[FLOW[i]] = dense_at(open, i, s);
-        open.added[i] = x[FLOW[i]] - y[FLOW[i]];
-        const double end = open.dense[i][0] + open.dense[i][1] + open.added[i];
-        if (HAS_BOUNDED && IS_BOUNDED[i] && open.added[i] < 0 && end < 0) goes_on = false;
-    }
+    for (int i = 0; i < N_FLOW; ++i) y[FLOW[i]] = dense_at(open, i, s);
     y[N_SPECIES] = x[N_SPECIES];
     flow_rates(y, c, alone);
     flow_rates(x, c, now);
+    bool goes_on = true;
     for (int i = 0; i < N_FLOW; ++i) {
+        const double added = open.added[i] = x[FLOW[i]] - y[FLOW[i]];
+        const double grows = open.grows[i] = now[i] - alone[i];
         const double allowed = FMA(FLOW_RELATIVE, tl_abs(x[FLOW[i]]), FLOW_ABSOLUTE);
-        if (!(open.length * tl_abs(now[i] - alone[i]) <= allowed)) goes_on = false;
+        if (!(open.length * tl_abs(grows) <= allowed)) goes_on = false;
+        // An amount that would fall below 0 needs a step of its own.
+        const double end = open.dense[i][0] + open.dense[i][1] + added;
+        if (HAS_BOUNDED && IS_BOUNDED[i] && added < 0 && end < 0) goes_on = false;
     }
+    open.since = open.done;
     if (!goes_on) open.length = 0;
 }
