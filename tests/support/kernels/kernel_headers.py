@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from event_models import everything, growing, many
+from event_models import FLOWING, driven, everything, growing, many
 from places import TESTS
 
 from tauslab.formats.sbml.reader import read_sbml
@@ -111,6 +111,7 @@ def headers(models=MODELS):
     values = network.parameter_values()
     yield "events/ssa_events.cc", events_header(lowered_events(network))
     yield "events/ssa_flow.cc", events_header(lowered_events(growing()))
+    yield "events/ssa_within.cc", events_header(lowered_events(driven(), FLOWING), in_tables=True)
     tabled = behind_counts(lowered_events(network))
     for selector in SELECTORS[1:]:
         yield file_of(selector), header_of(tabled, tables_of(tabled, selector), 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 
 from tauslab.kernels.backends.base import Style
@@ -83,7 +83,7 @@ def events_header(
             _propensities(network, writer, in_tables=in_tables),
             _set_reals(network),
             _flow(network, writer),
-            _moving(network, in_tables=in_tables),
+            _moving(network),
             _relations(network, writer),
             _within(network, writer),
             _fire_by_tables(network) if in_tables else _fire(network),
@@ -125,8 +125,9 @@ def _shared(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -
 def _propensities(network: LoweredNetwork, writer: LawWriter, *, in_tables: bool) -> str:
     """Propensities of each reaction, and of all."""
     functions = []
+    moving = moving_reactions(network)
     for j, reaction in enumerate(network.reactions):
-        if in_tables and is_tabled(reaction):
+        if in_tables and is_tabled(reaction) and j not in moving:
             continue
         statements, value = guarded_propensity(reaction, writer)
         long = len(network.reactions) > _MOST_INLINE or len(statements + value) > _LONGEST_INLINE
@@ -240,35 +241,39 @@ def jumps_within(network: LoweredNetwork) -> bool:
     )
 
 
-def _flags(values: Sequence[bool]) -> list[int]:
-    return [int(one) for one in values]
-
-
-def _moving(network: LoweredNetwork, *, in_tables: bool) -> str:
-    """The total propensity; where jumps happen within steps, of reactions that read what flows."""
+def moving_reactions(network: LoweredNetwork) -> list[int]:
+    """Reactions whose propensities change between jumps that happen within steps."""
+    if not jumps_within(network):
+        return []
     assert network.dynamics is not None
-    moved = network.dynamics
+    flowing = {number for number, _ in network.dynamics.flows} | {len(network.species)}
+    return [j for j, reaction in enumerate(network.reactions) if reaction.depends_on() & flowing]
+
+
+def _moving(network: LoweredNetwork) -> str:
+    """The total propensity, to the sum of those that nothing but jumps changes.
+
+    Where jumps happen within steps, those alone are computed that read what flows.
+    """
+    assert network.dynamics is not None
+    moved, moving = network.dynamics, moving_reactions(network)
     tables = ""
     lines = (
         "    all_propensities(x, c, a);\n    for (int j = 0; j < N_REACTIONS; ++j) sum += a[j];\n"
     )
     if jumps_within(network):
-        flowing = {number for number, _ in moved.flows} | {len(network.species)}
-        read = flowing.union(*(counts_in(law) for _, law in moved.flows))
-        moves = [bool(r.depends_on() & flowing) for r in network.reactions]
-        moving = [j for j, one in enumerate(moves) if one]
-        touches = [any(i in read for i, _ in r.change) for r in network.reactions]
+        read = {number for number, _ in moved.flows}.union(*(counts_in(w) for _, w in moved.flows))
+        touches = [int(any(i in read for i, _ in r.change)) for r in network.reactions]
+        silent = "".join(f"    a[{j}] = 0;\n" for j in moving)
         tables = (
-            "#define JUMPS_WITHIN\n"
             f"constexpr int N_MOVING = {len(moving)};  // reactions that read what flows\n"
-            f"{lane_table('int', 'MOVING', moving)}{lane_table('bool', 'IS_MOVING', _flags(moves))}"
+            f"{lane_table('int', 'MOVING', moving)}"
+            f"DEVICE void without_moving([[maybe_unused]] double *a) {{\n{silent}}}\n"
             "// Reactions that change what flows, or what its rates read.\n"
-            f"{lane_table('bool', 'TOUCHES_FLOW', _flags(touches))}"
+            f"{lane_table('bool', 'TOUCHES_FLOW', touches)}"
         )
-        lines = "".join(f"    sum += a[{j}] = propensity_{j}(x, c);\n" for j in moving)
-        if in_tables:
-            each = "    NO_UNROLL for (int k = 0; k < N_MOVING; ++k)\n"
-            lines = f"{each}        sum += a[MOVING[k]] = propensity_at(MOVING[k], x, c);\n"
+        calls = (f"    sum += a[{k}] = propensity_{j}(x, c);\n" for k, j in enumerate(moving))
+        lines = "".join(calls)
     return (
         f"{tables}"
         "DEVICE_SHARED double total_propensity([[maybe_unused]] const double *x,\n"

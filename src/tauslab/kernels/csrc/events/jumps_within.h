@@ -39,9 +39,10 @@ DEVICE_SHARED void state_at(const OpenStep &open, double done, double *x) {
     x[N_SPECIES] = open.begin + done;
 }
 
-DEVICE double hazard_at(const OpenStep &open, double done, double *x, const double *c, double *a) {
+DEVICE double hazard_at(const OpenStep &open, double done, double *x, const double *c,
+                        double *moving) {
     state_at(open, done, x);
-    return total_propensity(x, c, a, open.flow.still);
+    return total_propensity(x, c, moving, open.flow.still);
 }
 
 // Opens the step that was made from state x at time t.
@@ -70,90 +71,79 @@ DEVICE_SHARED void open_step(OpenStep &open, const double *x, double t, double l
 // Where the total propensity is nearly linear in time, as between jumps that follow each other fast, the first guess is
 // good: the error of the trapezoidal rule follows from how the slope differs from that before. Otherwise it is
 // Newton's method with Simpson's rule, whose error is of the order of the dense output's.
-DEVICE_SHARED double go_to_jump(OpenStep &open, double left, double *x, const double *c,
-                                double *a) {
+DEVICE double go_to_jump(OpenStep &open, double left, double *x, const double *c, double *moving) {
     const double rest = open.length - open.done, begin = open.hazard, from = open.done;
     const double guess = left / begin;
     double part = left / FMA(0.5 * guess, open.slope, begin), low = 0, high = rest;
     if (!(part > 0 && part < rest)) part = rest;
-    double end = hazard_at(open, from + part, x, c, a);
+    double end = hazard_at(open, from + part, x, c, moving);
     double integral = 0.5 * part * (begin + end), missing = left - integral;
     const double slope = (end - begin) / part;
     const bool linear = part * part * tl_abs(slope - open.slope) <= HAZARD_ERROR;
     open.slope = slope;
     const bool found = linear && (tl_abs(missing) <= HAZARD_ERROR || (part == rest && missing > 0));
     for (int turn = found ? 40 : 0; turn < 40; ++turn) {
-        const double middle = hazard_at(open, FMA(0.5, part, from), x, c, a);
+        const double middle = hazard_at(open, FMA(0.5, part, from), x, c, moving);
         integral = part * (begin + FMA(4.0, middle, end)) * (1.0 / 6), missing = left - integral;
         const bool close = tl_abs(missing) <= CLOSE || (part == rest && missing > 0);
         (missing > 0 ? low : high) = part;
         const double next = part + missing / end, half = low + 0.5 * (high - low);
         part = close ? tl_min(next, rest) : next > low && next < high ? next : half;
-        end = hazard_at(open, from + part, x, c, a);
+        end = hazard_at(open, from + part, x, c, moving);
         if (close || !(part > low && part < high)) break;
     }
     open.done = from + part, open.hazard = end;
     return part == rest && missing > 0 ? integral : left;
 }
 
-// Goes from state x at time t to the next jump, or to the end of the step that is open; opens one if there is none.
-DEVICE_SHARED FlowStep go_on(OpenStep &open, double *x, const double *c, double *a, double &t,
-                             double limit, double &step, double &left) {
-    if (!(open.length > 0)) {
-        const Attempt made = attempt_flow(open.flow, x, c, a, t, limit, step);
-        if (!made.accepted) return {false, false, false, made.not_known};
-        open_step(open, x, t, limit, made);
-    }
-    double integral;
-    if (open.done == 0 &&
-        open.flow.integral < left) {  // the method knows the integral of a whole step
-        integral = open.flow.integral;
+enum Reach { AT_END = 0, AT_JUMP = 1, AT_NO_NUMBER = 2 };  // the last: propensities are none
+
+// Goes from state x at time t to the next jump, or to the end of the step.
+DEVICE_SHARED Reach go_on(OpenStep &open, double *x, const double *c, double *moving, double &t,
+                          double &left) {
+    double integral = open.flow.integral;
+    if (open.done == 0 && integral < left) {  // the method knows the integral of a whole step
         open.done = open.length;
-        open.hazard = hazard_at(open, open.length, x, c, a);
+        open.hazard = hazard_at(open, open.length, x, c, moving);
     } else {
-        integral = go_to_jump(open, left, x, c, a);
+        integral = go_to_jump(open, left, x, c, moving);
     }
-    if (!(open.hazard >= 0 && open.hazard < infinity())) return {false, false, false, true};
+    if (!(open.hazard >= 0 && open.hazard < infinity())) return AT_NO_NUMBER;
     const bool jumps = !(integral < left);
     left -= integral;
     t = jumps ? tl_min(open.begin + open.done, open.limit) : open.limit;
     x[N_SPECIES] = t;
     if (!jumps) open.length = 0;
-    return {true, jumps, false, false};
+    return jumps ? AT_JUMP : AT_END;
 }
 
 // The reaction that happens: one of those whose propensities are `cumulative`, or one that reads what flows.
-DEVICE_SHARED int reaction_now(double target, const double *cumulative, const double *a) {
+DEVICE_SHARED int reaction_now(double target, const double *cumulative, const double *moving) {
     const double still = total_of(cumulative);
     if (target < still) return reaction_at(target, cumulative);
     target -= still;
     int reaction = -1;
     for (int k = 0; k < N_MOVING; ++k) {
-        if (!(a[MOVING[k]] > 0)) continue;
+        if (!(moving[k] > 0)) continue;
         reaction = MOVING[k];
-        if (target < a[reaction]) break;
-        target -= a[reaction];
+        if (target < moving[k]) break;
+        target -= moving[k];
     }
     // Rounding: nothing that flows has a propensity.
     return reaction < 0 ? reaction_at(0.5 * still, cumulative) : reaction;
 }
 
-// Propensities of all that reads nothing that flows, added up from reaction `first` on.
-DEVICE_SHARED void add_up_still(OpenStep &open, int first, const double *a, double *cumulative) {
-    double sum = first > 0 ? cumulative[first - 1] : 0.0;
-    for (int j = first; j < N_REACTIONS; ++j) {
-        sum += IS_MOVING[j] ? 0.0 : a[j];
-        cumulative[j] = sum;
-    }
+// Adds up propensities of all that reads nothing that flows, from reaction `first` on.
+DEVICE void add_up_still(OpenStep &open, int first, double *a, double *cumulative) {
+    without_moving(a);
+    add_up(first, a, cumulative);
     open.flow.still = total_of(cumulative);
 }
 
-// A jump has happened at state x, whose propensities are known: whether the step goes on beyond it.
+// A jump has happened at state x: whether the step goes on beyond it.
 DEVICE_SHARED void after_jump(OpenStep &open, int reaction, const double *x, const double *c,
-                              const double *a) {
-    double sum = open.flow.still;
-    for (int k = 0; k < N_MOVING; ++k) sum += a[MOVING[k]];
-    open.hazard = sum;
+                              double *moving) {
+    open.hazard = total_propensity(x, c, moving, open.flow.still);
     if (!TOUCHES_FLOW[reaction]) return;
     double alone[N_FLOW + 1], now[N_FLOW + 1];
     double *const y = open.flow.y;  // the state without what jumps within the step added

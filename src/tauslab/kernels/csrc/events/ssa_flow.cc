@@ -4,13 +4,8 @@
 //
 // Draw number `jump` of the trajectory's stream gives the integral of the total propensity until the next
 // reaction, and the choice of that reaction.
-//
-// Networks of jumps and equations may have many jumps within a step (JUMPS_WITHIN, events/jumps_within.h).
 #include "events/trajectory.h"
 #include "events/flow.h"
-#ifdef JUMPS_WITHIN
-#include "events/jumps_within.h"
-#endif
 
 KERNEL(ssa_flow, const EventArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
@@ -20,11 +15,7 @@ KERNEL(ssa_flow, const EventArguments arguments) {
     EventTrajectory s(launch, arguments.waiting + THREAD_OFFSET(2 * DELAY_QUEUE), x, c, queue,
                       numbers);
     double a[N_REACTIONS + 1] = {}, cumulative[N_REACTIONS + 1] = {};
-#ifdef JUMPS_WITHIN
-    OpenStep open = {};
-#else
     Flow flow = {};
-#endif
     PhiloxSeries series = {};
     u64 fired = 0, jump = 0, steps = 0;
     double step = 0, left = 0, unit = 1;
@@ -55,11 +46,6 @@ KERNEL(ssa_flow, const EventArguments arguments) {
             s.find_stop();
             if (s.executed != earlier || s.completed != before) step = 0;
             looks = false;
-#ifdef JUMPS_WITHIN
-            all_propensities(s.x, s.c, a);
-            add_up_still(open, 0, a, cumulative);
-            open.length = 0;
-#endif
         }
 
         if (!s.record_reached()) continue;
@@ -70,36 +56,23 @@ KERNEL(ssa_flow, const EventArguments arguments) {
         ++steps;
         if (steps % LOOK_EVERY == 0 && must_leave(launch.control, LOOK_EVERY, s.t)) break;
 
-#ifdef JUMPS_WITHIN
-        const FlowStep made = go_on(open, s.x, s.c, a, s.t, launch.times[s.k], step, left);
-#else
         const FlowStep made = flow_step(flow, s.queue, s.x, s.c, s.inputs(), a, s.t, s.stop,
                                         launch.times[s.k], step, left);
-#endif
         if (made.not_known) s.ended = NOT_A_NUMBER;
         if (!made.taken) continue;
         looks = made.looks;
         if (!made.reacts) continue;
 
         // The reaction is the first whose cumulative propensity exceeds the target.
-#ifdef JUMPS_WITHIN
-        const double target = scaled_half_open(unit, open.hazard);
-        const int reaction = reaction_now(target, cumulative, a);
-#else
         all_propensities(s.x, s.c, a);
         add_up(0, a, cumulative);
         const double target = scaled_half_open(unit, total_of(cumulative));
         const int reaction = reaction_at(target, cumulative);
-#endif
         if (!s.begin_late(reaction)) continue;
         looks = looks || !(s.t < s.stop);
         const Fired found = fire(reaction, s.x, s.c, a);
         ++fired;
         draws = true;
-#ifdef JUMPS_WITHIN
-        add_up_still(open, found.from, a, cumulative);
-        after_jump(open, reaction, s.x, s.c, a);
-#endif
         if (found.overflow) s.ended = OVERFLOWED;
         if (found.watched) looks = true;
     }
