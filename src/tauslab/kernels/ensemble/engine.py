@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Arguments, Backend, KernelSource, Program, Stream
+from tauslab.kernels.backends.arguments import Arguments
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers, SeedKeys, stride_of
 
 

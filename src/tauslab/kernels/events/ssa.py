@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import ConfigError
-from tauslab.kernels.backends.base import Arguments, Backend, KernelSource, LaunchGrid, Stream
+from tauslab.kernels.backends.arguments import Arguments
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Stream
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
 from tauslab.kernels.events.codegen import (
