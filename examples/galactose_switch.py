@@ -14,28 +14,38 @@ PER_MM = 1 / 4.65e-8  # molecules in the cell for 1 mM
 SHARED = ["GAI", "G1", "G2", "G1GAI", "G2GAE", "G2GAI"]
 
 
-def transport(outside: float) -> ts.Network:
+def add_transport(net: ts.Network, outside: float) -> None:
     """Facilitated diffusion by Gal2, and the kinase Gal1."""
-    net = ts.Network("transport")
-    for name, initial in {
-        "GAI": 0,
-        "G1": 132,
-        "G2": 1156,
-        "G1GAI": 0,
-        "G2GAE": 0,
-        "G2GAI": 0,
-    }.items():
-        net.add_species(name, initial)
     net.add_parameter("GAE", outside * PER_MM)
-    net.add_reaction("G2 -> G2GAE", rate="5.2255e-6 * GAE")
-    net.add_reaction("G2GAE -> G2", rate=39.875)
-    net.add_reaction("G2GAE -> G2GAI", rate=72.5)
-    net.add_reaction("G2GAI -> G2GAE", rate=72.5)
-    net.add_reaction("G2GAI -> G2 + GAI", rate=39.875)
-    net.add_reaction("G2 + GAI -> G2GAI", rate=5.2255e-6)
-    net.add_reaction("G1 + GAI -> G1GAI", rate=6.7071666666666665e-6)
-    net.add_reaction("G1GAI -> G1 + GAI", rate=30.708333333333332)
-    net.add_reaction("G1GAI -> G1", rate=55.833333333333336)
+    for k, (equation, rate) in enumerate(
+        (
+            ("G2 -> G2GAE", "5.2255e-6 * GAE"),
+            ("G2GAE -> G2", 39.875),
+            ("G2GAE -> G2GAI", 72.5),
+            ("G2GAI -> G2GAE", 72.5),
+            ("G2GAI -> G2 + GAI", 39.875),
+            ("G2 + GAI -> G2GAI", 5.2255e-6),
+            ("G1 + GAI -> G1GAI", 6.7071666666666665e-6),
+            ("G1GAI -> G1 + GAI", 30.708333333333332),
+            ("G1GAI -> G1", 55.833333333333336),
+        )
+    ):
+        net.add_reaction(equation, rate=rate, name=f"transport_{k + 1}")
+
+
+def transport(outside: float) -> ts.Network:
+    """Transport alone, of the species that it shares with the genes."""
+    net = ts.Network("transport")
+    for name, initial in zip(SHARED, (0, 132, 1156, 0, 0, 0), strict=True):
+        net.add_species(name, initial)
+    add_transport(net, outside)
+    return net
+
+
+def one_network(outside: float = 11.1) -> ts.Network:
+    """Genes and transport in one network, for `ts.Partitioned(ode="transport_*", jump="*")`."""
+    net = ts.read(Path(__file__).with_name("galactose_switch.toml"))
+    add_transport(net, outside)
     return net
 
 

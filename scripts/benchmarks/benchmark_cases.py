@@ -445,9 +445,10 @@ def of_hybrids() -> Iterator[Case]:
         done = of(hybrids.of_cells, n=n, on_lattice=on_lattice)
         yield Case(f"hybrid-{name}", "hybrids", about, "s", done, goal)
     for outside in (11.1, 0.055):
-        about = f"galactose switch of yeast, {outside} mM, to 60 min"
-        done = of(hybrids.galactose, outside=outside)
-        yield Case(f"galactose-{outside}", "hybrids", about, "s", done, 20)
+        for parts, name, form in ((2, "", ""), (1, "network-", " as one network")):
+            about = f"galactose switch of yeast{form}, {outside} mM, to 60 min"
+            done = of(hybrids.galactose, outside=outside, parts=parts)
+            yield Case(f"galactose-{name}{outside}", "hybrids", about, "s", done, 20)
 
 
 def _on(group: str, n: int, unit: str, what: str, *words: str, more: bool = False) -> Case:

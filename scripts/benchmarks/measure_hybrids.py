@@ -270,16 +270,21 @@ def of_cells(machine: Machine, *, n: int, on_lattice: bool) -> Answer:
     return {**found, "until the first second is over": first - began}
 
 
-def galactose(machine: Machine, *, outside: float) -> Answer:
-    """Seconds of cells of the galactose switch to 60 minutes, an exchange a second; once compiled.
+def galactose(machine: Machine, *, outside: float, parts: int) -> Answer:
+    """Seconds of cells of the galactose switch to 60 minutes; once compiled.
 
-    2,000 cells on a GPU, 128 for each thread of a CPU. At a scale below 1 they go less far.
+    Of two parts with an exchange a second, or as one network. 2,000 cells on a GPU; for each thread
+    of a CPU 128, or 8 as one network. At a scale below 1 they go less far.
     """
-    switch = runpy.run_path(str(ROOT / "examples" / "galactose_switch.py"))["switch"]
-    place = machine.place()
-    n = 2000 if machine.device == "cuda" else 128 * (machine.threads or os.cpu_count() or 1)
+    example = runpy.run_path(str(ROOT / "examples" / "galactose_switch.py"))
+    given: dict[str, Any] = {"pilot": 0}
+    if parts == 1:
+        given = {"method": ts.Partitioned(ode="transport_*", jump="*", pilot=0)}
+    made = example["one_network" if parts == 1 else "switch"]
+    each = (8 if parts == 1 else 128) * (machine.threads or os.cpu_count() or 1)
+    given |= {"n": 2000 if machine.device == "cuda" else each, "device": machine.place()}
     took = 0.0
     for minutes in (1, machine.many(60)):
-        given: dict[str, Any] = {"t_end": 60.0 * minutes, "device": place, "pilot": 0}
-        took = seconds_of(partial(ts.run, switch(outside), n=n, seed=1, quiet=True, **given))
-    return {"": took, "of one cell": took / n}
+        given["t_end"] = 60.0 * minutes
+        took = seconds_of(partial(ts.run, made(outside), seed=1, quiet=True, **given))
+    return {"": took, "of one cell": took / given["n"]}

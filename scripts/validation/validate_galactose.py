@@ -1,4 +1,7 @@
-"""The galactose switch of yeast as a hybrid (examples/galactose_switch.py), against an independent program.
+"""The galactose switch of yeast (examples/galactose_switch.py), against an independent program.
+
+As a hybrid of two parts (`galactose`), and as one network, transport by equations and all else by
+jumps (`galactose-network`).
 
 Totals of genes' products at 1 to 60 minutes, 11.1 and 0.055 mM galactose outside: means by a test
 with the pooled variance, distributions by that of Kolmogorov and Smirnov. States that equations hold
@@ -12,7 +15,7 @@ import csv
 import gzip
 import importlib.util
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +58,14 @@ def reference(outside: str) -> dict[tuple[int, str], npt.NDArray[np.float64]]:
     return {key: np.array(values) for key, values in found.items()}
 
 
-def totals(result: Any) -> Totals:
-    """Totals ``[cell, minute]`` by name; whole numbers where all of a total are molecules."""
+def totals(values: Callable[[str, str], npt.NDArray[np.float64]]) -> Totals:
+    """Totals ``[cell, minute]`` by name, of values of a part's species.
+
+    Whole numbers where all of a total are molecules.
+    """
 
     def sums(part: str, weights: Mapping[str, int]) -> npt.NDArray[np.float64]:
-        found = sum(w * result.values(f"{part}.{name}") for name, w in weights.items())
+        found = sum(w * values(part, name) for name, w in weights.items())
         return np.round(np.asarray(found), 6)
 
     gal80 = {"G80": 1, "G80C": 1, "G80d": 2, "G80Cd": 2, "G80G3i": 2}
@@ -68,14 +74,21 @@ def totals(result: Any) -> Totals:
     return {
         "G1_total": sums("transport", dict.fromkeys(("G1", "G1GAI"), 1)),
         "G2_total": sums("transport", dict.fromkeys(("G2", "G2GAI", "G2GAE"), 1)),
-        "GAI": result.values("transport.GAI"),
+        "GAI": values("transport", "GAI"),
         "G80_total": sums("genes", gal80 | silent),
         "promoters": sums("genes", bound),
-        **{
-            name: result.values(f"genes.{name}")
-            for name in ("G3", "G3i", "G80G3i", "G4d", "reporter")
-        },
+        **{name: values("genes", name) for name in ("G3", "G3i", "G80G3i", "G4d", "reporter")},
     }
+
+
+def totals_of_hybrid(result: Any) -> Totals:
+    """Totals of the hybrid of two parts."""
+    return totals(lambda part, name: result.values(f"{part}.{name}"))
+
+
+def totals_of_network(result: Any) -> Totals:
+    """Totals of the hybrid of one network."""
+    return totals(lambda _, name: result.amounts(name))
 
 
 def compared(found: Totals, outside: str, minutes: Sequence[int]) -> list[list[str]]:
@@ -97,19 +110,41 @@ def compared(found: Totals, outside: str, minutes: Sequence[int]) -> list[list[s
 
 
 def run(given: Any) -> Outcome:
-    """Run both cases, and compare."""
+    """Run the hybrid of two parts, and compare."""
+
+    def simulate(outside: float, **options: Any) -> Totals:
+        return totals_of_hybrid(ts.run(example().switch(outside), pilot=0, **options))
+
+    return outcome("The galactose switch as a hybrid", simulate, given)
+
+
+def run_network(given: Any) -> Outcome:
+    """Run the hybrid of one network, and compare."""
+    method = ts.Partitioned(ode="transport_*", jump="*", pilot=0)
+
+    def simulate(outside: float, **options: Any) -> Totals:
+        options["times"] = np.arange(0, options.pop("t_end") + 1, 60.0)
+        net = example().one_network(outside)
+        return totals_of_network(ts.run(net, method=method, quiet=True, **options))
+
+    return outcome("The galactose switch as one network", simulate, given)
+
+
+def outcome(title: str, simulate: Callable[..., Totals], given: Any) -> Outcome:
+    """Simulate both cases, and compare."""
     lines, speeds = [], []
+    t_end = given.t_end or 3600.0
+    minutes = [minute for minute in MINUTES if 60 * minute <= t_end]
     place = ts.CPU(threads=given.threads) if given.device == "cpu" else given.device
     for outside in given.cases or ("11.1", "0.055"):
         began, used = time.perf_counter(), time.process_time()
-        cell = example().switch(float(outside))
-        result = ts.run(cell, t_end=3600.0, n=given.n, seed=given.seed, device=place, pilot=0)
+        found = simulate(float(outside), t_end=t_end, n=given.n, seed=given.seed, device=place)
         took, used = time.perf_counter() - began, time.process_time() - used
         speeds.append(f"{outside} mM: {took:.0f} s, of the processor {used:.0f} s.")
-        lines += compared(totals(result), outside, MINUTES)
+        lines += compared(found, outside, minutes)
         say(outside, speeds[-1])
     about = (
-        f"{given.n} cells to 60 minutes on {given.device}, seed {given.seed}, beside 373 (11.1 mM) and 35 "
-        "(0.055 mM) cells of the reference."
+        f"{given.n} cells to {minutes[-1]} minutes on {given.device}, seed {given.seed}, beside 373 "
+        "(11.1 mM) and 35 (0.055 mM) cells of the reference."
     )
-    return Outcome("The galactose switch as a hybrid", about, COLUMNS, lines, speeds)
+    return Outcome(title, about, COLUMNS, lines, speeds)

@@ -6,7 +6,7 @@ __version__ = "0.1.0"
 # docs/decisions/bits-version.md lists what changed.
 BITS_VERSION = 11
 BITS_SINCE = {
-    "ensemble": 1, "ensemble of thinned rates": 5, "ensemble of hybrids": 9,
+    "ensemble": 1, "ensemble of thinned rates": 5, "ensemble of hybrids": 11,
     "ensemble of conditions": 11, "ensemble of clocks": 10,
     "ensemble of clocks that events set": 11,
     "lattice": 1, "lattice with reactions": 2,

@@ -22,7 +22,9 @@ from cuda_usage import (
     require_nvrtc,
 )
 from event_models import (
+    FLOWING,
     crowd,
+    driven,
     every_distribution,
     everything,
     forced,
@@ -533,6 +535,7 @@ def every_file() -> list[tuple[str, str]]:
         "events/divide.cc": "",
         "events/ssa_events.cc": events_header(lowered_events(everything())),
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
+        "events/ssa_within.cc": events_header(lowered_events(driven(), FLOWING)),
         "lattice/change.cc": lattice,
         "lattice/count.cc": texts["site alone"],
         "lattice/halo.cc": lattice,

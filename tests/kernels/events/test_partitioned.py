@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
+from event_models import growing
+from kernel_headers import lowered_events
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError
+from tauslab.kernels.events.codegen import jumps_within
 from tauslab.store.results.digest import digest_lines
 
 N = 4000
@@ -180,6 +183,73 @@ def test_a_stiff_pair_follows_its_balance():
     assert b == pytest.approx(2 * a, rel=1e-3)
     left = 100 * np.exp(-0.1 * 2 / 3 * np.array([1.0, 5.0]))
     assert (np.abs(p.mean(axis=0) - (100 - left)) < 5 * p.std(axis=0) / np.sqrt(100)).all()
+
+
+def test_many_jumps_within_a_step():
+    """A step of the equations is as long as hundreds of jumps that leave it as it is.
+
+    Births of P as above, and at 200 of Q, which dies at 1: Poisson numbers. Jumps add 10 to Z,
+    which is drawn to 1e9: by 1,000 (1 - exp(-2)) with variance 5,000 (1 - exp(-4)), within the
+    tolerance of a step for Z, 100. Means within five standard errors, variances within 12 %.
+    """
+    net = ts.Network("within")
+    for name, initial in (("x", 1000), ("Z", 0), ("P", 0), ("Q", 0)):
+        net.add_species(name, initial)
+    net.add_reaction("x ->", rate=1, name="fall")
+    net.add_reaction("Z ->", rate=1, name="fall_of_Z")
+    net.add_reaction("-> Z", rate=1e9, name="fill")
+    net.add_reaction("x -> x + P", rate=0.05)
+    net.add_reaction("-> 10 Z", rate=100)
+    net.add_reaction("-> Q", rate=200)
+    net.add_reaction("Q ->", rate=1)
+    result = run(net, ts.Partitioned(ode=["fall*", "fill"], jump="*"), times=[2.0])
+    shift = result.amounts("Z")[:, 0] - 1e9 * (1 - np.exp(-2))
+    laws = {"P": (50 * (1 - np.exp(-2)),) * 2, "Q": (200 * (1 - np.exp(-2)),) * 2}
+    for name, (mean, variance) in laws.items():
+        found = result.amounts(name)[:, 0]
+        assert abs(found.mean() - mean) < 5 * np.sqrt(variance / N)
+        assert found.var() == pytest.approx(variance, rel=0.12)
+    assert abs(shift.mean() - 1000 * (1 - np.exp(-2))) < 100
+    assert shift.var() == pytest.approx(5000 * (1 - np.exp(-4)), rel=0.12)
+
+
+def test_jumps_beside_stiff_balance_and_growth():
+    """Exact moments of a fast pair and of growth, both of which jumps change.
+
+    A <-> B at 1,000 and 500 with births of A at 200 and deaths of B at 1: N = A + B starts from
+    300, its mean stays, and its variance is 300 (1 - exp(-4t/3)), to the 1/1,000 by which the
+    exchange is not infinitely fast. x grows at 0.5 and loses molecules at 0.1: mean and variance of
+    a linear process. Within five standard errors and 0.3, variances within 12 %.
+    """
+    net = ts.Network("balance")
+    for name, initial in (("A", 100), ("B", 200), ("x", 100)):
+        net.add_species(name, initial)
+    net.add_reaction("A <-> B", rate=(1000, 500), name="fast")
+    net.add_reaction("x -> 2 x", rate=0.5, name="grow")
+    net.add_reaction("-> A", rate=200)
+    net.add_reaction("B ->", rate=1)
+    net.add_reaction("x ->", rate=0.1)
+    t = 0.75
+    result = run(net, ts.Partitioned(ode=["fast*", "grow"], jump="*"), n=2000, times=[t])
+    a, b, x = (result.amounts(name)[:, 0] for name in "ABx")
+    e = np.exp(0.4 * t)
+    for found, mean, variance, known in (
+        (a + b, 300.0, 300 * (1 - np.exp(-4 * t / 3)), 0.3),
+        (x, 100 * e, 0.1 * 100 * (e * e - e) / 0.4, 0.0),
+    ):
+        assert abs(found.mean() - mean) < 5 * np.sqrt(variance / 2000) + known
+        assert found.var() == pytest.approx(variance, rel=0.16)
+    assert np.median(b / a) == pytest.approx(2, rel=0.02)
+
+
+def test_what_ends_steps_lets_jumps_end_them_too():
+    """Jumps happen within steps of jumps and equations alone: no event, no condition."""
+    dosed, limited = gene(), gene()
+    dosed.add_event("wash", time=400, assignments={"M": "0"})
+    limited.add_reaction("on -> on + M", law="piecewise(on, M < 100, 0)", name="more")
+    found = [jumps_within(lowered_events(n, {"make", "decay"})) for n in (gene(), dosed, limited)]
+    assert found == [True, False, False]
+    assert not jumps_within(lowered_events(growing()))  # equations of rate rules
 
 
 def test_swept_amounts_and_constants_reach_equations():

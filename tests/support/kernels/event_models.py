@@ -84,6 +84,21 @@ def many() -> ts.Network:
     return net
 
 
+def driven() -> ts.Network:
+    """A pair that flows (`FLOWING`), of which jumps take, beside jumps that leave it alone."""
+    net = ts.Network("driven")
+    for name, initial in (("A", 100), ("B", 0), ("P", 0), ("Q", 0)):
+        net.add_species(name, initial)
+    net.add_reaction("A <-> B", rate=(2, 1), name="flow")
+    net.add_reaction("B -> P", rate=0.1)
+    net.add_reaction("-> Q", rate=5)
+    net.add_reaction("2 Q ->", rate=0.1)
+    return net
+
+
+FLOWING = ("flow", "flow_reverse")
+
+
 def growing(scale: float = 1.0) -> ts.Network:
     """Births in a volume that grows and divides, and births whose rate follows a sine."""
     net = ts.Network("growing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from event_models import everything, growing, many
+from event_models import FLOWING, driven, everything, growing, many
 from places import TESTS
 
 from tauslab.formats.sbml.reader import read_sbml
@@ -22,7 +22,7 @@ from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
-from tauslab.kernels.network.lowering import Count, lower
+from tauslab.kernels.network.lowering import Count, changed_by, lower
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
 from tauslab.kernels.ode.jacobian import jacobian
@@ -41,13 +41,17 @@ def lowered(model):
     return lower(network, parameters=values, counts=counts)
 
 
-def lowered_events(network):
+def lowered_events(network, flowing=()):
+    """The network, of which the reactions `flowing` are equations."""
     amounts = network.initial_amounts()
-    reals = {name: amounts[name] for name in network.real_species()}
+    parts = changed_by(network, flowing)
+    reals = {name: amounts[name] for name in (*network.real_species(), *sorted(parts))}
     counts = {name: round(amount) for name, amount in amounts.items()}
     values = network.parameter_values()
     forward, pasts = with_pasts(network)
-    return lower(forward, parameters=values, counts=counts, reals=reals, pasts=pasts)
+    return lower(
+        forward, parameters=values, counts=counts, reals=reals, pasts=pasts, flowing=flowing or None
+    )
 
 
 MODELS = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "lac_two_state")
@@ -107,6 +111,7 @@ def headers(models=MODELS):
     values = network.parameter_values()
     yield "events/ssa_events.cc", events_header(lowered_events(network))
     yield "events/ssa_flow.cc", events_header(lowered_events(growing()))
+    yield "events/ssa_within.cc", events_header(lowered_events(driven(), FLOWING), in_tables=True)
     tabled = behind_counts(lowered_events(network))
     for selector in SELECTORS[1:]:
         yield file_of(selector), header_of(tabled, tables_of(tabled, selector), 1)

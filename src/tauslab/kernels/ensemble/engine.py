@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.kernels.backends.arguments import Arguments
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers, SeedKeys, stride_of
 
@@ -76,6 +77,11 @@ class NetworkEngine(Engine):
     def _launch(self, launch: Launch, buffers: SampleBuffers, stream: Stream, **own: Any) -> None:
         values = self._sampling(launch, buffers, stream)
         arguments = self.program.arguments(self.entry, launch=values, **own)
+        self._start(launch, buffers, arguments, stream)
+
+    def _start(
+        self, launch: Launch, buffers: SampleBuffers, arguments: Arguments, stream: Stream
+    ) -> None:
         items = self._items(launch.rows, buffers.scratch)
         self.program.launch(self.entry, items, arguments, stream)
 

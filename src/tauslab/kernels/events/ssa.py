@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import ConfigError
-from tauslab.kernels.backends.base import Backend, KernelSource
+from tauslab.kernels.backends.arguments import Arguments
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Stream
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
 from tauslab.kernels.events.codegen import (
@@ -16,11 +17,13 @@ from tauslab.kernels.events.codegen import (
     completions,
     events_header,
     in_tables,
+    jumps_within,
     shape,
 )
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 
+_WARPS = 2  # of a multiprocessor, for few trajectories
 WORDS_OF_A_DELAY = 2  # of 64 bits: the time of completion, and which reaction
 
 
@@ -55,7 +58,12 @@ class EventSsa(NetworkEngine):
         tables = in_tables(network, backend.style)
         header = events_header(network, delay_queue, in_tables=tables)
         entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
-        source = KernelSource(f"events/{entry}.cc", (entry,), {"model.h": header}, apart=True)
+        self._within = jumps_within(network)
+        if self._within:
+            entry = "ssa_within"
+        source = KernelSource(
+            f"events/{entry}.cc", (entry,), {"model.h": header}, apart=not self._within
+        )
         super().__init__(backend, times, source)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
@@ -85,6 +93,23 @@ class EventSsa(NetworkEngine):
     def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
         del launch
         return {"waiting": buffers.scratch}
+
+    def _start(
+        self, launch: Launch, buffers: SampleBuffers, arguments: Arguments, stream: Stream
+    ) -> None:
+        """Where trajectories are few, blocks of a few threads, so that every processor has some.
+
+        2,000 cells of the galactose switch take 0.51 s on an H200 for the first 30 s by 8 or 16
+        threads of a warp, by 4 of them 0.58 s, by 2 of them, whose states the fast memory has no
+        room for, 0.99 s.
+        """
+        warps = _WARPS * self.backend.multiprocessors
+        threads = -(-launch.rows // warps)
+        if not self._within or threads >= self.backend.style.warp:
+            super()._start(launch, buffers, arguments, stream)
+            return
+        grid = LaunchGrid(-(-launch.rows // threads), threads)
+        self.program.launch_blocks(self.entry, grid, arguments, stream)
 
     def _items(self, rows: int, scratch: Any) -> int:
         resident = self.program.resident(self.entry)

@@ -16,18 +16,16 @@ constexpr double HAZARD_ERROR = 1e-7;                         // of the integral
 constexpr int N_VALUES = N_FLOW + 1;                          // the last is the integral
 
 struct Flow {
+    double still;                // the propensities that do not change between jumps, together
     double d[STAGES][N_VALUES];  // rates at the stages
     double y[N_SPECIES + 1];     // the state that a step arrives at
     double integral;             // of the total propensity over it
 };
 
 // Rates of what flows, and the total propensity.
-DEVICE_SHARED void flow_at(const double *x, const double *c, double *a, double *d) {
+DEVICE_SHARED void flow_at(const double *x, const double *c, double *a, double still, double *d) {
     flow_rates(x, c, d);
-    all_propensities(x, c, a);
-    double sum = 0;
-    for (int j = 0; j < N_REACTIONS; ++j) sum += a[j];
-    d[N_FLOW] = sum;
+    d[N_FLOW] = total_propensity(x, c, a, still);
 }
 
 // A step of length h from state x at time t; stage 0 is known. The error, in units of what is allowed.
@@ -42,7 +40,7 @@ DEVICE_SHARED double try_step(Flow &flow, const double *x, const double *c, doub
             flow.y[FLOW[i]] = FMA(h, sum, x[FLOW[i]]);
         }
         flow.y[N_SPECIES] = stage < 5 ? FMA(STAGE_TIME[stage], h, t) : t + h;
-        flow_at(flow.y, c, a, flow.d[stage]);
+        flow_at(flow.y, c, a, flow.still, flow.d[stage]);
     }
     double worst = 0;
     for (int i = 0; i < N_VALUES; ++i) {
@@ -189,22 +187,23 @@ struct FlowStep {
     bool not_known;  // propensities are no numbers, no step is short enough, or a compartment has vanished
 };
 
-// A step from state x at time t, to the next stop or to `sample` at most. `step` is the length that errors
-// suggest, 0 for a guess; `left` is what the integral of the total propensity has to grow by until the
-// next reaction. Laws read constants c, triggers `inputs`: constants, and random numbers where there are any.
-template <class Inputs>
-DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x, const double *c,
-                                 const Inputs &inputs, double *a, double &t, double stop,
-                                 double sample, double &step, double &left) {
-    const FlowStep again = {false, false, false, false}, failed = {false, false, false, true};
-    flow_at(x, c, a, flow.d[0]);
+// A step of the method that is accepted: its length, and whether it ends at the limit.
+struct Attempt {
+    bool accepted, last, not_known;
+    double h;
+};
+
+// Tries a step from state x at time t, to `limit` at most. `step` is the length that errors suggest, 0 for a guess.
+DEVICE_SHARED Attempt attempt_flow(Flow &flow, const double *x, const double *c, double *a,
+                                   double t, double limit, double &step) {
+    const Attempt again = {false, false, false, 0}, failed = {false, false, true, 0};
+    flow_at(x, c, a, flow.still, flow.d[0]);
     if (!(flow.d[0][N_FLOW] >= 0 && flow.d[0][N_FLOW] < infinity())) return failed;
     for (int i = 0; HAS_BOUNDED && i < N_FLOW; ++i)  // a law that goes on where nothing is left
         if (IS_BOUNDED[i] && x[FLOW[i]] <= 0 && flow.d[0][i] < 0) return failed;
-    const double limit = stop < sample ? stop : sample;
     if (!(step > 0)) step = 0.01 * (limit - t);
     const bool last = !(step < 0.999999 * (limit - t));
-    double h = last ? limit - t : step;
+    const double h = last ? limit - t : step;
     const double error = try_step(flow, x, c, t, h, a);
     if (!(error <= 1.0)) {
         step = h * next_factor(error);
@@ -216,8 +215,21 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
     }
     const double wanted = h * next_factor(error);
     if (!last || wanted > step) step = wanted;
+    return {true, last, false, h};
+}
 
-    bool jumps = flow.integral >= left, ends = last;
+// A step from state x at time t, to the next stop or to `sample` at most. `step` is that of `attempt_flow`; `left` is
+// what the integral of the total propensity has to grow by until the next reaction. Laws read constants c,
+// triggers `inputs`: constants, and random numbers where there are any.
+template <class Inputs>
+DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x, const double *c,
+                                 const Inputs &inputs, double *a, double &t, double stop,
+                                 double sample, double &step, double &left) {
+    const double limit = stop < sample ? stop : sample;
+    const Attempt made = attempt_flow(flow, x, c, a, t, limit, step);
+    if (!made.accepted) return {false, false, false, made.not_known};
+    double h = made.h;
+    bool jumps = flow.integral >= left, ends = made.last;
     if (jumps) h = step_to_jump(flow, x, c, t, h, left, a), ends = false;
     bool looks = holds_otherwise(queue, flow, inputs, ends ? limit : t + h);
     if (MOVES_TRIGGERS &&

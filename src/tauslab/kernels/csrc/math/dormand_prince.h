@@ -21,3 +21,8 @@ TABLE double STAGE_TIME[STAGES] = {0, 1.0 / 5, 3.0 / 10, 4.0 / 5, 8.0 / 9, 1, 1}
 // The weights of order 5 minus those of order 4.
 TABLE double STAGE_ERROR[STAGES] = {71.0 / 57600,      0.0,        -71.0 / 16695, 71.0 / 1920,
                                     -17253.0 / 339200, 22.0 / 525, -1.0 / 40};
+// Dense output of order 4 (Hairer, Norsett & Wanner 1993, II.6): the weights of the last coefficient, by stage.
+TABLE double DENSE[STAGES] = {-12715105075.0 / 11282082432,  0.0,
+                              87487479700.0 / 32700410799,   -10690763975.0 / 1880347072,
+                              701980252875.0 / 199316789632, -1453857185.0 / 822651844,
+                              69997945.0 / 29380423};

@@ -31,12 +31,6 @@ struct DormandPrince {
 };
 
 #ifdef HAS_PAST
-// Dense output of order 4 (Hairer, Norsett & Wanner 1993, II.6): the weights of the last coefficient, by stage.
-TABLE double DENSE[STAGES] = {-12715105075.0 / 11282082432,  0.0,
-                              87487479700.0 / 32700410799,   -10690763975.0 / 1880347072,
-                              701980252875.0 / 199316789632, -1453857185.0 / 822651844,
-                              69997945.0 / 29380423};
-
 // The step from `x` with rates `f` to `y`.
 DEVICE_MEMBER void DormandPrince::dense(const Real *x, const Real *f, const Real *y, double h,
                                         double *to) const {
