@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ import tauslab
 from tauslab.decomposition.blocks import SharedBlocks
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
+from tauslab.kernels.backends.cpu import CpuBackend
 
 # Tests of some files import libsbml, those of others libsedml, which has to come first.
 with suppress(ImportError):
@@ -89,6 +91,19 @@ _NEEDS_BY_FIXTURE = {
     "mpirun": "mpi",
 }
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
+
+# Trajectories have the same bits on SIMD lanes, whose kernels take twice as long to compile. So
+# these tests, and the ranks that they start, run one trajectory after another, but for files that
+# are about lanes. Other processes that tests start and `-m validate` run on lanes, as users do.
+_NOT_ON_LANES = (
+    "kernels/events", "kernels/exact", "kernels/leaping", "kernels/ode", "mpi", "statistics",
+    "unit",
+)  # fmt: skip
+_ON_LANES = (
+    "kernels/exact/test_launches_that_stop.py", "kernels/exact/test_parking.py",
+    "kernels/exact/test_random_models.py", "kernels/exact/test_thinning.py",
+    "unit/docs/test_docs_tutorial.py", "unit/docs/test_doctests.py",
+)  # fmt: skip
 
 _MOST_CPU = 5.0  # seconds of a test that every run has; what takes longer is for `validate`
 _TEARDOWN = "teardown of all tests, with all ranks that they started"
@@ -243,6 +258,19 @@ def _own_cache(
         light = not request.config.option.quick and "validate" not in request.config.option.markexpr
         if light and "TAUSLAB_CXXFLAGS" not in os.environ:
             patch.setenv("TAUSLAB_CXXFLAGS", quick_flags())
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _not_on_lanes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run one trajectory after another where that is as good a test."""
+    inside = request.path.relative_to(DATA.parent).as_posix()
+    single = inside.startswith(_NOT_ON_LANES) and not inside.startswith(_ON_LANES)
+    validates = "validate" in request.config.option.markexpr
+    with pytest.MonkeyPatch.context() as patch:
+        if single and not validates and "lanes" not in inside:
+            patch.setattr(CpuBackend, "style", replace(CpuBackend.style, simd=False))
+            patch.setenv("TAUSLAB_TEST_SINGLE", "1")  # for ranks: programs/fork_server.py
         yield
 
 
