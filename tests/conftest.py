@@ -67,8 +67,8 @@ _LONGEST = (
     "unit/store",
 )
 
-# What a test needs, by its folder and by the fixtures it asks for: nobody has to mark it.
-_NEEDS_BY_FOLDER = {
+# What a test needs, by its folder or file and by the fixtures it asks for: nobody has to mark it.
+_NEEDS_BY_PLACE = {
     "kernels": "compiler",
     "mpi": "mpi",
     "statistics": "compiler",
@@ -82,7 +82,10 @@ _NEEDS_BY_FOLDER = {
     "unit/analysis/particles": "compiler",
     "unit/analysis/polymers": "compiler",
     "unit/analysis/rare": "compiler",
+    "unit/house/test_packaging.py": "slow",
+    "unit/kernels/test_compiler_ends.py": "slow",
     "unit/scripts": "slow",
+    "unit/store/results/test_out_of_core.py": "slow",
     "unit/views": "slow",
 }
 _NEEDS_BY_FIXTURE = {
@@ -121,7 +124,7 @@ def _needs_of(path: Path) -> set[str]:
     """What all tests of a file or a folder need."""
     inside = path.relative_to(DATA.parent) if path.is_relative_to(DATA.parent) else Path()
     names = {str(inside), *map(str, inside.parents)}
-    return {need for folder, need in _NEEDS_BY_FOLDER.items() if folder in names}
+    return {need for place, need in _NEEDS_BY_PLACE.items() if place in names}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -275,24 +278,18 @@ def _not_on_lanes(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _same_seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that is given no seed draws the same one each time that a test runs."""
+def _apart(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test depends on no test before it.
+
+    A run that is given no seed draws the same one each time that a test runs. A test may replace
+    what an earlier one has prepared, and import pyplot, of which all pictures are from then on.
+    """
     monkeypatch.setattr(secrets, "randbits", random.Random(request.node.nodeid).getrandbits)
-
-
-@pytest.fixture(autouse=True)
-def _no_figures() -> Iterator[None]:
-    """A test may import pyplot, of which all pictures are from then on."""
+    if kept := sys.modules.get("tauslab.runner.ensemble.kept"):
+        kept.kept_runs.forget()
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_kept() -> None:
-    """A test may replace what an earlier one has prepared."""
-    if kept := sys.modules.get("tauslab.runner.ensemble.kept"):
-        kept.kept_runs.forget()
 
 
 @pytest.fixture
