@@ -33,7 +33,7 @@ def test_the_segments_that_were_fastest_are_chosen(planes, columns, good):
     assert planes_of_a_block(planes, columns, H200) in good
 
 
-@pytest.mark.parametrize("resident", ordinary([0, 1, 16, H200], 0, 16, H200))
+@pytest.mark.parametrize("resident", ordinary([0, 1, 16, H200], 16, H200))
 def test_segments_are_within_bounds(resident):
     for case in product([0, 1, 2, 5, 62, 256, 512], [1, 32, 512], [resident], [0.0, 0.2, 1.0]):
         assert 1 <= planes_of_a_block(*case) <= max(1, min(MOST_PLANES, case[0])), case
