@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ import tauslab
 from tauslab.decomposition.blocks import SharedBlocks
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
+from tauslab.kernels.backends.cpu import CpuBackend
 
 # Tests of some files import libsbml, those of others libsedml, which has to come first.
 with suppress(ImportError):
@@ -65,8 +67,8 @@ _LONGEST = (
     "unit/store",
 )
 
-# What a test needs, by its folder and by the fixtures it asks for: nobody has to mark it.
-_NEEDS_BY_FOLDER = {
+# What a test needs, by its folder or file and by the fixtures it asks for: nobody has to mark it.
+_NEEDS_BY_PLACE = {
     "kernels": "compiler",
     "mpi": "mpi",
     "statistics": "compiler",
@@ -80,7 +82,10 @@ _NEEDS_BY_FOLDER = {
     "unit/analysis/particles": "compiler",
     "unit/analysis/polymers": "compiler",
     "unit/analysis/rare": "compiler",
+    "unit/house/test_packaging.py": "slow",
+    "unit/kernels/test_compiler_ends.py": "slow",
     "unit/scripts": "slow",
+    "unit/store/results/test_out_of_core.py": "slow",
     "unit/views": "slow",
 }
 _NEEDS_BY_FIXTURE = {
@@ -89,6 +94,19 @@ _NEEDS_BY_FIXTURE = {
     "mpirun": "mpi",
 }
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
+
+# Trajectories have the same bits on SIMD lanes, whose kernels take twice as long to compile. So
+# these tests, and the ranks that they start, run one trajectory after another, but for files that
+# are about lanes. Other processes that tests start and `-m validate` run on lanes, as users do.
+_NOT_ON_LANES = (
+    "kernels/events", "kernels/exact", "kernels/leaping", "kernels/ode", "mpi", "statistics",
+    "unit",
+)  # fmt: skip
+_ON_LANES = (
+    "kernels/exact/test_launches_that_stop.py", "kernels/exact/test_parking.py",
+    "kernels/exact/test_random_models.py", "kernels/exact/test_thinning.py",
+    "unit/docs/test_docs_tutorial.py", "unit/docs/test_doctests.py",
+)  # fmt: skip
 
 _MOST_CPU = 5.0  # seconds of a test that every run has; what takes longer is for `validate`
 _TEARDOWN = "teardown of all tests, with all ranks that they started"
@@ -106,7 +124,7 @@ def _needs_of(path: Path) -> set[str]:
     """What all tests of a file or a folder need."""
     inside = path.relative_to(DATA.parent) if path.is_relative_to(DATA.parent) else Path()
     names = {str(inside), *map(str, inside.parents)}
-    return {need for folder, need in _NEEDS_BY_FOLDER.items() if folder in names}
+    return {need for place, need in _NEEDS_BY_PLACE.items() if place in names}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -246,25 +264,32 @@ def _own_cache(
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _not_on_lanes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run one trajectory after another where that is as good a test."""
+    inside = request.path.relative_to(DATA.parent).as_posix()
+    single = inside.startswith(_NOT_ON_LANES) and not inside.startswith(_ON_LANES)
+    validates = "validate" in request.config.option.markexpr
+    with pytest.MonkeyPatch.context() as patch:
+        if single and not validates and "lanes" not in inside:
+            patch.setattr(CpuBackend, "style", replace(CpuBackend.style, simd=False))
+            patch.setenv("TAUSLAB_TEST_SINGLE", "1")  # for ranks: programs/fork_server.py
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _same_seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that is given no seed draws the same one each time that a test runs."""
+def _apart(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test depends on no test before it.
+
+    A run that is given no seed draws the same one each time that a test runs. A test may replace
+    what an earlier one has prepared, and import pyplot, of which all pictures are from then on.
+    """
     monkeypatch.setattr(secrets, "randbits", random.Random(request.node.nodeid).getrandbits)
-
-
-@pytest.fixture(autouse=True)
-def _no_figures() -> Iterator[None]:
-    """A test may import pyplot, of which all pictures are from then on."""
+    if kept := sys.modules.get("tauslab.runner.ensemble.kept"):
+        kept.kept_runs.forget()
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_kept() -> None:
-    """A test may replace what an earlier one has prepared."""
-    if kept := sys.modules.get("tauslab.runner.ensemble.kept"):
-        kept.kept_runs.forget()
 
 
 @pytest.fixture

@@ -20,8 +20,11 @@ import signal
 import socket
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from tauslab.kernels.backends.cpu import CpuBackend
 
 USUAL = (
     "numpy.random", "numpy.ma", "h5py", "tauslab.cli.main", "tauslab.api.api", "tauslab.api.typed",
@@ -128,6 +131,8 @@ def become(request: dict[str, Any]) -> None:
         environment["PMI_FD"] = str(files[3])
     os.environ.clear()
     os.environ.update(environment)
+    if "TAUSLAB_TEST_SINGLE" in environment:  # one trajectory after another, not on SIMD lanes
+        CpuBackend.style = replace(CpuBackend.style, simd=False)
     os.chdir(request["folder"])
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115

@@ -13,8 +13,6 @@ import pytest
 
 from tauslab.kernels.backends.compilers import run_compiler
 
-pytestmark = pytest.mark.slow
-
 _PROGRAM = """
 import sys
 from tauslab.kernels.backends.compilers import run_compiler

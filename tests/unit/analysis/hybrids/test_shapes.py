@@ -55,12 +55,12 @@ def test_particles_go_with_a_cell_that_grows_and_volumes_follow():
     hybrid = growing()
     hybrid.add_part("size", lambda t, dt, v: {}, values={"volume": 0.0})
     hybrid.drive("size.volume", "space.volume(cytoplasm)", over="end")
-    result = run(hybrid, n=2)
+    result = run(hybrid, t_end=1.2, n=2)
     for name, where in (("P", "cytoplasm"), ("M", "membrane")):
         assert (result.values(f"space.{name}") == 400).all()
         assert (result.values(f"space.{name}_in_{where}") == 400).all()
     volume = result.values("size.volume")[:, -1]
-    area = 1e-18 * AREA * math.exp(0.4 * 1.8)  # at the last shape
+    area = 1e-18 * AREA * math.exp(0.4 * 1.0)  # at the last shape
     grid = ts.Lattice(shape=(30, 26, 28), spacing=SPACING)
     sites = int(BALL(grid, area=area)["cytoplasm"].sum())
     assert volume == pytest.approx(sites * SPACING**3 * 1e3, rel=1e-12)
@@ -75,7 +75,7 @@ def test_the_species_of_a_wall_are_refused():
 
 def test_a_cell_goes_on_from_its_checkpoint(tmp_path):
     def begun():
-        return HybridRun(growing(), n=2, seed=4, t_end=1.2, splitting="strang", device="cpu")
+        return HybridRun(growing(), n=2, seed=4, t_end=0.6, splitting="strang", device="cpu")
 
     class EnoughError(Exception):
         """The run is left."""
@@ -83,7 +83,7 @@ def test_a_cell_goes_on_from_its_checkpoint(tmp_path):
     half, kept = begun(), []
 
     def keep(now, last):
-        if now._reached[0] >= 10:
+        if now._reached[0] >= 5:
             kept.append({name: np.array(value) for name, value in now.stored().items()})
             raise EnoughError
 

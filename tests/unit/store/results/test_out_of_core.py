@@ -12,8 +12,6 @@ from places import ROOT
 
 from tauslab.store.results.open import open_result
 
-pytestmark = pytest.mark.slow
-
 pytest.importorskip("dask.array")
 
 EXAMPLE = ROOT / "examples" / "quantiles_out_of_core.py"
