@@ -199,7 +199,8 @@ class ParticleFilters:
             return False
         moved = None if particles.none_ended else particles.alive  # None: all
         particles.advance_while(float(self._data.times[row]), self._begin_moments)
-        self._settle()
+        if self._moments:  # nothing moved
+            self._begin_moments()
         if not particles.none_ended:
             self._weights.drop()
             ended = ~particles.alive if moved is None else moved & ~particles.alive
@@ -239,16 +240,21 @@ class ParticleFilters:
         return begun
 
     def _begin_moments(self) -> None:
-        """Begin what the device computes beside the motion of the next row. Collective."""
-        begin, self._moments = self._moments, None
-        self._taking = begin() if begin else self._taking
+        """Begin the moments of a row, and take those of the row before it. Collective.
+
+        The host does so while the device moves particles of the next row.
+        """
+        take, begin = self._taking, self._moments
+        self._taking = self._moments = None
+        if take:
+            take()
+        if begin:
+            self._taking = begin()
 
     def _settle(self) -> None:
         """Take what the device was still computing when the host went on. Collective."""
         self._begin_moments()
-        take, self._taking = self._taking, None
-        if take:
-            take()
+        self._begin_moments()
 
     def _going(self, rows: int | None = None) -> Any:
         """Filters whose likelihood is above 0 so far, bool ``[filter]``."""

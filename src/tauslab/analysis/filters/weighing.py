@@ -165,32 +165,48 @@ class Weighing:
         Particles of chosen filters weigh the same afterwards. ``numbers [filter]`` say how often
         each was resampled.
         """
-        found = [self._found(piece, chosen, numbers, scheme) for piece in self._pieces]
+        sizes = np.array([self._n * len(rows) for rows in self._whole])
+        found = []
+        for piece in self._pieces:
+            if isinstance(piece.weights, CutWeights):
+                part, each = self._found_of_cut(piece.weights, piece, chosen, numbers, scheme)
+                sizes += each
+            else:
+                part = self._found(piece.weights, piece, chosen, numbers, scheme)
+            found.append(part)
         means = np.where(chosen, 0.0, self.means)
         for piece in self._pieces:
             piece.weights.level(chosen[piece.rows])
         self._know()
         self._means = means
-        backend, shares = self._particles.backend, self._particles.shares
-        size = sum(len(rows) for rows in found)
-        rows, at = found[0], len(found[0])
+        backend, rows = self._particles.backend, found[0]
         if len(found) > 1:
-            rows, at = backend.empty((size,), np.int64), 0
+            rows, at = backend.empty((sum(map(len, found)),), np.int64), 0
             for part in found:
                 backend.copy(part, rows[at : at + len(part)], self._particles.stream)
                 at += len(part)
             self._particles.stream.record().wait()
-        return Copies([0, *np.add.accumulate(shares.all_of(size)).tolist()], rows)
+        return Copies([0, *np.add.accumulate(sizes).tolist()], rows)
 
-    def _found(self, piece: _Piece, chosen: BoolArray, numbers: IntArray, scheme: str) -> Any:
+    def _found_of_cut(
+        self, weights: CutWeights, piece: _Piece, chosen: BoolArray, numbers: IntArray, scheme: str
+    ) -> tuple[Any, list[int]]:
+        """As of `CutWeights.ancestors`."""
+        row, base = piece.rows.start, piece.own.start
+        if not chosen[row]:
+            return weights.all_stay(base)
+        return weights.ancestors(
+            scheme, seed=self._particles.seed, number=int(numbers[row]), group=self._number + row,
+            base=base,
+        )  # fmt: skip
+
+    def _found(
+        self, weights: DeviceWeights, piece: _Piece, chosen: BoolArray, numbers: IntArray,
+        scheme: str,
+    ) -> Any:  # fmt: skip
         """Ancestors int64 on the device among the particles of this rank, in increasing order."""
-        weights, rows, base = piece.weights, piece.rows, piece.own.start
+        rows, base = piece.rows, piece.own.start
         seed, group = self._particles.seed, self._number + rows.start
-        if isinstance(weights, CutWeights):
-            if not chosen[rows.start]:
-                return weights.all_stay(base)
-            number = int(numbers[rows.start])
-            return weights.ancestors(scheme, seed=seed, number=number, group=group, base=base)
         if scheme != "multinomial":
             return weights.ancestors(
                 chosen[rows], numbers[rows], seed=seed, purpose=particle_weights.RESAMPLING,

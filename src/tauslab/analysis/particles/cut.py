@@ -74,7 +74,7 @@ class CutWeights:
 
     def _divide(self, largest: float) -> None:
         """Weights over the largest, and their sums, where the largest of this rank is given."""
-        most = max(self._shares.all_of(largest))
+        most = float(self._each(largest).max())
         pieces = self._part.share(most) if self._part else np.zeros((0, 3))
         sizes = [size_in_pieces(part) for part in self._parts]
         found = self._shares.gathered(pieces, sizes)
@@ -88,10 +88,7 @@ class CutWeights:
         self._before = np.add.accumulate(each[:, 0]) - each[:, 0]  # about
 
     def moments(self, counts: Any) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
-        """As of `DeviceWeights`; means are known when this returns. Collective, as what it gives.
-
-        Weighted means and variances are ``[species, 1]`` of ``counts [own, species]``.
-        """
+        """As of `DeviceWeights`, of ``counts [own, species]``. What it gives is collective, too."""
         species, shares, part = int(counts.shape[1]), self._shares, self._part
         ends = np.add.accumulate(self._held).tolist()
         parts = [slice(end - n, end) for end, n in zip(ends, self._held, strict=True)]
@@ -110,19 +107,22 @@ class CutWeights:
 
             return sums
 
-        means, sums = np.zeros((species, 1)), None
-        if ends[-1]:
-            means = started(None)()
-            sums = started(means)
+        none = np.zeros((species, 1))
+        if not ends[-1]:
+            return lambda: lambda: (none, none)
+        first = started(None)
 
         def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
-            variances = sums() if sums else means
-            return lambda: (means, variances)
+            means = first()
+            second = started(means)
+            return lambda: (means, second())
 
         return begin
 
-    def ancestors(self, scheme: str, *, seed: int, number: int, group: int, base: int) -> Any:
-        """Ancestors on this rank, int64 on the device, in increasing order.
+    def ancestors(
+        self, scheme: str, *, seed: int, number: int, group: int, base: int
+    ) -> tuple[Any, list[int]]:
+        """Ancestors on this rank, int64 on the device, in increasing order; how many on each rank.
 
         Parameters
         ----------
@@ -135,8 +135,10 @@ class CutWeights:
             own = self._part.shares() if self._part else np.zeros(0)
             row = self._shares.gathered(own, [_size(part) for part in self._parts])
             index = particle_weights.ancestors_of(row, scheme, seed, number, group)
-            low, high = np.searchsorted(index, [self._own.start, self._own.stop])
-            return self._backend.upload(index[low:high] - self._own.start + base)
+            bounds = np.searchsorted(index, [0, *(part.stop for part in self._parts)]).tolist()
+            made = slice(bounds[self._shares.rank], bounds[self._shares.rank + 1])
+            found = self._backend.upload(index[made] - self._own.start + base)
+            return found, np.diff(bounds).tolist()
         stratified, rank = scheme == "stratified", self._shares.rank
         given = {
             "seed": seed,
@@ -158,14 +160,14 @@ class CutWeights:
         last = max(rank for rank, held in enumerate(self._held) if held)
         bounds[last + 1 :] = [self._n] * (len(self._held) - last)  # with places beyond the end
         made = slice(bounds[rank], bounds[rank + 1])
-        return self._part.copied(made, sums[-1]) if self._part else self._none()
+        none = self._backend.empty((0,), np.int64)
+        found = self._part.copied(made, sums[-1]) if self._part else none
+        return found, np.diff(bounds).tolist()
 
-    def all_stay(self, base: int) -> Any:
-        """Ancestors as of `ancestors` where no particle becomes a copy of another."""
-        return self._backend.upload(np.arange(base, base + _size(self._own)))
-
-    def _none(self) -> Any:
-        return self._backend.empty((0,), np.int64)
+    def all_stay(self, base: int) -> tuple[Any, list[int]]:
+        """As of `ancestors`, where no particle becomes a copy of another."""
+        index = np.arange(base, base + _size(self._own))
+        return self._backend.upload(index), [_size(part) for part in self._parts]
 
     def _climbed(self) -> list[float]:
         """Sums of the weights before each rank, added one after the other; then the sum of all."""
@@ -175,9 +177,13 @@ class CutWeights:
             if _size(part):
                 if self._part and rank == self._shares.rank:
                     end = self._part.climb(end)
-                end = self._shares.all_of(end)[rank]
+                end = float(self._each(end)[rank])
             sums.append(end)
         return sums
+
+    def _each(self, number: float) -> FloatArray:
+        """A number of each rank."""
+        return np.asarray(self._shares.gathered(np.array([number]), [1] * self._shares.ranks))
 
 
 def _size(part: slice) -> int:

@@ -482,6 +482,9 @@ class Ensemble:
             `t` is before the present time or not finite, or no particle is left.
         """
         self._meet("advance", t=t)
+        self._advance(t)
+
+    def _advance(self, t: float) -> None:
         if not (isinstance(t, int | float | np.number) and self.time <= t <= sys.float_info.max):
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
@@ -505,7 +508,10 @@ class Ensemble:
         return self._ahead.stops(self.time, t, self._rows)
 
     def advance_while(self, t: float, work: Callable[[], None]) -> None:
-        """`advance`, and `work` of the host, as soon as a device moves. Collective."""
+        """`advance`, and `work` of the host, as soon as a device moves.
+
+        Collective; ranks have agreed on `t`.
+        """
 
         def once() -> None:
             self._motion.meanwhile = None
@@ -513,7 +519,7 @@ class Ensemble:
 
         self._motion.meanwhile = once
         try:
-            self.advance(t)
+            self._advance(t)
         finally:
             self._motion.meanwhile = None
 

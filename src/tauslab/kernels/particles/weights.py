@@ -469,7 +469,7 @@ class PartWeights(DeviceWeights):
         total
             The sum of the weights of the row.
         means
-            ``[species]``.
+            ``[species]``. Call it at the next `level` at the latest, as of `moments`.
         held, first
             What `held` returned, and the place of its first among those of the row; None where
             all of the row have weight.
@@ -478,7 +478,8 @@ class PartWeights(DeviceWeights):
         -------
         What waits for them ``[piece, species]``.
         """
-        self._level()
+        if means is None:  # squares are of the weights of before, too
+            self._level()
         species, up = int(counts.shape[1]), self._up
         given = {
             "rows": 1, "first": 0, "size": species, **_layout(counts),

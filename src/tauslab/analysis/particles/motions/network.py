@@ -539,7 +539,7 @@ class NetworkMotion(Motion):
     def _uploaded(self, time: float) -> Any:
         """A sample time on the device, which is often that of the launch before."""
         if self._time is None or self._time[0] != time:
-            self._time = time, self._backend.upload(np.array([time]))
+            self._time = time, self._backend.upload(np.array([time]), self._rows.stream)
         return self._time[1]
 
     def _initial(self) -> Any:
