@@ -165,12 +165,12 @@ class DeviceWeights:
         return bool((self.largest < np.inf).all())
 
     def _weigh(self, status: Array | None, counts: Any, seen: Seen | None) -> Any:
-        self._level()
-        up = self._up
+        up, leveled, self._leveled = self._up, self._leveled, None
         table = np.zeros(0, OBSERVED) if seen is None else seen.table
         values = None if seen is None or not seen.values else up(np.stack(seen.values))
         self._start(
             "weigh_particles", self._rows * _parts(self._n, _IN_BLOCK), rows=self._rows, n=self._n,
+            leveled=None if leveled is None else up(leveled.astype(np.uint8)),
             status=None if status is None else up(status),
             counts=counts, **_layout(counts), values=values,
             seen=up(table.view(np.uint8)) if len(table) else None,
