@@ -198,7 +198,15 @@ class ParticleFilters:
             self.terms[self._going(), row] = -np.inf
             return False
         moved = None if particles.none_ended else particles.alive  # None: all
-        particles.advance_while(float(self._data.times[row]), self._begin_moments)
+        looked, begun = _Looked(particles), list[Callable[[], bool] | None]()
+
+        def beside(last: bool) -> None:  # noqa: FBT001 - as `advance_while` calls it
+            if self._moments:
+                self._begin_moments()
+            if last and moved is None and self._data.by_columns(particles.species):
+                begun.append(self._begin_observing(looked))
+
+        particles.advance_while(float(self._data.times[row]), beside)
         if self._moments:  # nothing moved
             self._begin_moments()
         if not particles.none_ended:
@@ -208,7 +216,7 @@ class ParticleFilters:
             self.ended.update(particles.status[ended].tolist())
         going = self._going()
         before = self._weights.means
-        seen = self._observe(_Looked(particles))
+        seen = self._observe(looked, begun if particles.none_ended else [])
         if not seen:
             some = particles.alive.reshape(self.count, self.n).any(axis=1)
             self.terms[~some, row] = -np.inf
@@ -274,8 +282,17 @@ class ParticleFilters:
             index = self._particles.ancestors_on_host(copies)
             self._constants.update({name: values[index] for name, values in arrays.items()})
 
-    def _observe(self, looked: _Looked) -> bool:
-        """Multiply weights by the densities of the row; False where nothing was seen."""
+    def _begin_observing(self, looked: _Looked) -> Callable[[], bool] | None:
+        """Launch what multiplies weights by the densities of the row; None: nothing was seen."""
+        own = self._particles.own
+        each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
+        return self._weights.begin_observing(self._cells, self.row, looked, each)
+
+    def _observe(self, looked: _Looked, begun: list[Callable[[], bool] | None]) -> bool:
+        """Multiply weights by the densities of the row; False where nothing was seen.
+
+        `begun` has what `_begin_observing` gave, if the device was asked before.
+        """
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
             asking = Asking(looked, particles.shares)
@@ -287,12 +304,16 @@ class ParticleFilters:
             if not self._weights.multiply(found[own]):
                 particle_weights.require_log_weights(np.where(particles.alive, found, -np.inf))
             return True
-        each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
-        finite = self._weights.observe(self._cells, self.row, looked, each)
-        if finite is False:
+        take = begun[0] if begun else self._begin_observing(looked)
+        if take is None:
+            return False
+        if not take():
+            each = {
+                k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()
+            }
             found = self._log_density(looked, each, own)
             particle_weights.require_log_weights(particles.joined(np.asarray(found)))
-        return finite is not None
+        return True
 
     def _log_density(self, values: Values, constants: Constants, own: slice) -> FloatArray | None:
         """Logarithms of densities of the row of the particles `own`; None where nothing was seen.

@@ -121,18 +121,23 @@ class Weighing:
         table["kind"], table["column"] = DEVICE_KINDS.index("given"), -1
         return self._weigh(Seen(table, [factors]), None)
 
-    def observe(
+    def begin_observing(
         self, cells: Sequence[Observations], row: int, values: Values, constants: Constants
-    ) -> bool | None:
+    ) -> Callable[[], bool] | None:
         """Multiply weights by the densities of a row that no function observes.
 
-        As of `multiply`; None where nothing was seen of any cell.
+        Returns
+        -------
+        What waits for the device and says as much as `multiply`; weights stay what they are if it
+        is not called. None where nothing was seen of any cell.
         """
         if not any(data.seen(row) for data in cells):
             return None
         species, counts = self._particles.species, self._particles.device_counts
         if len(cells) == 1:
-            return self._weigh(cells[0].seen_of(row, species, values, constants), counts)
+            seen = cells[0].seen_of(row, species, values, constants)
+            return self._begin_weighing([(one, _part(seen, one)) for one in self._pieces], counts)
+        each = []
         for piece in self._pieces:
             data, own = cells[piece.rows.start // self._per], piece.own
             if own.stop - own.start > 1:  # numbers of one particle would be those of all
@@ -140,24 +145,33 @@ class Weighing:
             elif seen := data.seen_of(row, species, values, constants):
                 seen = seen.of(own)
             if seen:
-                self._weigh_piece(piece, seen, counts)
-        return self._weighed()
+                each.append((piece, seen))
+        return self._begin_weighing(each, counts)
 
     def _weigh(self, seen: Seen | None, counts: Any) -> bool:
-        for piece in self._pieces:
-            self._weigh_piece(piece, None if seen is None else seen.of(piece.own), counts)
-        return self._weighed()
+        each = [(piece, _part(seen, piece)) for piece in self._pieces]
+        return self._begin_weighing(each, counts)()
 
-    def _weigh_piece(self, piece: _Piece, seen: Seen | None, counts: Any) -> None:
-        particles, own = self._particles, piece.own
+    def _begin_weighing(
+        self, each: Sequence[tuple[_Piece, Seen | None]], counts: Any
+    ) -> Callable[[], bool]:
+        particles = self._particles
         status = None if particles.none_ended else particles.status[particles.own]
-        piece.weights.weigh(
-            None if status is None else status[own], None if counts is None else counts[own], seen
-        )
+        takes = [
+            piece.weights.begin_weighing(
+                None if status is None else status[piece.own],
+                None if counts is None else counts[piece.own], seen,
+            )
+            for piece, seen in each
+        ]  # fmt: skip
 
-    def _weighed(self) -> bool:
-        self._know()
-        return bool((self._largest < np.inf).all())
+        def weighed() -> bool:
+            for take in takes:
+                take()
+            self._know()
+            return bool((self._largest < np.inf).all())
+
+        return weighed
 
     def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Copies:
         """Ancestors of particles of all filters; those of filters not chosen stay.
@@ -264,6 +278,10 @@ class Weighing:
         places = np.concatenate([np.array(rows, np.int64) for rows in self._whole])
         table[..., places] = np.moveaxis(found, 0, -1)
         return table
+
+
+def _part(seen: Seen | None, piece: _Piece) -> Seen | None:
+    return None if seen is None else seen.of(piece.own)
 
 
 def part_of(own: slice, values: Values, constants: Constants) -> tuple[Values, Constants]:

@@ -62,7 +62,7 @@ class CutWeights:
 
     def put(self, logs: FloatArray) -> None:
         """Take logarithms ``[own]``."""
-        self._divide(self._part.replace(logs) if self._part else -np.inf)
+        self._divide(self._part.replace(logs) if self._part else -np.inf)()
 
     def logs(self) -> FloatArray:
         """Logarithms ``[own]``."""
@@ -70,12 +70,22 @@ class CutWeights:
 
     def weigh(self, status: Array | None, counts: Any, seen: Seen | None) -> None:
         """As of `DeviceWeights`; `largest` tells whether all weights are finite."""
-        self._divide(self._part.multiply(status, counts, seen) if self._part else -np.inf)
+        self.begin_weighing(status, counts, seen)()
 
-    def _divide(self, largest: float) -> None:
+    def begin_weighing(
+        self, status: Array | None, counts: Any, seen: Seen | None
+    ) -> Callable[[], None]:
+        """As of `DeviceWeights`. What it gives is collective, too."""
+        return self._divide(self._part.multiply(status, counts, seen) if self._part else -np.inf)
+
+    def _divide(self, largest: float) -> Callable[[], None]:
         """Weights over the largest, and their sums, where the largest of this rank is given."""
         most = float(self._each(largest).max())
-        pieces = self._part.share(most) if self._part else np.zeros((0, 3))
+        pieces = self._part.share(most) if self._part else lambda: np.zeros((0, 3))
+        return lambda: self._know(most, pieces())
+
+    def _know(self, most: float, pieces: FloatArray) -> None:
+        """Take sums of all ranks, where those of this one are given."""
         sizes = [size_in_pieces(part) for part in self._parts]
         found = self._shares.gathered(pieces, sizes)
         self.largest = np.array([most])

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Self
@@ -484,7 +485,7 @@ class Ensemble:
         self._meet("advance", t=t)
         self._advance(t)
 
-    def _advance(self, t: float) -> None:
+    def _advance(self, t: float, beside: Callable[[bool], None] | None = None) -> None:
         if not (isinstance(t, int | float | np.number) and self.time <= t <= sys.float_info.max):
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
@@ -496,6 +497,8 @@ class Ensemble:
         stops = self._stops(float(t))
         self._motion.foresee(stops[-1])
         for stop in stops:
+            if beside:
+                self._motion.meanwhile = partial(beside, stop == stops[-1])
             self._move(stop)
             if not self._none_ended and self.status.min() >= _ENDED:
                 self.time = float(t)
@@ -507,19 +510,14 @@ class Ensemble:
             return [t]
         return self._ahead.stops(self.time, t, self._rows)
 
-    def advance_while(self, t: float, work: Callable[[], None]) -> None:
-        """`advance`, and `work` of the host, as soon as a device moves.
+    def advance_while(self, t: float, beside: Callable[[bool], None]) -> None:
+        """`advance`, and work of the host beside moves of a network, up to any stop before `t`.
 
-        Collective; ranks have agreed on `t`.
+        Collective; ranks have agreed on `t`. Work is told whether the move ends at `t`: then the
+        device has the counts of that time for what is launched on `stream`.
         """
-
-        def once() -> None:
-            self._motion.meanwhile = None
-            work()
-
-        self._motion.meanwhile = once
         try:
-            self._advance(t)
+            self._advance(t, beside)
         finally:
             self._motion.meanwhile = None
 

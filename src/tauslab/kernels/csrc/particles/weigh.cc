@@ -18,8 +18,9 @@ struct WeighArguments {
     const Observed *seen;  // [columns]
     const double *own;     // [2 * columns, particle]: parameters of each particle, or null
     i64 columns;
-    double *logs;     // [particle]
-    double *largest;  // [rows, blocks]: infinite where one is no number
+    const double *logs;  // [particle]
+    double *after;       // [particle]: logarithms of the weights that come out
+    double *largest;     // [rows, blocks]: infinite where one is no number
 };
 
 DEVICE double log_density_of(const WeighArguments &a, i64 i) {
@@ -59,7 +60,7 @@ KERNEL(weigh_particles, const WeighArguments a) {
                 log = -tl_infinity();
             else if (a.columns)
                 log = log + log_density_of(a, i);
-            a.logs[i] = log;
+            a.after[i] = log;
             largest = log > largest ? log : is_nan(log) ? tl_infinity() : largest;
         }
         largest = largest_of_lanes(largest);
