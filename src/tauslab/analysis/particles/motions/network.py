@@ -342,8 +342,10 @@ class NetworkMotion(Motion):
         return found
 
     def _none_fired(self) -> Any:
-        own = self.shares.own
-        return self._backend.upload(np.zeros((own.stop - own.start, len(self._counted)), np.int64))
+        own, counted = self.shares.own, len(self._counted)
+        if not counted:  # nothing to upload and to wait for
+            return self._backend.empty((own.stop - own.start, 0), np.int64)
+        return self._backend.upload(np.zeros((own.stop - own.start, counted), np.int64))
 
     def _harvest(self) -> None:
         """Add what counters have to `_fired`, and let them begin with 0, where states have them."""
