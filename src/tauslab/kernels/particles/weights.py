@@ -21,7 +21,7 @@ OBSERVED = np.dtype([
     ("first", np.float64), ("second", np.float64), ("log_first", np.float64),
     ("log_more", np.float64),
 ])  # fmt: skip
-_IN_BLOCK, _CHUNK, _PIECE, _GROUP, _TOGETHER = 32, 512, 256, 64, 64  # as csrc/particles has them
+_IN_BLOCK, _CHUNK, _PIECE, _GROUP = 32, 512, 256, 64  # as csrc/particles has them
 _FEWEST = 256  # items of a thread of a CPU
 _SHORT = 4096  # particles of a row that a thread of a GPU adds in order
 _GUESSES = (
@@ -291,7 +291,8 @@ class DeviceWeights:
         more = {} if ends is None else {"ends": ends}
         self._set("find_ancestors", first=made.start, made=size, ancestors=found, **more)
         if size:
-            self._launch("find_ancestors", self._rows * _parts(size, _TOGETHER), "find_ancestors")
+            together = 16 if self._backend.style.warp > 1 else 64  # as csrc/particles has it
+            self._launch("find_ancestors", self._rows * _parts(size, together), "find_ancestors")
         if self._alone:
             self._stream.record().wait()
         return found
