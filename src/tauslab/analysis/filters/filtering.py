@@ -200,13 +200,11 @@ class ParticleFilters:
         moved = None if particles.none_ended else particles.alive  # None: all
         looked, begun = _Looked(particles), list[Callable[[], bool] | None]()
 
-        def beside(last: bool) -> None:  # noqa: FBT001 - as `advance_while` calls it
-            if self._moments:
-                self._begin_moments()
-            if last and moved is None and self._data.by_columns(particles.species):
+        def observe() -> None:
+            if moved is None and self._data.by_columns(particles.species):
                 begun.append(self._begin_observing(looked))
 
-        particles.advance_while(float(self._data.times[row]), beside)
+        particles.advance_while(float(self._data.times[row]), self._begin_moments, observe)
         if self._moments:  # nothing moved
             self._begin_moments()
         if not particles.none_ended:

@@ -103,10 +103,9 @@ class CutWeights:
         ends = np.add.accumulate(self._held).tolist()
         parts = [slice(end - n, end) for end, n in zip(ends, self._held, strict=True)]
         sizes, own = [size_in_pieces(one) for one in parts], parts[shares.rank]
-        held = part.held(_size(own)) if part and ends[-1] < self._n else None
         total = float(self.totals[0]) if self.totals[0] > 0 else 1.0
 
-        def started(means: FloatArray | None) -> Callable[[], FloatArray]:
+        def started(means: FloatArray | None, held: Any) -> Callable[[], FloatArray]:
             pieces = None
             if part and _size(own):
                 pieces = part.moment_sums(counts, total, means, held, own.start)
@@ -120,11 +119,13 @@ class CutWeights:
         none = np.zeros((species, 1))
         if not ends[-1]:
             return lambda: lambda: (none, none)
-        first = started(None)
+        if part:
+            part.settle()
 
         def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
-            means = first()
-            second = started(means)
+            held = part.held(_size(own)) if part and ends[-1] < self._n else None
+            means = started(None, held)()
+            second = started(means, held)
             return lambda: (means, second())
 
         return begin

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Self
@@ -485,7 +484,7 @@ class Ensemble:
         self._meet("advance", t=t)
         self._advance(t)
 
-    def _advance(self, t: float, beside: Callable[[bool], None] | None = None) -> None:
+    def _advance(self, t: float, moved: Callable[[], None] | None = None) -> None:
         if not (isinstance(t, int | float | np.number) and self.time <= t <= sys.float_info.max):
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
@@ -497,8 +496,8 @@ class Ensemble:
         stops = self._stops(float(t))
         self._motion.foresee(stops[-1])
         for stop in stops:
-            if beside:
-                self._motion.meanwhile = partial(beside, stop == stops[-1])
+            if stop == stops[-1]:
+                self._motion.meanwhile = moved
             self._move(stop)
             if not self._none_ended and self.status.min() >= _ENDED:
                 self.time = float(t)
@@ -510,16 +509,19 @@ class Ensemble:
             return [t]
         return self._ahead.stops(self.time, t, self._rows)
 
-    def advance_while(self, t: float, beside: Callable[[bool], None]) -> None:
-        """`advance`, and work of the host beside moves of a network, up to any stop before `t`.
+    def advance_while(
+        self, t: float, beside: Callable[[], None], moved: Callable[[], None]
+    ) -> None:
+        """`advance`, and work of the host for a network, as soon as it moves.
 
-        Collective; ranks have agreed on `t`. Work is told whether the move ends at `t`: then the
-        device has the counts of that time for what is launched on `stream`.
+        Collective; ranks have agreed on `t`. The device does what is launched on `stream` by
+        `beside` while it moves particles, and by `moved` afterwards, with the counts at `t`.
         """
+        self._motion.beside = beside
         try:
-            self._advance(t, beside)
+            self._advance(t, moved)
         finally:
-            self._motion.meanwhile = None
+            self._motion.beside = self._motion.meanwhile = None
 
     def weigh(self, log_factors: npt.ArrayLike) -> float:
         """Multiply weights by factors ``[particle]``, given as their logarithms.

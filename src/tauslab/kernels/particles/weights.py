@@ -478,15 +478,18 @@ class PartWeights(DeviceWeights):
 
         return take
 
-    def held(self, number: int) -> Any:
-        """Particles of this part that have weight, in order: so many."""
+    def settle(self) -> None:
+        """Do what `level` was asked for; what `held` and `moment_sums` tell may be asked later."""
         self._level()
+
+    def held(self, number: int) -> Any:
+        """Particles of this part that have weight, in order: so many. As of `settle`."""
         return self._held()[:number]
 
     def moment_sums(
         self, counts: Any, total: float, means: FloatArray | None, held: Any, first: int
     ) -> Callable[[], FloatArray]:
-        """Start pieces of sums of weighted counts, or of squares around `means`.
+        """Start pieces of sums of weighted counts, or of squares around `means`. As of `settle`.
 
         Parameters
         ----------
@@ -495,7 +498,7 @@ class PartWeights(DeviceWeights):
         total
             The sum of the weights of the row.
         means
-            ``[species]``. Call it at the next `level` at the latest, as of `moments`.
+            ``[species]``.
         held, first
             What `held` returned, and the place of its first among those of the row; None where
             all of the row have weight.
@@ -504,8 +507,6 @@ class PartWeights(DeviceWeights):
         -------
         What waits for them ``[piece, species]``.
         """
-        if means is None:  # squares are of the weights of before, too
-            self._level()
         species, up = int(counts.shape[1]), self._up
         given = {
             "rows": 1, "first": 0, "size": species, **_layout(counts),

@@ -41,8 +41,9 @@ class Motion(ABC):
         Names whose values stay numbers of the kernels where all particles have one value.
     none
         What `advance` gives where no particle has ended, u8 ``[particle]``.
-    meanwhile
-        Work of the host while the device moves particles. Collective.
+    beside, meanwhile
+        Work of the host while the device moves particles: a GPU does the first beside the move,
+        and the second after it. Collective.
     """
 
     missing = -1.0
@@ -57,6 +58,7 @@ class Motion(ABC):
         self.none: Array = np.zeros(0, np.uint8)
         self._on_host: Any = None  # the table of states on the host, if it was asked for
         self._arrived: list[Array] = []
+        self.beside: Callable[[], None] | None = None
         self.meanwhile: Callable[[], None] | None = None
 
     @property
@@ -255,6 +257,16 @@ class Motion(ABC):
         if self._scratch is None or self._scratch[:2] != (engine, rows):
             self._scratch = engine, rows, engine.scratch(rows)
         return self._scratch[2]
+
+    def _launched(self) -> None:
+        """Let copies come after a move, but for what a GPU does beside it."""
+        beside, self.beside = self.beside, None
+        if beside and self._backend.style.warp > 1:
+            beside()
+            beside = None
+        self._rows.follow()
+        if beside:
+            beside()
 
     def _ends(self, status: Any, *tables: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective.

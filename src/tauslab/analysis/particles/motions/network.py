@@ -515,6 +515,8 @@ class NetworkMotion(Motion):
         )
         if rows:
             self._start(end if moves else end - start, seed, buffers, first, halt)
+        else:
+            self._launched()
         self.counts, self.kept = counts, keep
         self._harvest()
         if self._turns is not None:
@@ -536,7 +538,7 @@ class NetworkMotion(Motion):
         )  # fmt: skip
         buffers.scratch = self._scratch_of(engine, launch.rows)
         engine.start(launch, buffers, self._rows.stream)
-        self._rows.follow()
+        self._launched()
 
     def _uploaded(self, time: float) -> Any:
         """A sample time on the device, which is often that of the launch before."""
