@@ -94,12 +94,12 @@ class Weighing:
         """Logarithms of weights ``[own]``."""
         return np.concatenate([np.zeros(0), *(piece.weights.logs() for piece in self._pieces)])
 
-    @property
-    def means(self) -> FloatArray:
-        """Logarithms of the means of weights ``[filter]``."""
-        if self._means is None:
-            self._means = particle_weights.means_of(self._totals, self._n, self._largest)
-        return self._means
+    def means(self) -> Callable[[], FloatArray]:
+        """What computes logarithms of the means of weights ``[filter]`` as they are now, later."""
+        known, totals, largest = self._means, self._totals, self._largest
+        if known is not None:
+            return lambda: known
+        return lambda: particle_weights.means_of(totals, self._n, largest)
 
     @property
     def sizes(self) -> FloatArray:
@@ -188,7 +188,9 @@ class Weighing:
             else:
                 part = self._found(piece.weights, piece, chosen, numbers, scheme)
             found.append(part)
-        means = np.where(chosen, 0.0, self.means)
+        means = np.zeros(self._count)
+        if not chosen.all():
+            means = np.where(chosen, 0.0, self.means()())
         for piece in self._pieces:
             piece.weights.level(chosen[piece.rows])
         self._know()
