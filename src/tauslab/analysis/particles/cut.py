@@ -91,11 +91,11 @@ class CutWeights:
         self.largest = np.array([most])
         self.totals, self.squares, _ = sums_of_parts(found, self._parts)[:, None]
         ends = np.add.accumulate(sizes)
-        each = np.array(
-            [found[end - n : end].sum(axis=0) for end, n in zip(ends, sizes, strict=True)]
+        each = np.array(  # about, but for whole numbers
+            [np.ones(n) @ found[end - n : end] for end, n in zip(ends, sizes, strict=True)]
         )
         self._held = each[:, 2].astype(np.int64).tolist()
-        self._before = np.add.accumulate(each[:, 0]) - each[:, 0]  # about
+        self._before = np.add.accumulate(each[:, 0]) - each[:, 0]
 
     def moments(self, counts: Any) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
         """As of `DeviceWeights`, of ``counts [own, species]``. What it gives is collective, too."""

@@ -15,14 +15,6 @@
 // Errors of the logarithm and the reciprocal: PTX ISA, lg2.approx and rcp.approx. Errors of W add up to ABSOLUTE times
 // the sum of all 1 / a0, which each lane keeps.
 #include "ensemble/control.h"
-#include "ensemble/rate_laws.h"
-// What laws ask of a count that is a double.
-DEVICE double quantity(double count) {
-    return count;
-}
-DEVICE double plus(double count, double change) {
-    return count + change;
-}
 #include "model.h"
 #include "math/math.h"
 #include "ensemble/sampling.h"
@@ -50,22 +42,6 @@ constexpr int RESIDENT_BLOCKS = WEIGHT + 2 * N_LAWS < 8 ? 10
                                                         : 0;
 static_assert(FIRES_ALL && !IS_THINNED && N_OBSERVABLES == 0);
 
-// Few counts are doubles: to convert one takes as long as several additions, and of many there are no registers left.
-template <bool DOUBLE>
-struct CountOf {
-    typedef double type;
-};
-template <>
-struct CountOf<false> {
-    typedef i32 type;
-};
-typedef typename CountOf<(N_SPECIES <= 8)>::type OwnCount;
-
-template <int N, class To, class From>
-DEVICE void convert(To *to, const From *from) {
-    UNROLL for (int i = 0; i < N; ++i) to[i] = (To)from[i];
-}
-
 struct EndsArguments {
     EnsembleArguments launch;
     u64 *listed;  // how many rows are listed; 0 at the start
@@ -81,7 +57,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
     const bool usual_span = span > SHORTEST && span < LONGEST;
     const float units = (float)((double)SPAN / (usual_span ? span : 1.0));  // of a time of 1
     const float of_logarithm = -LOG_2 * units, least = LEAST * units;
-    OwnCount x[N_SPECIES] = {};
+    i32 x[N_SPECIES] = {};
     double c[N_CONSTANTS + N_LITERALS + 1] = {};
     double a[N_REACTIONS] = {};
     double cumulative[N_REACTIONS] = {};
@@ -105,9 +81,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
             usual_span && step < LOOK_EVERY && step < launch.max_steps && errors < (float)CLOSE;
         const bool after = usual && passed > left + CLOSE + (u32)(sure ? errors : 0);
         if (sure && (none || after)) {
-            i32 counts[N_SPECIES];
-            convert<N_SPECIES>(counts, x);
-            record_end(out, row, none ? ABSORBED : DONE, true, Counts{counts});
+            record_end(out, row, none ? ABSORBED : DONE, true, Counts{x});
             fired += step;
         } else {
             arguments.list[atomic_add(arguments.listed, 1)] = row;
@@ -129,14 +103,12 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
             row = (u32)next;
             const Place place = place_in(launch, row);
             series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
-            i32 before[N_SPECIES];
-            load<N_SPECIES>(before, launch.initial + place.input * launch.initial_stride);
+            load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
             load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
             check_constants(c);
-            const bool room = events_before_overflow(before) > LOOK_EVERY;
+            const bool room = events_before_overflow(x) > LOOK_EVERY;
             // The first reaction leads to this state: no sum is below a target that is no number.
-            before_first(before);
-            convert<N_SPECIES>(x, before);
+            before_first(x);
             target = not_a_number();
             // Without room a sum that is no number lists the row after its first firing.
             each = room ? NO_TIME : (float)not_a_number();
@@ -149,7 +121,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa_ends, const EndsArguments arguments) {
         const float log_2 = ABOUT_LOG2(single_of(unit_open_low(bits.x0, bits.x1)));
         waiting = FMA_SINGLE(of_logarithm, log_2, least);
         unit = unit_one_to_two(bits.x2, bits.x3);
-        fire_together(target, x, c, a, cumulative);
+        fire(target, x, c, a, cumulative);
     }
     atomic_add(launch.work, fired);
 }
