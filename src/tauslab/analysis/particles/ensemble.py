@@ -512,11 +512,8 @@ class Ensemble:
     def advance_while(
         self, t: float, beside: Callable[[], None], moved: Callable[[], None]
     ) -> None:
-        """`advance`, and work of the host for a network, as soon as it moves.
-
-        Collective; ranks have agreed on `t`. The device does what is launched on `stream` by
-        `beside` while it moves particles, and by `moved` afterwards, with the counts at `t`.
-        """
+        """`advance`, and launch work on `stream` beside a move and after it. Collective."""
+        # Ranks have agreed on t. `moved` launches work with the counts at t.
         self._motion.beside = beside
         try:
             self._advance(t, moved)
