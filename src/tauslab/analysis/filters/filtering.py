@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -129,6 +130,7 @@ class ParticleFilters:
         self.row = 0
         self._moments: Callable[[], Callable[[], None]] | None = None  # of the row before
         self._taking: Callable[[], None] | None = None  # of moments that the device has begun
+        self._late: Callable[[], None] | None = None  # which adds terms of the row before
         self._constants: dict[str, float | FloatArray] = {}
         self._weights.begin()
         self.resamplings: IntArray = np.zeros(self.count, np.int64)
@@ -198,23 +200,29 @@ class ParticleFilters:
             self.terms[self._going(), row] = -np.inf
             return False
         moved = None if particles.none_ended else particles.alive  # None: all
-        particles.advance_while(float(self._data.times[row]), self._begin_moments)
-        self._settle()
+        looked, begun = _Looked(particles), list[Callable[[], bool] | None]()
+
+        def observe() -> None:
+            if moved is None and self._data.by_columns(particles.species):
+                begun.append(self._begin_observing(looked))
+
+        particles.advance_while(float(self._data.times[row]), self._catch_up, observe)
+        if self._moments or self._late:  # nothing moved
+            self._catch_up()
         if not particles.none_ended:
             self._weights.drop()
             ended = ~particles.alive if moved is None else moved & ~particles.alive
             ended &= np.repeat(row < self._rows, self.n)
             self.ended.update(particles.status[ended].tolist())
         going = self._going()
-        before = self._weights.means
-        seen = self._observe(_Looked(particles))
+        before = self._weights.means()
+        seen = self._observe(looked, begun if particles.none_ended else [])
         if not seen:
             some = particles.alive.reshape(self.count, self.n).any(axis=1)
             self.terms[~some, row] = -np.inf
         else:
-            after = self._weights.means
-            held = np.isfinite(before)
-            self.terms[:, row] = np.where(held, after - np.where(held, before, 0.0), -np.inf)
+            self.terms[self._weights.sizes == 0, row] = -np.inf
+            self._late = partial(self._add_terms, row, before, self._weights.means())
         self.terms[~going, row] = -np.inf
         going = self._going(row + 1)
         self.sizes[going, row] = self._weights.sizes[going]
@@ -222,8 +230,15 @@ class ParticleFilters:
             self._moments = self._moments_of(row, going)
         return bool(going.any())
 
+    def _add_terms(
+        self, row: int, before: Callable[[], FloatArray], after: Callable[[], FloatArray]
+    ) -> None:
+        """Terms of a row that are finite, of logarithms of means of weights."""
+        finite = self.terms[:, row] > -np.inf
+        self.terms[finite, row] = after()[finite] - before()[finite]
+
     def _moments_of(self, row: int, going: BoolArray) -> Callable[[], Callable[[], None]]:
-        """Means and deviations of a row, which `_begin_moments` begins. Collective."""
+        """Means and deviations of a row, which `_catch_up` begins. Collective."""
         begin = self._weights.moments()
 
         def begun() -> Callable[[], None]:
@@ -238,17 +253,24 @@ class ParticleFilters:
 
         return begun
 
-    def _begin_moments(self) -> None:
-        """Begin what the device computes beside the motion of the next row. Collective."""
-        begin, self._moments = self._moments, None
-        self._taking = begin() if begin else self._taking
+    def _catch_up(self) -> None:
+        """Begin the moments of a row, take those of the row before it, add terms. Collective.
+
+        The host does so while the device moves particles of the next row.
+        """
+        add, take, begin = self._late, self._taking, self._moments
+        self._late = self._taking = self._moments = None
+        if take:
+            take()
+        if begin:
+            self._taking = begin()
+        if add:
+            add()
 
     def _settle(self) -> None:
         """Take what the device was still computing when the host went on. Collective."""
-        self._begin_moments()
-        take, self._taking = self._taking, None
-        if take:
-            take()
+        self._catch_up()
+        self._catch_up()
 
     def _going(self, rows: int | None = None) -> Any:
         """Filters whose likelihood is above 0 so far, bool ``[filter]``."""
@@ -268,8 +290,17 @@ class ParticleFilters:
             index = self._particles.ancestors_on_host(copies)
             self._constants.update({name: values[index] for name, values in arrays.items()})
 
-    def _observe(self, looked: _Looked) -> bool:
-        """Multiply weights by the densities of the row; False where nothing was seen."""
+    def _begin_observing(self, looked: _Looked) -> Callable[[], bool] | None:
+        """Launch what multiplies weights by the densities of the row; None: nothing was seen."""
+        own = self._particles.own
+        each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
+        return self._weights.begin_observing(self._cells, self.row, looked, each)
+
+    def _observe(self, looked: _Looked, begun: list[Callable[[], bool] | None]) -> bool:
+        """Multiply weights by the densities of the row; False where nothing was seen.
+
+        `begun` has what `_begin_observing` gave, if the device was asked before.
+        """
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
             asking = Asking(looked, particles.shares)
@@ -281,12 +312,16 @@ class ParticleFilters:
             if not self._weights.multiply(found[own]):
                 particle_weights.require_log_weights(np.where(particles.alive, found, -np.inf))
             return True
-        each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
-        finite = self._weights.observe(self._cells, self.row, looked, each)
-        if finite is False:
+        take = begun[0] if begun else self._begin_observing(looked)
+        if take is None:
+            return False
+        if not take():
+            each = {
+                k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()
+            }
             found = self._log_density(looked, each, own)
             particle_weights.require_log_weights(particles.joined(np.asarray(found)))
-        return finite is not None
+        return True
 
     def _log_density(self, values: Values, constants: Constants, own: slice) -> FloatArray | None:
         """Logarithms of densities of the row of the particles `own`; None where nothing was seen.

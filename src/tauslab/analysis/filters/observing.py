@@ -382,6 +382,10 @@ class Observations:
         models = [one for one in self.models if one.column in seen]
         return sum(one.log_most(seen[one.column], constants) for one in models)
 
+    def by_columns(self, columns: tuple[str, ...]) -> bool:
+        """Return whether counts of these columns are all that is observed."""
+        return not self.by_function and all(one.quantity in columns for one in self.models)
+
     def seen_of(
         self, row: int, columns: tuple[str, ...], values: Values, constants: Constants
     ) -> Seen | None:

@@ -94,12 +94,12 @@ class Weighing:
         """Logarithms of weights ``[own]``."""
         return np.concatenate([np.zeros(0), *(piece.weights.logs() for piece in self._pieces)])
 
-    @property
-    def means(self) -> FloatArray:
-        """Logarithms of the means of weights ``[filter]``."""
-        if self._means is None:
-            self._means = particle_weights.means_of(self._totals, self._n, self._largest)
-        return self._means
+    def means(self) -> Callable[[], FloatArray]:
+        """What computes logarithms of the means of weights ``[filter]`` as they are now, later."""
+        known, totals, largest = self._means, self._totals, self._largest
+        if known is not None:
+            return lambda: known
+        return lambda: particle_weights.means_of(totals, self._n, largest)
 
     @property
     def sizes(self) -> FloatArray:
@@ -121,18 +121,23 @@ class Weighing:
         table["kind"], table["column"] = DEVICE_KINDS.index("given"), -1
         return self._weigh(Seen(table, [factors]), None)
 
-    def observe(
+    def begin_observing(
         self, cells: Sequence[Observations], row: int, values: Values, constants: Constants
-    ) -> bool | None:
+    ) -> Callable[[], bool] | None:
         """Multiply weights by the densities of a row that no function observes.
 
-        As of `multiply`; None where nothing was seen of any cell.
+        Returns
+        -------
+        What waits for the device and says as much as `multiply`; weights stay what they are if it
+        is not called. None where nothing was seen of any cell.
         """
         if not any(data.seen(row) for data in cells):
             return None
         species, counts = self._particles.species, self._particles.device_counts
         if len(cells) == 1:
-            return self._weigh(cells[0].seen_of(row, species, values, constants), counts)
+            seen = cells[0].seen_of(row, species, values, constants)
+            return self._begin_weighing([(one, _part(seen, one)) for one in self._pieces], counts)
+        each = []
         for piece in self._pieces:
             data, own = cells[piece.rows.start // self._per], piece.own
             if own.stop - own.start > 1:  # numbers of one particle would be those of all
@@ -140,24 +145,33 @@ class Weighing:
             elif seen := data.seen_of(row, species, values, constants):
                 seen = seen.of(own)
             if seen:
-                self._weigh_piece(piece, seen, counts)
-        return self._weighed()
+                each.append((piece, seen))
+        return self._begin_weighing(each, counts)
 
     def _weigh(self, seen: Seen | None, counts: Any) -> bool:
-        for piece in self._pieces:
-            self._weigh_piece(piece, None if seen is None else seen.of(piece.own), counts)
-        return self._weighed()
+        each = [(piece, _part(seen, piece)) for piece in self._pieces]
+        return self._begin_weighing(each, counts)()
 
-    def _weigh_piece(self, piece: _Piece, seen: Seen | None, counts: Any) -> None:
-        particles, own = self._particles, piece.own
+    def _begin_weighing(
+        self, each: Sequence[tuple[_Piece, Seen | None]], counts: Any
+    ) -> Callable[[], bool]:
+        particles = self._particles
         status = None if particles.none_ended else particles.status[particles.own]
-        piece.weights.weigh(
-            None if status is None else status[own], None if counts is None else counts[own], seen
-        )
+        takes = [
+            piece.weights.begin_weighing(
+                None if status is None else status[piece.own],
+                None if counts is None else counts[piece.own], seen,
+            )
+            for piece, seen in each
+        ]  # fmt: skip
 
-    def _weighed(self) -> bool:
-        self._know()
-        return bool((self._largest < np.inf).all())
+        def weighed() -> bool:
+            for take in takes:
+                take()
+            self._know()
+            return bool((self._largest < np.inf).all())
+
+        return weighed
 
     def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Copies:
         """Ancestors of particles of all filters; those of filters not chosen stay.
@@ -165,32 +179,50 @@ class Weighing:
         Particles of chosen filters weigh the same afterwards. ``numbers [filter]`` say how often
         each was resampled.
         """
-        found = [self._found(piece, chosen, numbers, scheme) for piece in self._pieces]
-        means = np.where(chosen, 0.0, self.means)
+        sizes = np.array([self._n * len(rows) for rows in self._whole])
+        found = []
+        for piece in self._pieces:
+            if isinstance(piece.weights, CutWeights):
+                part, each = self._found_of_cut(piece.weights, piece, chosen, numbers, scheme)
+                sizes += each
+            else:
+                part = self._found(piece.weights, piece, chosen, numbers, scheme)
+            found.append(part)
+        means = np.zeros(self._count)
+        if not chosen.all():
+            means = np.where(chosen, 0.0, self.means()())
         for piece in self._pieces:
             piece.weights.level(chosen[piece.rows])
         self._know()
         self._means = means
-        backend, shares = self._particles.backend, self._particles.shares
-        size = sum(len(rows) for rows in found)
-        rows, at = found[0], len(found[0])
+        backend, rows = self._particles.backend, found[0]
         if len(found) > 1:
-            rows, at = backend.empty((size,), np.int64), 0
+            rows, at = backend.empty((sum(map(len, found)),), np.int64), 0
             for part in found:
                 backend.copy(part, rows[at : at + len(part)], self._particles.stream)
                 at += len(part)
             self._particles.stream.record().wait()
-        return Copies([0, *np.add.accumulate(shares.all_of(size)).tolist()], rows)
+        return Copies([0, *np.add.accumulate(sizes).tolist()], rows)
 
-    def _found(self, piece: _Piece, chosen: BoolArray, numbers: IntArray, scheme: str) -> Any:
+    def _found_of_cut(
+        self, weights: CutWeights, piece: _Piece, chosen: BoolArray, numbers: IntArray, scheme: str
+    ) -> tuple[Any, list[int]]:
+        """As of `CutWeights.ancestors`."""
+        row, base = piece.rows.start, piece.own.start
+        if not chosen[row]:
+            return weights.all_stay(base)
+        return weights.ancestors(
+            scheme, seed=self._particles.seed, number=int(numbers[row]), group=self._number + row,
+            base=base,
+        )  # fmt: skip
+
+    def _found(
+        self, weights: DeviceWeights, piece: _Piece, chosen: BoolArray, numbers: IntArray,
+        scheme: str,
+    ) -> Any:  # fmt: skip
         """Ancestors int64 on the device among the particles of this rank, in increasing order."""
-        weights, rows, base = piece.weights, piece.rows, piece.own.start
+        rows, base = piece.rows, piece.own.start
         seed, group = self._particles.seed, self._number + rows.start
-        if isinstance(weights, CutWeights):
-            if not chosen[rows.start]:
-                return weights.all_stay(base)
-            number = int(numbers[rows.start])
-            return weights.ancestors(scheme, seed=seed, number=number, group=group, base=base)
         if scheme != "multinomial":
             return weights.ancestors(
                 chosen[rows], numbers[rows], seed=seed, purpose=particle_weights.RESAMPLING,
@@ -248,6 +280,10 @@ class Weighing:
         places = np.concatenate([np.array(rows, np.int64) for rows in self._whole])
         table[..., places] = np.moveaxis(found, 0, -1)
         return table
+
+
+def _part(seen: Seen | None, piece: _Piece) -> Seen | None:
+    return None if seen is None else seen.of(piece.own)
 
 
 def part_of(own: slice, values: Values, constants: Constants) -> tuple[Values, Constants]:

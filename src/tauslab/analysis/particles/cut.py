@@ -62,7 +62,7 @@ class CutWeights:
 
     def put(self, logs: FloatArray) -> None:
         """Take logarithms ``[own]``."""
-        self._divide(self._part.replace(logs) if self._part else -np.inf)
+        self._divide(self._part.replace(logs) if self._part else -np.inf)()
 
     def logs(self) -> FloatArray:
         """Logarithms ``[own]``."""
@@ -70,36 +70,42 @@ class CutWeights:
 
     def weigh(self, status: Array | None, counts: Any, seen: Seen | None) -> None:
         """As of `DeviceWeights`; `largest` tells whether all weights are finite."""
-        self._divide(self._part.multiply(status, counts, seen) if self._part else -np.inf)
+        self.begin_weighing(status, counts, seen)()
 
-    def _divide(self, largest: float) -> None:
+    def begin_weighing(
+        self, status: Array | None, counts: Any, seen: Seen | None
+    ) -> Callable[[], None]:
+        """As of `DeviceWeights`. What it gives is collective, too."""
+        return self._divide(self._part.multiply(status, counts, seen) if self._part else -np.inf)
+
+    def _divide(self, largest: float) -> Callable[[], None]:
         """Weights over the largest, and their sums, where the largest of this rank is given."""
-        most = max(self._shares.all_of(largest))
-        pieces = self._part.share(most) if self._part else np.zeros((0, 3))
+        most = float(self._each(largest).max())
+        pieces = self._part.share(most) if self._part else lambda: np.zeros((0, 3))
+        return lambda: self._know(most, pieces())
+
+    def _know(self, most: float, pieces: FloatArray) -> None:
+        """Take sums of all ranks, where those of this one are given."""
         sizes = [size_in_pieces(part) for part in self._parts]
         found = self._shares.gathered(pieces, sizes)
         self.largest = np.array([most])
         self.totals, self.squares, _ = sums_of_parts(found, self._parts)[:, None]
         ends = np.add.accumulate(sizes)
-        each = np.array(
-            [found[end - n : end].sum(axis=0) for end, n in zip(ends, sizes, strict=True)]
+        each = np.array(  # about, but for whole numbers
+            [np.ones(n) @ found[end - n : end] for end, n in zip(ends, sizes, strict=True)]
         )
         self._held = each[:, 2].astype(np.int64).tolist()
-        self._before = np.add.accumulate(each[:, 0]) - each[:, 0]  # about
+        self._before = np.add.accumulate(each[:, 0]) - each[:, 0]
 
     def moments(self, counts: Any) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
-        """As of `DeviceWeights`; means are known when this returns. Collective, as what it gives.
-
-        Weighted means and variances are ``[species, 1]`` of ``counts [own, species]``.
-        """
+        """As of `DeviceWeights`, of ``counts [own, species]``. What it gives is collective, too."""
         species, shares, part = int(counts.shape[1]), self._shares, self._part
         ends = np.add.accumulate(self._held).tolist()
         parts = [slice(end - n, end) for end, n in zip(ends, self._held, strict=True)]
         sizes, own = [size_in_pieces(one) for one in parts], parts[shares.rank]
-        held = part.held(_size(own)) if part and ends[-1] < self._n else None
         total = float(self.totals[0]) if self.totals[0] > 0 else 1.0
 
-        def started(means: FloatArray | None) -> Callable[[], FloatArray]:
+        def started(means: FloatArray | None, held: Any) -> Callable[[], FloatArray]:
             pieces = None
             if part and _size(own):
                 pieces = part.moment_sums(counts, total, means, held, own.start)
@@ -110,19 +116,24 @@ class CutWeights:
 
             return sums
 
-        means, sums = np.zeros((species, 1)), None
-        if ends[-1]:
-            means = started(None)()
-            sums = started(means)
+        none = np.zeros((species, 1))
+        if not ends[-1]:
+            return lambda: lambda: (none, none)
+        if part:
+            part.settle()
 
         def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
-            variances = sums() if sums else means
-            return lambda: (means, variances)
+            held = part.held(_size(own)) if part and ends[-1] < self._n else None
+            means = started(None, held)()
+            second = started(means, held)
+            return lambda: (means, second())
 
         return begin
 
-    def ancestors(self, scheme: str, *, seed: int, number: int, group: int, base: int) -> Any:
-        """Ancestors on this rank, int64 on the device, in increasing order.
+    def ancestors(
+        self, scheme: str, *, seed: int, number: int, group: int, base: int
+    ) -> tuple[Any, list[int]]:
+        """Ancestors on this rank, int64 on the device, in increasing order; how many on each rank.
 
         Parameters
         ----------
@@ -135,8 +146,10 @@ class CutWeights:
             own = self._part.shares() if self._part else np.zeros(0)
             row = self._shares.gathered(own, [_size(part) for part in self._parts])
             index = particle_weights.ancestors_of(row, scheme, seed, number, group)
-            low, high = np.searchsorted(index, [self._own.start, self._own.stop])
-            return self._backend.upload(index[low:high] - self._own.start + base)
+            bounds = np.searchsorted(index, [0, *(part.stop for part in self._parts)]).tolist()
+            made = slice(bounds[self._shares.rank], bounds[self._shares.rank + 1])
+            found = self._backend.upload(index[made] - self._own.start + base)
+            return found, np.diff(bounds).tolist()
         stratified, rank = scheme == "stratified", self._shares.rank
         given = {
             "seed": seed,
@@ -158,14 +171,14 @@ class CutWeights:
         last = max(rank for rank, held in enumerate(self._held) if held)
         bounds[last + 1 :] = [self._n] * (len(self._held) - last)  # with places beyond the end
         made = slice(bounds[rank], bounds[rank + 1])
-        return self._part.copied(made, sums[-1]) if self._part else self._none()
+        none = self._backend.empty((0,), np.int64)
+        found = self._part.copied(made, sums[-1]) if self._part else none
+        return found, np.diff(bounds).tolist()
 
-    def all_stay(self, base: int) -> Any:
-        """Ancestors as of `ancestors` where no particle becomes a copy of another."""
-        return self._backend.upload(np.arange(base, base + _size(self._own)))
-
-    def _none(self) -> Any:
-        return self._backend.empty((0,), np.int64)
+    def all_stay(self, base: int) -> tuple[Any, list[int]]:
+        """As of `ancestors`, where no particle becomes a copy of another."""
+        index = np.arange(base, base + _size(self._own))
+        return self._backend.upload(index), [_size(part) for part in self._parts]
 
     def _climbed(self) -> list[float]:
         """Sums of the weights before each rank, added one after the other; then the sum of all."""
@@ -175,9 +188,13 @@ class CutWeights:
             if _size(part):
                 if self._part and rank == self._shares.rank:
                     end = self._part.climb(end)
-                end = self._shares.all_of(end)[rank]
+                end = float(self._each(end)[rank])
             sums.append(end)
         return sums
+
+    def _each(self, number: float) -> FloatArray:
+        """A number of each rank."""
+        return np.asarray(self._shares.gathered(np.array([number]), [1] * self._shares.ranks))
 
 
 def _size(part: slice) -> int:

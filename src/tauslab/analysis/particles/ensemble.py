@@ -482,6 +482,9 @@ class Ensemble:
             `t` is before the present time or not finite, or no particle is left.
         """
         self._meet("advance", t=t)
+        self._advance(t)
+
+    def _advance(self, t: float, moved: Callable[[], None] | None = None) -> None:
         if not (isinstance(t, int | float | np.number) and self.time <= t <= sys.float_info.max):
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
@@ -493,6 +496,8 @@ class Ensemble:
         stops = self._stops(float(t))
         self._motion.foresee(stops[-1])
         for stop in stops:
+            if stop == stops[-1]:
+                self._motion.meanwhile = moved
             self._move(stop)
             if not self._none_ended and self.status.min() >= _ENDED:
                 self.time = float(t)
@@ -504,18 +509,16 @@ class Ensemble:
             return [t]
         return self._ahead.stops(self.time, t, self._rows)
 
-    def advance_while(self, t: float, work: Callable[[], None]) -> None:
-        """`advance`, and `work` of the host, as soon as a device moves. Collective."""
-
-        def once() -> None:
-            self._motion.meanwhile = None
-            work()
-
-        self._motion.meanwhile = once
+    def advance_while(
+        self, t: float, beside: Callable[[], None], moved: Callable[[], None]
+    ) -> None:
+        """`advance`, and launch work on `stream` beside a move and after it. Collective."""
+        # Ranks have agreed on t. `moved` launches work with the counts at t.
+        self._motion.beside = beside
         try:
-            self.advance(t)
+            self._advance(t, moved)
         finally:
-            self._motion.meanwhile = None
+            self._motion.beside = self._motion.meanwhile = None
 
     def weigh(self, log_factors: npt.ArrayLike) -> float:
         """Multiply weights by factors ``[particle]``, given as their logarithms.

@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import Array, IntArray
 from tauslab.decomposition.ranks.mpi import Communicator, Parcel
+from tauslab.kernels.particles.weights import BLOCK
 
 T = TypeVar("T")
+_MANY_BLOCKS = 64  # of a rank, of which one is a small part
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,10 @@ class Copies:
 
 
 class Shares:
-    """Particles 0 to n - 1 in one piece for each rank, as even as can be."""
+    """Particles 0 to n - 1 in one piece for each rank, as even as can be.
+
+    Of many, pieces are whole blocks of the tree in which weights are summed: fewer numbers travel.
+    """
 
     def __init__(self, n: int, comm: Communicator) -> None:
         self.n, self._comm = n, comm
@@ -51,7 +56,9 @@ class Shares:
     def of(self, rank: int) -> slice:
         """The particles of a rank."""
         size = self._comm.size
-        return slice(self.n * rank // size, self.n * (rank + 1) // size)
+        each = BLOCK if self.n >= _MANY_BLOCKS * BLOCK * size else 1
+        bounds = [self.n * one // size // each * each for one in (rank, rank + 1)]
+        return slice(bounds[0], self.n if rank + 1 == size else bounds[1])
 
     @property
     def own(self) -> slice:

@@ -27,7 +27,7 @@ from tauslab.api.api import settings_of
 from tauslab.api.inference.given import constants_of, priors_of, said_limit, text_of
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
-from tauslab.base.arrays import BoolArray, FloatArray, doubles
+from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, warn
 from tauslab.base.unknown import checks_keywords
@@ -273,11 +273,11 @@ def _of_time_course(network: Network, given: AbcKeywords) -> _Compared:
     seen = [[rows.seen(row).get(name, np.nan) for row in range(len(rows))] for name in columns]
 
     def summarise(result: Result) -> FloatArray:
-        found = []
-        for name in quantities:
-            values = np.asarray(result[name], np.float64)
-            found.append(values if name in result.observables else _valid(values, result))
-        return np.hstack(found)
+        found = np.empty((result.n, len(quantities), len(times)))
+        for place, name in enumerate(quantities):
+            values = result[name]
+            found[:, place] = values if name in result.observables else _valid(values, result)
+        return found.reshape(result.n, -1)
 
     only = all(name in network.species for name in quantities)
     species = {"species": list(dict.fromkeys(quantities))} if only else {}
@@ -289,7 +289,7 @@ def _of_time_course(network: Network, given: AbcKeywords) -> _Compared:
     )  # fmt: skip
 
 
-def _valid(values: FloatArray, result: Result) -> FloatArray:
+def _valid(values: Array, result: Result) -> Array:
     """Counts, NaN after the end of a trajectory."""
     whole = result.continuous or not len(values) or values.min() >= 0
     return values if whole else np.where(values < 0, np.nan, values)

@@ -469,12 +469,15 @@ def pmmh(
         else:
             walk.begin()
         total, unit = steps + warm_up, "steps"
+        pace = Pace(f"{network.name}: ts.pmmh", quiet=given.quiet, tells=ranks.rank == 0)
+        pace.before = walk.step / total if total else 0.0
         with Progress(
             total, ranks.rank, quiet=given.quiet, description=network.name, unit=unit,
             started_at=walk.step,
         ) as bar:  # fmt: skip
 
             def after_step() -> None:
+                pace.reached(walk.step / total)
                 if given.quiet is not True:
                     if walk.step % _TOLD_EVERY == 0 and walk.step >= warm_up + _TOLD_EVERY:
                         bar.tell("effective size {:.4g}, R-hat {:.3f}".format(*walk.mixed()))

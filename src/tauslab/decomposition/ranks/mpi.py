@@ -302,7 +302,7 @@ class MpiCommunicator(Communicator):
 
     def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
         """Return whether `value` holds on any rank."""
-        return any(self._comm.allgather(value))
+        return bool(self.max_uint64(np.array([value], np.uint64))[0])
 
     def counter(self) -> Counter:
         """Make a shared counter."""

@@ -78,6 +78,11 @@ class CpuEvent:
         """Return whether the queue has reached it."""
         return self._reached.is_set()
 
+    @property
+    def passed(self) -> bool:
+        """Return whether the queue has reached it, and nothing failed before."""
+        return self.done() and self._error is None
+
     def wait(self) -> None:
         """Block until the queue has reached it; raises what failed before it."""
         self._reached.wait()
@@ -222,7 +227,8 @@ class CpuStream:
 
     def wait_for(self, event: CpuEvent) -> None:
         """Let later work start after `event`."""
-        self.submit(event.wait)
+        if not event.passed:
+            self.submit(event.wait)
 
     @property
     def idle(self) -> bool:

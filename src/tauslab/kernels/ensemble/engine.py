@@ -93,7 +93,7 @@ class NetworkEngine(Engine):
         buffers.clear_counters(self.backend, stream)
         states = [rows for rows in (launch.kept, buffers.keep) if rows is not None]
         return {
-            "keys": self._keys.of(launch.seed),
+            "keys": self._keys.of(launch.seed, stream),
             "per_point": launch.per_point,
             "before": launch.before,
             "first": launch.first,

@@ -108,13 +108,16 @@ class SeedKeys:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: dict[int, DeviceArray] = {}
+        self._seed: int | None = None
+        self._kept: dict[Stream, DeviceArray] = {}
 
-    def of(self, seed: int) -> DeviceArray:
-        """The buffer of a seed."""
-        if seed not in self._kept:
-            self._kept = {seed: self._backend.upload(philox_keys(seed))}
-        return self._kept[seed]
+    def of(self, seed: int, stream: Stream) -> DeviceArray:
+        """The buffer of a seed, for launches on a stream."""
+        if seed != self._seed:
+            self._seed, self._kept = seed, {}
+        if stream not in self._kept:
+            self._kept[stream] = self._backend.upload(philox_keys(seed), stream)
+        return self._kept[stream]
 
 
 _WEYL: Uint32Array = np.multiply.outer(

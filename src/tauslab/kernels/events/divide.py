@@ -47,7 +47,7 @@ class Divide:
             return
         held = [self._backend.upload(np.ascontiguousarray(a)) for a in (side, mother, part, share)]
         arguments = self._program.arguments(
-            _ENTRY, keys=self._keys.of(seed), rows=rows, words=words, species=len(share),
+            _ENTRY, keys=self._keys.of(seed, stream), rows=rows, words=words, species=len(share),
             side=held[0], mother=held[1], part=held[2], share=held[3], halt=halt, kept=kept,
         )  # fmt: skip
         self._program.launch(_ENTRY, rows * len(share), arguments, stream)

@@ -273,7 +273,7 @@ class Ode(Engine):
     ) -> None:
         buffers.clear_counters(self.backend, stream)
         values = {
-            "job": self._job(launch, buffers, strides),
+            "job": self._job(launch, buffers, strides, stream),
             **self._own_arguments(launch.max_steps, buffers.scratch),
         }
         choice = self.choice
@@ -290,10 +290,12 @@ class Ode(Engine):
         arguments = self.program.arguments(self.entry, **values)
         self.program.launch(self.entry, items, arguments, stream)
 
-    def _job(self, launch: Launch, buffers: SampleBuffers, strides: _Strides) -> dict[str, Any]:
+    def _job(
+        self, launch: Launch, buffers: SampleBuffers, strides: _Strides, stream: Stream
+    ) -> dict[str, Any]:
         """`OdeJob` of csrc/ode/ode.h, which every method is given."""
         return {
-            "keys": self._keys.of(launch.seed),
+            "keys": self._keys.of(launch.seed, stream),
             "per_point": launch.per_point,
             "first": launch.first,
             "rows": launch.rows,

@@ -21,7 +21,7 @@ OBSERVED = np.dtype([
     ("first", np.float64), ("second", np.float64), ("log_first", np.float64),
     ("log_more", np.float64),
 ])  # fmt: skip
-_IN_BLOCK, _CHUNK, _PIECE, _GROUP, _TOGETHER = 32, 512, 256, 64, 64  # as csrc/particles has them
+_IN_BLOCK, _CHUNK, _PIECE, _GROUP = 32, 512, 256, 64  # as csrc/particles has them
 _FEWEST = 256  # items of a thread of a CPU
 _SHORT = 4096  # particles of a row that a thread of a GPU adds in order
 _GUESSES = (
@@ -114,7 +114,7 @@ class DeviceWeights:
             for entry in names
         }
         blocks = _parts(n, _IN_BLOCK)
-        self._logs = backend.empty((rows * n,), np.float64)
+        self._logs, self._after = (backend.empty((rows * n,), np.float64) for _ in range(2))
         self._shares = backend.empty((rows * n,), np.float64)
         self._sums = backend.empty((3, rows, blocks), np.float64)
         self._largest = backend.empty((rows, blocks), np.float64)
@@ -134,7 +134,7 @@ class DeviceWeights:
         """Take logarithms ``[particle]``, of which none is NaN or infinite above."""
         self._level()
         self._logs = self._backend.upload(np.array(logs))
-        self._sum(self._weigh(None, None, None))
+        self.weigh(None, None, None)
 
     def logs(self) -> FloatArray:
         """A copy of the logarithms ``[particle]``."""
@@ -160,33 +160,51 @@ class DeviceWeights:
         -------
         Whether all weights are finite numbers; where they are not, sums have no meaning.
         """
-        largest = self._weigh(status, counts, seen)
-        self._sum(largest)
+        self.begin_weighing(status, counts, seen)()
         return bool((self.largest < np.inf).all())
 
+    def begin_weighing(
+        self, status: Array | None, counts: Any, seen: Seen | None
+    ) -> Callable[[], None]:
+        """Launch `weigh`; what it returns waits for it. Unless called, the logarithms stay."""
+        largest = self._weigh(status, counts, seen)
+        sums = self._sums_over(largest)
+
+        def take() -> None:
+            self._take_weighed()
+            self._know(sums())
+
+        return take
+
     def _weigh(self, status: Array | None, counts: Any, seen: Seen | None) -> Any:
-        self._level()
-        up = self._up
+        """The largest logarithms of rows; `_take_weighed` makes the weights that come out ours."""
+        up, leveled = self._up, self._leveled
         table = np.zeros(0, OBSERVED) if seen is None else seen.table
         values = None if seen is None or not seen.values else up(np.stack(seen.values))
         self._start(
             "weigh_particles", self._rows * _parts(self._n, _IN_BLOCK), rows=self._rows, n=self._n,
+            leveled=None if leveled is None else up(leveled.astype(np.uint8)),
             status=None if status is None else up(status),
             counts=counts, **_layout(counts), values=values,
             seen=up(table.view(np.uint8)) if len(table) else None,
             own=None if seen is None or seen.own is None else up(seen.own),
-            columns=len(table), logs=self._logs, largest=self._largest,
+            columns=len(table), logs=self._logs, after=self._after, largest=self._largest,
         )  # fmt: skip
         return self._reduced("reduce_maxima", self._largest, "maxima")
 
-    def _sum(self, largest: Any) -> None:
-        """Weights over the largest, and their sums: three numbers a row for the host."""
+    def _take_weighed(self) -> None:
+        self._logs, self._after, self._leveled = self._after, self._logs, None
+
+    def _sums_over(self, largest: Any) -> Callable[[], list[Any]]:
+        """Weights that come out over the largest: the largest and three sums of each row."""
         self._start(
             "share_weights", self._rows * _parts(self._n, _IN_BLOCK), rows=self._rows, n=self._n,
-            logs=self._logs, largest=largest, shares=self._shares, sums=self._sums,
+            logs=self._after, largest=largest, shares=self._shares, sums=self._sums,
         )  # fmt: skip
-        sums = self._reduced("reduce_sums", self._sums, "sums")
-        most, found = self._later(largest, sums)()
+        return self._later(largest, self._reduced("reduce_sums", self._sums, "sums"))
+
+    def _know(self, told: list[Any]) -> None:
+        most, found = told
         self.largest = most.copy()
         self.totals, self.squares, self.numbers = found.reshape(3, self._rows).copy()
 
@@ -273,7 +291,8 @@ class DeviceWeights:
         more = {} if ends is None else {"ends": ends}
         self._set("find_ancestors", first=made.start, made=size, ancestors=found, **more)
         if size:
-            self._launch("find_ancestors", self._rows * _parts(size, _TOGETHER), "find_ancestors")
+            together = 16 if self._backend.style.warp > 1 else 64  # as csrc/particles has it
+            self._launch("find_ancestors", self._rows * _parts(size, together), "find_ancestors")
         if self._alone:
             self._stream.record().wait()
         return found
@@ -430,37 +449,47 @@ class PartWeights(DeviceWeights):
         self._logs = self._backend.upload(np.array(logs))
         return self.multiply(None, None, None)
 
-    def share(self, largest: float) -> FloatArray:
-        """Divide weights by the largest of the row, whose logarithm is given.
+    def share(self, largest: float) -> Callable[[], FloatArray]:
+        """Divide weights that come out by the largest of the row, whose logarithm is given.
 
         Returns
         -------
-        Pieces ``[piece, 3]`` of sums of weights, of their squares, and how many are above 0.
+        What makes them ours, and waits for pieces ``[piece, 3]`` of sums of weights, of their
+        squares, and how many are above 0.
         """
         given = {"rows": 1, "largest": self._up(np.array([largest])), "sums": self._sums}
         found = []
         for own, in_block in in_blocks(self._first, self._first + self._n):
             size = own.stop - own.start
-            logs, shares, blocks = self._logs[own], self._shares[own], _parts(size, _IN_BLOCK)
+            logs, shares, blocks = self._after[own], self._shares[own], _parts(size, _IN_BLOCK)
             self._start("share_weights", blocks, n=size, logs=logs, shares=shares, **given)
             if in_block:
                 shares, _ = self._reduced_once("reduce_sums", self._sums, 3, blocks, "sums")
             found.append(shares)
-        return np.concatenate([
-            numbers.reshape(3, -1).T if made.ndim > 1
-            else np.stack([numbers, numbers * numbers, numbers > 0], axis=1)
-            for made, numbers in zip(found, self._later(*found)(), strict=True)
-        ])  # fmt: skip
+        told = self._later(*found)
+
+        def take() -> FloatArray:
+            self._take_weighed()
+            return np.concatenate([
+                numbers.reshape(3, -1).T if made.ndim > 1
+                else np.stack([numbers, numbers * numbers, numbers > 0], axis=1)
+                for made, numbers in zip(found, told(), strict=True)
+            ])  # fmt: skip
+
+        return take
+
+    def settle(self) -> None:
+        """Do what `level` was asked for; what `held` and `moment_sums` tell may be asked later."""
+        self._level()
 
     def held(self, number: int) -> Any:
-        """Particles of this part that have weight, in order: so many."""
-        self._level()
+        """Particles of this part that have weight, in order: so many. As of `settle`."""
         return self._held()[:number]
 
     def moment_sums(
         self, counts: Any, total: float, means: FloatArray | None, held: Any, first: int
     ) -> Callable[[], FloatArray]:
-        """Start pieces of sums of weighted counts, or of squares around `means`.
+        """Start pieces of sums of weighted counts, or of squares around `means`. As of `settle`.
 
         Parameters
         ----------
@@ -478,7 +507,6 @@ class PartWeights(DeviceWeights):
         -------
         What waits for them ``[piece, species]``.
         """
-        self._level()
         species, up = int(counts.shape[1]), self._up
         given = {
             "rows": 1, "first": 0, "size": species, **_layout(counts),

@@ -78,12 +78,13 @@ def test_ranks_do_not_matter(device, size, kind, n):
             if cut._part:
                 cut._part._pieces = in_pieces
             for scheme in SCHEMES:
-                rows = cut.ancestors(scheme, seed=2**64 - 5, number=3, group=7, base=0)
+                rows, sizes = cut.ancestors(scheme, seed=2**64 - 5, number=3, group=7, base=0)
+                assert comm.allgather(len(rows)) == sizes
                 rows = rows if isinstance(rows, np.ndarray) else rows.get()
                 index[in_pieces, scheme] = rows + own.own.start
         cut.level(np.ones(1, bool))
         assert cut.totals.tolist() == cut.squares.tolist() == [float(n)]
-        rows = cut.ancestors("systematic", seed=1, number=3, group=7, base=0)
+        rows, _ = cut.ancestors("systematic", seed=1, number=3, group=7, base=0)
         stay = rows if isinstance(rows, np.ndarray) else rows.get()
         backend.close()
         return found, index, stay + own.own.start

@@ -38,6 +38,13 @@ def test_a_long_fit_says_how_long_its_search_takes() -> None:
     assert sum("the search of the fit takes about" in str(one.message) for one in said) == 1
 
 
+def test_long_chains_say_how_long_they_take() -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ts.pmmh(decay(), DATA, {"k": "loguniform(0.1,10)"}, steps=4, warm_up=4, chains=2, **HOW)
+    assert sum("ts.pmmh takes about" in str(one.message) for one in said) == 1
+
+
 def test_the_pace_of_a_call_that_goes_on_is_of_the_rest() -> None:
     pace = outlook.Pace("it", quiet=None, tells=True)
     pace.before = 0.5

@@ -42,13 +42,15 @@ def distances(
             )
         return np.where(np.isnan(found), np.inf, found)
     apart = (simulated if seen.all() else simulated[:, seen]) - observed[seen]
-    np.abs(apart, out=apart)
-    apart /= scale[seen]
-    if norm == math.inf:
-        found = apart.max(axis=1)
-    else:
+    if (scale[seen] != 1).any():
+        apart /= scale[seen]
+    if norm == 2:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = fixed_sums(apart) if norm == 1 else np.sqrt(fixed_sums(apart * apart))
+            found = np.sqrt(fixed_sums(np.multiply(apart, apart, out=apart)))
+    else:
+        np.abs(apart, out=apart)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = fixed_sums(apart) if norm == 1 else apart.max(axis=1)
     return np.where(np.isnan(found), np.inf, found)
 
 

@@ -177,8 +177,9 @@ class Sampler:
         full = len(near) == settings.n - self.accepted
         self._tried = self.simulations + (int(near[-1]) + 1 if full else len(places))
         self.simulations += len(places)
-        most = min(_SEEN, max(1, _SEEN_NUMBERS // max(1, len(self._observed))), self._tried)
-        self._seen = np.concatenate([self._seen, found[: max(0, most - len(self._seen))]])
+        if settings.scale is None:  # else none is made of them
+            most = min(_SEEN, max(1, _SEEN_NUMBERS // max(1, len(self._observed))), self._tried)
+            self._seen = np.concatenate([self._seen, found[: max(0, most - len(self._seen))]])
         self._places = np.concatenate([self._places, places[near]])
         self._near = np.concatenate([self._near, found[near]])
         self._far = np.concatenate([self._far, far[near]])

@@ -408,6 +408,7 @@ class OdeMotion(Motion):
         )  # fmt: skip
         table = table.reshape(rows, table.shape[2])
         if not rows:
+            self._launched()
             return table, buffers.status
         engine = self._compiled()
         engine.between(start, end)
@@ -417,5 +418,5 @@ class OdeMotion(Motion):
             max_steps=self.task.options.max_steps,
         )  # fmt: skip
         engine.start(launch, buffers, self._rows.stream)
-        self._rows.follow()
+        self._launched()
         return table, buffers.status

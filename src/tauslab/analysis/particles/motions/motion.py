@@ -41,8 +41,9 @@ class Motion(ABC):
         Names whose values stay numbers of the kernels where all particles have one value.
     none
         What `advance` gives where no particle has ended, u8 ``[particle]``.
-    meanwhile
-        Work of the host while the device moves particles. Collective.
+    beside, meanwhile
+        Work of the host while the device moves particles: a GPU does the first beside the move,
+        and the second after it. Collective.
     """
 
     missing = -1.0
@@ -57,6 +58,7 @@ class Motion(ABC):
         self.none: Array = np.zeros(0, np.uint8)
         self._on_host: Any = None  # the table of states on the host, if it was asked for
         self._arrived: list[Array] = []
+        self.beside: Callable[[], None] | None = None
         self.meanwhile: Callable[[], None] | None = None
 
     @property
@@ -256,6 +258,16 @@ class Motion(ABC):
             self._scratch = engine, rows, engine.scratch(rows)
         return self._scratch[2]
 
+    def _launched(self) -> None:
+        """Let copies come after a move, but for what a GPU does beside it."""
+        beside, self.beside = self.beside, None
+        if beside and self._backend.style.warp > 1:
+            beside()
+            beside = None
+        self._rows.follow()
+        if beside:
+            beside()
+
     def _ends(self, status: Any, *tables: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective.
 
@@ -306,6 +318,7 @@ class DeviceRows:
         self._gather = Gather(backend)
         self._ends: Ends | None = None
         self._control: Any = None
+        self._arriving: list[Any] = []  # host memory that `copies` may still read
 
     def taken(self, shares: Shares, sources: Sequence[Any], ancestors: IntArray) -> list[Any]:
         """Sources after a move in which row i becomes row ``ancestors[i]``, of all ranks."""
@@ -313,27 +326,36 @@ class DeviceRows:
         return [self.moved(shares, source, order, wanted) for source in sources]
 
     def copied(self, shares: Shares, source: Any, copies: Copies) -> Any:
-        """Rows of this rank's particles after a move. Collective."""
+        """Rows of this rank's particles after a move, for later work on its streams. Collective."""
         backend, own, rank = self.backend, shares.own, shares.rank
         target = backend.empty((own.stop - own.start, source.shape[1]), source.dtype)
-        parcels, arrived = [], []
-        for other in range(shares.ranks):
-            sent, got = copies.common(rank, shares.of(other)), copies.common(other, own)
-            rows = copies.rows[sent.start - copies.bounds[rank] : sent.stop - copies.bounds[rank]]
-            place = slice(got.start - own.start, got.stop - own.start)
-            if other == rank:
-                if len(rows):
-                    self._gather.start(source, rows, target[place], self.copies)
-                continue
-            if len(rows):
-                parcels.append(Parcel(other, self.host(self.gathered(source, rows)), sent=True))
-            if got.start < got.stop:
-                arrived.append((place, backend.mirror(target[place])))
-                parcels.append(Parcel(other, arrived[-1][1], sent=False))
-        self.comm.exchange(parcels)
-        for place, part in arrived:
-            backend.upload_mirror(part, target[place], self.copies)
-        self.copies.record().wait()
+        others = [other for other in range(shares.ranks) if other != rank]
+
+        def given(to: int) -> Any:
+            to_rank = copies.common(rank, shares.of(to))
+            return copies.rows[to_rank.start - first : to_rank.stop - first]
+
+        def taken(by: int) -> Any:
+            here = copies.common(by, own)
+            return target[here.start - own.start : here.stop - own.start]
+
+        first, parcels = copies.bounds[rank], []
+        for other in others:
+            if len(rows := given(other)):
+                sent = backend.empty((len(rows), source.shape[1]), source.dtype)
+                self._gather.start(source, rows, sent, self.copies)
+                parcels.append(Parcel(other, self._mirrored(sent), sent=True))
+        ready = self.copies.record()
+        self._gather.start(source, given(rank), taken(rank), self.copies)
+        arriving = [(backend.mirror(taken(other)), other) for other in others if len(taken(other))]
+        parcels += [Parcel(other, mirror, sent=False) for mirror, other in arriving]
+        if parcels:
+            ready.wait()
+            self.comm.exchange(parcels)
+        for mirror, other in arriving:
+            backend.upload_mirror(mirror, taken(other), self.copies)
+        self._arriving += arriving  # until they are copied
+        self.stream.wait_for(self.copies.record())
         return target
 
     def moved(
@@ -412,12 +434,15 @@ class DeviceRows:
         And tables on the host, if there are rows.
         """
         beside = [self._mirrored(table) for table in tables if len(status)]
-        if self.backend.style.warp > 1 and status.shape[0] > _FEW_STATUSES:
+        in_brief, largest = self.backend.style.warp > 1 and len(status) > _FEW_STATUSES, status
+        if in_brief:
             self._ends = self._ends or Ends(self.backend)
-            if not self.host(self._ends.start(status, self.copies)).any():
-                return None, beside
-        found = self.host(status)
-        return (found if found.view(np.bool_).any() else None), beside
+            largest = self._ends.start(status, self.copies)
+        found = self.host(largest)
+        self._arriving.clear()
+        if not found.view(np.bool_).any():
+            return None, beside
+        return (self.host(status) if in_brief else found), beside
 
     def row_counter(self) -> Any:
         """Control words of launches one after the other, of which each begins with zeros."""

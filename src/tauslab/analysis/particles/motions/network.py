@@ -342,8 +342,10 @@ class NetworkMotion(Motion):
         return found
 
     def _none_fired(self) -> Any:
-        own = self.shares.own
-        return self._backend.upload(np.zeros((own.stop - own.start, len(self._counted)), np.int64))
+        own, counted = self.shares.own, len(self._counted)
+        if not counted:  # nothing to upload and to wait for
+            return self._backend.empty((own.stop - own.start, 0), np.int64)
+        return self._backend.upload(np.zeros((own.stop - own.start, counted), np.int64))
 
     def _harvest(self) -> None:
         """Add what counters have to `_fired`, and let them begin with 0, where states have them."""
@@ -513,6 +515,8 @@ class NetworkMotion(Motion):
         )
         if rows:
             self._start(end if moves else end - start, seed, buffers, first, halt)
+        else:
+            self._launched()
         self.counts, self.kept = counts, keep
         self._harvest()
         if self._turns is not None:
@@ -534,12 +538,12 @@ class NetworkMotion(Motion):
         )  # fmt: skip
         buffers.scratch = self._scratch_of(engine, launch.rows)
         engine.start(launch, buffers, self._rows.stream)
-        self._rows.follow()
+        self._launched()
 
     def _uploaded(self, time: float) -> Any:
         """A sample time on the device, which is often that of the launch before."""
         if self._time is None or self._time[0] != time:
-            self._time = time, self._backend.upload(np.array([time]))
+            self._time = time, self._backend.upload(np.array([time]), self._rows.stream)
         return self._time[1]
 
     def _initial(self) -> Any:

@@ -8,9 +8,10 @@
 #include "particles/blocks.h"
 #include "particles/words.h"
 
-constexpr i64 PIECE = 256;    // weights
-constexpr i64 GROUP = 64;     // pieces
-constexpr i64 TOGETHER = 64;  // particles that one item places
+constexpr i64 PIECE = 256;                              // weights
+constexpr i64 GROUP = 64;                               // pieces
+constexpr i64 TOGETHER = LANES_OF_BLOCK > 1 ? 16 : 64;  // particles that one item places
+constexpr int BATCH = 16;  // weights that a thread loads together, as loads take long
 constexpr i32 LARGEST_EXPONENT = 900;
 
 struct AncestorArguments {
@@ -53,6 +54,20 @@ DEVICE Group group_of(i64 item, i64 n) {
     return {row, begin, begin + GROUP < pieces ? begin + GROUP : pieces};
 }
 
+DEVICE i64 smaller(i64 a, i64 b) {
+    return a < b ? a : b;
+}
+
+// Goes through weights begin .. end - 1 in order, and through zeros up to a whole batch.
+template <class Take>
+DEVICE void each_weight(const double *shares, i64 begin, i64 end, const Take &take) {
+    for (i64 first = begin; first < end; first += BATCH) {
+        double own[BATCH];
+    UNROLL for (int i = 0; i < BATCH; ++i) own[i] = first + i < end ? shares[first + i] : 0.0;
+        UNROLL for (int i = 0; i < BATCH; ++i) take(first + i, own[i]);
+    }
+}
+
 DEVICE i32 exponent_of_sum(double s) {
     return (i32)(as_bits(s) >> 52) - 1023;
 }
@@ -84,7 +99,7 @@ KERNEL(guess_pieces, const AncestorArguments a) {
         const i64 row = item / pieces, begin = (item - row * pieces) * PIECE;
         const i64 end = begin + PIECE < a.n ? begin + PIECE : a.n;
         double sum = 0.0;
-        for (i64 i = begin; i < end; ++i) sum += a.shares[row * a.n + i];
+        each_weight(a.shares + row * a.n, begin, end, [&](i64, double own) { sum += own; });
         a.starts[item] = sum;
     }
 }
@@ -140,20 +155,18 @@ KERNEL(count_units, const AncestorArguments a) {
             continue;
         }
         const double units = power_of_two(52 - exponent_of_sum(guess));
-        for (i64 i = begin; i < end; ++i) {
-            const double given = a.shares[row * a.n + i] * units;
-            if (!(given < 0x1p53)) {
-                even = -1;
-                break;
-            }
-            const i64 whole = (i64)given;
+        bool fits = true;
+        each_weight(a.shares + row * a.n, begin, end, [&](i64, double own) {
+            const double given = own * units;
+            fits = fits && given < 0x1p53;
+            const i64 whole = fits ? (i64)given : 0;
             const double rest = given - (double)whole;
             const i64 up = rest > 0.5;
             const bool tie = rest == 0.5;
             even += whole + (tie ? (even + whole) & 1 : up);
             odd += whole + (tie ? (odd + whole + 1) & 1 : up);
-        }
-        a.even[item] = even;
+        });
+        a.even[item] = fits ? even : -1;
         a.odd[item] = odd;
     }
 }
@@ -194,8 +207,7 @@ DEVICE double in_units(double sum, double guess, i64 even, i64 odd) {
 DEVICE double after_weights(const AncestorArguments &a, i64 begin, i64 end, double sum, i64 lane) {
     for (i64 first = begin; first < end; first += LANES_OF_BLOCK) {
         const double own = first + lane < end ? a.shares[first + lane] : 0.0;
-        const i64 last = first + LANES_OF_BLOCK < end ? first + LANES_OF_BLOCK : end;
-        for (i64 i = first; i < last; ++i) sum += BLOCK_READ(own, i - first);
+        UNROLL for (int i = 0; i < LANES_OF_BLOCK; ++i) sum += BLOCK_READ(own, i);
     }
     return sum;
 }
@@ -232,7 +244,7 @@ KERNEL(find_row, const AncestorArguments a) {
         double sum = a.start;
         for (i64 first = 0; first < groups; first += LANES_OF_BLOCK) {
             const i64 at = row * groups + (first + lane < groups ? first + lane : first);
-            const double guess = a.starts[row * pieces_of(a.n) + group_of(at, a.n).begin];
+            const double guess = a.starts[row * pieces_of(a.n) + (at - row * groups) * GROUP];
             const i64 even = a.group_even[at], odd = a.group_odd[at];
             const i64 last = first + LANES_OF_BLOCK < groups ? first + LANES_OF_BLOCK : groups;
             double own = sum;
@@ -241,9 +253,9 @@ KERNEL(find_row, const AncestorArguments a) {
                 const double found =
                     in_units(sum, BLOCK_READ(guess, i - first), BLOCK_READ(even, i - first),
                              BLOCK_READ(odd, i - first));
-                const Group group = group_of(row * groups + i, a.n);
                 sum = found >= 0.0 ? found
-                                   : after_pieces(a, row, group.begin, group.end, sum, lane, false);
+                                   : after_pieces(a, row, i * GROUP, smaller((i + 1) * GROUP, pieces_of(a.n)),
+                                                  sum, lane, false);
             }
             if (first + lane < last) a.group_starts[row * groups + first + lane] = own;
         }
@@ -270,10 +282,10 @@ KERNEL(add_pieces, const AncestorArguments a) {
         const i64 end = begin + PIECE < a.n ? begin + PIECE : a.n;
         if (!a.chosen[row]) continue;
         double sum = a.starts[item];
-        for (i64 i = row * a.n + begin; i < row * a.n + end; ++i) {
-            sum += a.shares[i];
-            a.ladder[i] = sum;
-        }
+        each_weight(a.shares + row * a.n, begin, end, [&](i64 i, double own) {
+            sum += own;
+            if (i < end) a.ladder[row * a.n + i] = sum;
+        });
     }
 }
 

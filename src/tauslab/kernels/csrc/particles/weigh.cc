@@ -9,6 +9,7 @@ constexpr double LEAST = -700.0;  // logarithm of a relative weight that counts 
 
 struct WeighArguments {
     i64 rows, n;         // particles are rows * n
+    const u8 *leveled;   // [rows]: particles weighed the same before; null: of no row
     const u8 *status;    // [particle]: 2 and above have ended; null: none has
     const void *counts;  // [particle, stride]: i32, or double if `real`
     i64 stride, real;
@@ -17,8 +18,9 @@ struct WeighArguments {
     const Observed *seen;  // [columns]
     const double *own;     // [2 * columns, particle]: parameters of each particle, or null
     i64 columns;
-    double *logs;     // [particle]
-    double *largest;  // [rows, blocks]: infinite where one is no number
+    const double *logs;  // [particle]
+    double *after;       // [particle]: logarithms of the weights that come out
+    double *largest;     // [rows, blocks]: infinite where one is no number
 };
 
 DEVICE double log_density_of(const WeighArguments &a, i64 i) {
@@ -50,14 +52,15 @@ KERNEL(weigh_particles, const WeighArguments a) {
          item += GLOBAL_SIZE / LANES_OF_BLOCK) {
         const Block block = block_of(item, a.n);
         const i64 first = block.row * a.n;
+        const bool leveled = a.leveled && a.leveled[block.row];
         double largest = -tl_infinity();
         for (i64 i = first + block.begin + lane; i < first + block.end; i += LANES_OF_BLOCK) {
-            double log = a.logs[i];
+            double log = leveled ? 0.0 : a.logs[i];
             if (a.status && a.status[i] > 1)
                 log = -tl_infinity();
             else if (a.columns)
                 log = log + log_density_of(a, i);
-            a.logs[i] = log;
+            a.after[i] = log;
             largest = log > largest ? log : is_nan(log) ? tl_infinity() : largest;
         }
         largest = largest_of_lanes(largest);
