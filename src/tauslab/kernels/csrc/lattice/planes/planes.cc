@@ -175,6 +175,7 @@ struct Progress {
     // again, counted after the last group of a pass has emptied the list of waiting particles.
     u32 *done;
     u32 chunks, each;  // number of chunks; groups of 32 words in each, but for the last, which has more
+    Divisor by_each;
     u64 *taken;        // groups that warps took after their first ones; null where each warp has fixed groups
     u32 next;          // group that the team computes next, counted from the first of the pass
     u32 pass, complete;  // number of the pass; passes that the team has seen completed
@@ -325,7 +326,7 @@ DEVICE u32 items_of_chunk(const Progress &p, u32 items, u32 chunk) {
 }
 
 DEVICE u32 chunk_of(const Progress &p, u32 item) {
-    const u32 chunk = item / p.each;
+    const u32 chunk = quotient_of(item, p.by_each);
     return chunk < p.chunks ? chunk : p.chunks - 1;
 }
 
@@ -449,6 +450,7 @@ struct PlaneStepsArguments {
     i64 columns;
     u32 *progress;       // [chunks + 4], of 0: see `Progress`
     i64 chunks, chunk;
+    Divisor by_chunk;
     Edges edges;
 };
 
@@ -458,7 +460,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
     if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
-    Progress progress = {a.progress, (u32)a.chunks, each, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
+    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
     OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, CUT ? &edges : nullptr};
     u32 arrivals = 0;
     i64 mark = 0, ended = 0;

@@ -45,6 +45,16 @@ enum PlaneWork {
 // Places in an age, see lattice/site/waiting.h.
 constexpr u32 SPILL_OF_AXIS = 0x1000, SPILL_REACTION = 0x3000, MOST_SPILLED = 0xb000;
 
+// Division by a number that is the same for long: n / d = n * factor / 2^shift for all n below 2^31.
+struct Divisor {
+    u32 factor;
+    i32 shift;
+};
+
+DEVICE u32 quotient_of(u32 n, const Divisor &by) {
+    return (u32)((u64)n * by.factor >> by.shift);
+}
+
 struct PlaneArguments {
     u32 *stayed, *moved, *more;
     // Sites from which a hop to a side has the probability of a class, [axis, side, class, word]; null where all
@@ -67,7 +77,9 @@ struct PlaneArguments {
     i32 *heads;           // [2, word]: first entry of a word in each list; -1: none
     u64 *work;            // by PlaneWork
     i64 capacity;
-    i64 nx, ny, nz;           // of the whole lattice
+    i64 nx, ny, nz;  // of the whole lattice
+    i32 row, plane;  // words along x, and of a plane
+    Divisor by_row, by_ny;
     i64 words, stride;        // own words, and how far those of another plane are
     i64 moved_stride;         // of `moved` and `more`, which have planes beside the slab
     i64 planes, first_plane;  // own planes, and the number of the first
@@ -78,42 +90,18 @@ struct PlaneArguments {
     i64 replica;
 };
 
-// Division by a number that is the same for long: n / d = n * factor / 2^shift for all n below 2^31.
-struct Divisor {
-    u32 factor;
-    i32 shift;
-};
-
-DEVICE Divisor divisor_of(u32 d) {
-    const i32 shift = d > 1 ? 63 - leading_zeros(d - 1) : 31;
-    return {(u32)(((1ull << shift) + d - 1) / d), shift};
-}
-
-DEVICE u32 quotient_of(u32 n, const Divisor &by) {
-    return (u32)((u64)n * by.factor >> by.shift);
-}
-
 struct Lattice : PlaneArguments {
-    i32 row, plane;                // words along x, and of a plane
     u32 last;                      // sites of the last word of a row, less 1
     u32 plane_bytes, moved_bytes;  // from one plane to the next, see `place_in_planes`
-    Divisor by_row, by_ny;
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
     const Lattice *kept;
 };
 
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
-    const i32 row = (i32)((given.nx + 31) / 32);
-    return {given,
-            row,
-            row * (i32)given.ny,
-            (u32)(given.nx - 1) % 32,
+    return {given, (u32)(given.nx - 1) % 32,
             PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.stride * 4,
-            PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.moved_stride * 4,
-            divisor_of((u32)row),
-            divisor_of((u32)given.ny),
-            nullptr};
+            PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.moved_stride * 4, nullptr};
 }
 
 constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
