@@ -288,6 +288,7 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
         + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
+        + f"constexpr bool WHOLE_ROWS = {str(WORD % -(-lattice.shape[2] // WORD) == 0).lower()};\n"
         + f"constexpr bool CUT = {str(cut).lower()};\n"
         + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
         + f"constexpr bool SOME_HELD = {str('held' in lattice.boundary).lower()};\n"

@@ -70,31 +70,47 @@ DEVICE void compare(const u32 *thresholds, const Bits (&words)[COUNT], const Bit
     open &= upto & ~below;
 }
 
-// Decides about particle `level` of each site that has it: those that hop to either side. `draws` is what round 0 makes of
-// the address of level 0.
-template <int BLOCKS_AT_ONCE, int CLASSES>
-DEVICE void decide_level(const u32 *thresholds, const StepDraws &s, const WordSeries &series, u32 draws, int level,
-                         Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
-    const u32 of_level = draws ^ hop_address(0, 0, level, 0) ^ hop_address(0, 0, 0, 0);
-    Bits words[4 * BLOCKS_AT_ONCE];
-    UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
-        const Draw drawn = draw_of_words(s, series, round_1(s, of_level ^ (u32)block));
-        UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
+// Decides about particles `level` and so on of each site that has them: those that hop to either side. `draws` is what
+// round 0 makes of the address of level 0.
+template <int BLOCKS_AT_ONCE, int LEVELS, int CLASSES>
+DEVICE void decide_levels(const u32 *thresholds, const StepDraws &s, const WordSeries &series, u32 draws, int level,
+                          const Bits (&there)[LEVELS], const Doors<CLASSES> &doors, Bits (&minus)[LEVELS],
+                          Bits (&plus)[LEVELS]) {
+    const auto draw = [&](int k, int block) {
+        const u32 address = hop_address(0, 0, level + k, block) ^ hop_address(0, 0, 0, 0);
+        return draw_of_words(s, series, round_1(s, draws ^ address));
+    };
+    Bits side[LEVELS], of_class[LEVELS][CLASSES], open[LEVELS], hop[LEVELS] = {}, some = {};
+    UNROLL for (int k = 0; k < LEVELS; ++k) {
+        Bits words[4 * BLOCKS_AT_ONCE], doored = {};
+        UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
+            const Draw drawn = draw(k, block);
+            UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
+        }
+        side[k] = words[0];
+        UNROLL for (int c = 0; c < CLASSES; ++c) {
+            of_class[k][c] = MASKED ? either(side[k], doors.minus[c], doors.plus[c]) : on_words(~0u);
+            doored |= of_class[k][c];
+        }
+        open[k] = there[k] & doored;
+        compare<1>(thresholds, words, of_class[k], open[k], hop[k]);
+        some |= open[k];
     }
-    const Bits side = words[0];
-    Bits of_class[CLASSES], doored = {}, hop = {};
-    UNROLL for (int k = 0; k < CLASSES; ++k) {
-        of_class[k] = MASKED ? either(side, doors.minus[k], doors.plus[k]) : on_words(~0u);
-        doored |= of_class[k];
+    NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(some); ++block) {
+        some = Bits{};
+        UNROLL for (int k = 0; k < LEVELS; ++k) {
+            compare<0>(thresholds + 4 * block, draw(k, block).x, of_class[k], open[k], hop[k]);
+            some |= open[k];
+        }
     }
-    Bits open = there & doored;
-    compare<1>(thresholds, words, of_class, open, hop);
-    NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
-        const Draw drawn = draw_of_words(s, series, round_1(s, of_level ^ (u32)block));
-        compare<0>(thresholds + 4 * block, drawn.x, of_class, open, hop);
-    }
-    minus = hop & side;
-    plus = hop & ~side;
+    UNROLL for (int k = 0; k < LEVELS; ++k) minus[k] = hop[k] & side[k], plus[k] = hop[k] & ~side[k];
+}
+
+// Sites that hold more than `level` particles, which the compiler does not know.
+DEVICE Bits beyond_level(const Bits (&n)[PLANES], int level) {
+    Bits found = on_words(~0u);
+    UNROLL for (int i = 0; i < PLANES; ++i) found = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), found);
+    return found;
 }
 
 struct Moves {
@@ -107,33 +123,38 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
     moves = {};
     if constexpr (MOST_CLASSES > 0) {
         if (classes_of(species) == 0) return;
-        Bits there = beyond(n, 0), next = beyond(n, 1), minus, plus;
-        if (!any_site(there)) return;
+        Bits there[LEVELS_AT_ONCE], next[LEVELS_AT_ONCE], minus[LEVELS_AT_ONCE], plus[LEVELS_AT_ONCE];
+        const auto count = [&](int end) {
+            UNROLL for (int k = 0; k < LEVELS_AT_ONCE; ++k) {
+                count_up<0>(moves.minus, minus[k], end);
+                count_up<0>(moves.plus, plus[k], end);
+            }
+        };
+        UNROLL for (int k = 0; k < LEVELS_AT_ONCE; ++k)
+            there[k] = beyond(n, k), next[k] = beyond(n, LEVELS_AT_ONCE + k);
+        if (!any_site(there[0])) return;
         const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
         const u32 draws = after_round_0(s, hop_address(axis, species, 0, 0));
         Doors<MOST_CLASSES> doors;
         load_doors(l, g, axis, species, doors);
-        NO_UNROLL for (int level = 0; level < FIRST_LEVELS && any_site(there); ++level) {
-            decide_level<2>(thresholds, s, series, draws, level, there, doors, minus, plus);
-            count_up<0>(moves.minus, minus, LOW_PLANES);
-            count_up<0>(moves.plus, plus, LOW_PLANES);
-            there = next;
-            next = beyond(n, 2);
+        NO_UNROLL for (int level = 0; level < FIRST_LEVELS && any_site(there[0]); level += LEVELS_AT_ONCE) {
+            decide_levels<2>(thresholds, s, series, draws, level, there, doors, minus, plus);
+            count(LOW_PLANES);
+            UNROLL for (int k = 0; k < LEVELS_AT_ONCE; ++k)
+                there[k] = next[k], next[k] = beyond(n, 2 * LEVELS_AT_ONCE + k);
         }
-        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
-            if (level == FIRST_LEVELS)
-                there = beyond(n, FIRST_LEVELS);
-            else if (level == FIRST_LEVELS + 1)
-                there = beyond(n, FIRST_LEVELS + 1);
-            else {
-                there = on_words(~0u);
-                UNROLL for (int i = 0; i < PLANES; ++i)
-                    there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; level += LEVELS_AT_ONCE) {
+            UNROLL for (int k = 0; k < LEVELS_AT_ONCE; ++k) {
+                if (level == FIRST_LEVELS)
+                    there[k] = beyond(n, FIRST_LEVELS + k);
+                else if (level == FIRST_LEVELS + LEVELS_AT_ONCE)
+                    there[k] = beyond(n, FIRST_LEVELS + LEVELS_AT_ONCE + k);
+                else
+                    there[k] = beyond_level(n, level + k);
             }
-            if (!any_site(there)) break;
-            decide_level<1>(thresholds, s, series, draws, level, there, doors, minus, plus);
-            count_up<0>(moves.minus, minus);
-            count_up<0>(moves.plus, plus);
+            if (!any_site(there[0])) break;
+            decide_levels<LEVELS_AT_ONCE>(thresholds, s, series, draws, level, there, doors, minus, plus);
+            count(PLANES);
         }
         subtract(n, moves.minus);
         subtract(n, moves.plus);
@@ -206,21 +227,21 @@ struct Arrivals {
     Bits from_minus, from_plus;
 };
 
+// Where it comes from: words of the first species' planes, see `load_beside`.
+struct Sources {
+    const u32 *ups, *downs;
+};
+
 template <int MANY>
-DEVICE Arrivals load_arrivals(const WordGroup &g, const u32 *ups, const u32 *downs) {
-    return {load_beside<MANY>(ups, g.minus, g.minus_follows), load_beside<MANY>(downs, g.plus, g.plus_follows)};
+DEVICE Sources sources_of(const WordGroup &g, const u32 *ups, const u32 *downs) {
+    return {beside_at<MANY>(ups, g.minus), beside_at<MANY>(downs, g.plus)};
 }
 
-// Along x most of it comes from within the words. `own` is ~0 where the words' own planes are written.
-DEVICE Arrivals arriving_along_x(const Lattice &l, const WordGroup &g, const u32 *ups, const u32 *downs, Bits own,
-                                 const Arrivals &beside) {
-    const i64 at = place_in_planes<MOVED_PLANES>(moved_index(l, g.first));
-    const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
-    return {(((up << 1) & g.inside) | (beside.from_minus >> g.before & 1u)) & g.there,
-            ((down >> 1) | (beside.from_plus & 1u) << g.last) & g.there};
+DEVICE Arrivals load_arrivals(const WordGroup &g, const Sources &from) {
+    return {load_beside(from.ups, g.minus, g.minus_follows), load_beside(from.downs, g.plus, g.plus_follows)};
 }
 
-// Flags of the planes that are written.
+// Flags of the planes that are written, or masks of the words where they are.
 struct Flags {
     Arrivals beside;
     Bits own;
@@ -228,8 +249,22 @@ struct Flags {
 
 DEVICE Flags load_flags(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
     const u32 *const flags = more_of(l, buffer, species);
-    const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) & g.there : Bits{};
-    return {load_arrivals<1>(g, flags, flags), own};
+    const Bits own = !EXCHANGE_ALONG_X && axis == 0 ? load_words(flags + moved_index(l, g.first)) & g.there : Bits{};
+    return {load_arrivals(g, sources_of<1>(g, flags, flags)), own};
+}
+
+// What comes in a plane of a species. Along x most of it comes from within the words.
+DEVICE Arrivals load_plane(const Lattice &l, const WordGroup &g, int axis, int buffer, const Sources &from, int species,
+                           int plane, const Flags &written) {
+    const int number = species * PLANES + plane;
+    Arrivals come = load_arrivals(g, {after(from.ups, l.moved_bytes, number), after(from.downs, l.moved_bytes, number)});
+    come.from_minus &= written.beside.from_minus, come.from_plus &= written.beside.from_plus;
+    if (EXCHANGE_ALONG_X || axis != 0) return come;
+    const i32 index = moved_index(l, g.first);
+    const Bits up = load_words(moved_at(l, index, buffer, PLUS, species, plane)) & written.own;
+    const Bits down = load_words(moved_at(l, index, buffer, MINUS, species, plane)) & written.own;
+    return {(((up << 1) & g.inside) | (come.from_minus >> g.before & 1u)) & g.there,
+            ((down >> 1) | (come.from_plus & 1u) << g.last) & g.there};
 }
 
 // What comes in low planes.
@@ -237,33 +272,29 @@ struct Incoming {
     Arrivals low[LOW_PLANES];
 };
 
-DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
+DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer, const Sources &from, int species) {
+    const Bits all = on_words(~0u);
     Incoming in;
-    const u32 *const downs = moved_plane(l, buffer, MINUS, species);
-    const u32 *const ups = after(downs, l.moved_bytes, N_SPECIES * PLANES);
     UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-        in.low[i] = load_arrivals<MOVED_PLANES>(g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i));
-    UNROLL for (int i = 0; axis == 0 && i < LOW_PLANES; ++i)
-        in.low[i] = arriving_along_x(l, g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i),
-                                     on_words(~0u), in.low[i]);
+        in.low[i] = load_plane(l, g, axis, buffer, from, species, i, {{all, all}, all});
     return in;
 }
 
 // Takes in what comes along an axis of a species.
-DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, int species, const Incoming &in,
-                   const Flags &flags, Bits (&n)[PLANES]) {
+DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, const Sources &from, int species,
+                   const Incoming &in, const Flags &flags, Bits (&n)[PLANES]) {
     Bits a[LOW_PLANES], b[LOW_PLANES];
     UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = in.low[i].from_minus, b[i] = in.low[i].from_plus;
     Bits carry = join_low(n, a, b);
     const u32 bit = 1u << species;
-    const bool high = any_site((flags.own | flags.beside.from_minus | flags.beside.from_plus) & bit);
-    UNROLL for (int i = LOW_PLANES; high && i < PLANES; ++i) {
-        const u32 *const ups = moved_plane(l, buffer, PLUS, species, i), *const downs = moved_plane(l, buffer, MINUS, species, i);
-        Arrivals come = load_arrivals<MOVED_PLANES>(g, ups, downs);
-        come.from_minus &= where_any(flags.beside.from_minus & bit), come.from_plus &= where_any(flags.beside.from_plus & bit);
-        if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(flags.own & bit), come);
-        carry |= add_bit(n, i, come.from_minus);
-        carry |= add_bit(n, i, come.from_plus);
+    if (any_site((flags.own | flags.beside.from_minus | flags.beside.from_plus) & bit)) {
+        const Flags written = {{where_any(flags.beside.from_minus & bit), where_any(flags.beside.from_plus & bit)},
+                               where_any(flags.own & bit)};
+        UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
+            const Arrivals come = load_plane(l, g, axis, buffer, from, species, i, written);
+            carry |= add_bit(n, i, come.from_minus);
+            carry |= add_bit(n, i, come.from_plus);
+        }
     }
     saturate(n, carry);
 }

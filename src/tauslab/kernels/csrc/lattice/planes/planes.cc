@@ -38,7 +38,7 @@ DEVICE void count_words(const Lattice &l, const WordGroup &g, const Desk &desk, 
 
 // The end of a step: one warp finds crowded sites and candidates for reactions, all do the reactions, and one lets in
 // particles that waited.
-DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const WordSeries &series,
+DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const Bits &number,
                      Desk &desk) {
     if (leads(desk)) {
         const Bits over = crowded(desk);
@@ -46,7 +46,7 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
             settle_crowds(*l.kept, s, g, pass.step, 2, pass.buffer, over, desk);
             note_of(desk) = 1;
         }
-        find_candidates(l, s, series, g, desk);
+        find_candidates(l, s, number, g, desk);
     }
     meet(desk);
     if (N_CAUSES && any_listed(desk)) {
@@ -65,30 +65,32 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
 // Puts counts on the desk, with what came along an axis.
 DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk) {
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
-    const WordSeries series = word_series(s, number);
     turn(desk);
     // By one lane: the compiler makes others wait for what all have.
     const bool asks = pass.arrives == 2 && leads(desk) && first_own() == 0;
     const u64 waits = asks ? read_now(l.work + WAITING_0 + (pass.step & 1)) : 0;
     const Flags flags = load_flags(l, g, pass.arrives, pass.buffer, desk.species);
+    Sources from = sources_of<MOVED_PLANES>(g, moved_plane(l, pass.buffer, PLUS, 0), moved_plane(l, pass.buffer, MINUS, 0));
+    const u32 *own = stayed_at(l, g.first, 0);
+    LOADED_HERE(own, "l");  // others are one product away
+    LOADED_HERE(from.ups, "l");
+    LOADED_HERE(from.downs, "l");
     each_species(desk, [&](int species) {
         Bits n[PLANES];
-        const u32 *const own = stayed_at(l, g.first, species);
-        UNROLL for (int i = 0; i < PLANES; ++i) n[i] = load_words(after(own, l.plane_bytes, i));
-        const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer, species);
-        UNROLL for (int i = 0; i < PLANES; ++i) n[i] &= g.there;
+        UNROLL for (int i = 0; i < PLANES; ++i) n[i] = load_words(after(own, l.plane_bytes, species * PLANES + i));
+        const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer, from, species);
         if (pass.arrives >= 0) {
-            arrive(l, g, pass.arrives, pass.buffer, species, in, flags, n);
+            arrive(l, g, pass.arrives, pass.buffer, from, species, in, flags, n);
             arrive_from_faces(l, s, g, pass.arrives, species, n);
         }
         put(desk, species, n);
         if (pass.arrives == 2 && species < DRAWN_TOGETHER && 4 * species < l.thinned[6 * N_TYPES - 3])
-            draw_for_all(species, draw_of_words(s, series, plane_address(CANDIDATES, (u32)species)), desk);
+            draw_for_all(species, draw_of_words(s, word_series(s, number), plane_address(CANDIDATES, (u32)species)), desk);
     });
     if (leads(desk) && first_own() == 0) note_of(desk) = waits != 0;
     meet_others(desk);
     if (pass.arrives == 2) {
-        end_step(l, g, pass, s, series, desk);
+        end_step(l, g, pass, s, number, desk);
     } else if (pass.arrives >= 0) {
         const Bits over = crowded(desk);
         if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk);

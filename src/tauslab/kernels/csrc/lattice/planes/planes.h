@@ -22,6 +22,8 @@ constexpr int TEAM_WARPS =
 constexpr int TEAM_SIZE = PLANE_LANES * TEAM_WARPS;  // threads of a team
 constexpr int MORE_SETS = TEAM_WARPS;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
+constexpr bool EXCHANGE_ALONG_X =
+    PLANE_LANES > 1 && WHOLE_ROWS;  // threads that go together have whole rows
 
 enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2, HELD = 3 };
 enum Side { MINUS = 0, PLUS = 1 };
@@ -104,7 +106,10 @@ DEVICE Lattice lattice_of(const PlaneArguments &given) {
             PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.moved_stride * 4, nullptr};
 }
 
-constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
+// Levels that are decided about together: with few words a GPU waits for results, not for units.
+constexpr int LEVELS_AT_ONCE = PLANE_LANES > 1 && TEAMED ? 2 : 1;
+constexpr int FIRST_LEVELS =
+    4 - LEVELS_AT_ONCE;  // that most words have: two blocks of random bits at once
 
 DEVICE u32 hop_address(int axis, int species, int level, int block) {
     return plane_address(HOPS_OF_PLANES + (u32)axis, (u32)(species << 11 | level << 5 | block));
@@ -295,13 +300,17 @@ DEVICE i64 place_in_planes(i32 word) {
 }
 constexpr int STAYED_PLANES = N_SPECIES * PLANES, MOVED_PLANES = 2 * N_SPECIES * PLANES;
 
-// Words beside those of a group, of a plane among so many.
+// Words beside those of a group, of a plane among so many: where they lie, for `load_beside`.
 template <int MANY>
+DEVICE const u32 *beside_at(const u32 *plane, const i32 *index) {
+    return PLANE_WORDS > 1 ? plane : plane + place_in_planes<MANY>(index[0]);
+}
+
 DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
     if (PLANE_WORDS > 1 && follow) return load_words(from + index[0]);
     Bits bits{};  // g++ 13 warns without
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(bits, i) =
-        index[i] >= 0 ? from[place_in_planes<MANY>(index[i])] : 0;
+        index[i] >= 0 ? from[PLANE_WORDS > 1 ? index[i] : 0] : 0;
     return bits;
 }
 

@@ -200,12 +200,12 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &s
     return open;
 }
 
-DEVICE void find_candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
+DEVICE void find_candidates(const Lattice &l, const StepDraws &s, const Bits &number, const WordGroup &g,
                             Desk &desk) {
     if (N_CAUSES == 0) return;
     Bits active[N_TYPES];
     find_active(l, g, desk, active);
-    list_sites(candidates(l, s, series, desk, active), desk);
+    list_sites(candidates(l, s, word_series(s, number), desk, active), desk);
 }
 
 // The reactions of a pass.
