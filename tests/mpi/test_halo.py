@@ -148,9 +148,9 @@ def test_devices_and_transports_do_not_matter(told, transport):
 @pytest.mark.gpu
 def test_kernels_of_planes_that_wait_for_each_other_have_the_same_bits(told):
     """Two processes take whole batches in one launch each; on one GPU they run by turns."""
-    names, own = ("crowded", "typed", "held"), {"planes": True}
-    expected = told(1, [case(name, **own) for name in names])
-    peer = {"options": {"transport": "peer"}, **own}
-    cases = [case(name, wait=wait, **peer) for wait in (True, False) for name in names]
+    names, own = ("crowded", "held"), {"planes": True, "marks": [3, 5]}
+    expected = told(1, [{**case(name), **own} for name in names])
+    own["options"] = {"transport": "peer"}
+    cases = [{**case(name), **own, "wait": wait} for wait in (True, False) for name in names]
     found = told(2, cases, "cuda")
     assert [results(row) for row in found] == 2 * [results(row) for row in expected]

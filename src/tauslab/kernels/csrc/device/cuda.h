@@ -79,6 +79,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 // The same of numbers that are text: a block takes as many of the 64 barriers of a multiprocessor as it uses, and 16 if
 // the compiler cannot know.
 #define BARRIER_OF(number, threads) (__syncwarp(), barrier_of_<(number), (threads)>())
+// LANES_BARRIER(32) from which the compiler learns that the lanes go on together: no warp waits for another at barrier 1.
+#define WARP_BARRIER() BARRIER_OF(1, 32)
 // LANES_BALLOT of fewer lanes than a warp has. With a mask for each team a warp ballots once for every team, one
 // after another. So the teams of which all lanes run here, side by side, ballot at once: those are in `here` with
 // all their bits, and each of their lanes has the same `here`, which one instruction gave them.

@@ -70,47 +70,31 @@ DEVICE void compare(const u32 *thresholds, const Bits (&words)[COUNT], const Bit
     open &= upto & ~below;
 }
 
-// Decides about particles `level` and so on of each site that has them: those that hop to either side. `draws` is what
-// round 0 makes of the address of level 0.
-template <int BLOCKS_AT_ONCE, int LEVELS, int CLASSES>
-DEVICE void decide_levels(const u32 *thresholds, const StepDraws &s, const WordSeries &series, u32 draws, int level,
-                          const Bits (&there)[LEVELS], const Doors<CLASSES> &doors, Bits (&minus)[LEVELS],
-                          Bits (&plus)[LEVELS]) {
-    const auto draw = [&](int k, int block) {
-        const u32 address = hop_address(0, 0, level + k, block) ^ hop_address(0, 0, 0, 0);
-        return draw_of_words(s, series, round_1(s, draws ^ address));
-    };
-    Bits side[LEVELS], of_class[LEVELS][CLASSES], open[LEVELS], hop[LEVELS] = {}, some = {};
-    UNROLL for (int k = 0; k < LEVELS; ++k) {
-        Bits words[4 * BLOCKS_AT_ONCE], doored = {};
-        UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
-            const Draw drawn = draw(k, block);
-            UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
-        }
-        side[k] = words[0];
-        UNROLL for (int c = 0; c < CLASSES; ++c) {
-            of_class[k][c] = MASKED ? either(side[k], doors.minus[c], doors.plus[c]) : on_words(~0u);
-            doored |= of_class[k][c];
-        }
-        open[k] = there[k] & doored;
-        compare<1>(thresholds, words, of_class[k], open[k], hop[k]);
-        some |= open[k];
+// Decides about particle `level` of each site that has it: those that hop to either side. `draws` is what round 0 makes of
+// the address of level 0.
+template <int BLOCKS_AT_ONCE, int CLASSES>
+DEVICE void decide_level(const u32 *thresholds, const StepDraws &s, const WordSeries &series, u32 draws, int level,
+                         Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
+    const u32 of_level = draws ^ hop_address(0, 0, level, 0) ^ hop_address(0, 0, 0, 0);
+    Bits words[4 * BLOCKS_AT_ONCE];
+    UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
+        const Draw drawn = draw_of_words(s, series, round_1(s, of_level ^ (u32)block));
+        UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
     }
-    NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(some); ++block) {
-        some = Bits{};
-        UNROLL for (int k = 0; k < LEVELS; ++k) {
-            compare<0>(thresholds + 4 * block, draw(k, block).x, of_class[k], open[k], hop[k]);
-            some |= open[k];
-        }
+    const Bits side = words[0];
+    Bits of_class[CLASSES], doored = {}, hop = {};
+    UNROLL for (int k = 0; k < CLASSES; ++k) {
+        of_class[k] = MASKED ? either(side, doors.minus[k], doors.plus[k]) : on_words(~0u);
+        doored |= of_class[k];
     }
-    UNROLL for (int k = 0; k < LEVELS; ++k) minus[k] = hop[k] & side[k], plus[k] = hop[k] & ~side[k];
-}
-
-// Sites that hold more than `level` particles, which the compiler does not know.
-DEVICE Bits beyond_level(const Bits (&n)[PLANES], int level) {
-    Bits found = on_words(~0u);
-    UNROLL for (int i = 0; i < PLANES; ++i) found = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), found);
-    return found;
+    Bits open = there & doored;
+    compare<1>(thresholds, words, of_class, open, hop);
+    NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
+        const Draw drawn = draw_of_words(s, series, round_1(s, of_level ^ (u32)block));
+        compare<0>(thresholds + 4 * block, drawn.x, of_class, open, hop);
+    }
+    minus = hop & side;
+    plus = hop & ~side;
 }
 
 struct Moves {
@@ -123,38 +107,33 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
     moves = {};
     if constexpr (MOST_CLASSES > 0) {
         if (classes_of(species) == 0) return;
-        Bits there[LEVELS_AT_ONCE], next[LEVELS_AT_ONCE], minus[LEVELS_AT_ONCE], plus[LEVELS_AT_ONCE];
-        const auto count = [&](int end) {
-            UNROLL for (int k = 0; k < LEVELS_AT_ONCE; ++k) {
-                count_up<0>(moves.minus, minus[k], end);
-                count_up<0>(moves.plus, plus[k], end);
-            }
-        };
-        UNROLL for (int k = 0; k < LEVELS_AT_ONCE; ++k)
-            there[k] = beyond(n, k), next[k] = beyond(n, LEVELS_AT_ONCE + k);
-        if (!any_site(there[0])) return;
+        Bits there = beyond(n, 0), next = beyond(n, 1), minus, plus;
+        if (!any_site(there)) return;
         const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
         const u32 draws = after_round_0(s, hop_address(axis, species, 0, 0));
         Doors<MOST_CLASSES> doors;
         load_doors(l, g, axis, species, doors);
-        NO_UNROLL for (int level = 0; level < FIRST_LEVELS && any_site(there[0]); level += LEVELS_AT_ONCE) {
-            decide_levels<2>(thresholds, s, series, draws, level, there, doors, minus, plus);
-            count(LOW_PLANES);
-            UNROLL for (int k = 0; k < LEVELS_AT_ONCE; ++k)
-                there[k] = next[k], next[k] = beyond(n, 2 * LEVELS_AT_ONCE + k);
+        NO_UNROLL for (int level = 0; level < FIRST_LEVELS && any_site(there); ++level) {
+            decide_level<2>(thresholds, s, series, draws, level, there, doors, minus, plus);
+            count_up<0>(moves.minus, minus, LOW_PLANES);
+            count_up<0>(moves.plus, plus, LOW_PLANES);
+            there = next;
+            next = beyond(n, 2);
         }
-        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; level += LEVELS_AT_ONCE) {
-            UNROLL for (int k = 0; k < LEVELS_AT_ONCE; ++k) {
-                if (level == FIRST_LEVELS)
-                    there[k] = beyond(n, FIRST_LEVELS + k);
-                else if (level == FIRST_LEVELS + LEVELS_AT_ONCE)
-                    there[k] = beyond(n, FIRST_LEVELS + LEVELS_AT_ONCE + k);
-                else
-                    there[k] = beyond_level(n, level + k);
+        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
+            if (level == FIRST_LEVELS)
+                there = beyond(n, FIRST_LEVELS);
+            else if (level == FIRST_LEVELS + 1)
+                there = beyond(n, FIRST_LEVELS + 1);
+            else {
+                there = on_words(~0u);
+                UNROLL for (int i = 0; i < PLANES; ++i)
+                    there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
             }
-            if (!any_site(there[0])) break;
-            decide_levels<LEVELS_AT_ONCE>(thresholds, s, series, draws, level, there, doors, minus, plus);
-            count(PLANES);
+            if (!any_site(there)) break;
+            decide_level<1>(thresholds, s, series, draws, level, there, doors, minus, plus);
+            count_up<0>(moves.minus, minus);
+            count_up<0>(moves.plus, plus);
         }
         subtract(n, moves.minus);
         subtract(n, moves.plus);

@@ -106,10 +106,7 @@ DEVICE Lattice lattice_of(const PlaneArguments &given) {
             PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.moved_stride * 4, nullptr};
 }
 
-// Levels that are decided about together: with few words a GPU waits for results, not for units.
-constexpr int LEVELS_AT_ONCE = PLANE_LANES > 1 && TEAMED ? 2 : 1;
-constexpr int FIRST_LEVELS =
-    4 - LEVELS_AT_ONCE;  // that most words have: two blocks of random bits at once
+constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
 
 DEVICE u32 hop_address(int axis, int species, int level, int block) {
     return plane_address(HOPS_OF_PLANES + (u32)axis, (u32)(species << 11 | level << 5 | block));
@@ -446,7 +443,10 @@ DEVICE void meet_in(int team) {
 }
 // Waits for the others of the team.
 DEVICE void meet(const Desk &desk) {
-    meet_in<0>(desk.number);
+    if (TEAM_WARPS == 1)
+        WARP_BARRIER();
+    else
+        meet_in<0>(desk.number);
 }
 // The same where each thread goes on with what it has put there itself, of all species that its warp has.
 DEVICE void meet_others(const Desk &desk) {
