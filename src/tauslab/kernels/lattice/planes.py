@@ -297,6 +297,7 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
         + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
         + f"constexpr bool WHOLE_ROWS = {str(WORD % -(-lattice.shape[2] // WORD) == 0).lower()};\n"
+        + f"constexpr bool WHOLE_PLANES = {str(WORD % words_of(lattice) == 0).lower()};\n"
         + f"constexpr bool CUT = {str(cut).lower()};\n"
         + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
         + f"constexpr bool SOME_HELD = {str('held' in lattice.boundary).lower()};\n"

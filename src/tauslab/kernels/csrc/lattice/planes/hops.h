@@ -170,7 +170,7 @@ struct LanesBeside {
 };
 
 DEVICE LanesBeside lanes_beside(const Lattice &l, int axis) {
-    const Way way = way_along(l, axis);
+    const Way way = way_along(l, EXCHANGE_ALONG_Y ? axis : 0);
     const u32 lane = (u32)THREAD_ID % 32, step = (u32)way.step, last = (u32)way.extent - 1;  // powers of 2, and less 1
     const u32 place = lane >> lowest_bit(step) & last, first = lane - place * step;
     return {first + ((place - 1) & last) * step, first + ((place + 1) & last) * step,
@@ -179,8 +179,8 @@ DEVICE LanesBeside lanes_beside(const Lattice &l, int axis) {
 
 // Takes in what comes along x or y from words that threads have that go together.
 DEVICE void exchange(const WordGroup &g, int axis, const LanesBeside &lanes, const Moves &moves, Bits (&n)[PLANES]) {
-    i32 along_y = axis == 1;  // one text for both
-    GO_ON_TOGETHER(along_y);
+    i32 along_y = EXCHANGE_ALONG_Y && axis == 1;  // one text for both
+    if (EXCHANGE_ALONG_Y) GO_ON_TOGETHER(along_y);
     const auto come_up = [&](Bits up) {
         const Bits beside = word_of_lane(up, lanes.before) & lanes.from_before;
         return along_y ? beside : ((up << 1) & g.inside) | (beside >> g.before & 1u);

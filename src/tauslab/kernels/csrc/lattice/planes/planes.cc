@@ -363,13 +363,17 @@ DEVICE void tell_words(const Lattice &l, const Progress &p, u32 items, u32 item,
 #endif
 
 // All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
-DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
-    const Way way = way_along(l, pass.arrives);
+DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) {
+    const Way way = way_along(l, given.arrives);
 #ifdef LANES_SIDE_BY_SIDE
     SHARED TeamMemory memory[TEAMS];
     const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = (u32)block.blocks * teams;
     Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
+    SHARED Pass passes[TEAMS];
+    passes[team] = given;
+    const Pass &pass = passes[team];
+    meet(desk);
     Progress *const p = block.progress;
     const u32 of_item = p ? 32 * p->groups : 32, items = ((u32)l.words + of_item - 1) / of_item;
     const bool takes = TEAM_WARPS == 1 && p && p->taken;
@@ -415,6 +419,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     tell();
     if (p) p->next = item - items, ++p->pass;
 #else
+    const Pass &pass = given;
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
     Desk desk = {};
     for (i64 i = groups * block.number / block.blocks; i < end; ++i) {

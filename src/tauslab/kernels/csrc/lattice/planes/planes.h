@@ -22,8 +22,9 @@ constexpr int TEAM_WARPS =
 constexpr int TEAM_SIZE = PLANE_LANES * TEAM_WARPS;  // threads of a team
 constexpr int MORE_SETS = TEAM_WARPS;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
-constexpr bool EXCHANGE_ALONG_X =
-    PLANE_LANES > 1 && WHOLE_ROWS;  // threads that go together have whole rows
+// Whether threads that go together have whole rows, and whole planes.
+constexpr bool EXCHANGE_ALONG_X = PLANE_LANES > 1 && WHOLE_ROWS,
+               EXCHANGE_ALONG_Y = EXCHANGE_ALONG_X && WHOLE_PLANES;
 
 enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2, HELD = 3 };
 enum Side { MINUS = 0, PLUS = 1 };
