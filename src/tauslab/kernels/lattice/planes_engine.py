@@ -41,8 +41,6 @@ _NO_EDGES: dict[str, Any] = {
     "apart": 0, "number": 0,
 }  # fmt: skip
 _ALIGNED = 32  # words of a warp, or of vectors
-# Of a GPU's passes: how often a warp takes words at least, and how many groups of 32 at most.
-_TURNS, _MOST_GROUPS = 3, 4
 
 
 def planes_program(backend: Backend, lattice: LoweredLattice, *, cut: bool = False) -> Program:
@@ -377,10 +375,8 @@ class PlanesEngine(PlanesMemory):
             self.threads, each = threads_of_team(lattice) * teams, WORD * teams
         resident = self.program.resident_blocks("planes_steps", self.threads)
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
-        warps = max(1, self.blocks * self.threads // WORD)
-        self._groups = max(1, min(_MOST_GROUPS, self.words // (WORD * _TURNS * warps)))
-        self._chunk = -(-self.plane_words // (WORD * self._groups))
-        self._chunks = max(1, self.words // (WORD * self._groups * self._chunk))
+        self._chunk = -(-self.plane_words // WORD)
+        self._chunks = max(1, self.words // (WORD * self._chunk))
         self._progress = backend.empty((self._chunks + 4,), np.uint32)
 
     def run(self, steps: int) -> None:
@@ -408,7 +404,7 @@ class PlanesEngine(PlanesMemory):
             "planes_steps", steps=steps, marks=self._marks, n_marks=len(marks), counts=rows,
             columns=counted_columns(self.lattice.sizes), progress=self._progress,
             chunks=self._chunks, chunk=self._chunk, by_chunk=_divisor(self._chunk),
-            groups=self._groups, edges={**_NO_EDGES, **edges},
+            edges={**_NO_EDGES, **edges},
         )  # fmt: skip
         self.step += steps
 

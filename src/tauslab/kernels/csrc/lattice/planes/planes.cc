@@ -72,9 +72,11 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
     const Flags flags = load_flags(l, g, pass.arrives, pass.buffer, desk.species);
     Sources from = sources_of<MOVED_PLANES>(g, moved_plane(l, pass.buffer, PLUS, 0), moved_plane(l, pass.buffer, MINUS, 0));
     const u32 *own = stayed_at(l, g.first, 0);
-    LOADED_HERE(own, "l");  // others are one product away
-    LOADED_HERE(from.ups, "l");
-    LOADED_HERE(from.downs, "l");
+    if (TEAM_WARPS == 1) {  // others are one product away
+        LOADED_HERE(own, "l");
+        LOADED_HERE(from.ups, "l");
+        LOADED_HERE(from.downs, "l");
+    }
     each_species(desk, [&](int species) {
         Bits n[PLANES];
         UNROLL for (int i = 0; i < PLANES; ++i) n[i] = load_words(after(own, l.plane_bytes, species * PLANES + i));
@@ -173,14 +175,13 @@ constexpr bool FOLLOWS = PLANE_LANES > 1 && TEAM_WARPS == 1;
 // the previous one are computed. A chunk has as many words as a plane, or more: along any axis particles hop to its words
 // from this chunk and its two neighbours only.
 struct Progress {
-    // [chunk]: completed items, of all passes; then completed chunks, of even and of odd passes; then the same again,
-    // counted after the last item of a pass has emptied the list of waiting particles.
+    // [chunk]: completed groups of 32 words, of all passes; then completed chunks, of even and of odd passes; then the same
+    // again, counted after the last group of a pass has emptied the list of waiting particles.
     u32 *done;
-    u32 chunks, each;  // number of chunks; items in each, but for the last, which has more
+    u32 chunks, each;  // number of chunks; groups of 32 words in each, but for the last, which has more
     Divisor by_each;
-    u32 groups;  // of 32 words in an item
-    u64 *taken;  // items that warps took after their first ones; null where each warp has fixed items
-    u32 next;    // item that the team computes next, counted from the first of the pass
+    u64 *taken;        // groups that warps took after their first ones; null where each warp has fixed groups
+    u32 next;          // group that the team computes next, counted from the first of the pass
     u32 pass, complete;  // number of the pass; passes that the team has seen completed
 };
 
@@ -278,19 +279,18 @@ DEVICE_SELDOM void write_messages(const Lattice &l, const Edges &e, int buffer, 
 }
 
 DEVICE void take_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
-    i32 comes = pass.arrives == 2;
-    GO_ON_TOGETHER(comes);  // one loop over words for all passes
-    if (!CUT || !comes || !touches_edges(l, first)) return;
-    if (leads(desk)) take_messages(*l.kept, *block.edges, pass.buffer, pass.step, first);
+    if (!CUT) return;
+    if (pass.arrives == 2 && touches_edges(l, first) && leads(desk))
+        take_messages(*l.kept, *block.edges, pass.buffer, pass.step, first);
     meet(desk);
 }
 
 DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
-    i32 leaves = pass.departs == 2;
-    GO_ON_TOGETHER(leaves);
-    if (!CUT || !leaves || !touches_edges(l, first)) return;
+    if (!CUT) return;
     meet(desk);
-    if (leads(desk)) write_messages(*l.kept, *block.edges, 1 - pass.buffer, pass.step, first);
+    if (pass.departs == 2 && touches_edges(l, first) && leads(desk))
+        write_messages(*l.kept, *block.edges, 1 - pass.buffer, pass.step, first);
+    meet(desk);
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -335,8 +335,8 @@ DEVICE u32 chunk_of(const Progress &p, u32 item) {
 
 // Waits until the pass before is done by the words from which something comes, and by those that read what this pass
 // overwrites; and until the pass before that is done everywhere.
-DEVICE void wait_for_words(Progress &p, u32 items, u32 item, bool begins, const Desk &desk) {
-    if (leads(desk) && begins && p.complete != p.pass) {
+DEVICE void wait_for_words(Progress &p, u32 items, u32 item, const Desk &desk) {
+    if (leads(desk) && p.complete != p.pass) {
         const u32 lane = (u32)first_own(), beside = chunk_of(p, item) + p.chunks + lane - 1;
         const u32 chunk = beside % p.chunks, all = (p.pass + 1) / 2 * p.chunks;
         const u32 cell = lane < 3 ? chunk : p.chunks + 2 + (p.pass + lane + 1) % 2;
@@ -375,7 +375,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
     const Pass &pass = passes[team];
     meet(desk);
     Progress *const p = block.progress;
-    const u32 of_item = p ? 32 * p->groups : 32, items = ((u32)l.words + of_item - 1) / of_item;
+    const u32 items = ((u32)l.words + 31) / 32;
     const bool takes = TEAM_WARPS == 1 && p && p->taken;
     SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
     UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
@@ -394,27 +394,23 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
         tell_words(l, *p, items, place_of(pending), pass, desk);
         pending = NONE;
     };
-    u32 item = uniform(p ? p->next : (u32)block.number * teams + team), first = of_item * place_of(item);
-    u64 taken = 0;
+    u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
-        const u32 place = place_of(item), behind = first + 32, end = of_item * (place + 1);
-        const bool begins = first == of_item * place, ends = behind >= (end < (u32)l.words ? end : (u32)l.words);
+        const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
         u32 next = item + each;
-        if (begins && takes && first_own() == 0) taken = atomic_add(p->taken, 1);  // comes meanwhile
         if (p && p->complete != p->pass) tell();
-        if (p) wait_for_words(*p, items, place, begins, desk);
+        const u32 place = place_of(item), first = 32 * place;
+        if (p) wait_for_words(*p, items, place, desk);
         take_messages(l, block, pass, first, desk);
-        u32 then = behind;
         do_words(l, first + (u32)first_own(), pass, way, desk, [&] {
             if (takes) next = each + LANES_READ(32, (u32)taken, 0) - p->pass * items;
-            next = uniform(ends ? next : item);
-            if (ends) then = of_item * place_of(next);
-            if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], then);
+            next = uniform(next);
+            if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], 32 * place_of(next));
             tell();
         });
         give_messages(l, block, pass, first, desk);
-        if (ends) pending = item;
-        item = next, first = then;
+        pending = item;
+        item = next;
     }
     tell();
     if (p) p->next = item - items, ++p->pass;
@@ -461,7 +457,7 @@ struct PlaneStepsArguments {
     u64 *counts;  // [mark, column], of 0
     i64 columns;
     u32 *progress;       // [chunks + 4], of 0: see `Progress`
-    i64 chunks, chunk, groups;
+    i64 chunks, chunk;
     Divisor by_chunk;
     Edges edges;
 };
@@ -472,7 +468,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
     if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
-    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, (u32)a.groups, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
+    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
     OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, CUT ? &edges : nullptr};
     u32 arrivals = 0;
     i32 mark = 0, ended = 0;
