@@ -130,6 +130,12 @@ DEVICE void barrier_of_() {
 // A number is loaded here, not where it is needed: the compiler would load it behind a branch. `kind` is "r" for
 // 32 bits, "d" for a double.
 #define LOADED_HERE(value, kind) asm volatile("" : "+" kind(value))
+// The same of an address in the device's memory, from which others are computed.
+#define ADDRESS_HERE(address) \
+    do { \
+        LOADED_HERE(address, "l"); \
+        __builtin_assume(__isGlobal(address)); \
+    } while (0)
 // Loads memory that will be read soon.
 #define PREFETCH(address) asm volatile("prefetch.global.L1 [%0];" : : "l"(address))
 // The same into the cache that all multiprocessors share; nothing waits for it.

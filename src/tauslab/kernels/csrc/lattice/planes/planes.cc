@@ -73,9 +73,9 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
     Sources from = sources_of<MOVED_PLANES>(g, moved_plane(l, pass.buffer, PLUS, 0), moved_plane(l, pass.buffer, MINUS, 0));
     const u32 *own = stayed_at(l, g.first, 0);
     if (TEAM_WARPS == 1) {  // others are one product away
-        LOADED_HERE(own, "l");
-        LOADED_HERE(from.ups, "l");
-        LOADED_HERE(from.downs, "l");
+        ADDRESS_HERE(own);
+        ADDRESS_HERE(from.ups);
+        ADDRESS_HERE(from.downs);
     }
     each_species(desk, [&](int species) {
         Bits n[PLANES];
