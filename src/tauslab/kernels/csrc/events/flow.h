@@ -253,7 +253,7 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
         const bool below = HAS_BOUNDED && IS_BOUNDED[i] && flow.y[FLOW[i]] < 0;
         x[FLOW[i]] = below ? 0.0 : flow.y[FLOW[i]];
     }
-    if (!has_sizes(x)) return failed;
+    if (!has_sizes(x)) return {false, false, false, true};
     left -= flow.integral;
     t = ends ? limit : t + h;
     x[N_SPECIES] = t;

@@ -96,7 +96,7 @@ DEVICE double go_to_jump(OpenStep &open, double left, double *x, const double *c
     return part == rest && missing > 0 ? integral : left;
 }
 
-enum Reach { AT_END = 0, AT_JUMP = 1, AT_NO_NUMBER = 2 };  // the last: propensities are none
+enum Reach { AT_END = 0, AT_JUMP = 1, AT_NO_NUMBER = 2 };  // the last: no propensities, or no size
 
 // Goes from state x at time t to the next jump, or to the end of the step.
 DEVICE_SHARED Reach go_on(OpenStep &open, double *x, const double *c, double *moving, double &t,
@@ -108,7 +108,7 @@ DEVICE_SHARED Reach go_on(OpenStep &open, double *x, const double *c, double *mo
     } else {
         integral = go_to_jump(open, left, x, c, moving);
     }
-    if (!(open.hazard >= 0 && open.hazard < infinity())) return AT_NO_NUMBER;
+    if (!(open.hazard >= 0 && open.hazard < infinity() && has_sizes(x))) return AT_NO_NUMBER;
     const bool jumps = !(integral < left);
     left -= integral;
     t = jumps ? tl_min(open.begin + open.done, open.limit) : open.limit;
