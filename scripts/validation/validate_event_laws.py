@@ -1,9 +1,9 @@
-"""Events, laws of time and rate rules against exact laws, by exact simulation and by leaps.
+"""Events, time-dependent rates and rate rules against exact distributions, by exact simulation and by leaps.
 
-Every law is known: births that do not depend on the state and deaths of first order leave Poisson laws
-at all times, with whatever rate and after any wash-out; the mean is an integral. A counter that is
-emptied at m has the law of M // m and M mod m for a Poisson number M. A symmetric walk of single steps
-has passed b by t with the chance P(S > b) + P(S >= b), where S is its place at t (reflection).
+Every distribution is known. Births that do not depend on the state and deaths of first order give a Poisson
+distribution at all times, for any birth rate and after any wash-out; the mean is an integral. A counter that
+is reset at m has been reset M // m times and has the value M mod m, for a Poisson number M. A symmetric walk
+of single steps has passed b by t with probability P(S > b) + P(S >= b), where S is its position at t (reflection).
 
 Columns: errors of mean and standard deviation in % with one standard error; chi-square of counts in at
 most 30 bins of equal chance; the part of events that leaps fired. `ssa` must have p > 1e-4 in each
@@ -150,17 +150,17 @@ def _in_volume(s: FloatArray) -> FloatArray:
 
 
 LAWS = (
-    Law("rate that follows a sine", sine, "X", (1.0, 3.0, 5.0), lambda t, k: poisson(
+    Law("sinusoidal birth rate", sine, "X", (1.0, 3.0, 5.0), lambda t, k: poisson(
         births(lambda s: 20 * k * (1 + np.sin(3 * s)), 0.3, t, 0.0))),
     Law("growing and dividing volume", volume, "X", (1.0, 3.0, 5.0), lambda t, k: poisson(
         births(lambda s: 10 * k * _in_volume(s), 0.3, t, 0.0))),
     Law("wash-outs", wash_outs, "X", (1.5, 3.0, 6.0), lambda t, k: poisson(
         20 * k * (1 + (t > 4)) * -np.expm1(-0.5 * (t - (0 if t < 2 else 2 if t < 4 else 4))))),
-    Law("counter: how often it was emptied", counter, "C", (10 / 9, 50 / 9), lambda t, k: _of_counter(
+    Law("counter: number of resets", counter, "C", (10 / 9, 50 / 9), lambda t, k: _of_counter(
         t, k, "C")),
-    Law("counter: what it holds", counter, "X", (10 / 9, 50 / 9), lambda t, k: _of_counter(t, k, "X")),
-    Law("first passage of balanced noise", passage, "F", (0.25, 1.0, 4.0), _of_passage),
-    Law("doses closer than a leap", doses, "X", (1.0, 2.5), lambda t, k: poisson(
+    Law("counter: value", counter, "X", (10 / 9, 50 / 9), lambda t, k: _of_counter(t, k, "X")),
+    Law("first passage of a random walk", passage, "F", (0.25, 1.0, 4.0), _of_passage),
+    Law("doses at intervals of 1/1024", doses, "X", (1.0, 2.5), lambda t, k: poisson(
         20 * k * -np.expm1(-0.5 * (t if t <= 1 else t - 2)))),
 )  # fmt: skip
 
@@ -170,7 +170,16 @@ def _trimmed(chances: FloatArray) -> FloatArray:
     return chances[: last + 1]
 
 
-COLUMNS = ("law", "t", "method", "molecules", "mean error %", "+-", "sd error %", "+- ",
+ABOUT = """
+Each model has a species whose exact distribution is known at all times (the models are in `scripts/validation/validate_event_laws.py`). Each row is one sample time. `tau` has 100 times as many molecules, so that leaps are possible; some models are also simulated by `ssa` with these numbers. Columns:
+
+- `exact mean`: molecules;
+- `mean error %`, `sd error %`: the relative errors of the sample mean and standard deviation, each followed by its standard error (`+-`);
+- `chi-square`, `bins`, `p`: the chi-square test of the counts, in at most 30 bins of about equal probability;
+- `by leaps`: the fraction of reaction events fired in leaps.
+
+`ssa` passes if p > 1e-4. `tau` is approximate: p is not a criterion. It passes if the mean is within 1 % and the standard deviation within 3 %, or if the error is below four standard errors."""
+COLUMNS = ("model", "t", "method", "exact mean", "mean error %", "+-", "sd error %", "+- ",
            "chi-square", "bins", "p", "by leaps", "verdict")  # fmt: skip
 
 
@@ -239,5 +248,8 @@ def run(given: Any) -> Outcome:
                 continue  # steps of an adaptive method for each of many reactions
             rows += rows_of(law, method, scale, given)
             say(*rows[-1])
-    about = f"{given.n} trajectories each, seed {given.seed}, {given.device}."
-    return Outcome("Events and laws of time against exact laws", about, COLUMNS, rows)
+    about = f"{given.n} trajectories each, seed {given.seed}, {given.device}.\n"
+    about += ABOUT.replace("100 times", f"{given.many:g} times")
+    return Outcome(
+        "Events and time-dependent rates: comparison with exact distributions", about, COLUMNS, rows
+    )

@@ -98,6 +98,19 @@ class Row:
 
 
 COLUMNS = tuple(Row.__dataclass_fields__)
+ABOUT = """
+Mean molecule numbers of n trajectories by each `selector` (the algorithm that selects the next reaction) are compared with a `reference`:
+
+- `course`: the time course of the mean-field equations. A difference is tolerated if it is at most {part:g} % of the course plus `allowed` standard errors. Points below {fewest:g} molecules are not compared.
+- `linear`: the selector of small networks. The difference must be at most `allowed` standard errors.
+- rebop: an independent simulator. In addition, the difference must be below {residual:g} %.
+
+Columns:
+
+- `quantity`: an observable (a group of species) of the BioNetGen file, or the species of the random network;
+- `tests`: the number of means compared;
+- `largest`, `percent`, `standard_errors`: the largest difference in molecules, in percent of the reference, and in standard errors of the difference, before the {part:g} % are subtracted;
+- `allowed`: the limit in standard errors. If the simulator is correct, one of {runs:g} runs exceeds it in any of its {tests} means against a course or `linear` (Bonferroni)."""
 
 
 def course_of(case: Case) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
@@ -263,11 +276,16 @@ def run(given: Any) -> Outcome:
         say(f"{case.name}: {n} trajectories")
     wanted = not given.cases or "random" in given.cases
     drawn = validate_random(given) if wanted else []
-    about = (
-        f"Seed {given.seed}, device {given.device}, n trajectories each. Against a course, "
-        f"{100 * MEAN_FIELD:g} % of it are forgiven before `standard_errors`, which is of the whole "
-        f"difference, counts; `allowed` standard errors are exceeded by one of {tests} right means in one of "
-        f"{1 / FALSE_ALARMS:g} runs. `largest` is in molecules, `percent` in parts of the reference."
+    about = f"n trajectories each, seed {given.seed}, device {given.device}.\n" + ABOUT.format(
+        tests=tests,
+        part=100 * MEAN_FIELD,
+        runs=1 / FALSE_ALARMS,
+        fewest=FEWEST_MOLECULES,
+        residual=100 * LARGEST_RESIDUAL,
     )
-    below = ["The random network was left out: there is no rebop."] if wanted and not drawn else []
+    below = (
+        ["The random network was left out, because rebop is not installed."]
+        if wanted and not drawn
+        else []
+    )
     return Outcome("Large networks", about, COLUMNS, [cells(r, 3) for r in (*rows, *drawn)], below)
