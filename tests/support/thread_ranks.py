@@ -28,6 +28,8 @@ class Launches:
 class Passed:
     """An event of a recording."""
 
+    passed = True
+
     def wait(self):
         """It has passed: a recording has one order."""
 

@@ -250,17 +250,17 @@ def test_a_filter_that_was_ended_goes_on(tmp_path, monkeypatch):
     given = {"observe": {"A": "normal(3)"}, "n": 20, "seed": 1, "device": "cpu"}
     whole = ts.particle_filter(decay(), DATA, **given)
     path = tmp_path / "filter.h5"
-    usual = ts.Ensemble.advance
+    usual = ts.Ensemble.advance_while
 
-    def killed(self, t):
+    def killed(self, t, *work):
         if t > 0.3:
             raise KeyboardInterrupt
-        usual(self, t)
+        usual(self, t, *work)
 
-    monkeypatch.setattr(ts.Ensemble, "advance", killed)
+    monkeypatch.setattr(ts.Ensemble, "advance_while", killed)
     with pytest.raises(KeyboardInterrupt):
         ts.particle_filter(decay(), DATA, checkpoint=path, checkpoint_every=0, **given)
-    monkeypatch.setattr(ts.Ensemble, "advance", usual)
+    monkeypatch.setattr(ts.Ensemble, "advance_while", usual)
     again = ts.particle_filter(decay(), DATA, checkpoint=path, checkpoint_every=0, **given)
     assert (again.terms == whole.terms).all()
     with pytest.raises(ts.ConfigError, match="another model"):

@@ -336,11 +336,21 @@ def has_pulse(part: Expression, values: Sequence[Mapping[str, float]], end: floa
 
 def moves(tree: Expression, varying: Collection[str]) -> bool:
     """Return whether what varies is more than a factor or a summand of an expression."""
-    if not (isinstance(tree, Call) and "time" in symbols(tree)):
-        return False
-    if tree.function in ARITHMETIC:
-        return any(moves(part, varying) for part in tree.arguments)
-    return not symbols(tree).isdisjoint(varying)
+    seen: set[int] = set()
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, Call) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        names = symbols(node)
+        if "time" not in names:
+            continue
+        if node.function in ARITHMETIC:
+            stack.extend(node.arguments)
+        elif not names.isdisjoint(varying):
+            return True
+    return False
 
 
 def uses_time(network: Network) -> bool:
