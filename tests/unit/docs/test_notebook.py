@@ -42,8 +42,21 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
+_OTHERS: set[int | None] = set()
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_others():
+    """Leave out threads of earlier tests, whose ensembles may live in tracebacks."""
+    gc.collect()
+    idle_threads.end()
+    _OTHERS.clear()
+    _OTHERS.update(thread.ident for thread in threading.enumerate())
+
+
 def own_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("tauslab")]
+    named = [thread for thread in threading.enumerate() if thread.name.startswith("tauslab")]
+    return [thread for thread in named if thread.ident not in _OTHERS]
 
 
 @pytest.mark.usefixtures("interruptible")
