@@ -110,7 +110,7 @@ Columns:
 - `quantity`: an observable (a group of species) of the BioNetGen file, or the species of the random network;
 - `tests`: the number of means compared;
 - `largest`, `percent`, `standard_errors`: the largest difference in molecules, in percent of the reference, and in standard errors of the difference, before the {part:g} % are subtracted;
-- `allowed`: the limit in standard errors. If the simulator is correct, one of {runs:g} runs exceeds it in any of its {tests} means against a course or `linear` (Bonferroni)."""
+- `allowed`: the limit in standard errors. If the simulator is correct, at most one of {runs:g} runs of all BioNetGen networks exceeds it in any of their {tests} means (Bonferroni); the random network has a limit of its own with the same probability."""
 
 
 def course_of(case: Case) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
