@@ -77,7 +77,7 @@ class _Lists:
     counts, mirror
         Candidates of the lists, then `Taking::state` of csrc/lattice/candidate.h.
     listing, taking
-        What kernels take for them, by name.
+        Their kernel arguments, by name.
     """
 
     kinds: IntArray

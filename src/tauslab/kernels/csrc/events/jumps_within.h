@@ -22,7 +22,7 @@ struct OpenStep {
     double hazard, slope;        // the total propensity now; how fast it grew before the last jump
 };
 
-// What flows at part s of the step, by the step alone.
+// The amount at part s of the step, without jumps in it.
 DEVICE double dense_at(const OpenStep &open, int i, double s) {
     const double *const a = open.dense[i], r = 1.0 - s;
     return FMA(s, FMA(r, FMA(s, FMA(r, a[4], a[3]), a[2]), a[1]), a[0]);
