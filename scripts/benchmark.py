@@ -124,8 +124,8 @@ def case_of(row: str) -> tuple[Case | None, str]:
 
 
 def page(rows: Rows) -> str:
-    """A table: before, now, by what the speed was multiplied, the goal, and what is left to it."""
-    lines = ["| work | unit | before | now | faster | goal | of the goal |",
+    """A table: medians of the other source and of this one, the speed-up, the goal and the share reached."""
+    lines = ["| work | unit | other source | this source | speed-up | goal | share of goal |",
              "|---|---|---|---|---|---|---|"]  # fmt: skip
     for name, by_source in rows.items():
         case, part = case_of(name)
