@@ -256,7 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--case", action="append", choices=CASES)
     parser.add_argument("--limits", action="store_true", help="events against what binds them")
-    parser.add_argument("-o", "--output", type=Path, help="OUTPUT.json and OUTPUT.md")
+    parser.add_argument("-o", "--output", type=Path, help="stem of the JSON file")
     options = parser.parse_args()
     one, page = (limits, limits_table) if options.limits else (measured, table)
     rows: dict[str, dict[str, float | str]] = {}
@@ -271,9 +271,7 @@ def main() -> None:
             options.output.with_suffix(".json").write_text(
                 json.dumps(rows, indent=1) + "\n", encoding="utf-8"
             )
-            options.output.with_suffix(".md").write_text(page(rows), encoding="utf-8")
-    if not options.output:
-        print(page(rows))
+    print(page(rows))
 
 
 if __name__ == "__main__":
