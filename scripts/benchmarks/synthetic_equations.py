@@ -15,7 +15,6 @@ import numpy as np
 from random_words import RandomWords
 
 from tauslab.base.arrays import FloatArray, IntArray
-from tauslab.base.errors import ConfigError
 from tauslab.model.network.network import Network
 
 _LEVELS = 8  # constant targets are multiples of 1 / this, exact in every precision
@@ -87,16 +86,7 @@ def synthetic_equations(number: int, *, seed: int = 0) -> Network:
         1 to 5.
     seed
         64 bits.
-
-    Raises
-    ------
-    ConfigError
-        A number or seed outside what is allowed.
     """
-    if number not in SYNTHETIC:
-        raise ConfigError(f"synthetic system {number} is not known: 1 to {len(SYNTHETIC)}")
-    if not 0 <= seed < 2**64:
-        raise ConfigError(f"seed {seed} is not allowed: a whole number from 0 to 2^64 - 1")
     size, decays = SYNTHETIC[number], _DECAYS.get(number, 0)
     return equations_of_size(f"synthetic{number}", size, decays, (seed, number))
 

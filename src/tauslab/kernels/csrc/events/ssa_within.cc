@@ -13,16 +13,16 @@ KERNEL(ssa_within, const EventArguments arguments) {
     double a[N_REACTIONS + 1] = {}, cumulative[N_REACTIONS + 1] = {};
     double moving[N_MOVING + 1] = {};
     OpenStep open = {};
-    PhiloxSeries series = {};
-    u64 fired = 0, jump = 0, steps = 0, told = 0;
-    double step = 0, left = 0, unit = 1;
-    bool fresh = false, draws = false;
+    CountedJump jump;
+    u64 fired = 0, steps = 0, reported = 0;
+    double step = 0;
+    bool fresh = false;
 
     for (;;) {
         if (s.over()) {
             const bool more = s.next([&](const Place &place) {
-                series = draw_series(s.keys, STREAM_SSA, place.trajectory, place.point, 0);
-                jump = 0, steps = told = 0, step = 0, fresh = draws = true;
+                jump.start(s.keys, place);
+                steps = reported = 0, step = 0, fresh = true;
             });
             if (!more) break;
             if (s.over()) continue;
@@ -37,9 +37,9 @@ KERNEL(ssa_within, const EventArguments arguments) {
             s.ended = STEP_LIMIT;
             continue;
         }
-        if (steps - told >= LOOK_EVERY) {
-            const u64 more = steps - told;
-            told = steps;
+        if (steps - reported >= LOOK_EVERY) {
+            const u64 more = steps - reported;
+            reported = steps;
             if (must_leave(launch.control, more, s.t)) break;
         }
         if (!(open.length > 0)) {
@@ -49,27 +49,18 @@ KERNEL(ssa_within, const EventArguments arguments) {
             if (made.not_known) s.ended = NOT_A_NUMBER;
             if (made.accepted) open_step(open, s.x, s.t, limit, made);
         }
-        while (open.length > 0 && steps < launch.max_steps && steps - told < LOOK_EVERY) {
-            if (draws) {
-                if ((u32)jump == 0 && jump > 0) {
-                    const Place place = place_in(launch, s.row);
-                    series = draw_series(s.keys, STREAM_SSA, place.trajectory, place.point, jump);
-                }
-                const Philox4 bits = philox_draw(series, s.keys, (u32)jump);
-                left = tl_exponential(unit_open_low(bits.x0, bits.x1));
-                unit = unit_one_to_two(bits.x2, bits.x3);
-                ++jump, draws = false;
-            }
+        while (open.length > 0 && steps < launch.max_steps && steps - reported < LOOK_EVERY) {
+            jump.draw(s);
             ++steps;
-            const Reach reach = go_on(open, s.x, s.c, moving, s.t, left);
+            const Reach reach = go_on(open, s.x, s.c, moving, s.t, jump.left);
             if (reach == AT_NO_NUMBER) s.ended = NOT_A_NUMBER;
             if (reach != AT_JUMP) break;
 
-            const double target = scaled_half_open(unit, open.hazard);
+            const double target = scaled_half_open(jump.unit, open.hazard);
             const int reaction = reaction_now(target, cumulative, moving);
             const Fired found = fire(reaction, s.x, s.c, a);
             ++fired;
-            draws = true;
+            jump.due = true;
             if (found.overflow) {
                 s.ended = OVERFLOWED;
                 break;

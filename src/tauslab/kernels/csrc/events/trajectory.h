@@ -113,3 +113,36 @@ struct EventTrajectory {
         record_sample(out, row, k, x, c);
     }
 };
+
+// What decides the next jump of an exact path: the integral of the total propensity until it happens, and its choice.
+struct NextJump {
+    double left = 0, unit = 1;
+    bool due = false;  // the numbers of the last jump are used up
+
+    DEVICE_MEMBER void take(const Philox4 &bits) {
+        left = tl_exponential(unit_open_low(bits.x0, bits.x1));
+        unit = unit_one_to_two(bits.x2, bits.x3);
+        due = false;
+    }
+};
+
+// The same from draw number `number` of the trajectory's stream.
+struct CountedJump : NextJump {
+    PhiloxSeries series = {};
+    u64 number = 0;
+
+    DEVICE_MEMBER void start(const PhiloxKeys &keys, const Place &place) {
+        series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
+        number = 0, due = true;
+    }
+
+    DEVICE_MEMBER void draw(const EventTrajectory &s) {
+        if (!due) return;
+        if ((u32)number == 0 && number > 0) {
+            const Place place = place_in(s.launch, s.row);
+            series = draw_series(s.keys, STREAM_SSA, place.trajectory, place.point, number);
+        }
+        take(philox_draw(series, s.keys, (u32)number));
+        ++number;
+    }
+};

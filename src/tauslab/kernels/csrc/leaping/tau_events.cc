@@ -25,9 +25,10 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
     Work work = {};
     Looks control = {};
     u64 steps = 0;
-    double reach = 0, step = 0, left = 0, unit = 1;
+    NextJump jump;
+    double reach = 0, step = 0;
     int exact = 0;  // events, or steps, to come before the next leap
-    bool looks = false, draws = false;
+    bool looks = false;
 
     for (;;) {
         if (s.over()) {
@@ -73,21 +74,16 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
                 continue;
             }
             exact = EXACT_EVENTS;
-            draws = true;
+            jump.due = true;
             if constexpr (!MOVES) {
                 all_propensities(s.x, s.c, a);
                 add_up(0, a, cumulative);
             }
         }
         if constexpr (MOVES) {
-            if (draws) {
-                const Philox4 bits = source.next(s.keys);
-                left = tl_exponential(unit_open_low(bits.x0, bits.x1));
-                unit = unit_one_to_two(bits.x2, bits.x3);
-                draws = false;
-            }
+            if (jump.due) jump.take(source.next(s.keys));
             const FlowStep made = flow_step(flow, s.queue, s.x, s.c, s.inputs(), a, s.t, s.stop,
-                                            launch.times[s.k], step, left);
+                                            launch.times[s.k], step, jump.left);
             if (made.not_known) s.ended = NOT_A_NUMBER;
             if (!made.taken) continue;
             looks = made.looks;
@@ -105,9 +101,8 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
             double t_next = s.stop;
             bool fires = false;
             if (a0 > 0) {
-                const Philox4 bits = source.next(s.keys);
-                const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / a0;
-                unit = unit_one_to_two(bits.x2, bits.x3);
+                jump.take(source.next(s.keys));
+                const double waiting = jump.left / a0;
                 fires = s.t + waiting < s.stop;
                 if (fires) t_next = s.t + waiting;
             }
@@ -122,11 +117,11 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
             if (!fires) continue;
         }
         // The reaction is the first whose cumulative propensity exceeds the target.
-        const double target = scaled_half_open(unit, cumulative[N_REACTIONS - 1]);
+        const double target = scaled_half_open(jump.unit, cumulative[N_REACTIONS - 1]);
         const int reaction = reaction_at(target, cumulative);
         const Fired found = fire(reaction, s.x, s.c, a);
         ++work.firings, ++work.exact;
-        draws = true;
+        jump.due = true;
         if (found.overflow) {
             s.ended = OVERFLOWED;
             continue;
