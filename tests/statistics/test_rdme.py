@@ -286,6 +286,33 @@ def test_t9_flux_between_two_held_faces(backend):
     assert gradient == pytest.approx(ghosts / (n + 1), rel=0.05)
 
 
+def test_a_gradient_has_the_length_of_its_time_step(backend):
+    """Particles enter by a held face and decay: a z-test of the steady number in each plane.
+
+    It falls by exp(-kappa) from plane to plane, with 2 q (cosh kappa - 1) = exp(x) - 1.
+    """
+    n, area, hop, x, ghosts, samples = 6, 24 * 24, 1 / 6, 0.5, 4.0, 100
+    model = empty_lattice((n, 24, 24), {"A": hop})
+    model.set_boundary(
+        "z-", "held", concentrations={"A": ghosts / 6.02214076e23 / SPACING**3 / 1e3}
+    )
+    model.set_boundary("z+", "held")
+    model.add_reaction("A ->", rate=x / STEP)
+    hops = np.diag(np.full(n, 1 - 2 * hop)) + hop * (np.eye(n, k=1) + np.eye(n, k=-1))
+    left = np.exp(-x)
+    steady = np.linalg.solve(np.eye(n) - left * hops, left * hop * ghosts * np.eye(n)[0])
+    kappa = np.arccosh(1 + np.expm1(x) / (2 * hop))
+    np.testing.assert_allclose(steady[1] / steady[0], np.exp(-kappa), rtol=1e-4)
+    engine = started(backend, lowered(model), np.zeros((n, 24, 24, 16), np.uint8))
+    run(engine, 30)
+    planes = np.zeros(n)
+    for _ in range(samples):
+        run(engine, 8)
+        planes += (engine.save().particles > 0).sum(axis=(1, 2, 3))
+    expected = steady * area * samples
+    assert (np.abs(planes - expected) < Z_LIMIT * np.sqrt(expected) * 1.05).all()
+
+
 @pytest.mark.validate
 def test_t12_like_the_network_of_sites_without_space(backend):
     """A + A -> 0 in 8^3 against its master equation at fast diffusion; a z-test at each of 3 times.

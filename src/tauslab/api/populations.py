@@ -85,9 +85,9 @@ def population(
             f"{events}"
         )
     dividing = Division(network, given.division, given.partition or {})
-    initial = initial_distributions(given.initial, network)
     steps: dict[str, Any] = {} if given.max_steps is None else {"max_steps": given.max_steps}
     rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    initial = initial_distributions(given.initial, network, rows)
     for name, row in rows.items():
         if np.shape(row) not in ((), (given.cells,)):
             raise ConfigError(f"parameters {name}: one value, or one per cell ({given.cells})")

@@ -136,6 +136,11 @@ class Projection:
         """The largest rate at which any state is left, in 1 / time."""
         return self._current().fastest
 
+    @property
+    def largest_gain(self) -> IntArray:
+        """Molecules ``[species]`` that a reaction adds at most."""
+        return np.asarray(self._set.change.max(axis=0, initial=0), np.int64)
+
     def snapshot(self) -> StateDistribution:
         """The distribution now."""
         return StateDistribution(self._set.states, self._probabilities, self.lost, self.rounding)

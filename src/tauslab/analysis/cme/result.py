@@ -37,7 +37,8 @@ Observed = Callable[[int], Mapping[str, FloatArray]]
 class CmeResult(ArrayResult):
     """The distribution of a network's state at given times; made by `tauslab.cme`.
 
-    No probability exceeds the exact one; that of any set of states is too small by at most `bound`.
+    No probability exceeds the exact one; that of any set of states is too small by at most `bound`,
+    which says nothing of means and variances: a mean is at most the exact one.
 
     Attributes
     ----------

@@ -13,10 +13,10 @@ from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection, StateDist
 from tauslab.analysis.cme.propensities import observables_of
 from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.counts_alone import require_counts_alone
-from tauslab.base.arrays import FloatArray, Int32Array
+from tauslab.base.arrays import FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ModelError
 from tauslab.base.host import require_memory
-from tauslab.base.option_names import warn
+from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.launcher import launched_rank
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.kernels.network.lowering import LoweredNetwork, has_dynamics, lower
@@ -29,6 +29,7 @@ from tauslab.options.values.initial_counts import initial_distributions
 from tauslab.runner.ensemble.task import with_settings
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
+_MOST_MISSING = 0.01  # of a mean or a variance, above which a warning says so
 
 
 def lowered_counts(
@@ -88,7 +89,7 @@ def projecting(
 ) -> Iterator[tuple[Projection, LoweredNetwork]]:
     """The projection at t = 0 and the lowered network, with a progress bar until `end`."""
     check_values(given)
-    initial = initial_distributions(given.initial, network)
+    initial = initial_distributions(given.initial, network, values)
     network, lowered, counts = lowered_counts(network, values)
     states, probabilities = first_distribution(counts, initial)
     with Progress(
@@ -126,6 +127,8 @@ def solve(
         partial(_observed, lowered, snapshots),
     )  # fmt: skip
     _warn_of_error(result, projection, given.tolerance)
+    if not projection.closed:
+        _warn_of_moments(result, projection.largest_gain)
     return result
 
 
@@ -148,3 +151,30 @@ def _warn_of_error(result: CmeResult, projection: Projection, tolerance: float) 
         f"because one of {projection.size} states is left {projection.fastest:.3g} times in a unit "
         "of time; it grows with time, so ask for an earlier time if probabilities no longer change"
     )
+
+
+def _warn_of_moments(result: CmeResult, gains: IntArray) -> None:
+    """Say that a mean or a variance lacks what states that were left out would add to it.
+
+    The bound of probabilities tells nothing of it. By estimate each of these states has the largest
+    count of the set, and what a reaction adds at most, `gains` ``[species]``.
+    """
+    worst, where = _MOST_MISSING, ""
+    for one, t in zip(map(result.snapshot, result.time), result.time, strict=True):
+        lost = max(0.0, one.lost - one.rounding)
+        for column in np.flatnonzero(gains):
+            counts = one.states[:, column].astype(np.float64)
+            mean = float(one.probabilities @ counts)
+            variance = float(one.probabilities @ (counts - mean) ** 2)
+            beyond = float(counts.max()) + float(gains[column])
+            missing = {"mean": (lost * beyond, mean),
+                       "variance": (lost * (beyond - mean) ** 2, variance)}  # fmt: skip
+            for moment, (more, value) in missing.items():
+                if more > worst * value > 0:
+                    worst = more / value
+                    where = f"{moment} of {result.species[column]} at t = {t:g}"
+    if where:
+        warn(
+            f"{result.name}: the {where} may be too small by about {100 * worst:.2g} %, because "
+            f"states with many molecules were left out; reduce {opt('tolerance')}"
+        )

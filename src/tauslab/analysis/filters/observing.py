@@ -130,6 +130,8 @@ class _Kind:
 
 
 _ABOVE_0 = (math.ulp(0.0), math.inf)
+# Differences of log-gamma functions are off by 2e-6 at 1e9, and have no digit left at 1e16.
+_AT_MOST_1E9 = (math.ulp(0.0), 1e9)
 KINDS: Mapping[str, _Kind] = {
     "normal": _Kind(_normal, {"sd": None}, {"sd": _ABOVE_0}),
     "lognormal": _Kind(_lognormal, {"sigma": None}, {"sigma": _ABOVE_0}),
@@ -142,15 +144,20 @@ KINDS: Mapping[str, _Kind] = {
     "negative_binomial": _Kind(
         _negative_binomial,
         {"size": None, "scale": 1.0},
-        {"size": _ABOVE_0, "scale": (0.0, math.inf)},
+        {"size": _AT_MOST_1E9, "scale": (0.0, math.inf)},
         counts=True,
     ),
     "binomial": _Kind(_binomial, {"p": None}, {"p": (0.0, 1.0)}, counts=True),
     "student_t": _Kind(
         _student_t,
         {"degrees": None, "scale": None},
-        {"degrees": (math.ulp(0.0), 1e300), "scale": _ABOVE_0},
+        {"degrees": _AT_MOST_1E9, "scale": _ABOVE_0},
     ),
+}
+
+_INSTEAD = {
+    "negative_binomial": ", at most 1e9: write poisson, which is its limit",
+    "student_t": ", at most 1e9: write normal, which is its limit",
 }
 
 
@@ -236,7 +243,10 @@ class ObservationModel:
             low, high = kind.allowed[name]
             if not ((value >= low) & (value <= high)).all():
                 bad = float(value[~((value >= low) & (value <= high))].flat[0])
-                raise ConfigError(f"observe {self.column}: {name} of {self.kind} cannot be {bad:g}")
+                instead = _INSTEAD.get(self.kind, "") if bad > high else ""
+                raise ConfigError(
+                    f"observe {self.column}: {name} of {self.kind} cannot be {bad:g}{instead}"
+                )
             numbers.append(np.atleast_1d(value))
         return numbers
 

@@ -161,7 +161,7 @@ class Ensemble:
                 "method and max_steps are of networks: a lattice is moved by its steps"
             )
         self._ahead = BreaksAhead(model) if isinstance(model, Network) else None
-        self._initial = initial_distributions(initial, model)
+        self._initial = initial_distributions(initial, model, rows)
         self._counted = self._counted_reactions(given=count_reactions)
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._given_rows: dict[str, Any] = {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
+from tauslab.model.expressions.expression import substitute, symbols
 from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
@@ -22,14 +23,19 @@ _MOST = 10_000_000  # largest count of a distribution
 
 
 def initial_distributions(
-    given: Mapping[str, InitialCount] | None, network: Network | Lattice
+    given: Mapping[str, InitialCount] | None,
+    network: Network | Lattice,
+    values: Collection[str] = (),
 ) -> dict[str, FloatArray]:
     """Probabilities ``[count]`` of the initial count of each species that is given.
+
+    `values` are names of parameters and species that have values, in place of the model's.
 
     Raises
     ------
     ConfigError
-        A name that is no species, or one that holds no count, or a distribution that is none.
+        A name that is no species, or one that holds no count, or a distribution that is none; or
+        another initial amount is computed from that species.
     """
     found = {}
     for name, one in (given or {}).items():
@@ -41,7 +47,21 @@ def initial_distributions(
         if isinstance(network, Network) and name in network.real_species():
             raise ConfigError(f"initial {name}: it is a quantity, not a count")
         found[name] = _of_text(name, one) if isinstance(one, str) else _of_numbers(name, one)
+    if found and isinstance(network, Network):
+        _require_independent(found.keys(), network, {*found, *values})
     return found
+
+
+def _require_independent(drawn: Collection[str], network: Network, given: Collection[str]) -> None:
+    """Refuse initial amounts, but those `given`, that would not follow a drawn count."""
+    rules = network.rule_expressions()
+    for name, species in network.species.items():
+        used = symbols(substitute(species.initial, rules)) & set(drawn)
+        if used and name not in given:
+            raise ConfigError(
+                f"initial {min(used)}: the initial amount of {name} is computed from it and would "
+                f"not follow: give {name} too"
+            )
 
 
 def _of_numbers(name: str, given: npt.ArrayLike) -> FloatArray:

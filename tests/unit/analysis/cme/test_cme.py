@@ -7,6 +7,7 @@ import re
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from tauslab.analysis.cme.propagate import poisson_weights
 from tauslab.analysis.cme.propensities import Propensities
 from tauslab.analysis.cme.solve import lowered_counts
 from tauslab.decomposition.ranks import progress
-from tauslab.model.network.network import Feature
+from tauslab.model.expressions.expression import Symbol
+from tauslab.model.network.network import Feature, Species
 
 sys.path.insert(0, str(ROOT / "scripts" / "validation"))
 
@@ -58,6 +60,7 @@ def test_bounds_hold_in_schlogl():
     assert all(one.holds for one in validation.projected(validation.PROBLEMS[0]))
 
 
+@pytest.mark.filterwarnings("ignore:.*the variance of X .* may be too small")
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-5, 1e-11])
 def test_immigration_and_death_is_poisson(tolerance):
     times = np.array([0.1, 1.0, 7.0])
@@ -88,6 +91,20 @@ def test_moments_conditions_and_joint_laws():
     assert data["mean"].sel(species="A").dims == ("time",)
 
 
+def test_moments_of_heavy_tails_are_exact_or_a_warning_says_that_they_are_too_small():
+    """A critical branching process has mean 1 and variance 2t; a rare burst adds k b^2 t."""
+    branching = network({"X": 1}, ("X -> 2 X", {"rate": 1.0}), ("X ->", {"rate": 1.0}))
+    with pytest.warns(UserWarning, match=r"variance of X at t = 100 may be too small by about \d"):
+        rough = ts.cme(branching, [1, 100], tolerance=1e-3)
+    assert rough.mean("X")[1] < 0.9
+    fine = ts.cme(branching, [1, 10])
+    np.testing.assert_allclose(fine.mean("X"), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(fine.variance("X"), [2, 20], rtol=1e-4)
+    bursts = ("-> X", {"rate": 100.0}), ("X ->", {"rate": 1.0}), ("-> 9999 X", {"rate": 1e-9})
+    with pytest.warns(UserWarning, match="variance of X at t = 1 may be too small"):
+        assert ts.cme(network({"X": 0}, *bursts), 1).variance("X")[-1] < 64
+
+
 def test_likelihood_of_snapshots():
     law = ts.cme(immigration(), [1.0, 3.0])
     exact = poisson(10 * (1 - math.exp(-3)), 40)
@@ -111,6 +128,24 @@ def test_initial_laws_and_values():
     np.testing.assert_allclose(law.marginal("X", 1)[:9], poisson(5 * math.exp(-2), 9), rtol=1e-9)
     two = ts.cme(net, 0, initial={"X": [0.25, 0, 0.75], "F": "uniform(1,2)"})
     np.testing.assert_allclose(two.joint(["X", "F"])[2], [0, 0.375, 0.375])
+
+
+def test_initial_amounts_that_would_not_follow_a_drawn_one_are_refused():
+    """As in a run, Y begins with X + 1 of the X that is drawn; `cme` would take the model's X."""
+    net = network({"X": 10, "Y": "X + 1"}, ("X ->", {"rate": 1.0}))
+    refusal = "initial X: the initial amount of Y is computed from it"
+    with pytest.raises(ts.ConfigError, match=refusal):
+        ts.cme(net, 1, initial={"X": "uniform(3,5)"})
+    with pytest.raises(ts.ConfigError, match=refusal):
+        ts.Ensemble(net, n=2, initial={"X": "uniform(3,5)"}, device="cpu")
+    net.add_rule("twice", "2 * X")
+    with pytest.raises(ts.ConfigError, match=refusal):
+        ts.cme(replace(net, species=net.species | {"Y": Species("Y", Symbol("twice"))}), 1,
+               initial={"X": "uniform(3,5)"})  # fmt: skip
+    for given in ({"initial": {"X": "uniform(3,5)", "Y": "poisson(2)"}},
+                  {"initial": {"X": "uniform(3,5)"}, "set": {"Y": 2}}):  # fmt: skip
+        law = ts.cme(net, 0, **given)
+        assert (law.mean("X")[0], law.mean("Y")[0]) == (pytest.approx(4), pytest.approx(2))
 
 
 QUIET = [

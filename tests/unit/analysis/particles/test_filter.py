@@ -204,6 +204,13 @@ def test_densities():
             density("student_t(3.5, scale=2)", y, x), stats.t.logpdf(y, 3.5, loc=x, scale=2),
             rtol=1e-12,
         )  # fmt: skip
+        np.testing.assert_allclose(
+            density("student_t(1e9, scale=2)", y, x[:4]), stats.norm.logpdf(y, x[:4], 2),
+            rtol=1e-6, atol=9e-6,
+        )  # fmt: skip
+    np.testing.assert_allclose(
+        density("negative_binomial(1e9)", 5, x[:4]), stats.poisson.logpmf(5, x[:4]), atol=9e-6
+    )
     assert density("lognormal(0.4)", 2.0, x)[0] == -math.inf
     for p, y, expected in ((0.0, 0, 0.0), (0.0, 1, -math.inf), (1.0, 7, 0.0), (1.0, 6, -math.inf)):
         assert density("binomial(p)", y, [7.0], p=p)[0] == pytest.approx(expected, abs=1e-13)
@@ -243,6 +250,8 @@ GOOD = {"time": [1.0, 2.0], "X": [5, 3]}
         (GOOD, {"X": "poisson(scale=1, scale=2)"}, "given scale twice"),
         (GOOD, {"X": "poisson(background=1, 2)"}, "given background twice"),
         (GOOD, {"X": "binomial(1.5)"}, "p of binomial cannot be 1.5"),
+        (GOOD, {"X": "negative_binomial(1e16)"}, "cannot be 1e.16, at most 1e9: write poisson"),
+        (GOOD, {"X": "student_t(1e16, 1)"}, "cannot be 1e.16, at most 1e9: write normal"),
         (GOOD, {"X": "normal(sigma_y)"}, "'sigma_y' is not a parameter"),
         (GOOD, {"X": "normal(K)"}, "it has k, p; did you mean 'k'"),
         ({"time": [1.0, 2.0], "X": [1, math.inf]}, {"X": "normal(1)"}, "X is inf in row 1"),
