@@ -1,14 +1,12 @@
-"""Events, time-dependent rates and rate rules against exact distributions, by exact simulation and by leaps.
+"""Events, time-dependent rates and rate rules compared with exact distributions, by `ssa` and `tau`.
 
-Every distribution is known. Births that do not depend on the state and deaths of first order give a Poisson
-distribution at all times, for any birth rate and after any wash-out; the mean is an integral. A counter that
-is reset at m has been reset M // m times and has the value M mod m, for a Poisson number M. A symmetric walk
-of single steps has passed b by t with probability P(S > b) + P(S >= b), where S is its position at t (reflection).
+All distributions are known. Births at a rate that does not depend on the state, and deaths of first order,
+give a Poisson distribution at all times, also after wash-outs; its mean is an integral. A counter that is
+reset at m has been reset M // m times and has the value M mod m, for a Poisson number M. A symmetric walk of
+single steps has passed b by time t with probability P(S > b) + P(S >= b), where S is its position at t.
 
-Columns: errors of mean and standard deviation in % with one standard error; chi-square of counts in at
-most 30 bins of equal chance; the part of events that leaps fired. `ssa` must have p > 1e-4 in each
-row: 50 rows raise a false alarm in one of 200 seeds. `tau` must have means within 1 % and
-standard deviations within 3 %, beyond four standard errors.
+`ssa` must have p > 1e-4 in each of its 30 rows, so a correct program fails once in 333 seeds. `tau` must
+have means within 1 % and standard deviations within 3 %, or within four standard errors.
 """
 
 from __future__ import annotations
@@ -170,17 +168,26 @@ def _trimmed(chances: FloatArray) -> FloatArray:
     return chances[: last + 1]
 
 
-ABOUT = """
-Each model has a species whose exact distribution is known at all times (the models are in `scripts/validation/validate_event_laws.py`). Each row is one sample time. `tau` has 100 times as many molecules, so that leaps are possible; some models are also simulated by `ssa` with these numbers. Columns:
-
-- `exact mean`: molecules;
-- `mean error %`, `sd error %`: the relative errors of the sample mean and standard deviation, each followed by its standard error (`+-`);
-- `chi-square`, `bins`, `p`: the chi-square test of the counts, in at most 30 bins of about equal probability;
-- `by leaps`: the fraction of reaction events fired in leaps.
-
-`ssa` passes if p > 1e-4. `tau` is approximate: p is not a criterion. It passes if the mean is within 1 % and the standard deviation within 3 %, or if the error is below four standard errors."""
-COLUMNS = ("model", "t", "method", "exact mean", "mean error %", "+-", "sd error %", "+- ",
-           "chi-square", "bins", "p", "by leaps", "verdict")  # fmt: skip
+ABOUT = (
+    "`ssa` passes if p > 1e-4. `tau` is approximate: it passes if the mean is within 1 % and the "
+    "standard deviation within 3 %, or within four standard errors. `tau` has {many:g} times as many "
+    "molecules, so that leaps are possible; four models are also simulated by `ssa` with these numbers."
+)
+COLUMNS = {
+    "model": "network and quantity, in `validate_event_laws.py`",
+    "t": "sample time",
+    "method": "simulation method",
+    "exact mean": "molecules",
+    "mean error %": "relative error of the sample mean",
+    "+-": "its standard error, %",
+    "sd error %": "relative error of the sample standard deviation",
+    "+- ": "its standard error, %",
+    "chi-square": "of the counts",
+    "bins": "at most 30 bins of about equal probability",
+    "p": "p-value of the chi-square test",
+    "by leaps": "fraction of reaction events in leaps",
+    "verdict": "pass or FAIL",
+}
 
 
 def rows_of(law: Law, method: str, scale: float, options: Any) -> Iterator[list[str]]:
@@ -248,8 +255,5 @@ def run(given: Any) -> Outcome:
                 continue  # steps of an adaptive method for each of many reactions
             rows += rows_of(law, method, scale, given)
             say(*rows[-1])
-    about = f"{given.n} trajectories each, seed {given.seed}, {given.device}.\n"
-    about += ABOUT.replace("100 times", f"{given.many:g} times")
-    return Outcome(
-        "Events and time-dependent rates: comparison with exact distributions", about, COLUMNS, rows
-    )
+    about = f"{given.n} trajectories each, seed {given.seed}, {given.device}. {ABOUT.format(many=given.many)}"
+    return Outcome("Events and time-dependent rates", about, COLUMNS, rows)
