@@ -203,7 +203,7 @@ def compare(path: Path, peer: Peer, options: Any) -> Row:
 
 
 def files(options: Any, folder: Path) -> Iterator[Path]:
-    """Files to compare, those with equal text once."""
+    """Files to compare; files with equal text once."""
     seen = set()
     for given in options.files:
         found = sorted(p for p in given.rglob("*") if p.suffix in (".xml", ".sbml"))

@@ -345,7 +345,7 @@ class Row:
     bad: int = 0
 
     def add(self, other: Row) -> None:
-        """Add those of other seeds."""
+        """Add the counts of other seeds."""
         for name in ("seeds", "stated", "held", "warned", "bad"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 

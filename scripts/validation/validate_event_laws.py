@@ -33,12 +33,12 @@ MEAN_TOLERANCE, SD_TOLERANCE = 0.01, 0.03
 MOST_BINS = 30
 MOST_CELLS = 512  # of a recorded histogram
 FEWEST = 10  # samples expected in a bin
-TAIL = 1e-13  # of a law that is left out
+TAIL = 1e-13  # probability that is omitted
 
 
 @dataclass(frozen=True)
 class Law:
-    """A network, and the law of one of its species: the chance of 0, 1, ... molecules at a time."""
+    """A network, and the probability distribution of one of its species at a time."""
 
     name: str
     network: Callable[[float], ts.Network]
@@ -48,12 +48,12 @@ class Law:
 
 
 def poisson(mean: float) -> FloatArray:
-    """Chances of a Poisson law, up to where hardly anything is left."""
+    """Probabilities of a Poisson distribution, up to its far tail."""
     return _trimmed(scipy.stats.poisson(mean).pmf(np.arange(int(mean + 12 * mean**0.5) + 40)))
 
 
 def births(rate: Callable[[FloatArray], FloatArray], death: float, t: float, since: float) -> float:
-    """The mean at t after births at a rate since a time at which nothing was left."""
+    """The mean at t, with births at a rate and deaths, from 0 molecules at time `since`."""
     s = np.linspace(since, t, 400_001)
     return float(scipy.integrate.simpson(rate(s) * np.exp(-death * (t - s)), x=s))
 
@@ -93,7 +93,7 @@ def wash_outs(scale: float) -> ts.Network:
 
 
 def counter(scale: float) -> ts.Network:
-    """A counter that is emptied when it has reached a number."""
+    """A counter that is reset when it reaches a number."""
     net = ts.Network("counter")
     net.add_species("X", 0)
     net.add_species("C", 0)
@@ -103,7 +103,7 @@ def counter(scale: float) -> ts.Network:
 
 
 def passage(scale: float) -> ts.Network:
-    """A walk that noise alone moves; F is 1 once it has been sqrt(scale) 10 above its start."""
+    """A symmetric random walk W; F is 1 once W has been sqrt(scale) 10 above its start."""
     net = ts.Network("passage")
     net.add_species("W", 2000 * scale)
     net.add_species("F", 0)
@@ -115,7 +115,7 @@ def passage(scale: float) -> ts.Network:
 
 
 def doses(scale: float) -> ts.Network:
-    """Doses closer than a leap: a molecule for each 1024th of the time between 1 and 2."""
+    """Doses at shorter intervals than leaps: every 1/1024 of the time between 1 and 2."""
     net = ts.Network("doses")
     net.add_species("X", 0)
     net.add_species("last", 0, fixed=True)
@@ -191,7 +191,7 @@ COLUMNS = {
 
 
 def rows_of(law: Law, method: str, scale: float, options: Any) -> Iterator[list[str]]:
-    """A row for each time of a law."""
+    """A row for each sample time of a distribution."""
     n, times = options.n, law.times
     device: Any = options.device
     leaps_or_not: Any = method
@@ -247,7 +247,7 @@ def _compared(
 
 
 def run(given: Any) -> Outcome:
-    """Compare all laws."""
+    """Compare all distributions."""
     rows: list[list[str]] = []
     for law in LAWS:
         for method, scale in (("ssa", 1.0), ("ssa", given.many), ("tau", given.many)):

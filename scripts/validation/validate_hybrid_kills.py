@@ -135,7 +135,7 @@ def run(given: Any) -> Outcome:
 
 
 def _killed(name: str, runs: int, device: str, rows: list[list[str]]) -> tuple[float, int, int]:
-    """Seconds of a whole run of a case, kills, and those that left a checkpoint."""
+    """Seconds of an uninterrupted run of a case, kills, and kills after a checkpoint."""
     program, least, most = _CASES[name]
     drawn, number = np.random.default_rng(1), 0
     with tempfile.TemporaryDirectory() as place:

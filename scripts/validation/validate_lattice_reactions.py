@@ -225,7 +225,7 @@ def autocatalysis() -> Case:
 
 
 def predators() -> Case:
-    """Lotka and Volterra's, with counts that a site has room for."""
+    """Lotka-Volterra model, with counts that fit into the slots of a site."""
     reactions = {"A -> 2 A": 300.0, "A + B -> 2 B": 60.0, "B ->": 300.0}
     return alone("predators and prey", reactions, "B", t_end=0.004, A=5, B=4)
 

@@ -120,7 +120,7 @@ def distance(values: FloatArray, law: Law) -> float:
 
 def row_of(case: Case, method: Any, samples: int, epsilon: float, found: Sample,
            law: Law, law_se: tuple[float, float]) -> Row:  # fmt: skip
-    """Compare a sample with the law, whose own standard errors are `law_se`."""
+    """Compare a sample with the distribution, whose own standard errors are `law_se`."""
     mean_se, deviation_se = errors_of_moments(found.values)
     return Row(
         case.name, method, samples, epsilon, len(found.values),

@@ -86,7 +86,7 @@ def hops(lattice: ts.Lattice) -> tuple[csr_matrix, Any]:
 
 
 def eigenvalues(lattice: ts.Lattice, name: str) -> tuple[Any, Any]:
-    """First and next ones, over those of the surface."""
+    """First and following eigenvalues, divided by the eigenvalues of the surface."""
     matrix, at = hops(lattice)
     if name == "sphere":
         values = np.sort(eigsh(matrix.tocsc(), 9, sigma=-1e-7)[0])

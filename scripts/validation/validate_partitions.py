@@ -39,7 +39,7 @@ AUTO = ts.Partitioned(pilot=0)
 
 @dataclass(frozen=True)
 class Case:
-    """Equations with rates or laws; reactions are named r0, r1, ..."""
+    """Reactions with rate constants or propensities; their names are r0, r1, ..."""
 
     initial: Mapping[str, int]
     reactions: Mapping[str, float | str]

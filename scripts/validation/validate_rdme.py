@@ -42,9 +42,9 @@ HEADER = {
 
 
 def t10_t14(backend: Backend, scale: float) -> Iterator[Row]:
-    """Nothing is lost at 60 % full with 8 slots; the bits are those of one CPU thread.
+    """Particles are conserved at 60 % full with 8 slots, and results equal those of one CPU thread.
 
-    A GPU is compared with it; a CPU with more threads.
+    Compared are a GPU, or a CPU with more threads.
     """
     side = max(16, round(64 * scale ** (1 / 3)))
     model = model_of((side, side + 3, side + 5), {"A": 0.15, "B": 0.1, "C": 0.05}, slots=8)
