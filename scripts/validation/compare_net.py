@@ -1,17 +1,15 @@
-"""BioNetGen's run_network and tauslab on the same .net files: every species, every group.
+"""Species and observables of .net files by tauslab, compared with BioNetGen's run_network.
 
-Two comparisons per file, each over 0 .. t_end (of the file, or ``--t-end``) at ``--points`` times:
+Two comparisons per file, each from 0 to t_end (of the file, or ``--t-end``) at ``--points`` times:
 
-- ``ode``: CVODE against our Rosenbrock method, both with the first of ``TOLERANCES`` that CVODE
-  can hold.  The difference is the largest over times, relative to the largest amount of that
-  species or group, and to 1e-6 of the largest of all where it is smaller than that.  More than
-  ``ODE_TOLERANCE`` is a failure.
-- ``ssa``: means of ``--exact`` runs of theirs and ``--n`` of ours.  The difference is that of
-  the means in standard errors; a failure is one that all values of all files together would show
-  once in a thousand such comparisons (Bonferroni).  Files with amounts that are not whole, or runs
-  that take more than ``--seconds`` are left out, and said to be.
+- ``ode``: CVODE and the solver `rosenbrock`, with the first of ``TOLERANCES`` that CVODE can
+  meet. The difference is the largest over times, relative to the largest amount of the species or observable
+  (at least 1e-6 of the largest amount of all). It must be at most ``ODE_TOLERANCE``.
+- ``ssa``: means of ``--exact`` runs of run_network and ``--n`` of tauslab, in standard errors. A correct
+  program fails in one of 1,000 comparisons of all values of all files (Bonferroni). Files with amounts that
+  are not integers, and runs that take more than ``--seconds``, are skipped with a note.
 
-Files with rate laws of time are left out: run_network 3.0 takes the time of an earlier step for them.
+Files with rate laws that use the time are skipped: run_network 3.0 evaluates them at the time of an earlier step.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import math
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -70,11 +68,13 @@ def _compare(path: Path, kind: str, arguments: Any) -> Row:
     size = (path.stem, len(network.species), len(network.reactions), groups)
     t_end = network.t_end or arguments.t_end or 10.0
     if any(feature.kind == "time" for feature in network.features):
-        return Row(*size, kind, 0, math.nan, "", "left out: the time of run_network lags behind")
+        return Row(
+            *size, kind, 0, math.nan, "", "skipped: run_network uses the time of an earlier step"
+        )
     try:
         return Row(*size, kind, *_KINDS[kind](path, network, t_end, arguments))
     except (LeftOutError, TauslabError) as error:
-        return Row(*size, kind, 0, math.nan, "", f"left out: {error}")
+        return Row(*size, kind, 0, math.nan, "", f"skipped: {error}")
 
 
 def _ode(path: Path, network: Network, t_end: float, arguments: Any) -> tuple[int, float, str]:
@@ -212,8 +212,19 @@ def run(given: Any) -> Outcome:
     allowed = {"ode": ODE_TOLERANCE,
                "ssa": NormalDist().inv_cdf(1 - FALSE_ALARMS / max(1, values["ssa"]) / 2)}  # fmt: skip
     about = "; ".join(
-        f"{k}: {n} values, of which {allowed[k]:.2e} may be the worst" for k, n in values.items()
+        f"{k}: {n} values, largest difference allowed {allowed[k]:.2e}" for k, n in values.items()
     )
     table = [[*cells(r, 3), FAIL if not r.note and r.worst > allowed[r.kind] else ""] for r in rows]
-    columns = [*(one.name for one in fields(Row)), "verdict"]
-    return Outcome("Networks beside run_network", about, columns, table)
+    columns = {
+        "model": "file",
+        "species": "number of species",
+        "reactions": "number of reactions",
+        "groups": "number of observables",
+        "kind": "`ode` or `ssa`",
+        "values": "values compared",
+        "worst": "largest difference: relative (`ode`), in standard errors (`ssa`)",
+        "where": "species or observable of the largest difference",
+        "note": "why the file was not compared",
+        "verdict": "empty, or FAIL",
+    }
+    return Outcome("Networks compared with run_network", about, columns, table)

@@ -1,15 +1,13 @@
-"""SBML files by tauslab's engines and by libRoadRunner, quantity by quantity.
+"""SBML files by tauslab compared with libRoadRunner.
 
-Differential equations: both take each file to the same times, and every species (its amount), every
-recorded rule and every value that moves is compared. The difference of a quantity is the largest
-one at any time, as a part of the largest value that it has at any time. With ``--ssa N`` N exact
-simulations by the peer are compared instead, with ten times as many by tauslab: Z of the means at
-every time. ``--peer PYTHON`` is of an environment that has libroadrunner; tauslab does not need it.
+Rate equations: the amounts of all species, all recorded rules and all values that change are compared at
+the same times. The difference of a quantity is the largest at any time, divided by its largest
+value. With ``--ssa N``, the means of N exact simulations by libRoadRunner are compared with those of ten
+times as many by tauslab, as Z at each time. ``--peer PYTHON`` is the Python of an environment with libroadrunner.
 
-Files come from ``--files`` and folders, and from `sbml_documents` (``--generate N`` of
-them, from seed ``--first`` on). Files with equal text are compared once. A table has a row for each
-file: what became of it, the quantity that differs most and by how much: by no more than
-``--tolerance`` (in Z: 5).
+Files are those of ``--files`` (files and folders), and ``--generate N`` random documents of `sbml_documents`,
+from seed ``--first`` on. Files with equal text are compared once. Each row is a file, with the quantity that
+differs most: by at most ``--tolerance`` (Z: by at most 5).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +203,7 @@ def compare(path: Path, peer: Peer, options: Any) -> Row:
 
 
 def files(options: Any, folder: Path) -> Iterator[Path]:
-    """Files to compare, those with equal text once."""
+    """Files to compare; files with equal text once."""
     seen = set()
     for given in options.files:
         found = sorted(p for p in given.rglob("*") if p.suffix in (".xml", ".sbml"))
@@ -234,10 +232,18 @@ def run(given: Any) -> Outcome:
     peer.close()
     counts = Counter(row.outcome for row in rows)
     same = [row for row in rows if row.outcome == "same"]
-    about = ", ".join(f"{name}: {count}" for name, count in counts.most_common()) + (
-        f"; {sum(row.quantities for row in same)} quantities are the same, the worst to "
+    about = ", ".join(f"{name}: {count} files" for name, count in counts.most_common()) + (
+        f"; {sum(row.quantities for row in same)} quantities agree, the largest difference is "
         f"{max((row.difference for row in same), default=0.0):.2g}."
     )
     table = [[*cells(row, 3), FAIL if row.outcome in {"differs", "failed"} else ""] for row in rows]
-    columns = [*(one.name for one in fields(Row)), "verdict"]
-    return Outcome("SBML files beside libRoadRunner", about, columns, table)
+    columns = {
+        "file": "file",
+        "outcome": "same, differs, refused, peer failed, failed, or not comparable",
+        "quantities": "quantities compared",
+        "worst": "quantity that differs most",
+        "difference": "relative difference; with `--ssa` Z",
+        "detail": "message",
+        "verdict": "empty, or FAIL",
+    }
+    return Outcome("SBML files compared with libRoadRunner", about, columns, table)

@@ -1,15 +1,15 @@
-"""Random small lattices: the lattice engine against a master equation that is built from scratch.
+"""Random small lattices compared with a master equation that is built independently.
 
 A case has 3 to 6 sites along each axis, one to three site types, faces of all kinds, hops that
 differ by species and by the types of both sites, walls, and reactions of order 0 and 1, or up to 2.
-Half the cases are of order 1: their means, the variance of particles and what reactions fired are
-linear equations, solved here.  For the others the sites become a network for `ssa`.  Both are made
-from the case alone: no line of the lattice's lowering, faces, units or rates of hops is used.
+For cases of order 1, half of all, linear equations, solved here, give the means, the variances of particles
+and the numbers of reactions. For the others the sites become a network for `ssa`. Neither uses code of the
+lattice for faces, units or rates of hops.
 
-A row fails that differs from the exact value by more than a sampling error and the error of the time step: that
-of taking hops along x, y, z and reactions in turn.  That of order 0 and 1 is linear and computed
-here; to pairs a share x = a0 tau of the reactions is allowed.  The sampling error is that of normal numbers
-with a false alarm in 1e6 runs; skewness of the rarest counts makes it up to 1e-4.
+A row fails if it differs from the exact value by more than the sampling error and the error of the time step
+(hops along x, y, z and reactions occur in turn). Of order 0 and 1 this error is computed here; for pairs a
+fraction x = a0 tau of the reactions is allowed. The limit of the sampling error is that of normal numbers with a
+false alarm in 1e6 runs; the skewness of the rarest counts raises this to at most 1e-4.
 """
 
 from __future__ import annotations
@@ -348,11 +348,20 @@ def run(given: Any) -> Outcome:
         say(f"case {seed}: worst z {max(one.z() for one in own):.2f}")
         told += [(f"{seed}, order {order}, {case.types.shape}", one) for one in own]
     most = limit(len(told))
-    about = f"{given.replicas} replicas, {device}; z above {most:.2f} is once in {1 / FALSE_ALARM:g} runs."
+    about = f"{given.replicas} replicas, {device}. A row passes with z <= {most:.2f}."
     numbers = [(one.found, one.expected, one.error, one.allowance, one.z()) for _, one in told]
     rows = [
         [name, one.what, *(f"{x:.5g}" for x in values), verdict(good=values[-1] <= most)]
         for (name, one), values in zip(told, numbers, strict=True)
     ]
-    columns = ("case", "of", "lattice", "expected", "error", "step allows", "z", "verdict")
+    columns = {
+        "case": "seed, order and shape of the lattice",
+        "of": "mean or variance of a number of particles or reactions",
+        "lattice": "measured value",
+        "expected": "exact value",
+        "error": "standard error",
+        "step allows": "allowed error of the time step",
+        "z": "standard errors beyond the allowed error",
+        "verdict": "pass or FAIL",
+    }
     return Outcome("Random lattices", about, columns, rows)

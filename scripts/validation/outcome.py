@@ -1,11 +1,12 @@
-"""Results of a check of `scripts/validate.py`, how they are written, and chi-square of counts."""
+"""The report of a check of `scripts/validate.py`, and the chi-square test of counts."""
 
 from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,40 +18,55 @@ FAIL = "FAIL"
 
 @dataclass
 class Outcome:
-    """A table. A row whose last cell is `FAIL` fails, and so does what `failed` names.
+    """The report of a check. A row fails if its last cell is `FAIL`.
 
-    `about` says what was compared, with how many trajectories, on what; `below` are lines of
-    Markdown under the table.
+    Attributes
+    ----------
+    about
+        What was compared, with how many trajectories, where, and the criterion.
+    columns
+        Name and meaning of each column.
+    below
+        Lines of Markdown under the table.
+    failed
+        Failures that are not rows.
     """
 
     title: str
     about: str
-    columns: Sequence[str]
+    columns: Mapping[str, str]
     rows: list[list[str]]
     below: Sequence[str] = ()
     failed: list[str] = field(default_factory=list)
 
     @property
     def failures(self) -> list[str]:
-        """Names and rows that fail."""
+        """All failures: `failed`, and the rows that fail."""
         return [*self.failed, *(" ".join(row) for row in self.rows if row and row[-1] == FAIL)]
 
-    def page(self, command: str) -> str:
-        """Return the page as Markdown."""
-        below = ["", *self.below] if self.below else []
-        lines = [f"# {self.title}", "", f"    {command}", "", self.about, "",
-                 *table(self.columns, self.rows), *below]  # fmt: skip
+    def report(self, command: str) -> str:
+        """Return the report as Markdown: result, method, table, columns."""
+        failed = len(self.failures)
+        result = (
+            f"{failed} of {len(self.rows)} rows fail."
+            if failed
+            else f"All {len(self.rows)} rows pass."
+        )
+        method = f"{self.about} Command, {datetime.now(UTC).date()}:"
+        legend = [f"- `{name}`: {meaning}" for name, meaning in self.columns.items()]
+        lines = [f"# {self.title}", "", result, "", "## Method", "", method, "", f"    {command}", "",
+                 "## Table", "", *table(list(self.columns), self.rows), "", *legend,
+                 *(["", *self.below] if self.below else [])]  # fmt: skip
         return "\n".join(lines) + "\n"
 
-    def write(self, path: Path, command: str) -> None:
-        """The table as CSV, and the page beside it."""
+    def write(self, path: Path) -> None:
+        """Write the table as CSV."""
         with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
-        path.with_suffix(".md").write_text(self.page(command), encoding="utf-8")
+            csv.writer(file, lineterminator="\n").writerows([list(self.columns), *self.rows])
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table of Markdown."""
+    """Lines of a Markdown table."""
     every = [columns, ["---"] * len(columns), *rows]
     return [f"| {' | '.join(row)} |" for row in every]
 
@@ -67,12 +83,12 @@ def verdict(*, good: bool) -> str:
 
 
 def say(*words: object) -> None:
-    """Tell how far it is."""
+    """Print progress to stderr."""
     print(*words, file=sys.stderr, flush=True)
 
 
 class Goodness(NamedTuple):
-    """Bins, chi-square, and the chance of so much or more."""
+    """Number of bins, chi-square, and its p-value."""
 
     bins: int
     chi_square: float
@@ -80,10 +96,10 @@ class Goodness(NamedTuple):
 
 
 def goodness(observed: Any, expected: Any, fewest: float, most_bins: int | None = None) -> Goodness:
-    """Compare cells, of which neighbours are joined until a bin expects `fewest`.
+    """Chi-square test of counts; neighbouring cells are merged until each bin expects `fewest`.
 
-    `expected` is scaled to what was observed; with `most_bins` bins are of about equal chance. What is
-    seen where nothing can be has no chance.
+    `expected` is scaled to the number of observations. With `most_bins` bins have about equal
+    probabilities. The p-value is 0 if a cell of probability 0 has an observation.
     """
     seen, wanted = np.asarray(observed, np.float64), np.asarray(expected, np.float64)
     wanted = wanted * (seen.sum() / wanted.sum())

@@ -1,4 +1,4 @@
-"""Laws of hops that a lattice run must follow: T1, T2, T9 and T13 of `validate_rdme.py`."""
+"""Hops on lattices compared with exact results: T1, T2, T9 and T13 of `validate_rdme.py`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Row:
-    """One number against its law; `bias` is what the row's remark allows beyond sampling."""
+    """A measured value and its expected value; `bias` is the error of the time step that is allowed."""
 
     test: str
     quantity: str
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def z(self) -> float:
-        """Standard errors between value and law, beyond the allowed bias."""
+        """Difference in standard errors, beyond the allowed bias."""
         off = max(0.0, abs(self.value - self.expected) - self.bias)
         return off / self.error if self.error > 0 else (0.0 if off == 0 else np.inf)
 

@@ -1,4 +1,4 @@
-"""Laws of reactions that a lattice run must follow: T3 to T8 and T12 of `validate_rdme.py`."""
+"""Reactions on lattices compared with exact results: T3 to T8 and T12 of `validate_rdme.py`."""
 
 from __future__ import annotations
 

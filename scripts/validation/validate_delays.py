@@ -1,14 +1,15 @@
-"""Delayed reactions against known distributions, by chi-square.
+"""Delayed reactions compared with nine known distributions by chi-square tests.
 
-Nine distributions at seven times, in one network for each kernel (that of piecewise constant propensities,
-and that of equations beside reactions); none may have a p-value below 1e-5 / tests:
+One network of eight reactions, seven of them delayed, at seven times, by each of two kernels: for piecewise
+constant propensities, and for reactions with differential equations. No p-value may be below 1e-5 divided by
+the number of tests:
 
 - X -> Y after d, consuming: X is binomial with exp(-k t), Y with 1 - exp(-k (t - d));
 - -> B after d: Poisson with mean k (t - d); G -> G + M after d, M -> at once: Poisson with mean
   k / g (1 - exp(-g (t - d))); births from 0 on, removed at their end by a chance of their own;
 - Z -> W after d by a constant propensity, changing at its end: W is min(Z0, Poisson with mean k (t - d));
 - I -> J after an exponential delay: that of an intermediate species, a binomial distribution;
-- D -> E after 0: as without a delay; L -> after a time beyond the end: nothing ever comes back.
+- D -> E after 0: as without a delay; L -> V after a time beyond the end: V remains 0.
 """
 
 from __future__ import annotations
@@ -89,5 +90,12 @@ def run(given: Any) -> Outcome:
         kernel, level = "ssa_flow" if flows else "ssa_events", ALARM / (2 * len(found))
         rows += [[kernel, name, f"{t:g}", f"{p:.2g}", verdict(good=p >= level)]
                  for (name, t), p in found.items()]  # fmt: skip
-    about = f"{given.n} trajectories, seed {given.seed}, {given.device}; p >= {level:.1g} passes."
-    return Outcome("Delayed reactions", about, ("kernel", "species", "t", "p", "verdict"), rows)
+    about = f"{given.n} trajectories, seed {given.seed}, {given.device}. A row passes with p >= {level:.1g}."
+    columns = {
+        "kernel": "`ssa_events`: constant propensities; `ssa_flow`: with differential equations",
+        "species": "species of the network in `validate_delays.py`",
+        "t": "sample time",
+        "p": "p-value of the chi-square test",
+        "verdict": "pass or FAIL",
+    }
+    return Outcome("Delayed reactions", about, columns, rows)

@@ -1,25 +1,24 @@
-"""Exact SSA, or tau-leaping, against the stochastic cases of the SBML Test Suite.
+"""`ssa` or `tau` compared with the stochastic cases of the SBML Test Suite.
 
-Cases and published moments are in tests/data/dsmts. With mean m and variance s^2 of n trajectories
-against the published mu and sigma at each time:
+Cases and published moments are in tests/data/dsmts. Mean m and variance s^2 of n trajectories are
+compared with the published mean mu and standard deviation sigma at each time:
 
     Z = sqrt(n) (m - mu) / sigma                                     inside (-3, 3)
     Y = sqrt(n / 2) (s^2 / sigma^2 - 1) / sqrt((k + 2) / 2)          inside (-5, 5)
 
-k is the sample excess kurtosis. The suite's own Y lacks the last factor: it takes counts to be
-normal, and a correct sampler of a heavy-tailed case would fail it. Both ranges are stated by the case
-(`meanRange`, `sdRange`: some have (-3, 3) or (-4, 4) for Y). Cases that publish a mean alone have the
-sample's s in place of sigma, and no Y; two give moments of ln(X). Where sigma = 0, every trajectory must
-equal mu. A case fails if more than 3 of its points are outside, if any abs(Z) > 5, or if a point with sigma = 0 is not met.
+k is the sample excess kurtosis. The suite's own Y lacks the last factor: it assumes normally
+distributed counts, so a correct program would fail cases with heavy tails. The cases state both ranges
+(`meanRange`, `sdRange`; some have (-3, 3) or (-4, 4) for Y). If a case publishes only a mean, the
+sample's s replaces sigma, and Y is not computed. Two cases publish moments of ln(X). If sigma = 0,
+every trajectory must equal mu. A case fails if more than 3 of its points are outside, if any abs(Z) > 5,
+or if a trajectory differs from mu at a point with sigma = 0.
 
-A right sampler fails a case in about 1.5 % of runs (14 of 920, n = 1,000, 40 seeds): samples at
-neighbouring times are alike, so points fall outside in groups. All cases take the same seed; those
-that write one process in different ways draw the same numbers, and their rows are not independent.
+A correct program fails a case in about 1.5 % of runs (14 of 920, n = 1,000, 40 seeds), because
+samples at neighbouring times are correlated. All cases use the same seed; cases that describe the same
+process in different ways use the same random numbers, so their rows are not independent.
 
-With ``--method tau`` every case is run by tau-leaping. It applies to a case, which then has
-molecules enough, if leaps fire at least one of a hundred events; by_leaps is that part. There
-means may be off by the part epsilon, standard deviations by twice that, and Z and Y are those of
-what is left. Where hardly anything leaps, tau-leaping must be as right as exact SSA.
+With ``--method tau``, if leaps fire at least 1 % of the events of a case, its means may be off by
+epsilon and its standard deviations by 2 epsilon; Z and Y contain only the remaining error.
 """
 
 from __future__ import annotations
@@ -239,21 +238,25 @@ def validate(
     return Validation(comparisons, result.data["profile/device"][()][0].decode(), by_leaps)
 
 
-ABOUT = """
-Each row is a variable of a case. Mean m and variance s² of n trajectories are compared with the published mean mu and standard deviation sigma at every time point:
-
-- Z = sqrt(n) (m - mu) / sigma must be within (-3, 3);
-- Y = sqrt(n / 2) (s² / sigma² - 1) / sqrt((k + 2) / 2), where k is the excess kurtosis of the sample, must be within the range that the case states: (-3, 3), (-4, 4) or (-5, 5).
-
-If a case has no sigma, Z uses s, and Y is not computed. Two cases compare ln(X). A case fails if more than 3 points are outside, if any |Z| > 5, or if a point is inexact. Columns:
-
-- `points`: number of time points;
-- `max_abs_z`, `max_abs_y`: the largest |Z| and |Y|;
-- `outside_z`, `outside_y`: the number of points outside the range;
-- `inexact`: the number of points with sigma = 0 at which not every trajectory equals mu;
-- `by_leaps`: the fraction of reaction events fired in leaps. If it is at least 0.01, errors up to epsilon of the mean and up to 2 epsilon of the standard deviation are tolerated, and Z and Y contain only the remaining error."""
-COLUMNS = ("case", "variable", "points", "max_abs_z", "outside_z", "max_abs_y", "outside_y",
-           "inexact", "by_leaps", "verdict")  # fmt: skip
+ABOUT = (
+    "A case fails if more than 3 of its points are outside the range of Z or Y, if any |Z| > 5, or if "
+    "a point is inexact."
+)
+COLUMNS = {
+    "case": "case of the suite",
+    "variable": "species, or another variable",
+    "points": "time points",
+    "max_abs_z": "largest |Z|, Z = sqrt(n) (m - mu) / sigma, of the sample mean m and the published "
+    "mean mu and standard deviation sigma (if there is no sigma: the sample's)",
+    "outside_z": "points with Z outside (-3, 3)",
+    "max_abs_y": "largest |Y|, Y = sqrt(n / 2) (s² / sigma² - 1) / sqrt((k + 2) / 2), of the sample "
+    "variance s² and excess kurtosis k",
+    "outside_y": "points with Y outside the range of the case: (-3, 3), (-4, 4) or (-5, 5)",
+    "inexact": "points with sigma = 0 at which a trajectory differs from mu",
+    "by_leaps": "fraction of reaction events in leaps; from 0.01 on, Z and Y contain only the error "
+    "beyond epsilon of the mean and 2 epsilon of the standard deviation",
+    "verdict": "pass or FAIL, of the case",
+}
 
 
 def run(given: Any) -> Outcome:
@@ -274,9 +277,9 @@ def run(given: Any) -> Outcome:
         rows += [_line(case, one, found.by_leaps, good=good) for one in found.comparisons]
         say(folder.name, verdict(good=good))
     method = f"tau, epsilon {given.epsilon:g}" if given.method == "tau" else "ssa"
-    about = f"{given.n} trajectories per case, {method}, seed {given.seed}, {device}.\n{ABOUT}"
+    about = f"{given.n} trajectories of each case, {method}, seed {given.seed}, {device}. {ABOUT}"
     below = [
-        f"- not run: {reason}: {', '.join(names)}" for reason, names in sorted(excluded.items())
+        f"- not run, {reason}: {', '.join(names)}" for reason, names in sorted(excluded.items())
     ]
     return Outcome("SBML Test Suite, stochastic cases", about, COLUMNS, rows, below)
 

@@ -1,14 +1,12 @@
-"""Events, time-dependent rates and rate rules against exact distributions, by exact simulation and by leaps.
+"""Events, time-dependent rates and rate rules compared with exact distributions, by `ssa` and `tau`.
 
-Every distribution is known. Births that do not depend on the state and deaths of first order give a Poisson
-distribution at all times, for any birth rate and after any wash-out; the mean is an integral. A counter that
-is reset at m has been reset M // m times and has the value M mod m, for a Poisson number M. A symmetric walk
-of single steps has passed b by t with probability P(S > b) + P(S >= b), where S is its position at t (reflection).
+All distributions are known. Births at a rate that does not depend on the state, and deaths of first order,
+give a Poisson distribution at all times, also after wash-outs; its mean is an integral. A counter that is
+reset at m has been reset M // m times and has the value M mod m, for a Poisson number M. A symmetric walk of
+single steps has passed b by time t with probability P(S > b) + P(S >= b), where S is its position at t.
 
-Columns: errors of mean and standard deviation in % with one standard error; chi-square of counts in at
-most 30 bins of equal chance; the part of events that leaps fired. `ssa` must have p > 1e-4 in each
-row: 50 rows raise a false alarm in one of 200 seeds. `tau` must have means within 1 % and
-standard deviations within 3 %, beyond four standard errors.
+`ssa` must have p > 1e-4 in each of its 30 rows, so a correct program fails once in 333 seeds. `tau` must
+have means within 1 % and standard deviations within 3 %, or within four standard errors.
 """
 
 from __future__ import annotations
@@ -35,12 +33,12 @@ MEAN_TOLERANCE, SD_TOLERANCE = 0.01, 0.03
 MOST_BINS = 30
 MOST_CELLS = 512  # of a recorded histogram
 FEWEST = 10  # samples expected in a bin
-TAIL = 1e-13  # of a law that is left out
+TAIL = 1e-13  # probability that is omitted
 
 
 @dataclass(frozen=True)
 class Law:
-    """A network, and the law of one of its species: the chance of 0, 1, ... molecules at a time."""
+    """A network, and the probability distribution of one of its species at a time."""
 
     name: str
     network: Callable[[float], ts.Network]
@@ -50,12 +48,12 @@ class Law:
 
 
 def poisson(mean: float) -> FloatArray:
-    """Chances of a Poisson law, up to where hardly anything is left."""
+    """Probabilities of a Poisson distribution, up to its far tail."""
     return _trimmed(scipy.stats.poisson(mean).pmf(np.arange(int(mean + 12 * mean**0.5) + 40)))
 
 
 def births(rate: Callable[[FloatArray], FloatArray], death: float, t: float, since: float) -> float:
-    """The mean at t after births at a rate since a time at which nothing was left."""
+    """The mean at t, with births at a rate and deaths, from 0 molecules at time `since`."""
     s = np.linspace(since, t, 400_001)
     return float(scipy.integrate.simpson(rate(s) * np.exp(-death * (t - s)), x=s))
 
@@ -95,7 +93,7 @@ def wash_outs(scale: float) -> ts.Network:
 
 
 def counter(scale: float) -> ts.Network:
-    """A counter that is emptied when it has reached a number."""
+    """A counter that is reset when it reaches a number."""
     net = ts.Network("counter")
     net.add_species("X", 0)
     net.add_species("C", 0)
@@ -105,7 +103,7 @@ def counter(scale: float) -> ts.Network:
 
 
 def passage(scale: float) -> ts.Network:
-    """A walk that noise alone moves; F is 1 once it has been sqrt(scale) 10 above its start."""
+    """A symmetric random walk W; F is 1 once W has been sqrt(scale) 10 above its start."""
     net = ts.Network("passage")
     net.add_species("W", 2000 * scale)
     net.add_species("F", 0)
@@ -117,7 +115,7 @@ def passage(scale: float) -> ts.Network:
 
 
 def doses(scale: float) -> ts.Network:
-    """Doses closer than a leap: a molecule for each 1024th of the time between 1 and 2."""
+    """Doses at shorter intervals than leaps: every 1/1024 of the time between 1 and 2."""
     net = ts.Network("doses")
     net.add_species("X", 0)
     net.add_species("last", 0, fixed=True)
@@ -170,21 +168,30 @@ def _trimmed(chances: FloatArray) -> FloatArray:
     return chances[: last + 1]
 
 
-ABOUT = """
-Each model has a species whose exact distribution is known at all times (the models are in `scripts/validation/validate_event_laws.py`). Each row is one sample time. `tau` has 100 times as many molecules, so that leaps are possible; some models are also simulated by `ssa` with these numbers. Columns:
-
-- `exact mean`: molecules;
-- `mean error %`, `sd error %`: the relative errors of the sample mean and standard deviation, each followed by its standard error (`+-`);
-- `chi-square`, `bins`, `p`: the chi-square test of the counts, in at most 30 bins of about equal probability;
-- `by leaps`: the fraction of reaction events fired in leaps.
-
-`ssa` passes if p > 1e-4. `tau` is approximate: p is not a criterion. It passes if the mean is within 1 % and the standard deviation within 3 %, or if the error is below four standard errors."""
-COLUMNS = ("model", "t", "method", "exact mean", "mean error %", "+-", "sd error %", "+- ",
-           "chi-square", "bins", "p", "by leaps", "verdict")  # fmt: skip
+ABOUT = (
+    "`ssa` passes if p > 1e-4. `tau` is approximate: it passes if the mean is within 1 % and the "
+    "standard deviation within 3 %, or within four standard errors. `tau` has {many:g} times as many "
+    "molecules, so that leaps are possible; four models are also simulated by `ssa` with these numbers."
+)
+COLUMNS = {
+    "model": "network and quantity, in `validate_event_laws.py`",
+    "t": "sample time",
+    "method": "simulation method",
+    "exact mean": "molecules",
+    "mean error %": "relative error of the sample mean",
+    "+-": "its standard error, %",
+    "sd error %": "relative error of the sample standard deviation",
+    "+- ": "its standard error, %",
+    "chi-square": "of the counts",
+    "bins": "at most 30 bins of about equal probability",
+    "p": "p-value of the chi-square test",
+    "by leaps": "fraction of reaction events in leaps",
+    "verdict": "pass or FAIL",
+}
 
 
 def rows_of(law: Law, method: str, scale: float, options: Any) -> Iterator[list[str]]:
-    """A row for each time of a law."""
+    """A row for each sample time of a distribution."""
     n, times = options.n, law.times
     device: Any = options.device
     leaps_or_not: Any = method
@@ -240,7 +247,7 @@ def _compared(
 
 
 def run(given: Any) -> Outcome:
-    """Compare all laws."""
+    """Compare all distributions."""
     rows: list[list[str]] = []
     for law in LAWS:
         for method, scale in (("ssa", 1.0), ("ssa", given.many), ("tau", given.many)):
@@ -248,8 +255,5 @@ def run(given: Any) -> Outcome:
                 continue  # steps of an adaptive method for each of many reactions
             rows += rows_of(law, method, scale, given)
             say(*rows[-1])
-    about = f"{given.n} trajectories each, seed {given.seed}, {given.device}.\n"
-    about += ABOUT.replace("100 times", f"{given.many:g} times")
-    return Outcome(
-        "Events and time-dependent rates: comparison with exact distributions", about, COLUMNS, rows
-    )
+    about = f"{given.n} trajectories each, seed {given.seed}, {given.device}. {ABOUT.format(many=given.many)}"
+    return Outcome("Events and time-dependent rates", about, COLUMNS, rows)

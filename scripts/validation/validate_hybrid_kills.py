@@ -1,12 +1,12 @@
-"""A hybrid that is killed at random moments, and resumed, has the digest of one that is not.
+"""A hybrid that is killed at random times and resumed has the digest of an uninterrupted run.
 
-A process runs a hybrid, and saves its state after each round: `parts`, a network, equations, a
+A process runs a hybrid and saves its state after each round: `parts`, a network, equations, a
 lattice and a function with all kinds of links; `cell`, the small cell of examples/minimal_cell.py
-over a whole cycle; `grown`, the full one shortly before and after it divides, for a GPU and only
-if `--cases` names it. It is ended by SIGKILL at a drawn moment, and another goes on, until there
-were `--runs` kills; the last one is left to its end. No difference is allowed, and none between a
-mother and what both daughters have: particles, molecules, pools, debts. How particles are divided
-is told beside the binomial law by chi-square.
+over a whole cycle; `grown`, the full cell shortly before and after its division, for a GPU and only
+if `--cases` names it. SIGKILL ends the process at a random time, and the next one resumes the run, until
+there were `--runs` kills. All digests must be equal, and both daughters together must have what their mother
+had: particles, molecules, pools, debts. The division of particles is compared with the binomial
+distribution by chi-square.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def _divided(result: ts.HybridResult) -> tuple[int, str]:
             squares += float(np.mean((first - second) ** 2 / mother))
             several.append(name)
     return int(lost), (
-        f"divided at {', '.join(f'{t:g}' for t in divided.time)} s; of {len(names)} quantities "
-        f"{lost:g} lost any; chi-square {squares:.1f} for {len(several)} species"
+        f"divided at {', '.join(f'{t:g}' for t in divided.time)} s; {lost:g} of {len(names)} quantities "
+        f"not conserved; chi-square {squares:.1f} for {len(several)} species"
     )
 
 
@@ -122,17 +122,20 @@ def run(given: Any) -> Outcome:
     for name in given.cases or ["parts", "cell"]:
         took, kills, resumed = _killed(name, given.runs, given.device, rows)
         told.append(
-            f"{name}: {kills} of a run of {took:.1f} s, of which {resumed} left a checkpoint"
+            f"{name}: {kills} kills of a run of {took:.1f} s, {resumed} of them after a checkpoint"
         )
-    about = (
-        f"Kills at drawn moments. {'; '.join(told)}. Each run goes on until it ends, and its digest "
-        "is that of a whole run."
-    )
-    return Outcome("Hybrids that are killed", about, ("case", "run", "kills", "verdict"), rows)
+    about = f"{'; '.join(told)}. A row passes if the completed run has the digest of an uninterrupted one."
+    columns = {
+        "case": "hybrid, in `validate_hybrid_kills.py`",
+        "run": "number of the run; or how the cell was divided",
+        "kills": "kills of this run",
+        "verdict": "empty, or FAIL",
+    }
+    return Outcome("Hybrids that are killed and resumed", about, columns, rows)
 
 
 def _killed(name: str, runs: int, device: str, rows: list[list[str]]) -> tuple[float, int, int]:
-    """Seconds of a whole run of a case, kills, and those that left a checkpoint."""
+    """Seconds of an uninterrupted run of a case, kills, and kills after a checkpoint."""
     program, least, most = _CASES[name]
     drawn, number = np.random.default_rng(1), 0
     with tempfile.TemporaryDirectory() as place:

@@ -1,23 +1,20 @@
-"""Exact SSA of large networks: means against mean-field time courses, other selectors, another package.
+"""`ssa` of large networks: means compared with rate equations, with the direct method, and with rebop.
 
-A GPU makes an event of a trajectory in some microseconds, however many run: `--until egfr_net=4`
-cuts long time courses. multistate takes 10 times as many trajectories as `--n`, egfr_net 1/10, BCR_ssa 1/16.
+On a GPU the time of a run depends on the number of events of a trajectory: `--until egfr_net=4` shortens
+it. multistate has 10 times as many trajectories as `--n`, egfr_net 1/10, BCR_ssa 1/16.
 
-Time courses. Means of the groups of BioNetGen networks, by every selector of tables, at five times
-against the time course of the mean-field equations: that of BioNetGen for BCR, from the same start in
-whole molecules, and SciPy's for the others (tests/data/net). Where the course has 25 molecules or
-more, mean and course may differ by 0.5 % of the course, which is for what mean-field equations
-leave out and for rounding the start, and by the sampling error on top of that: q standard errors of
-the sampled mean. q is the two-sided quantile of Student's distribution with n - 1 degrees that all tests of
-this kind together exceed in one of 1000 runs (Bonferroni). And the means of each selector against
-those of `linear`, the engine of small networks, where that can run, within q standard errors alone.
+BioNetGen networks. Means of the observables, by each selector for large networks, at five times, are
+compared with the solution of the rate equations: that of BioNetGen for BCR, from the same initial counts,
+and SciPy's for the others (tests/data/net). At 25 molecules or more they may differ by 0.5 % (the error of
+rate equations and of rounded initial amounts) plus q standard errors of the sampled mean. q is the two-sided
+quantile of Student's distribution with n - 1 degrees of freedom that a correct program exceeds in any test of
+this kind in one of 1,000 seeds (Bonferroni). If a network is small enough for `linear`, the direct method, the
+means of each selector must also be within q standard errors of those of `linear`.
 
-Random network. 1024 reactions of 1024 species (Komarov & D'Souza, PLoS ONE 7:e46693, 2012, figure
-6): the residuals of the means of every species at ten times against rebop, an independent exact
-simulator, must stay below 4 % of rebop's mean, and be no more than the two sampling errors explain:
-the largest of them in standard errors may reach what a right sampler exceeds in one of 1000 runs.
-`--exact` trajectories of each run. Without rebop (``pip install --target /tmp/peers rebop``, PYTHONPATH)
-this part is left out, and the page says so.
+Random network. 1,024 reactions of 1,024 species (Komarov & D'Souza, PLoS ONE 7:e46693, 2012, figure
+6): means of all species at ten times, of `--exact` trajectories, must be within 4 % of those of rebop, an
+independent exact simulator, and within the standard errors that a correct program exceeds in one of 1,000
+seeds. This part needs rebop on PYTHONPATH (``pip install --target /tmp/peers rebop``).
 """
 
 from __future__ import annotations
@@ -97,20 +94,24 @@ class Row:
     verdict: str
 
 
-COLUMNS = tuple(Row.__dataclass_fields__)
-ABOUT = """
-Mean molecule numbers of n trajectories by each `selector` (the algorithm that selects the next reaction) are compared with a `reference`:
-
-- `course`: the time course of the mean-field equations. A difference is tolerated if it is at most {part:g} % of the course plus `allowed` standard errors. Points below {fewest:g} molecules are not compared.
-- `linear`: the selector of small networks. The difference must be at most `allowed` standard errors.
-- rebop: an independent simulator. In addition, the difference must be below {residual:g} %.
-
-Columns:
-
-- `quantity`: an observable (a group of species) of the BioNetGen file, or the species of the random network;
-- `tests`: the number of means compared;
-- `largest`, `percent`, `standard_errors`: the largest difference in molecules, in percent of the reference, and in standard errors of the difference, before the {part:g} % are subtracted;
-- `allowed`: the limit in standard errors. If the simulator is correct, at most one of {runs:g} runs of all BioNetGen networks exceeds it in any of their {tests} means (Bonferroni); the random network has a limit of its own with the same probability."""
+COLUMNS = {
+    "network": "BioNetGen network of tests/data/net, or the random network",
+    "quantity": "observable of the BioNetGen file, or all species",
+    "selector": "algorithm that selects the next reaction",
+    "n": "trajectories",
+    "reference": "`course`: rate equations; `linear`: the direct method; rebop",
+    "tests": "means compared",
+    "largest": "largest difference, molecules",
+    "percent": "the same in percent of the reference",
+    "standard_errors": "the same in standard errors",
+    "allowed": "largest number of standard errors allowed, for `course` beyond {part:g} % of the reference",
+    "verdict": "pass or FAIL",
+}
+ABOUT = (
+    "Means are compared with rate equations (from {fewest:g} molecules on), with the direct method and with "
+    "rebop (in addition within {residual:g} %). A correct program exceeds `allowed` in any of the {tests} "
+    "means of BioNetGen networks in one of {runs:g} seeds, and as rarely in those of the random network."
+)
 
 
 def course_of(case: Case) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
@@ -276,16 +277,16 @@ def run(given: Any) -> Outcome:
         say(f"{case.name}: {n} trajectories")
     wanted = not given.cases or "random" in given.cases
     drawn = validate_random(given) if wanted else []
-    about = f"n trajectories each, seed {given.seed}, device {given.device}.\n" + ABOUT.format(
+    about = f"Seed {given.seed}, device {given.device}. " + ABOUT.format(
         tests=tests,
-        part=100 * MEAN_FIELD,
         runs=1 / FALSE_ALARMS,
         fewest=FEWEST_MOLECULES,
         residual=100 * LARGEST_RESIDUAL,
     )
     below = (
-        ["The random network was left out, because rebop is not installed."]
+        ["The random network was not simulated, because rebop is not installed."]
         if wanted and not drawn
         else []
     )
-    return Outcome("Large networks", about, COLUMNS, [cells(r, 3) for r in (*rows, *drawn)], below)
+    columns = {name: text.format(part=100 * MEAN_FIELD) for name, text in COLUMNS.items()}
+    return Outcome("Large networks", about, columns, [cells(r, 3) for r in (*rows, *drawn)], below)

@@ -1,14 +1,14 @@
-"""``delay(x, d)`` under exact simulation beside a plain loop that remembers its whole path.
+"""``delay(x, d)`` by `ssa`, compared with an independent simulator.
 
-The loop shares no line with tauslab: it keeps all states with their times, looks up what was, and
-draws a waiting time anew wherever a change of the past comes due, by Python's `random`. Means and
-variances of every species at six times are compared, for models with
+The simulator shares no code with tauslab: it stores all states with their times, looks up past
+states, and draws a new waiting time whenever a delayed value changes, by Python's `random`. Means and
+variances of all species at six times are compared, for models with
 
 - feedback: production at the rate a / (1 + X(t - tau) / K), removal;
-- pairs: three delays of two species, steps of two molecules, a product of pasts in a rule;
-- long: a delay of which the run sees the first part alone.
+- pairs: three delays of two species, steps of two molecules, a rule with a product of delayed values;
+- long: a delay of most of the run.
 
-No difference may have a p-value below 1e-4 / tests, by normal distributions of means and variances.
+No difference may have a p-value below 1e-4 divided by the number of tests (normal distribution).
 """
 
 from __future__ import annotations
@@ -169,7 +169,13 @@ def run(given: Any) -> Outcome:
             [name, what, f"{z:.2f}", verdict(good=abs(z) <= bound)] for what, z in found.items()
         ]
     about = (
-        f"{given.n} trajectories, {given.exact} of the plain loop, seed {given.seed}, {given.device}: "
-        f"{bound:.2f} standard errors are allowed."
+        f"{given.n} trajectories, {given.exact} of the simulator, seed {given.seed}, {given.device}. A row "
+        f"passes with at most {bound:.2f} standard errors."
     )
-    return Outcome("Counts that are looked back at", about, ("model", "of", "z", "verdict"), rows)
+    columns = {
+        "model": "network, in `validate_pasts.py`",
+        "of": "mean or variance of a species at a time",
+        "z": "difference in standard errors",
+        "verdict": "pass or FAIL",
+    }
+    return Outcome("Delays in formulas", about, columns, rows)

@@ -1,9 +1,9 @@
-"""Rare events against exact values of tests/data/ensembles, and their cost against plain runs.
+"""Rare events compared with exact values of tests/data/ensembles, and with the cost of `ssa`.
 
-An estimate may be three standard errors off: with an error in none, one of 370
-would be by chance. `gain` is the number of events that plain trajectories need for the same
-relative error, n = (1 - p) / (p error^2) of them, over the events that were simulated. Steady rates
-are compared with the inverse of the mean time to the target. `--scale` multiplies the walkers.
+An estimate must be within three standard errors; a correct program exceeds them once in 370 estimates.
+`ssa` needs n = (1 - p) / (p error^2) trajectories for the same relative error of the probability p.
+Steady rates are compared with the inverse of the mean first-passage time. `--scale` multiplies the
+number of walkers.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "weighted ensemble": {},
     "adaptive bins": {"bins": "adaptive"},
 }
-# Simulated time and rounds of steady rates: ways to the target take much less.
-_WORDS = (
-    "`gain`: events of plain trajectories for the same relative error, over the events that were "
-    "simulated. Seconds are without compiling."
-)
+# Simulated time and rounds of steady rates: much longer than a transition.
 STEADY = {"immigration_death_tail": (80.0, 800), "schlogl_switch": (20.0, 200)}
 
 
@@ -109,7 +105,18 @@ def compare(name: str, runs: int, walkers: float, device: str, seed: int) -> lis
     return found
 
 
-COLUMNS = ("case", "method", "exact", "estimate", "error", "z", "events", "gain", "s", "verdict")
+COLUMNS = {
+    "case": "model and target, in tests/data/ensembles",
+    "method": "fixed bins, adaptive bins, or the rate at steady state",
+    "exact": "exact probability, or rate per unit time",
+    "estimate": "mean of all runs",
+    "error": "standard error in percent of the estimate",
+    "z": "difference in standard errors",
+    "events": "reaction events simulated",
+    "gain": "reaction events that `ssa` needs for the same error, divided by `events`",
+    "s": "seconds without compilation",
+    "verdict": "pass or FAIL",
+}
 
 
 def run(given: Any) -> Outcome:
@@ -119,5 +126,5 @@ def run(given: Any) -> Outcome:
         for one in compare(name, given.runs, given.scale, given.device, given.seed):
             rows.append(one.row())
             say(*rows[-1])
-    about = f"{given.runs} runs each, seed {given.seed}, {given.device}. {_WORDS}"
+    about = f"{given.runs} runs each, seed {given.seed}, {given.device}. A row passes with abs(z) <= {LIMIT:g}."
     return Outcome("Rare events", about, COLUMNS, rows)

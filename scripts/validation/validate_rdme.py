@@ -1,11 +1,11 @@
-"""Long runs of the lattice engine against exact results: value, expectation, sampling error, z.
+"""Long runs of lattices compared with exact results.
 
-Every result holds for any time step unless its row allows a bias.  A row is off where its value is more
-than 4.5 standard errors, beyond that bias, from the expectation: once in 100,000 rows.  ``--scale``
-multiplies the work (1 suits a GPU; 0.02 a laptop).  T8, 1e12 trials, is done from scale 0.1 or when
-asked for by name; T11, 240 s of model time, from scale 1, with ``--minde`` from a run that there
-is.  Small boxes lie side by side in one lattice with walls between them, and pairs of species of
-their own share a box, so that a launch does many runs.
+The expected values hold for any time step, unless a row allows a bias. A row fails if its value differs from
+the expected one by the bias plus more than 4.5 standard errors: a correct program fails once in 147,000 rows.
+``--scale`` multiplies the work (1 suits a GPU; 0.02 a laptop). T8, 1e12 trials, is run from scale 0.1 on or
+if named; T11, 240 s of model time, from scale 1 on, or with ``--minde`` from a stored run. Small boxes
+lie side by side in one lattice with walls between them, and pairs of different species share a box, so
+that a launch performs many runs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,23 @@ from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, ge
 from tauslab.model.lattice.lattice import Lattice
 
 Z_LIMIT = 4.5
-HEADER = ("test", "quantity", "value", "expected", "error", "allowed_bias", "z", "seconds",
-          "verdict")  # fmt: skip
+HEADER = {
+    "test": "number of the test",
+    "quantity": "measured quantity",
+    "value": "measured value",
+    "expected": "exact value",
+    "error": "standard error of the difference",
+    "allowed_bias": "allowed error of the time step",
+    "z": "standard errors beyond the allowed bias",
+    "seconds": "since the start of the test",
+    "verdict": "pass, or FAIL if z > 4.5",
+}
 
 
 def t10_t14(backend: Backend, scale: float) -> Iterator[Row]:
-    """Nothing is lost at 60 % full with 8 slots; the bits are those of one CPU thread.
+    """Particles are conserved at 60 % full with 8 slots, and results equal those of one CPU thread.
 
-    A GPU is compared with it; a CPU with more threads.
+    Compared are a GPU, or a CPU with more threads.
     """
     side = max(16, round(64 * scale ** (1 / 3)))
     model = model_of((side, side + 3, side + 5), {"A": 0.15, "B": 0.1, "C": 0.05}, slots=8)
@@ -47,7 +56,7 @@ def t10_t14(backend: Backend, scale: float) -> Iterator[Row]:
     samples = engine.run_sampled(list(range(1, 201)))
     total = samples.counts @ (1, 1, 2)
     yield Row("T10", "particles lost", float(np.abs(total - total[0]).max()), 0, 0)
-    yield Row("T10", "particles that wait, against the count",
+    yield Row("T10", "waiting particles, compared with their count",
               float(len(engine.save().waiting)), float(samples.waiting[-1]), 0)  # fmt: skip
     on_cpu = backend.name == "cpu"
     counted = [2, 3, 5] if on_cpu else []
@@ -57,7 +66,7 @@ def t10_t14(backend: Backend, scale: float) -> Iterator[Row]:
     for name, other in others or [(backend.describe(), backend)]:
         unequal = differences(one, state_after(other, model, 200))
         against = "one" if on_cpu else reference.describe()
-        yield Row("T14", f"words that differ, {name} against {against}", float(unequal), 0, 0)
+        yield Row("T14", f"words that differ, {name} and {against}", float(unequal), 0, 0)
     for _, other in others:
         other.close()
     reference.close()
@@ -80,12 +89,10 @@ def differences(one: list[npt.NDArray[np.generic]], other: list[npt.NDArray[np.g
 
 
 def t11(backend: Backend, scale: float, stored: Path | None = None) -> Iterator[Row]:
-    """Min proteins swing from pole to pole; the first minute is left out.
+    """Oscillation of Min proteins, without the first minute, compared with stored runs of `exact_rdme.py`.
 
-    Against the same model by the exact program (`exact_rdme.py`), whose runs are stored: that is
-    what the lattice must give.  The guide that the constants are from tells of a swing of about a
-    minute; docs/validation/lattice-examples.md says why these constants do not give that.
-    `stored`: what `figures_lattice.py` left of such a run.
+    `stored` is the output of `figures_lattice.py` of such a run. The period differs from that in the guide
+    of Lattice Microbes, from which the constants are: see docs/validation/lattice-examples.md.
     """
     del scale
     if stored is None:
@@ -96,10 +103,10 @@ def t11(backend: Backend, scale: float, stored: Path | None = None) -> Iterator[
             times, bound = arrays["times"], arrays["bound"]
     found, exact = swings_of_planes(times, bound), exact_swings()
     expected, error = pooled_period(exact)
-    yield Row("T11", f"MinDE, seconds a period, {len(found.turns) - 1} halves", found.period,
+    yield Row("T11", f"MinDE, period, s, {len(found.turns) - 1} half periods", found.period,
               expected, float(np.hypot(found.error, error)))  # fmt: skip
     share = float(np.mean([one.largest_share() for one in exact]))
-    yield Row("T11", "MinDE, greatest share of membrane MinD on one side", found.largest_share(),
+    yield Row("T11", "MinDE, largest fraction of membrane MinD in one half", found.largest_share(),
               share, 0.02, 0.05)  # fmt: skip
 
 
@@ -127,4 +134,4 @@ def run(given: Any) -> Outcome:
             say(*rows[-1])
     about = f"{backend.describe()}, scale {scale:g}."
     backend.close()
-    return Outcome("Particles on a lattice against exact laws", about, HEADER, rows)
+    return Outcome("Diffusion and reaction on lattices", about, HEADER, rows)

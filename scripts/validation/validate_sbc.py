@@ -1,10 +1,10 @@
-"""Simulation-based calibration of posteriors: ranks of parameters that are drawn from their priors.
+"""Simulation-based calibration of posteriors (Talts et al., arXiv:1804.06788, 2018).
 
-Talts and others, arXiv:1804.06788 (2018). A parameter that is drawn from its prior, and makes the
-data, has a uniform rank among 19 draws of its posterior. A row fails where a chi-square test of ten
-bins of ranks has a p-value below 0.001, or where the 90 % interval that results print holds the
-parameter in a part of the data sets that is four deviations off. Chains begin in the middle of
-their priors. `--cases TEXT` runs the cases whose name has it.
+A parameter is drawn from its prior, and data are simulated with it. Then its rank among 19 draws
+from its posterior is uniformly distributed. A row fails if a chi-square test of ten bins of ranks has a
+p-value below 0.001, or if the fraction of 90 % intervals that contain the parameter is four standard
+deviations off: a correct program fails in one of 900 rows. Chains start at the median of the prior.
+`--cases TEXT` runs the cases whose name contains the text.
 """
 
 from __future__ import annotations
@@ -183,8 +183,16 @@ def table(
     return rows
 
 
-COLUMNS = ("method", "model", "parameter", "data sets", "ranks in ten bins", "p-value",
-           "90 % hold %", "verdict")  # fmt: skip
+COLUMNS = {
+    "method": "`ts.pmmh`, `ts.abc_smc`, `ts.exact_filter` on a grid, or `ts.smc2`",
+    "model": "network, in `inference_models.py`",
+    "parameter": "unknown rate constant",
+    "data sets": "number of simulated data sets",
+    "ranks in ten bins": "data sets in each tenth of the ranks",
+    "p-value": "of the chi-square test of a uniform distribution",
+    "90 % hold %": "90 % intervals that contain the true value, in percent",
+    "verdict": "pass or FAIL",
+}
 
 
 def line(case: Case, name: str, counts: Sequence[int], held: float) -> list[str]:

@@ -1,18 +1,17 @@
-"""Differential equations against the time courses of the SBML Test Suite's semantic cases.
+"""`ode` compared with the time courses of the SBML Test Suite's semantic cases.
 
-``--files FOLDER`` holds folders 00001, 00002, ... as in cases/semantic of github.com/sbmlteam/sbml-test-suite,
-each with models, settings and expected results. ``--peer TABLE.csv`` puts another program's verdicts
-beside ours (as docs/validation/semantic-roadrunner.csv has them). Of each case
-the model of the highest level is read, and run by ``--method ode`` with a relative tolerance of
-1e-9. A case passes if every quantity that it asks for meets the suite's rule at every time,
+``--files FOLDER`` contains folders 00001, 00002, ... as in cases/semantic of github.com/sbmlteam/sbml-test-suite,
+each with models, settings and expected results. ``--peer TABLE.csv`` adds the verdicts of another program
+(as in docs/validation/semantic-roadrunner.csv). The model of the highest level of each case is simulated
+with a relative tolerance of 1e-9. A case passes if all its quantities meet the suite's criterion at all times,
 
     abs(found - expected) <= absolute + relative * abs(expected),
 
-with the case's own tolerances. It is refused if the model needs what no engine here has, which the
-table names, and wrong if a number is outside, a quantity cannot be had, or there is no answer.
+with the case's own tolerances. It is refused if tauslab rejects an element of the model as unsupported, and
+wrong if a value is outside, a quantity is missing, or the run fails.
 
-What results do not record (constants, hidden rules, rates of reactions) is asked for by rules that
-are added to the network; a concentration is an amount divided by the size of its compartment.
+Rules added to the network record quantities that results do not contain (constants, hidden rules, rates of
+reactions); a concentration is an amount divided by the size of its compartment.
 """
 
 from __future__ import annotations
@@ -215,7 +214,7 @@ def kind_of(message: str) -> str:
         *("events", "delays", "algebraic rules", "fast reactions", "package", "functions"),
         *("nothing to simulate", "no math", "kinetic law", "reversible", "missing"),
     )
-    return next((kind for kind in kinds if kind in message), "else")
+    return next((kind for kind in kinds if kind in message), "other")
 
 
 def of_tags(
@@ -233,7 +232,7 @@ def of_tags(
         passed = sum(theirs.get(one.case) == "pass" for one in own)
         row = [tag, str(len(own)), str(counts["pass"]), str(counts["refused"])]
         rows.append(row + [str(passed), str(len(own) - passed)] * bool(name))
-    heads = ["tag", "cases", "pass", "refused", *[f"{name} passes", "does not"] * bool(name)]
+    heads = ["tag", "cases", "pass", "refused", *[f"{name}: pass", "fail"] * bool(name)]
     return table(heads, rows) if rows else []
 
 
@@ -250,8 +249,15 @@ def run(given: Any) -> Outcome:
     reasons = Counter(kind_of(one.message) for one in verdicts if one.verdict == "refused")
     about = f"{len(verdicts)} cases: {counts['pass']} pass, {counts['refused']} refused, {counts['wrong']} wrong."
     refused = [[kind, str(n)] for kind, n in reasons.most_common()]
-    below = table(("refused for", "cases"), refused) if refused else []
+    below = table(("reason of refusal", "cases"), refused) if refused else []
     rows = [[*cells(one, 2), FAIL if one.verdict == "wrong" else one.verdict] for one in verdicts]
-    columns = ("case", "model", "verdict", "worst", "message", "")
+    columns = {
+        "case": "number in the suite",
+        "model": "file that was read",
+        "result": "pass, refused or wrong",
+        "worst": "largest difference, in units of the tolerance",
+        "message": "error message, or the quantity outside",
+        "verdict": "pass, refused or FAIL",
+    }
     return Outcome("SBML Test Suite, semantic cases", about, columns, rows,
                    [*below, "", *of_tags(folders, verdicts, peer)])  # fmt: skip

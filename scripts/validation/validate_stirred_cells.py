@@ -1,11 +1,10 @@
-"""Cells of examples/minimal_cell.py without space: when they double, and translations of an mRNA beside theory.
+"""Cells of examples/minimal_cell.py without space: doubling times, and translations per mRNA compared with theory.
 
-The lattice is one stirred volume, which grows with the area; a gene counts twice once the fork has
-passed it. Rows are medians and quartiles over cells: times at which replication ends, volume and
-area have doubled, and the cell's contents when the area has. In theory an mRNA is translated
-`bind R / (catch D)` times before a degradosome catches it; integrals of both rates over all exchanges but the first 60 are the
-theory, within five standard errors of Poisson counts and 2 %. tRNA is conserved to the last one, and
-pools owe at most 1 % of their bills.
+One well-stirred volume, which grows with the surface area, replaces the lattice; a gene counts twice once
+the replication fork has passed it. An mRNA is translated on average `bind R / (catch D)` times before a
+degradosome (D of them) catches it, with R free ribosomes; integrals of both rates, after the first
+60 exchanges, give the theoretical number. It must agree within five standard errors of Poisson counts plus
+2 %. tRNA must be conserved exactly, and pools may owe at most 1 % of their bills.
 """
 
 from __future__ import annotations
@@ -36,7 +35,14 @@ from minimal_cell import (  # type: ignore[import-not-found]
 _COUNTED = {"transcripts": "transcribe_*", "translations": "start_*", "decays": "catch_*"}
 _SAMPLES = 60  # exchanges between two samples
 _OWED = 0.01  # of bills: pools pay what cells take
-_COLUMNS = ("quantity", "median", "quartile_1", "quartile_3", "theory", "verdict")
+_COLUMNS = {
+    "quantity": "measured in each cell",
+    "median": "over cells",
+    "quartile_1": "lower quartile",
+    "quartile_3": "upper quartile",
+    "theory": "expected value, if the quantity is a criterion",
+    "verdict": "empty, or FAIL",
+}
 
 
 def stirred(cell: Cell) -> ts.Hybrid:
@@ -134,9 +140,9 @@ def run(given: Any) -> Outcome:
     then = np.arange(given.n), np.searchsorted(at, np.where(np.isfinite(doubled), doubled, at[-1]))
     for name in ("ribosomes", "proteins"):
         numbers = of(f"size.{name}")
-        row(f"{name} by then, of those at birth", numbers[then] / numbers[:, 0])
+        row(f"{name}, then, divided by the number at birth", numbers[then] / numbers[:, 0])
     free = of("space.ribosome")[then]
-    row("ribosomes that translate then", 1 - free / of("size.ribosomes")[then])
+    row("fraction of ribosomes that translate, then", 1 - free / of("size.ribosomes")[then])
     begun, caught = (
         _integral((of("size.mRNA") * of(f"space.{who}"))[:, _SAMPLES:]) * rate
         for who, rate in (("ribosome", size.bind), ("degradosome", size.catch))
@@ -147,13 +153,13 @@ def run(given: Any) -> Outcome:
     )
     ratio, theory = translations.sum() / decays.sum(), begun / caught
     error = theory * (5 * np.sqrt(1 / translations.sum() + 1 / decays.sum()) + 0.02)
-    row("translations of an mRNA", translations / decays, theory, wrong=abs(ratio - theory) > error)
+    row("translations per mRNA", translations / decays, theory, wrong=abs(ratio - theory) > error)
     row("transcripts", of("expression.transcripts")[:, -1])
     billed = [f"expression.{x}" for x in (*BASES, *(f"charged{i}" for i in range(20)))]
     owed = [
         result.debt(one)[:, -1] / (result.paid(one) + result.debt(one))[:, -1] for one in billed
     ]
-    row("owed at the end, of what is billed", np.max(owed, axis=0), 0.0,
+    row("fraction of bills unpaid at the end", np.max(owed, axis=0), 0.0,
         wrong=bool(np.median(np.max(owed, axis=0)) > _OWED))  # fmt: skip
     for number in range(20):
         names = f"expression.charged{number}", f"expression.tRNA{number}"
@@ -164,7 +170,8 @@ def run(given: Any) -> Outcome:
     ran = rounds * _SAMPLES * size.every
     cycles = 3600 * given.n * ran / size.cycle
     about = (
-        f"{given.n} cells for {ran:g} s took {took:.1f} s: {cycles / took:.0f} cycles of {size.cycle:g} s an "
-        f"hour, with compilation; {busy:.1f} s of processors without compilers: {cycles / busy:.0f}."
+        f"{given.n} cells for {ran:g} s, {given.device}, seed {given.seed}: {took:.1f} s with compilation, or "
+        f"{cycles / took:.0f} cell cycles of {size.cycle:g} s per hour; {busy:.1f} s of CPU time without compilation. "
+        "`then`: when the surface area has doubled."
     )
     return Outcome("Minimal cells without space", about, _COLUMNS, rows)

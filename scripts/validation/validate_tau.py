@@ -1,13 +1,11 @@
-"""Tau-leaping against the exact distribution of the Schlögl model, and against our own exact SSA.
+"""`tau` compared with the exact distribution of the Schlögl model, and with `ssa`.
 
-Schlögl, t = 2 to 10: the Kolmogorov-Smirnov distance between samples and the exact
-distribution, beside 1.36 / sqrt(n), which an exact sampler exceeds once in 20 times.  Other models:
-the largest difference of means over species and samples, as a part of the mean and in standard
-errors, and of standard deviations, as a part of what is larger of itself and 1 / epsilon molecules:
-step selection lets a count change by one molecule whatever its size, so a species that comes and
-goes within a leap may be off by as much.  Means must agree within epsilon, standard deviations
-within 2 epsilon, plus 5 standard errors.  And of all four models no sample of any of n trajectories
-may be below zero: the cells under 0 of histograms of every species at every sample time.
+Schlögl model, t = 2 to 10: the Kolmogorov-Smirnov distance of the samples from the exact
+distribution must be at most epsilon + 1.36 / sqrt(n); exact samples exceed 1.36 / sqrt(n) once in 20
+times. Other models: means must agree within epsilon, standard deviations within 2 epsilon, plus 5
+standard errors, for all species and samples, relative to the larger of the value and 1 / epsilon
+molecules (leaps allow each count to change by one molecule). In none of the four models may a sample
+be negative; histograms of all species at all sample times count such samples.
 """
 
 from __future__ import annotations
@@ -33,7 +31,16 @@ MODELS = {
 }  # fmt: skip
 COUNTED = {**MODELS, "schlogl": (schlogl_model, {}, 10.0)}
 ANY_COUNT = "0:2147483648:1"  # one bin, with a cell below it and one above
-HEADER = ("model", "epsilon", "n", "compared_with", "measure", "value", "bound", "verdict")
+HEADER = {
+    "model": "network",
+    "epsilon": "error bound of leaps",
+    "n": "trajectories",
+    "compared_with": "exact distribution, `ssa`, or the number 0",
+    "measure": "what is compared: the largest over species and samples",
+    "value": "measured value",
+    "bound": "largest value allowed; nan: not a criterion",
+    "verdict": "pass or FAIL",
+}
 Row = tuple[str, float, int, str, str, float, float, str]
 
 
@@ -108,5 +115,9 @@ def run(given: Any) -> Outcome:
     for name in MODELS:
         rows += against_ssa(name, 0.03, n if name != "ras_camp_pka" else max(1, n // 100), *rest)
     rows += [below_zero(name, 0.03, n, *rest) for name in COUNTED]
-    about = f"{n} trajectories, seed {given.seed}, {given.device}."
-    return Outcome("Tau-leaping", about, HEADER, [cells(row) for row in rows])
+    about = (
+        f"{n} trajectories, seed {given.seed}, {given.device}; ras_camp_pka by a hundredth of them."
+    )
+    return Outcome(
+        "Errors of tau-leaping on four models", about, HEADER, [cells(row) for row in rows]
+    )
