@@ -431,14 +431,20 @@ def prepare(
         constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=start.held,
         varying=varying,
-        loads=bool(loaded and varying) and _stands_alone(model.network, loaded, canonical),
+        loads=_loads_alone(model, varying, canonical),
     )  # fmt: skip
     return replace(task, record=checked_record(task))
 
 
-def _stands_alone(network: Network, loaded: Collection[str], canonical: str) -> bool:
-    """Return whether `loaded` decide no initial amount, and `canonical` names no parts of laws."""
-    moved = depending(network, set(loaded)) & network.species.keys()
+def _loads_alone(model: _Valued, varying: Collection[str], canonical: str) -> bool:
+    """Return whether kernels load all scalars of ``set``, `varying`, and nothing else needs them.
+
+    They then decide no initial amount, and `canonical` names no parts of laws.
+    """
+    given, network = model.options.set.keys(), model.network
+    if not given or given != {*varying} or model.rows:  # amounts, and literals, are not loaded
+        return False
+    moved = depending(network, {*given}) & network.species.keys()
     return not moved and with_numbers_of(network, canonical) == canonical
 
 
@@ -450,7 +456,8 @@ def with_values(task: NetworkTask, options: Options) -> NetworkTask | None:
     if not task.loads:
         return None
     varying = {name: np.array([value], np.float64) for name, value in options.set.items()}
-    constants = task.lowered.constant_rows(varying, 1)
+    known = task.lowered.constants
+    constants = task.lowered.constant_rows(varying, 1) if known else task.constants
     if not (np.isfinite(constants) & (constants >= 0)).all():
         return None
     numbers = {name: Number(float(column[0])) for name, column in varying.items()}
