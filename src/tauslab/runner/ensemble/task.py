@@ -45,6 +45,7 @@ from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.diagnosis.time_breaks import set_by_events, uses_time, with_clocks
+from tauslab.model.network.diagnosis.narrow_windows import levels_of_pulses
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import Past, with_pasts
@@ -64,7 +65,7 @@ from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of, depending, moving_breaks
-from tauslab.store.format.versions import CLOCKS, CONDITIONS, SET_BY_EVENTS, THINNED_RATES
+from tauslab.store.format.versions import CLOCKS, SET_BY_EVENTS, THINNED_RATES, conditions
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -252,8 +253,10 @@ class NetworkTask(Task):
             found["leaper"] = leaper_of(self.lowered)
         if self.lowered.thinning is not None:
             found[THINNED_RATES] = "1"
-        if self.lowered.dynamics is not None and relations_of_flows(self.lowered):
-            found[CONDITIONS] = "1"
+        if self.lowered.dynamics is not None:
+            found |= conditions(
+                relations_of_flows(self.lowered), pulses=bool(self.lowered.dynamics.pulses)
+            )
         return {**found, "unrounded": ",".join(self.unrounded)} if self.unrounded else found
 
     @property
@@ -481,6 +484,8 @@ class _Valued:
     values: dict[str, float]
     forward: Network
     pasts: Sequence[Past]
+    partition: Partition | None
+    pulses: Sequence[Expression]
 
 
 def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
@@ -489,10 +494,17 @@ def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
     if not checked:
         network.validate()
     values = network.parameter_values()
-    warn_of_model(network, values, rows, each_of(options), options.end)
+    partition = _partition(network, options.method)
+    flowing = set() if partition is None else changed_by(network, partition.integrated(network))
+    lost, seen = depending(network, {*rows}), isinstance(options.method, SSA | Partitioned)
+    warn_of_model(
+        network, values, rows, each_of(options), options.end,
+        varying=lost, flowing=flowing, seen=seen,
+    )  # fmt: skip
+    pulses = levels_of_pulses(network, values, lost, flowing=flowing) if seen else ()
     forward, pasts = with_pasts(network, rows)
     check_rates(forward, values)
-    return _Valued(network, options, rows, n_rows, values, forward, pasts)
+    return _Valued(network, options, rows, n_rows, values, forward, pasts, partition, pulses)
 
 
 @dataclass(frozen=True)
@@ -518,7 +530,7 @@ def _started(model: _Valued) -> _Start:
     amounts = network.initial_amounts(values)
     columns = _initial_columns(network, rows, values, model.n_rows) if rows else {}
     held = _held_fractions(network, amounts, columns)
-    partition = _partition(network, model.options.method)
+    partition = model.partition
     flowing = None if partition is None else partition.integrated(network)
     parts = sorted(changed_by(network, flowing or ()))
     reals = {name: amounts[name] for name in [*network.real_species(), *held, *parts]}
@@ -562,6 +574,7 @@ def _lowered(
         pasts=model.pasts,
         breaks=(*breaks.times, *moving_breaks(network, model.values, differing)),
         flowing=start.flowing,
+        pulses=model.pulses,
     )
     varying, n_rows = start.varying, model.n_rows
     lowered = _unless_written_out(lowered_with(varying=loaded.keys())) if loaded else None

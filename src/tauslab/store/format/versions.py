@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,15 @@ THINNED_RATES = "thinned_rates"  # attribute of runs that thin time-dependent ra
 CLOCKS = "clocks"  # of runs whose laws use a quantity with a constant rate rule, or moving pulses
 SET_BY_EVENTS = "set by events"  # what `CLOCKS` is where pulses come at times that events set
 CONDITIONS = "conditions"  # of runs of equations that compare quantities
+PULSES = "pulses"  # what `CONDITIONS` is where rates have narrow pulses of these
 _MOST = 16
 _DTYPE = "S40"
 Names = npt.NDArray[np.bytes_]
+
+
+def conditions(relations: Collection[object], *, pulses: bool) -> dict[str, str]:
+    """The attribute of runs of equations with these relations of quantities, some of `pulses`."""
+    return {CONDITIONS: PULSES if pulses else "1"} if relations else {}
 
 
 def this_program() -> str:
