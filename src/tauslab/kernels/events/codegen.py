@@ -269,6 +269,10 @@ def _moving(network: LoweredNetwork) -> str:
     if jumps_within(network):
         read = {number for number, _ in moved.flows}.union(*(counts_in(w) for _, w in moved.flows))
         touches = [int(any(i in read for i, _ in r.change)) for r in network.reactions]
+        asked = {number for number, _ in moved.flows}.union(
+            *(network.reactions[j].depends_on() for j in moving)
+        )
+        changes = [int(any(i in asked for i, _ in r.change)) for r in network.reactions]
         silent = "".join(f"    a[{j}] = 0;\n" for j in moving)
         tables = (
             f"constexpr int N_MOVING = {len(moving)};  // reactions that read what flows\n"
@@ -276,6 +280,8 @@ def _moving(network: LoweredNetwork) -> str:
             f"DEVICE void without_moving([[maybe_unused]] double *a) {{\n{silent}}}\n"
             "// Reactions that change what flows, or what its rates read.\n"
             f"{lane_table('bool', 'TOUCHES_FLOW', touches)}"
+            "// Reactions after which propensities that read what flows are another function of it.\n"
+            f"{lane_table('bool', 'CHANGES_MOVING', changes)}"
         )
         calls = (f"    sum += a[{k}] = propensity_{j}(x, c);\n" for k, j in enumerate(moving))
         lines = "".join(calls)
