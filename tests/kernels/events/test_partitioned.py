@@ -12,7 +12,7 @@ from kernel_headers import lowered_events
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.kernels.events.codegen import jumps_within
+from tauslab.kernels.network.lowering import jumps_within
 from tauslab.store.results.digest import digest_lines
 
 N = 4000

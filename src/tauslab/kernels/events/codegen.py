@@ -34,6 +34,7 @@ from tauslab.kernels.network.lowering import (
     LoweredNetwork,
     Operation,
     counts_in,
+    jumps_within,
     relations_of_flows,
 )
 
@@ -229,23 +230,6 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
     )
 
 
-def jumps_within(network: LoweredNetwork) -> bool:
-    """Return whether jumps happen within steps of the flow (csrc/events/jumps_within.h).
-
-    They do in networks of jumps and equations where nothing else ends a step: no event, no time at
-    which a law changes, no condition on what flows, no delay.
-    """
-    assert network.dynamics is not None
-    moved = network.dynamics
-    return bool(moved.bounded) and not (
-        moved.events
-        or moved.switches
-        or moved.jumps
-        or relations_of_flows(network)
-        or any(reaction.completions for reaction in network.reactions)
-    )
-
-
 def moving_reactions(network: LoweredNetwork) -> list[int]:
     """Reactions whose propensities change between jumps that happen within steps."""
     if not jumps_within(network):
@@ -280,7 +264,7 @@ def _moving(network: LoweredNetwork) -> str:
             f"DEVICE void without_moving([[maybe_unused]] double *a) {{\n{silent}}}\n"
             "// Reactions that change what flows, or what its rates read.\n"
             f"{lane_table('bool', 'TOUCHES_FLOW', touches)}"
-            "// Reactions after which propensities that read what flows are another function of it.\n"
+            "// Reactions that make the propensities of those that move another function of it.\n"
             f"{lane_table('bool', 'CHANGES_MOVING', changes)}"
         )
         calls = (f"    sum += a[{k}] = propensity_{j}(x, c);\n" for k, j in enumerate(moving))

@@ -17,11 +17,10 @@ from tauslab.kernels.events.codegen import (
     completions,
     events_header,
     in_tables,
-    jumps_within,
     shape,
 )
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
-from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.lowering import LoweredNetwork, jumps_within
 
 _WARPS = 2  # of a multiprocessor, for few trajectories
 WORDS_OF_A_DELAY = 2  # of 64 bits: the time of completion, and which reaction

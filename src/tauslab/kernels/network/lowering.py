@@ -627,7 +627,7 @@ def has_dynamics(network: Network) -> bool:
 def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
     """Relations, in laws of reactions and equations, of what flows; each pair of sides once.
 
-    Also those of pulses, and of triggers with several, between which they may hold for a short time.
+    Also those of pulses, and of triggers with several, which may hold for a short time.
     """
     assert network.dynamics is not None
     flowing = {number for number, _ in network.dynamics.flows}
@@ -651,6 +651,23 @@ def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
     for law in laws:
         found = of(law) | found
     return list(found.values())
+
+
+def jumps_within(network: LoweredNetwork) -> bool:
+    """Return whether jumps happen within steps of the flow (csrc/events/jumps_within.h).
+
+    They do in networks of jumps and equations where nothing else ends a step: no event, no time at
+    which a law changes, no condition on what flows, no delay.
+    """
+    assert network.dynamics is not None
+    moved = network.dynamics
+    return bool(moved.bounded) and not (
+        moved.events
+        or moved.switches
+        or moved.jumps
+        or relations_of_flows(network)
+        or any(reaction.completions for reaction in network.reactions)
+    )
 
 
 def as_event(event: TimedEvent | Event, priority: float | None = None) -> Event:

@@ -13,8 +13,8 @@ from tauslab.base.option_names import assigned, opt, warn
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.exact.selectors import PilotCounts
-from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.network.lowering import changed_by
+from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.lowering import OdeSystem, looks_back_at, lower_ode
 from tauslab.kernels.ode.settings import DELAY_HISTORY
 from tauslab.model.network.diagnosis.check import check_rates

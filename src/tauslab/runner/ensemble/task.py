@@ -32,6 +32,7 @@ from tauslab.kernels.network.lowering import (
     Operation,
     changed_by,
     has_dynamics,
+    jumps_within,
     lower,
     operations_first,
     relations_of_flows,
@@ -44,8 +45,8 @@ from tauslab.model.network.canonical import canonical_text, with_numbers_of
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
-from tauslab.model.network.diagnosis.time_breaks import set_by_events, uses_time, with_clocks
 from tauslab.model.network.diagnosis.narrow_windows import levels_of_pulses
+from tauslab.model.network.diagnosis.time_breaks import set_by_events, uses_time, with_clocks
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import Past, with_pasts
@@ -65,7 +66,15 @@ from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of, depending, moving_breaks
-from tauslab.store.format.versions import CLOCKS, SET_BY_EVENTS, THINNED_RATES, conditions
+from tauslab.store.format.versions import (
+    BESIDE_NOISE,
+    CLOCKS,
+    JUMPS,
+    SET_BY_EVENTS,
+    THINNED_RATES,
+    WITHIN_STEPS,
+    conditions,
+)
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -357,6 +366,10 @@ class HybridTask(NetworkTask):
     def attributes(self) -> dict[str, str]:
         """Attributes of the file on what is approximate, and on species that are not rounded."""
         found = super().attributes
+        if jumps_within(self.lowered):
+            found[JUMPS] = WITHIN_STEPS
+        elif isinstance(self.options.method, Partitioned) and not self.partition.is_exact:
+            found[JUMPS] = BESIDE_NOISE
         if kinds := self.partition.described():
             with command_line():
                 found["approximate"] = approximation_of_kinds(kinds, self.judged)
