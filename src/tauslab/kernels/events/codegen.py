@@ -50,8 +50,8 @@ _MOST_INLINE = 64
 # Completions that a jump may be made of: 31 powers of two, up or down (csrc/events/completions.h).
 JUMP_COMPLETIONS = 64
 # Up to here a GPU has text for every pair of reactions; more where jumps happen within steps: 2,000
-# cells of the galactose switch, 74 reactions, take 0.17 s on an H200 for 10 s, with tables 0.24. For
-# 96 reactions of genes both take as long, and the compiler 7 s for text, 5 s for tables.
+# cells of the galactose switch, 74 reactions, take 0.17 s on an H200 for 10 s, with tables 0.24.
+# For 96 reactions of genes both take as long, and the compiler 7 s for text, 5 s for tables.
 _MOST_WRITTEN, _MOST_WRITTEN_WITHIN = 16, 128
 _LONGEST_INLINE = 500  # characters of a law
 
