@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -10,7 +12,7 @@ from kernel_headers import lowered_events
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.kernels.events.codegen import jumps_within
+from tauslab.kernels.network.lowering import jumps_within
 from tauslab.store.results.digest import digest_lines
 
 N = 4000
@@ -240,6 +242,48 @@ def test_jumps_beside_stiff_balance_and_growth():
         assert abs(found.mean() - mean) < 5 * np.sqrt(variance / 2000) + known
         assert found.var() == pytest.approx(variance, rel=0.16)
     assert np.median(b / a) == pytest.approx(2, rel=0.02)
+
+
+def switched(law):
+    """A grows at a constant rate, whatever the gene does, which makes M by a law of A."""
+    net = ts.Network("switched")
+    for name, initial in (("A", 0), ("off", 1), ("on", 0), ("M", 0)):
+        net.add_species(name, initial)
+    net.add_reaction("-> A", rate=1, name="grow")
+    net.add_reaction("off -> on", rate=0.05)
+    net.add_reaction("on -> on + M", law=law)
+    return net
+
+
+def taken():
+    """Molecules come by an equation and are taken one by one, from 1 on."""
+    net = ts.Network("taken")
+    net.add_species("X", 0)
+    net.add_species("M", 0)
+    net.add_reaction("-> X", rate=0.8, name="grow")
+    net.add_reaction("X -> M", rate=5)
+    return net
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        partial(switched, "on * 0.1 * A"),
+        partial(switched, "on * 2 * exp(-((A - 80) / 5)^2)"),
+        partial(switched, "on * 0.2 * (1 + sin(A))^2"),
+        taken,
+    ],
+    ids=["grows", "has a pulse", "is periodic", "begins at one molecule"],
+)
+def test_jumps_within_a_step_are_those_that_end_steps(model):
+    """The method has not seen rates as they are after a jump. The same numbers are drawn."""
+    net, other = model(), model()
+    other.add_event("never", trigger="M > 1e8", assignments={"M": "0"})
+    assert [jumps_within(lowered_events(n, {"grow"})) for n in (net, other)] == [True, False]
+    method = ts.Partitioned(ode=["grow"], jump="*")
+    made, ended = (run(n, method, n=500, times=[100.0]).amounts("M")[:, 0] for n in (net, other))
+    assert np.count_nonzero(made != ended) <= 1
+    assert made.max() > 10
 
 
 def test_what_ends_steps_lets_jumps_end_them_too():

@@ -151,7 +151,8 @@ class Dynamics:
     `drawn` are initial values that draw random numbers, or use such, each after those it uses, and
     those of hidden species, which hold what others were (see `tauslab.model.network.past`); `jumps`
     say what comes to these after an event. `bounded` are flows of amounts, never below 0; `sizes`
-    those of compartments: at 0 a trajectory ends.
+    those of compartments: at 0 a trajectory ends. `pulses` are relations of what flows to where a
+    rate has a narrow pulse.
     """
 
     events: tuple[LoweredEvent, ...]
@@ -163,6 +164,7 @@ class Dynamics:
     jumps: tuple[Jump, ...] = ()
     bounded: frozenset[int] = frozenset()
     sizes: tuple[int, ...] = ()
+    pulses: tuple[Law, ...] = ()
 
     def watched(self) -> set[int]:
         """Numbers of species on which triggers or the times of switches depend."""
@@ -288,6 +290,7 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     pasts: Sequence[Past] = (),
     breaks: Sequence[float | Expression] = (),
     flowing: Collection[str] | None = None,
+    pulses: Sequence[Expression] = (),
 ) -> LoweredNetwork:
     """Lower `network` with these parameter values and rounded initial counts.
 
@@ -310,6 +313,8 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     flowing
         Reactions that are equations of what they change, which is among `reals`; all others change
         counts one by one. None where no method has such parts.
+    pulses
+        Relations of what flows, of which no step passes over two: those of `levels_of_pulses`.
 
     Raises
     ------
@@ -318,6 +323,7 @@ def lower(  # noqa: PLR0913 - what a run decides of a network
     """
     lowering = _NetworkLowering(network, parameters, counts, varying, reals or {}, pasts, flowing)
     lowering.switches.changes += [Number(t) if isinstance(t, float) else t for t in breaks]
+    lowering.pulses = pulses
     return lowering.run(recorded)
 
 
@@ -334,6 +340,7 @@ class _NetworkLowering:
     ) -> None:
         self.network = network
         self.flowing = set(flowing or ())
+        self.pulses: Sequence[Expression] = ()
         self.pasts = pasts
         self.number = {name: i for i, name in enumerate(network.species)}
         self.reacting = {name for name, s in network.species.items() if not s.fixed}
@@ -432,6 +439,7 @@ class _NetworkLowering:
             tuple(events), tuple(switches), reals, tuple(flows), moves, tuple(drawn), jumps,
             frozenset(self.number[name] for name in parts),
             tuple(self.number[name] for name in self.network.rates if name in compartments),
+            tuple(self.law(tree) for tree in self.pulses),
         )  # fmt: skip
 
     def rates_of_reactions(self) -> dict[str, Expression]:
@@ -619,7 +627,7 @@ def has_dynamics(network: Network) -> bool:
 def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
     """Relations, in laws of reactions and equations, of what flows; each pair of sides once.
 
-    Also those of triggers with several, between which they may hold for a short time.
+    Also those of pulses, and of triggers with several, which may hold for a short time.
     """
     assert network.dynamics is not None
     flowing = {number for number, _ in network.dynamics.flows}
@@ -627,6 +635,7 @@ def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
         return []
     laws = [law for _, law in network.dynamics.flows]
     laws += [reaction.law for reaction in network.reactions if reaction.law is not None]
+    laws += network.dynamics.pulses
 
     def of(law: Law) -> dict[frozenset[int], Operation]:
         return {
@@ -642,6 +651,23 @@ def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
     for law in laws:
         found = of(law) | found
     return list(found.values())
+
+
+def jumps_within(network: LoweredNetwork) -> bool:
+    """Return whether jumps happen within steps of the flow (csrc/events/jumps_within.h).
+
+    They do in networks of jumps and equations where nothing else ends a step: no event, no time at
+    which a law changes, no condition on what flows, no delay.
+    """
+    assert network.dynamics is not None
+    moved = network.dynamics
+    return bool(moved.bounded) and not (
+        moved.events
+        or moved.switches
+        or moved.jumps
+        or relations_of_flows(network)
+        or any(reaction.completions for reaction in network.reactions)
+    )
 
 
 def as_event(event: TimedEvent | Event, priority: float | None = None) -> Event:

@@ -74,8 +74,8 @@ class OdeSystem:
     are looked for while equations are integrated; `events` is empty then. At the times `switches`
     relations of the time in their triggers change, or pulses begin and end. `relations` are
     differences whose signs decide relations of variables in the rates, and in triggers with
-    several of them. `sizes` are numbers of variables that are sizes of compartments: at 0 a
-    trajectory ends.
+    several of them; where `has_pulses`, also relations of variables to where the rates have narrow
+    pulses. `sizes` are numbers of variables that are sizes of compartments: at 0 a trajectory ends.
 
     Where the equations look back, `delayed` are the numbers of the variables whose past they read,
     and `waits` the delays that are not known before a trajectory; a delay below 0 by `slack` at
@@ -99,6 +99,7 @@ class OdeSystem:
     waits: tuple[int, ...] = ()
     slack: float = 0.0
     sizes: tuple[int, ...] = ()
+    has_pulses: bool = False
 
     @property
     def watched(self) -> bool:
@@ -130,6 +131,7 @@ def lower_ode(
     slack: float = 0.0,
     breaks: Sequence[float] = (),
     moving: Sequence[Expression] = (),
+    pulses: Sequence[Expression] = (),
 ) -> OdeSystem:
     """Equations of a network.
 
@@ -148,17 +150,24 @@ def lower_ode(
         Last times before rates jump, or have a short pulse, by what depends on the time alone.
     moving
         Formulas of such times that differ between trajectories.
+    pulses
+        Relations of amounts, of which no step passes over two: those of `levels_of_pulses`.
 
     Raises
     ------
     ModelError
         A name is not known, or the time of an event varies.
     """
-    system = _OdeLowering(network, parameters, varying, slack).run(recorded, moving)
+    system = _OdeLowering(network, parameters, varying, slack).run(recorded, moving, pulses)
     if not breaks:
         return system
     after = {just_after(t) for t in breaks}
     return replace(system, jumps=tuple(sorted({*system.jumps, *after})))
+
+
+def looks_back_at(network: Network) -> bool:
+    """Return whether the equations of a network read earlier values."""
+    return any(feature.kind in ("delay", "delayed reaction") for feature in network.features)
 
 
 @dataclass(frozen=True)
@@ -203,15 +212,19 @@ class _OdeLowering:
         self.number = {name: i for i, name in enumerate(self.variables)}
         # Nodes of names, by when they are meant.
         self.named: dict[tuple[str, _When], int] = {}
-        kinds = {feature.kind for feature in network.features}
-        self.looks_back = bool(kinds & {"delay", "delayed reaction"})
+        self.looks_back = looks_back_at(network)
         self.delayed: list[int] = []
         self.waits: list[int] = []
         self.lags: set[int] = set()
         self.lifted: dict[int, int] = {}
         self.relations: tuple[int, ...] = ()
 
-    def run(self, recorded: Collection[str] | None, moving: Sequence[Expression]) -> OdeSystem:
+    def run(
+        self,
+        recorded: Collection[str] | None,
+        moving: Sequence[Expression],
+        pulses: Sequence[Expression],
+    ) -> OdeSystem:
         network = self.network
         names = [*network.species, *(r.name for r in network.rules.values() if r.recorded)]
         if recorded is not None:
@@ -226,6 +239,7 @@ class _OdeLowering:
         else:
             timed = [event for event in network.events if isinstance(event, TimedEvent)]
             events = tuple(self.event(event) for event in timed)
+        seen = () if self.looks_back else _relations(self.graph, list(map(self.tree, pulses)))
         return OdeSystem(
             self.graph,
             self.inputs,
@@ -238,12 +252,13 @@ class _OdeLowering:
             _jumps(self.graph, rates),
             triggered,
             tuple(self.tree(change) for change in switches.changes),
-            self.relations,
+            tuple(dict.fromkeys((*self.relations, *seen))),
             self.looks_back,
             tuple(self.delayed),
             tuple(self.waits),
             self.slack,
             tuple(self.number[name] for name in network.rates if name in compartments),
+            bool(seen),
         )
 
     def stands_still(self, change: Expression) -> bool:

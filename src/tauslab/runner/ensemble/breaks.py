@@ -252,7 +252,7 @@ def _shown(parts: Sequence[Expression]) -> str:
 
 def _behind(network: Network, names: Collection[str]) -> set[str]:
     """Names, and those from which their values are computed."""
-    trees = {**network.parameters, **{n: one.initial for n, one in network.species.items()}}
+    trees = _computed(network)
     found, new = {*names}, {*names}
     while new := {n for name in new if name in trees for n in symbols(trees[name])} - found:
         found |= new
@@ -260,10 +260,16 @@ def _behind(network: Network, names: Collection[str]) -> set[str]:
 
 
 def depending(network: Network, varying: set[str]) -> set[str]:
-    """Names that vary, and parameters and amounts that are computed from them."""
-    trees = {**network.parameters, **{n: one.initial for n, one in network.species.items()}}
+    """Names that vary, and parameters, rules and amounts that are computed from them."""
+    trees = _computed(network)
     while True:
         more = {n for n, tree in trees.items() if n not in varying and symbols(tree) & varying}
         if not more:
             return varying
         varying |= more
+
+
+def _computed(network: Network) -> dict[str, Expression]:
+    """Expressions of parameters and rules, and of the initial amounts of species."""
+    initial = {name: one.initial for name, one in network.species.items()}
+    return {**network.parameters, **network.rule_expressions(), **initial}

@@ -13,16 +13,18 @@ from tauslab.base.option_names import assigned, opt, warn
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.exact.selectors import PilotCounts
+from tauslab.kernels.network.lowering import changed_by
 from tauslab.kernels.ode.engine import Ode
-from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode.lowering import OdeSystem, looks_back_at, lower_ode
 from tauslab.kernels.ode.settings import DELAY_HISTORY
 from tauslab.model.network.diagnosis.check import check_rates
 from tauslab.model.network.diagnosis.events import warn_of_model
+from tauslab.model.network.diagnosis.narrow_windows import levels_of_pulses
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import FloatArray, Options
 from tauslab.options.methods import ODE, Method
 from tauslab.options.record import Record
-from tauslab.runner.ensemble.breaks import breaks_of, moving_breaks
+from tauslab.runner.ensemble.breaks import breaks_of, depending, moving_breaks
 from tauslab.runner.ensemble.task import (
     Task,
     check_names,
@@ -33,7 +35,7 @@ from tauslab.runner.ensemble.task import (
     recorded_names,
     with_settings,
 )
-from tauslab.store.format.versions import CONDITIONS
+from tauslab.store.format.versions import conditions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class OdeTask(Task):
         """Attributes of the file on clocks and conditions in the equations."""
         return {
             **self.clocks(self.system.inputs),
-            **({CONDITIONS: "1"} if self.system.relations else {}),
+            **conditions(self.system.relations, pulses=self.system.has_pulses),
         }
 
     @property
@@ -100,13 +102,19 @@ def prepare_ode(network: Network, options: Options) -> OdeTask:
     network = with_settings(network, options.sample.typical(), "sample")
     network.validate()
     values = network.parameter_values()
-    warn_of_model(network, values, rows, each_of(options), options.end, equations=True)
+    varying = {*rows, *options.sample.names}
+    adapts = options.integration.solver != "rk4"
+    seen = adapts and not looks_back_at(network)
+    lost = depending(network, {*varying})
+    flowing = changed_by(network, [one.name for one in network.reactions])
+    warn_of_model(
+        network, values, rows, each_of(options), options.end,
+        varying=lost, flowing=flowing, seen=seen,
+    )  # fmt: skip
     check_rates(network, values, negative=True)
     _warn_of_small(network.initial_amounts(values, negative=True), network, options)
     recorded = recorded_names(network, options)
-    varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
-    adapts = options.integration.solver != "rk4"
     breaks = breaks_of(
         network, options, values, varying, rows, equations=True, followed=adapts
     )  # fmt: skip
@@ -115,6 +123,7 @@ def prepare_ode(network: Network, options: Options) -> OdeTask:
         parameters=values, varying=varying, recorded=recorded, slack=slack,
         breaks=breaks.times,
         moving=moving_breaks(network, values, varying, equations=True) if adapts else (),
+        pulses=levels_of_pulses(network, values, lost, flowing=flowing) if seen else (),
     )  # fmt: skip
     _refuse_infinite(system)
     history = options.integration.delay_history

@@ -32,6 +32,7 @@ from tauslab.kernels.network.lowering import (
     Operation,
     changed_by,
     has_dynamics,
+    jumps_within,
     lower,
     operations_first,
     relations_of_flows,
@@ -44,6 +45,7 @@ from tauslab.model.network.canonical import canonical_text, with_numbers_of
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
+from tauslab.model.network.diagnosis.narrow_windows import levels_of_pulses
 from tauslab.model.network.diagnosis.time_breaks import set_by_events, uses_time, with_clocks
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
@@ -64,7 +66,15 @@ from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of, depending, moving_breaks
-from tauslab.store.format.versions import CLOCKS, CONDITIONS, SET_BY_EVENTS, THINNED_RATES
+from tauslab.store.format.versions import (
+    BESIDE_NOISE,
+    CLOCKS,
+    JUMPS,
+    SET_BY_EVENTS,
+    THINNED_RATES,
+    WITHIN_STEPS,
+    conditions,
+)
 from tauslab.store.results.approximation import approximation, approximation_of_kinds
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -252,8 +262,10 @@ class NetworkTask(Task):
             found["leaper"] = leaper_of(self.lowered)
         if self.lowered.thinning is not None:
             found[THINNED_RATES] = "1"
-        if self.lowered.dynamics is not None and relations_of_flows(self.lowered):
-            found[CONDITIONS] = "1"
+        if self.lowered.dynamics is not None:
+            found |= conditions(
+                relations_of_flows(self.lowered), pulses=bool(self.lowered.dynamics.pulses)
+            )
         return {**found, "unrounded": ",".join(self.unrounded)} if self.unrounded else found
 
     @property
@@ -354,6 +366,10 @@ class HybridTask(NetworkTask):
     def attributes(self) -> dict[str, str]:
         """Attributes of the file on what is approximate, and on species that are not rounded."""
         found = super().attributes
+        if jumps_within(self.lowered):
+            found[JUMPS] = WITHIN_STEPS
+        elif isinstance(self.options.method, Partitioned) and not self.partition.is_exact:
+            found[JUMPS] = BESIDE_NOISE
         if kinds := self.partition.described():
             with command_line():
                 found["approximate"] = approximation_of_kinds(kinds, self.judged)
@@ -431,14 +447,20 @@ def prepare(
         constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=start.held,
         varying=varying,
-        loads=bool(loaded and varying) and _stands_alone(model.network, loaded, canonical),
+        loads=_loads_alone(model, varying, canonical),
     )  # fmt: skip
     return replace(task, record=checked_record(task))
 
 
-def _stands_alone(network: Network, loaded: Collection[str], canonical: str) -> bool:
-    """Return whether `loaded` decide no initial amount, and `canonical` names no parts of laws."""
-    moved = depending(network, set(loaded)) & network.species.keys()
+def _loads_alone(model: _Valued, varying: Collection[str], canonical: str) -> bool:
+    """Return whether kernels load all scalars of ``set``, `varying`, and nothing else needs them.
+
+    They then decide no initial amount, and `canonical` names no parts of laws.
+    """
+    given, network = model.options.set.keys(), model.network
+    if not given or given != {*varying} or model.rows:  # amounts, and literals, are not loaded
+        return False
+    moved = depending(network, {*given}) & network.species.keys()
     return not moved and with_numbers_of(network, canonical) == canonical
 
 
@@ -450,7 +472,8 @@ def with_values(task: NetworkTask, options: Options) -> NetworkTask | None:
     if not task.loads:
         return None
     varying = {name: np.array([value], np.float64) for name, value in options.set.items()}
-    constants = task.lowered.constant_rows(varying, 1)
+    known = task.lowered.constants
+    constants = task.lowered.constant_rows(varying, 1) if known else task.constants
     if not (np.isfinite(constants) & (constants >= 0)).all():
         return None
     numbers = {name: Number(float(column[0])) for name, column in varying.items()}
@@ -474,6 +497,8 @@ class _Valued:
     values: dict[str, float]
     forward: Network
     pasts: Sequence[Past]
+    partition: Partition | None
+    pulses: Sequence[Expression]
 
 
 def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
@@ -482,10 +507,17 @@ def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
     if not checked:
         network.validate()
     values = network.parameter_values()
-    warn_of_model(network, values, rows, each_of(options), options.end)
+    partition = _partition(network, options.method)
+    flowing = set() if partition is None else changed_by(network, partition.integrated(network))
+    lost, seen = depending(network, {*rows}), isinstance(options.method, SSA | Partitioned)
+    warn_of_model(
+        network, values, rows, each_of(options), options.end,
+        varying=lost, flowing=flowing, seen=seen,
+    )  # fmt: skip
+    pulses = levels_of_pulses(network, values, lost, flowing=flowing) if seen else ()
     forward, pasts = with_pasts(network, rows)
     check_rates(forward, values)
-    return _Valued(network, options, rows, n_rows, values, forward, pasts)
+    return _Valued(network, options, rows, n_rows, values, forward, pasts, partition, pulses)
 
 
 @dataclass(frozen=True)
@@ -511,7 +543,7 @@ def _started(model: _Valued) -> _Start:
     amounts = network.initial_amounts(values)
     columns = _initial_columns(network, rows, values, model.n_rows) if rows else {}
     held = _held_fractions(network, amounts, columns)
-    partition = _partition(network, model.options.method)
+    partition = model.partition
     flowing = None if partition is None else partition.integrated(network)
     parts = sorted(changed_by(network, flowing or ()))
     reals = {name: amounts[name] for name in [*network.real_species(), *held, *parts]}
@@ -555,6 +587,7 @@ def _lowered(
         pasts=model.pasts,
         breaks=(*breaks.times, *moving_breaks(network, model.values, differing)),
         flowing=start.flowing,
+        pulses=model.pulses,
     )
     varying, n_rows = start.varying, model.n_rows
     lowered = _unless_written_out(lowered_with(varying=loaded.keys())) if loaded else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,17 @@ THINNED_RATES = "thinned_rates"  # attribute of runs that thin time-dependent ra
 CLOCKS = "clocks"  # of runs whose laws use a quantity with a constant rate rule, or moving pulses
 SET_BY_EVENTS = "set by events"  # what `CLOCKS` is where pulses come at times that events set
 CONDITIONS = "conditions"  # of runs of equations that compare quantities
+PULSES = "pulses"  # what `CONDITIONS` is where rates have narrow pulses of these
+JUMPS = "jumps"  # of hybrids in whose steps jumps happen: "within steps", or "beside noise"
+WITHIN_STEPS, BESIDE_NOISE = "within steps", "beside noise"
 _MOST = 16
 _DTYPE = "S40"
 Names = npt.NDArray[np.bytes_]
+
+
+def conditions(relations: Collection[object], *, pulses: bool) -> dict[str, str]:
+    """The attribute of runs of equations with these relations of quantities, some of `pulses`."""
+    return {CONDITIONS: PULSES if pulses else "1"} if relations else {}
 
 
 def this_program() -> str:
@@ -43,18 +51,18 @@ def with_this_program(*before: Sequence[str]) -> Names:
     return stored
 
 
-def other_bits(attributes: Mapping[str, Any], engine: str, *, same: bool = True) -> str:
+def other_bits(attributes: Mapping[str, Any], *engines: str, same: bool = True) -> str:
     """Says that a file's first blocks have other bits than this program gives; else nothing.
 
     Parameters
     ----------
-    engine
-        A name of `BITS_SINCE`.
+    engines
+        Names of `BITS_SINCE`.
     same
-        Whether the file's first blocks are of that engine.
+        Whether the file's first blocks are of these engines.
     """
     bits = int(attributes.get(BITS, 1))
-    if same and BITS_SINCE[engine] <= bits <= BITS_VERSION:
+    if same and max(BITS_SINCE[one] for one in engines) <= bits <= BITS_VERSION:
         return ""
     program = attributes.get("tauslab_version", "?")
     return (

@@ -24,10 +24,14 @@ from tauslab.store.checking.ensemble import checked_ensemble
 from tauslab.store.checking.opening import open_hdf5, saying_how_to_repeat
 from tauslab.store.format.layout import Layout
 from tauslab.store.format.versions import (
+    BESIDE_NOISE,
     CLOCKS,
     CONDITIONS,
+    JUMPS,
+    PULSES,
     SET_BY_EVENTS,
     THINNED_RATES,
+    WITHIN_STEPS,
     other_bits,
 )
 from tauslab.store.targets import require_place
@@ -92,14 +96,19 @@ def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout
     """Warn where what is there has other bits than what this program adds."""
     thinned = THINNED_RATES in layout.attributes
     same = thinned == (THINNED_RATES in attributes)
-    hybrid = layout.attributes.get("method") == "hybrid"
+    own = layout.attributes
     kinds = {
-        " of clocks that events set": layout.attributes.get(CLOCKS) == SET_BY_EVENTS,
-        " of clocks": CLOCKS in layout.attributes, " of hybrids": hybrid,
-        " of conditions": CONDITIONS in layout.attributes, " of thinned rates": thinned, "": True,
-    }  # fmt: skip
-    engine = "ensemble" + next(kind for kind, applies in kinds.items() if applies)
-    if difference := other_bits(attributes, engine, same=same):
+        " of clocks that events set": own.get(CLOCKS) == SET_BY_EVENTS,
+        " of clocks": CLOCKS in own,
+        " of noise": own.get(JUMPS) == BESIDE_NOISE,
+        " of jumps within steps": own.get(JUMPS) == WITHIN_STEPS,
+        " of conditions": CONDITIONS in own,
+        " of pulses": own.get(CONDITIONS) == PULSES,
+        " of thinned rates": thinned,
+        "": True,
+    }
+    engines = ("ensemble" + kind for kind, applies in kinds.items() if applies)
+    if difference := other_bits(attributes, *engines, same=same):
         warn(f"{path} {difference}: its trajectories are of both")
 
 

@@ -162,6 +162,12 @@ def test_other_values_take_the_same_kernels_and_have_their_own_bits(prepared: li
     assert digest(model, seed=1, set={"make": 0.3}) == expected[0]
 
 
+def test_values_that_no_law_reads_take_the_same_kernels(prepared: list[str]) -> None:
+    net = enzyme(unread=1.0)
+    assert digest(net, seed=1, set={"unread": 2.0}) == digest(net, seed=1, set={"unread": 3.0})
+    assert prepared == ["enzyme"]
+
+
 @pytest.mark.parametrize(
     "amounts", ordinary([[5, 50_000], [50_000, 5], [50_000, 60_000]], [5, 50_000])
 )

@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,6 +134,31 @@ def test_other_values_are_prepared_anew_where_they_warn_or_begin_elsewhere(initi
     warm = model()
     for value in (0.5, 0.25, 1.0):
         assert told(warm, value) == told(model(), value)
+
+
+def with_rule() -> ts.Network:
+    """What the rule gives is an initial amount; it is no observable."""
+    net = ts.Network("warm")
+    net.add_parameter("k", 1.0)
+    net.add_rule("R", "40 * k")
+    net.rules["R"] = replace(net.rules["R"], recorded=False)
+    net.add_species("X", "R")
+    net.add_reaction("X ->", rate="k / 10")
+    return net
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "then"),
+    [
+        (network, {"k": 1.0, "X": 40}, {"k": 0.5, "X": 90}),
+        (with_rule, {"k": 1.0}, {"k": 0.5}),
+    ],
+    ids=["amounts are set too", "a rule is between"],
+)
+def test_other_amounts_are_prepared_anew(model, first, then):
+    warm = model()
+    counts(warm, set=first)
+    assert (counts(warm, set=then) == counts(model(), set=then)).all()
 
 
 @pytest.mark.validate

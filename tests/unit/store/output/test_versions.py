@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import pytest
@@ -17,6 +18,7 @@ from tauslab.runner.ensemble import task
 from tauslab.store.format import schema, versions
 from tauslab.store.results.info import describe
 from tauslab.store.results.open import open_result
+from tauslab.store.writers.admission import warn_of_other_bits
 from tauslab.store.writers.parts import PartsOptions
 
 VIEW = PartsOptions(segment_bytes=750, merge_bytes=0)
@@ -130,6 +132,41 @@ def test_clocks_have_other_bits_since_version_10(tmp_path, monkeypatch, recwarn,
     ts.run(net, device="cpu", append_to=6, output=path).close()
     told = [str(one.message) for one in recwarn]
     assert any("bits of version 9" in one for one in told) == (law != "1")
+
+
+@pytest.mark.parametrize(
+    ("equations", "since", "event"),
+    [("ode", 12, False), ("ode", 1, True), ("langevin", 9, False)],
+)
+def test_hybrids_have_other_bits_since_their_jumps_happen_so(equations, since, event, recwarn):
+    net = ts.Network("gene")
+    net.add_species("G", 1)
+    net.add_species("M", 0)
+    net.add_reaction("G -> G + M", rate=5, name="make")
+    net.add_reaction("G ->", rate=0.1)
+    if event:
+        net.add_event("wash", time=0.5, assignments={"M": "0"})
+    method = ts.Partitioned(**{equations: "make"}, jump="*", pilot=0)
+    made = ts.run(net, method=method, times=[1.0], n=1, seed=1, device="cpu").attributes
+    for before in range(1, NOW + 1):
+        recwarn.clear()
+        held = {**made, versions.BITS: before}
+        warn_of_other_bits(Path("a.h5"), held, SimpleNamespace(attributes=made))
+        assert [f"version {before}," in str(one.message) for one in recwarn] == (
+            [True] if before < since else []
+        )
+
+
+@pytest.mark.parametrize("law", ["exp(-((X - 5) / 0.01)^2)", "if(X > 5, 1, 0)"])
+def test_narrow_pulses_of_amounts_have_other_bits_since_version_12(law):
+    net = ts.Network("fall")
+    net.add_species("X", 10)
+    net.add_species("Y", 0)
+    net.add_reaction("X ->", law="1.0", name="fall")
+    net.add_reaction("-> Y", law=law)
+    for method in ("ode", ts.Partitioned(ode="fall", jump="*", pilot=0)):
+        result = ts.run(net, times=[9.0], n=1, seed=1, device="cpu", method=method)
+        assert result.attributes["conditions"] == (versions.PULSES if "exp" in law else "1")
 
 
 @pytest.mark.validate

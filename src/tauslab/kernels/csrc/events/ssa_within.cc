@@ -54,6 +54,7 @@ KERNEL(ssa_within, const EventArguments arguments) {
             ++steps;
             const Reach reach = go_on(open, s.x, s.c, moving, s.t, jump.left);
             if (reach == AT_NO_NUMBER) s.ended = NOT_A_NUMBER;
+            if (reach == BETWEEN) continue;
             if (reach != AT_JUMP) break;
 
             const double target = scaled_half_open(jump.unit, open.hazard);

@@ -436,7 +436,7 @@ def _report_events(network: Network) -> list[str]:
     try:
         values = network.parameter_values()
         never = events_that_never_fire(network, values, end=end)
-        windows = narrow_windows(network, values)
+        windows = narrow_windows(network, values, seen=True)
         return never + events_true_at_start(network, values) + windows
     except ModelError:  # said above, or by a run
         return []

@@ -98,18 +98,20 @@ def warn_of_model(
     each: str = "point",
     end: float = math.inf,
     *,
-    equations: bool = False,
+    varying: Collection[str] = (),
+    flowing: Collection[str] = (),
+    seen: bool = False,
 ) -> None:
     """Warn of what is likely not meant in the model, and of events that never fire.
 
-    As `events_that_never_fire`. Of `narrow_windows` too.
+    As `events_that_never_fire`; of `narrow_windows` too, with `varying`, `flowing` and `seen`.
     """
     for note in network.notes:
         if isinstance(note, Doubt):
             warn(note)
     for sentence in events_that_never_fire(network, values, rows, each, end):
         warn(sentence)
-    for sentence in narrow_windows(network, values, (rows or {}).keys(), equations=equations):
+    for sentence in narrow_windows(network, values, varying, flowing=flowing, seen=seen):
         warn(sentence)
 
 

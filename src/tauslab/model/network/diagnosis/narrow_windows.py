@@ -1,8 +1,9 @@
-"""Narrow pulses of quantities that equations move, which steps that adapt may pass over.
+"""Narrow pulses of quantities that equations move, which steps must not pass over.
 
 A window between two relations, as ``V > a && V < b``, is seen: steps are made again, shorter, where
-both have changed. A smooth pulse that begins and ends within a step is not. Clocks are the time,
-whose pulses are known (`time_breaks`); those of a clock that events set are known from its value.
+both have changed. So is a smooth pulse by the relations of V to its begin, top and end. Clocks are
+the time, whose pulses are known (`time_breaks`); those of a clock that events set are known from
+its value.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def narrow_windows(
     values: Mapping[str, float],
     varying: Collection[str] = (),
     *,
-    equations: bool = False,
+    flowing: Collection[str] = (),
+    seen: bool = False,
 ) -> list[str]:
     """A sentence about each quantity of which a law or a trigger has a narrow pulse.
 
@@ -57,12 +59,15 @@ def narrow_windows(
     ----------
     varying
         Names whose values differ between trajectories.
-    equations
-        Whether reactions are equations too.
+    flowing
+        Amounts that reactions change as equations.
+    seen
+        Whether steps see `levels_of_pulses`: then about pulses without these.
     """
+    known = _levels if seen else _ends
     found = {
-        name: [part for part in parts if not _ends(network, name, part, values, varying)]
-        for name, parts in _windows(network, values, equations=equations).items()
+        name: [part for part in parts if not known(network, name, part, values, varying)]
+        for name, parts in _windows(network, values, flowing).items()
     }
     return [
         f"{network.name}: {_shown(parts[0])} changes and changes back within a short way of {name}"
@@ -83,13 +88,47 @@ def ends_of_windows(
     varying
         Names whose values differ between trajectories.
     """
-    found = _windows(network, values, equations=False)
+    found = _windows(network, values, ())
     return list(dict.fromkeys(
         end
         for name, parts in found.items()
         for part in parts
         for end in _ends(network, name, part, values, varying)
     ))  # fmt: skip
+
+
+def levels_of_pulses(
+    network: Network,
+    values: Mapping[str, float],
+    varying: Collection[str],
+    *,
+    flowing: Collection[str] = (),
+) -> list[Expression]:
+    """Relations of quantities to where their narrow pulses begin, are at their tops and end.
+
+    Not of clocks at whose pulses steps end (`ends_of_windows`). Parameters as of `narrow_windows`.
+    """
+    return list(dict.fromkeys(
+        call("lt", Symbol(name), level)
+        for name, parts in _windows(network, values, flowing).items()
+        for part in parts
+        if not _ends(network, name, part, values, varying)
+        for level in _levels(network, name, part, values, varying)
+    ))  # fmt: skip
+
+
+def _levels(
+    network: Network,
+    name: str,
+    part: Expression,
+    values: Mapping[str, float],
+    varying: Collection[str],
+) -> tuple[Expression, ...]:
+    """Amounts of a quantity at which the pulses of a part of it begin, are at the top and end."""
+    amounts = network.initial_amounts(values, negative=True)
+    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    known = {name: value for name, value in whole.items() if name not in varying}
+    return times_of_pulses(substitute(part, {name: _TIME}), {"time", *varying}, known)
 
 
 def _ends(
@@ -107,22 +146,17 @@ def _ends(
     still = {*network.parameters, *network.constant_species()}
     if rate is None or symbols(rate) - still or draws_in(rate) or looks_back(rate):
         return []
-    amounts = network.initial_amounts(values, negative=True)
-    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
-    known = {name: value for name, value in whole.items() if name not in varying}
     return [
         call("add", _TIME, call("div", call("sub", end, Symbol(name)), rate))
-        for end in times_of_pulses(substitute(part, {name: _TIME}), {"time", *varying}, known)
+        for end in _levels(network, name, part, values, varying)
     ]
 
 
 def _windows(
-    network: Network, values: Mapping[str, float], *, equations: bool
+    network: Network, values: Mapping[str, float], flowing: Collection[str]
 ) -> dict[str, list[Expression]]:
     """Parts of laws and triggers that have narrow pulses, by the quantity of which they are."""
-    reacting = {n for one in network.reactions for n in one.net_change()} if equations else set()
-    reacting -= {name for name, one in network.species.items() if one.fixed}
-    if not (network.rates or reacting):
+    if not (network.rates or flowing):
         return {}
     network = with_clocks(network)
     amounts = network.initial_amounts(values, negative=True)
@@ -133,7 +167,7 @@ def _windows(
     for tree in laws_and_triggers(network):
         if all(not isinstance(node, Call) or node.function in _POLYNOMIAL for node in walk(tree)):
             continue
-        for name in sorted(symbols(tree) & (network.rates.keys() | reacting)):
+        for name in sorted(symbols(tree) & ({*network.rates, *flowing})):
             for part in outermost(tree, partial(_is_of, name, known.keys())):
                 for one in _alone(part, name):
                     amount = name not in network.rates
