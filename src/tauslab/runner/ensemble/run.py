@@ -54,6 +54,7 @@ from tauslab.runner.ensemble.task import (
     NetworkTask,
     Task,
     prepare,
+    with_length,
     with_thinning,
     with_values,
 )
@@ -77,9 +78,10 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
     kept = _taken(network, request, comm)
     with ExitStack() if kept is None else kept.opened as stack:
         with listening() as messages:
-            kept, task = _task(kept, request, network, options, comm)
+            kept, task, prepared = _task(kept, request, network, options, comm)
+            of_task = len(messages)
             if kept is not None:
-                setup, by_seed = kept.renewed(task), kept.by_seed
+                setup, by_seed, of_task = kept.renewed(task), kept.by_seed, kept.of_task
             else:
                 stack.close()  # of a kept run with other kernels
                 setup = _compiled(task, stack, comm)
@@ -87,7 +89,8 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
         yield setup
         if request is not None and setup.nbytes <= MOST_BYTES:
             setup.engine.backend.rest()
-            kept_runs.keep(network, Kept(request, setup, messages, by_seed, stack.pop_all()))
+            made = Kept(request, setup, prepared, messages, of_task, by_seed, stack.pop_all())
+            kept_runs.keep(network, made)
 
 
 def _taken(network: Network, request: Request | None, comm: Communicator) -> Kept | None:
@@ -101,16 +104,28 @@ def _taken(network: Network, request: Request | None, comm: Communicator) -> Kep
 def _task(
     kept: Kept | None, request: Request | None, network: Network, options: Options,
     comm: Communicator,
-) -> tuple[Kept | None, Task]:  # fmt: skip
-    """The task, and what is kept for its kernels. Collective."""
+) -> tuple[Kept | None, Task, Task]:  # fmt: skip
+    """What is kept for the kernels of the task, the task, and before choices. Collective."""
     if kept is not None and request is not None and kept.request.values == request.values:
         for sentence in kept.messages:
             warn(sentence)
-        return kept, kept.task_with(options)
-    like = None if kept is None else kept.setup.task
-    quiet = kept is not None and not kept.messages
-    task = agreed_task(lambda: prepare_task(network, options, like, quiet=quiet), comm)
-    return kept if kept is not None and kept.has_kernels_of(task) else None, task
+        return kept, kept.task_with(options), kept.prepared
+    alike = kept
+    if kept is None and request is not None:
+        alike = kept_runs.like(network, request)
+
+    def made() -> Task:
+        if alike is None:
+            return prepare_task(network, options)
+        like = alike.setup.task if kept is not None else with_length(alike.prepared, options)
+        if kept is None and like is not None and alike.request.values == request.values:
+            for sentence in alike.messages[: alike.of_task]:
+                warn(sentence)
+            return like
+        return prepare_task(network, options, like, quiet=not alike.messages)
+
+    task = agreed_task(made, comm)
+    return kept if kept is not None and kept.has_kernels_of(task) else None, task, task
 
 
 def _compiled(task: Task, stack: ExitStack, comm: Communicator) -> Setup:

@@ -463,6 +463,22 @@ def with_values(task: NetworkTask, options: Options) -> NetworkTask | None:
     )  # fmt: skip
 
 
+def with_length(task: Task, options: Options) -> NetworkTask | None:
+    """The task with another number of trajectories and other sample times, and another seed.
+
+    It is what `prepare` gives, with the values of `task` and without warnings; None where more may
+    differ: where values differ between trajectories, or what is lowered depends on the end.
+    """
+    network = task.network
+    if type(task) is not NetworkTask or task.lowered.dynamics is not None:
+        return None
+    varies = any(map(np.ndim, options.set.values())) or network.events or network.rates
+    if varies or uses_time(network):
+        return None
+    found = replace(task, options=options, record=Record())
+    return replace(found, record=checked_record(found))
+
+
 @dataclass(frozen=True)
 class _Valued:
     """A model with the values of a run: rows of what varies, parameters, reactions with pasts."""
