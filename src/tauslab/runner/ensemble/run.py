@@ -110,19 +110,20 @@ def _task(
         for sentence in kept.messages:
             warn(sentence)
         return kept, kept.task_with(options), kept.prepared
-    alike = kept
-    if kept is None and request is not None:
-        alike = kept_runs.like(network, request)
 
     def made() -> Task:
-        if alike is None:
+        if request is None:
             return prepare_task(network, options)
-        like = alike.setup.task if kept is not None else with_length(alike.prepared, options)
-        if kept is None and like is not None and alike.request.values == request.values:
-            for sentence in alike.messages[: alike.of_task]:
-                warn(sentence)
-            return like
-        return prepare_task(network, options, like, quiet=not alike.messages)
+        if kept is not None:
+            return prepare_task(network, options, kept.setup.task, quiet=not kept.messages)
+        other = kept_runs.like(network, request)
+        like = None if other is None else with_length(other.prepared, options)
+        if other is None or like is None or other.request.values != request.values:
+            quiet = other is not None and not other.messages
+            return prepare_task(network, options, like, quiet=quiet)
+        for sentence in other.messages[: other.of_task]:
+            warn(sentence)
+        return like
 
     task = agreed_task(made, comm)
     return kept if kept is not None and kept.has_kernels_of(task) else None, task, task
