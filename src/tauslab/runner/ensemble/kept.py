@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from operator import is_
+from operator import attrgetter, is_
 
 import numpy as np
 
@@ -51,8 +51,9 @@ _OWN = {
     "note",
     "sample",
 }
-_LENGTH = ("n", "times")
-_ALIKE = [one.name for one in fields(Options) if one.name not in {*_OWN, *_LENGTH}]
+_OF_LENGTH = {"n", "times"}
+_alike = attrgetter(*(one.name for one in fields(Options) if one.name not in _OWN | _OF_LENGTH))
+_WHOLE = Portion()
 _NO_MAPPING = (str, float, int, type(None))  # to ask these whether they are mappings takes long
 _PARTS = [one.name for one in fields(NetworkData) if one.init]
 
@@ -74,7 +75,7 @@ class Setup:
     outlook: Outlook | None = None
 
     def is_short(self, events: float) -> bool:
-        """Return whether a run of about so many `events` takes a moment, as the last one did."""
+        """Return whether a run of about so many `events` takes a moment, as the last ones did."""
         return 0 < events < _FEW_EVENTS and self.was_short
 
     def may_be_short(self, task: Task) -> bool:
@@ -176,20 +177,20 @@ def request_of(network: Network, options: Options, comm: Communicator) -> Reques
     workers, or shows progress.
     """
     assert options.seed is not None
-    grows = options.grows or options.until is not None or options.portion != Portion()
+    grows = options.grows or options.until is not None or options.portion != _WHOLE
     if grows or options.resume or options.dask is not None or options.sweep is not None:
         return None
     if options.sample.names or options.quiet is False or options.verbose:
         return None
     place = (comm.rank, comm.size, comm.gpu_rank, comm.core_sharers, bound_to())
-    chosen = tuple(_frozen(getattr(options, name)) for name in _ALIKE)
+    chosen = _alike(options)
     values = tuple((name, _frozen(np.asarray(v, np.float64))) for name, v in options.set.items())
     shapes = tuple((name, np.shape(v)) for name, v in options.set.items())
     try:
         hash(chosen)  # nothing in it can change
     except TypeError:
         return None
-    length = tuple(_frozen(getattr(options, name)) for name in _LENGTH)
+    length = options.n, _frozen(options.times)
     return Request(Content.of(network), (place, shapes, *chosen), length, values, options.seed)
 
 

@@ -349,21 +349,22 @@ def _simulate(
     expected: float,
 ) -> None:
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
+    done = int(np.count_nonzero(writer.completed))
     progress = Progress(
         layout.total,
         comm.rank,
         quiet=task.options.quiet,
         description=task.network.name,
         work="steps" if layout.amounts else "events",
-        started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
+        started_at=min(done * layout.block, layout.total),
     )
-    left = float(np.mean(~writer.completed))
-    progress.expect(expected * left, float(task.options.times[-1]))
+    left = layout.n_blocks - done
+    progress.expect(expected * left / layout.n_blocks, float(task.options.times[-1]))
     stopped: StoppedEarly | None = None
     ensemble: EnsembleRun | None = None
     try:
         with progress:
-            lanes = open_lanes(layout, int((~writer.completed).sum()))
+            lanes = open_lanes(layout, left)
             ensemble = EnsembleRun(task, layout, lanes, comm, writer, progress=progress, stop=stop)
             tally = ensemble.run()
             if ensemble.cut_short:  # not as short as expected: run again without the limit
@@ -372,7 +373,7 @@ def _simulate(
                     task, layout, lanes, comm, writer, progress=progress, stop=stop
                 )
                 tally = ensemble.run()
-            blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
+            blocks = done + sum(comm.allgather(tally.blocks))
             events = sum(comm.allgather(tally.work["events"]))
             progress.update(min(blocks * layout.block, layout.total), events)
         if blocks < layout.n_blocks:

@@ -454,7 +454,7 @@ def with_values(task: NetworkTask, options: Options) -> NetworkTask | None:
     if not (np.isfinite(constants) & (constants >= 0)).all():
         return None
     numbers = {name: Number(float(column[0])) for name, column in varying.items()}
-    network = replace(task.network, parameters={**task.network.parameters, **numbers})
+    network = task.network.with_parameters(numbers)
     text = with_numbers_of(network, task.stored_model)
     return replace(
         task, network=network, options=options.with_method(task.options.method),

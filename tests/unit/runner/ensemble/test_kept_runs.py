@@ -27,7 +27,8 @@ from tauslab.model.network.parts import Feature
 from tauslab.runner.ensemble import kept as kept_module
 from tauslab.runner.ensemble import run as run_module
 from tauslab.runner.ensemble import task as task_module
-from tauslab.runner.ensemble.kept import Content, kept_runs
+from tauslab.runner.ensemble.kept import Content, Setup, kept_runs
+from tauslab.runner.ensemble.lane import Lane
 
 pytestmark = pytest.mark.compiler
 
@@ -463,6 +464,38 @@ def test_calls_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     (memory, threads), (later, threads_later) = calls(60), calls(160)
     assert threads_later == threads
     assert later - memory < 4096  # KiB, of 320 calls
+
+
+def test_streams_that_no_lane_uses_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that take long get lanes of their own, one after another."""
+    monkeypatch.setattr(Setup, "was_short", property(lambda _: False))
+    model = enzyme()
+
+    def streams(many: int) -> int:
+        for seed in range(many):
+            digest(model, seed=seed, set={"make": 1 + seed * 1e-3})
+        gc.collect()
+        return len(kept_runs._held[-1].setup.engine.backend._streams)
+
+    assert streams(3) == streams(12)
+
+
+def test_one_launch_that_waited_for_a_processor_makes_no_run_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = enzyme()
+
+    def lanes(seed: int) -> Any:
+        digest(model, seed=seed)
+        return kept_runs._held[-1].setup.lanes
+
+    for seed in range(4):
+        short = lanes(seed)
+    assert short.waited
+    with monkeypatch.context() as patch:
+        patch.setattr(Lane, "_last_seconds", property(lambda _: 1.0))
+        assert lanes(5) is short
+        assert lanes(6) is not short
 
 
 def test_a_forked_process_prepares_its_own() -> None:
