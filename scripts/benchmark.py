@@ -11,7 +11,7 @@
 Each source has a process of its own, which stays. A round measures every row of a group with each
 source, in an order that turns round each time; medians of the rounds count. What is timed has been
 compiled before; groups that need it are warmed up by a round more. Another tree that has this program
-measures with its own. Writes OUTPUT.json with all rounds and OUTPUT.md. The cases stand in
+measures with its own. Prints a table and writes OUTPUT.json with all rounds. The cases are in
 `scripts/benchmarks/benchmark_cases.py`.
 """
 
@@ -124,8 +124,8 @@ def case_of(row: str) -> tuple[Case | None, str]:
 
 
 def page(rows: Rows) -> str:
-    """A table: before, now, by what the speed was multiplied, the goal, and what is left to it."""
-    lines = ["| work | unit | before | now | faster | goal | of the goal |",
+    """A table: medians of the other source and of this one, the speed-up, the goal and the share reached."""
+    lines = ["| work | unit | other source | this source | speed-up | goal | share of goal |",
              "|---|---|---|---|---|---|---|"]  # fmt: skip
     for name, by_source in rows.items():
         case, part = case_of(name)
@@ -144,14 +144,13 @@ def page(rows: Rows) -> str:
 
 
 def write(rows: Rows, stem: Path) -> None:
-    """Write all rounds, and the table."""
+    """Write all rounds."""
     whole = {}
     for name, by_source in rows.items():
         case, part = case_of(name)
         about = {k: getattr(case, k) for k in ("group", "about", "unit", "goal")} if case else {}
         whole[name] = about | {"part": part} | by_source
     stem.with_suffix(".json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    stem.with_suffix(".md").write_text(page(rows), encoding="utf-8")
 
 
 def listed() -> str:
@@ -180,7 +179,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="part of each case's work")
     parser.add_argument("--threads", type=int, default=0, help="of a CPU (all)")
     parser.add_argument("--list", action="store_true", help="say what there is")
-    parser.add_argument("-o", "--output", type=Path, help="stem of the JSON file and the table")
+    parser.add_argument("-o", "--output", type=Path, help="stem of the JSON file")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:

@@ -15,7 +15,7 @@ launches are repeated for their counters with nothing beside them, so they are n
     ALU, FP64     share of the cycles in which these units were busy; ALU: shifts, logic, comparisons
     memory        share of the device memory's bandwidth; L2: of that of the second cache
     warps         of those that a multiprocessor has room for
-    a warp waits  for what it spends its cycles on, the three largest shares
+    warp states   what a warp spends its cycles on, the three largest shares
 
 `--limits` counts all launches of exact simulations and sets them against the events of the run:
 
@@ -52,15 +52,15 @@ METRICS = {
     "launch__registers_per_thread": "registers",
     "smsp__inst_executed.sum": "instructions",
 }
-# Why a warp does not issue; of each, cycles between two of its instructions.
+# States of a warp by the counters' names; of each, cycles between two of its instructions.
 WAITS = {
     f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio": name
     for reason, name in {
-        "long_scoreboard": "memory", "short_scoreboard": "shared memory", "wait": "the last result",
-        "math_pipe_throttle": "a unit", "not_selected": "its turn", "selected": "none: issues",
-        "barrier": "a barrier", "membar": "a fence", "branch_resolving": "a branch",
-        "no_instruction": "instructions", "dispatch_stall": "registers", "lg_throttle": "room for loads",
-        "mio_throttle": "room for shared memory", "imc_miss": "constants", "sleeping": "sleep",
+        "long_scoreboard": "global memory", "short_scoreboard": "shared memory", "wait": "previous result",
+        "math_pipe_throttle": "busy unit", "not_selected": "not selected", "selected": "issuing",
+        "barrier": "barrier", "membar": "memory fence", "branch_resolving": "branch",
+        "no_instruction": "instruction fetch", "dispatch_stall": "dispatch", "lg_throttle": "load queue",
+        "mio_throttle": "shared memory queue", "imc_miss": "constants", "sleeping": "sleep",
     }.items()
 }  # fmt: skip
 COLUMNS = ("issue slots", "lanes", "ALU", "FP64", "memory", "L2", "warps", "registers")
@@ -237,7 +237,7 @@ def waits(row: dict[str, float | str]) -> str:
 def table(rows: dict[str, dict[str, float | str]]) -> str:
     """Rows for a page, in per cent but lanes and registers."""
     lines = [
-        f"| case | kernel | ms | {' | '.join(COLUMNS)} | a warp waits |",
+        f"| case | kernel | ms | {' | '.join(COLUMNS)} | warp states |",
         "|---|---|---|" + "---|" * (len(COLUMNS) + 1),
     ]
     for name, row in rows.items():
@@ -256,7 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--case", action="append", choices=CASES)
     parser.add_argument("--limits", action="store_true", help="events against what binds them")
-    parser.add_argument("-o", "--output", type=Path, help="OUTPUT.json and OUTPUT.md")
+    parser.add_argument("-o", "--output", type=Path, help="stem of the JSON file")
     options = parser.parse_args()
     one, page = (limits, limits_table) if options.limits else (measured, table)
     rows: dict[str, dict[str, float | str]] = {}
@@ -271,9 +271,7 @@ def main() -> None:
             options.output.with_suffix(".json").write_text(
                 json.dumps(rows, indent=1) + "\n", encoding="utf-8"
             )
-            options.output.with_suffix(".md").write_text(page(rows), encoding="utf-8")
-    if not options.output:
-        print(page(rows))
+    print(page(rows))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import statistics
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -23,19 +24,20 @@ import tauslab as ts
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
 SOURCES = {
     "bngsim": "lanl/bngsim at 5a8a8e6f, its page of benchmarks: median of 5 runs, machine not named; `run_network`"
-    " is BioNetGen 2.9.3, with the start of its process. Models: benchmarks/models/net there, of which"
-    " gene_expr_3stage, tcr_signaling and prion_aggregation have been generated anew since (4 species for 6, another"
-    " start, 3,843 reactions for 2,809)",
+    " is BioNetGen 2.9.3, including the start of its process. Models: benchmarks/models/net there. Since the figures"
+    " were published, gene_expr_3stage (now 4 species, before 6), tcr_signaling (other initial amounts) and"
+    " prion_aggregation (now 3,843 reactions, before 2,809) have changed there",
     "Catalyst": "Loman et al., PLoS Comput. Biol. 19:e1011530 (2023); SciML/Catalyst_PLOS_COMPBIO_2023,"
-    " Benchmarking_results/Threads_1: medians, one thread of a node of a cluster",
+    " Benchmarking_results/Threads_1: medians, one thread of a node of a cluster. RSSA and RSSACR are rejection methods of"
+    " JumpProcesses, which Catalyst uses",
     "RuleMonkey": "richardposner/RuleMonkey, its comparison of times (2 May 2026): medians of 3 whole processes,"
-    " both free of networks, machine not named; networks by BioNetGen 2.9.3",
+    " machine not named. RuleMonkey and NFsim simulate the rules without a network; the networks for the other programs"
+    " are from BioNetGen 2.9.3",
     "JumpProcesses": "SciML/JumpProcesses.jl, pull requests 499, 649 and 662 (2025 and 2026): 20,000 trajectories of"
-    " the stiff model by implicit leaps take 0.5 s on a GPU that is not named, 1,000 s one after another",
+    " the stiff model `drained` by implicit leaps take 0.5 s on an unnamed GPU and 1,000 s one after another",
     "crn-jax": "robinhenry/crn-jax, README (May 2026): 10^6 trajectories of 200 samples, 22 s on an RTX 5090"
     " (read from its figure)",
-    "StochKit2": "models of StochSS/StochKit, aresio/cuTauLeaping and GillesPy2's examples; no figures of one"
-    " machine are published",
+    "StochKit2": "none; models of StochSS/StochKit, aresio/cuTauLeaping and the examples of GillesPy2",
 }
 MOST = 200  # reactions of a network that COPASI and rebop are given: larger ones take them minutes to read
 PROGRAMS = ("bngsim", "COPASI", "rebop")
@@ -60,6 +62,11 @@ class Row:
     programs: tuple[str, ...] = PROGRAMS
     scaled: tuple[int, ...] = ()
     exact: bool = True
+
+    @property
+    def label(self) -> str:
+        """The name of the model."""
+        return self.name.removesuffix(" of rules").removesuffix(", scaled").partition(" to ")[0]
 
     def file(self, folder: Path) -> Path:
         """The model as a file, which other programs read; one that is made is written as SBML."""
@@ -201,21 +208,28 @@ Cell = dict[str, str]
 def page(measured: list[Cell]) -> str:
     """Seconds of one trajectory: by tauslab on a core and a GPU, by others beside it, as published."""
     found = {(cell["work"], cell["program"]): cell for cell in measured}
+    machines = sorted({f"{cell['machine']}, {cell['date']}" for cell in measured})
     lines = [
-        "# Side by side",
+        "# How fast is tauslab in benchmarks that other programs publish?",
         "",
-        "Tables that other programs publish, measured again by",
-        "`python scripts/peers/benchmark_peers.py published -o docs/benchmarks/published` (`published.csv`).",
-        "Seconds of one trajectory. Those of a core are of the processor, without reading and compiling: one",
-        "trajectory alone, and each of many on SIMD lanes. Those of a GPU are of the clock, from the call to the",
-        "statistics of all samples, for the number of trajectories that the cell names. In brackets: how many times as long as",
-        "tauslab's on the core. Published figures stand apart, on other machines. Exact methods do the same work and",
-        "have the same error; the program ends with an error where means differ by more than six standard errors.",
-        "A cell that is empty was not measured. Tauslab's seconds hold what a call takes, of one trajectory of a small",
-        "model nearly all.",
+        f"On the same CPU core, tauslab is {'; '.join(map(_summary, _factors(measured).items()))}.",
         "",
-        *sorted({f"- {cell['machine']}, {cell['date']}" for cell in measured}),
+        "## How it was measured",
+        "",
+        "`python scripts/peers/benchmark_peers.py published -o docs/benchmarks/published` runs each model in turn by all",
+        f"programs and takes medians of 5 rounds (`published.csv`). Machines: {'; '.join(machines)}. On the core, times are",
+        "processor time; on the GPU, wall time from the call to the statistics of all samples. Reading and compilation are",
+        "excluded. The script reports an error if means of exact methods differ by more than six standard errors.",
+        "",
+        "All cells are seconds per trajectory. An empty cell was not measured. Exact methods unless named otherwise.",
+        "",
+        "- *tauslab, one*: a call for one trajectory on the core; for small models most of it is the call itself.",
+        "- *tauslab*: many trajectories in one call on the core, of networks of up to 128 reactions on [SIMD lanes](lanes.md).",
+        "- *tauslab, GPU*: seconds per trajectory, then the number of trajectories of the call.",
+        "- *other programs*: on the same core; in parentheses how many times as long as *tauslab*.",
+        "- *published*: times that the authors of the benchmarks publish for the named programs, from other machines.",
     ]  # fmt: skip
+    cited = set()
     for table in dict.fromkeys(row.table for row in ROWS):
         rows = [row for row in ROWS if row.table == table]
         others = dict.fromkeys(
@@ -224,19 +238,79 @@ def page(measured: list[Cell]) -> str:
         )  # fmt: skip
         leaps = ("tauslab tau", "tauslab tau, GPU") if any(row.scaled for row in rows) else ()
         columns = ("tauslab, one", "tauslab", *leaps, "tauslab, GPU", *others)
-        lines += ["", f"## {table}", "", f"| model, to time | {' | '.join(columns)} | published |",
-                  f"|---|{'---|' * (len(columns) + 1)}"]  # fmt: skip
+        lines += ["", f"## Benchmarks of {table}", ""]
+        if leaps:
+            lines += [*_PARTIAL_SCALING, ""]
+        lines += [f"| model | end time | {' | '.join(columns)} | published |",
+                  f"|---|---|{'---|' * (len(columns) + 1)}"]  # fmt: skip
         for row in rows:
             cells = [_cell(row, column, found) for column in columns]
-            told = "; ".join(f"{name} {seconds:.3g}" for name, seconds in row.figures.items())
-            lines.append(f"| {row.name}, {row.t_end:g} | {' | '.join(cells)} | {told} |")
-        if source := SOURCES.get(table.partition(" ")[0]):
-            lines += ["", f"Published: {source}."]
-        if leaps:
-            lines += ["", "In these rows the last number of a cell is the error of a mean at the end, in standard",
-                      "deviations of exact trajectories, with its standard error. An exact trajectory of",
-                      "erk_activation has 6e8 events, so none were run, and its cells hold the mean instead."]  # fmt: skip
+            figures = "; ".join(f"{name} {seconds:.3g}" for name, seconds in row.figures.items())
+            lines.append(f"| {row.label} | {row.t_end:g} | {' | '.join(cells)} | {figures} |")
+        source = table.partition(" ")[0]
+        if source in SOURCES and source not in cited:
+            cited.add(source)
+            lines += ["", f"Published: {SOURCES[source]}."]
+    lines += ["", "## Limits", "",
+              "COPASI and rebop were run only on networks of at most 200 reactions, because reading larger ones takes them",
+              "minutes. rebop and GillesPy2 were run only on mass-action models. A model in two tables was measured",
+              f"twice. bngsim PSA is faster than tauslab for {', '.join(_scaled_faster(found))}. Published times, from other",
+              f"machines, that are below *tauslab*: {', '.join(_faster(found))}."]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+_PARTIAL_SCALING = (
+    "The partial scaling algorithm (PSA) of bngsim lets a reaction of many molecules fire in groups; the number (10, 100)",
+    "is its population level: reactants with fewer molecules are not grouped. tauslab's counterpart is tau-leaping",
+    "(`tau`). Both are approximate: after the semicolon, a cell has the error of the mean of one quantity at the end",
+    "time, in standard deviations of exact trajectories, ± its standard error. An exact trajectory of erk_activation",
+    "has 6e8 events, so none were run; its cells have the mean instead.",
+)  # fmt: skip
+
+
+def _factors(measured: list[Cell]) -> dict[str, list[float]]:
+    """Seconds of each exact program relative to tauslab's, one for each benchmark."""
+    factors: dict[str, list[float]] = {}
+    for cell in measured:
+        program = cell["program"]
+        if not program.startswith("tauslab") and "PSA" not in program:
+            factors.setdefault(program, []).append(float(cell["times ours"]))
+    return factors
+
+
+def _faster(found: Mapping[tuple[str, str], Cell]) -> list[str]:
+    """Published times on a CPU that are below tauslab's on the core."""
+    return [
+        f"{program} for {row.label} to {row.t_end:g}"
+        for row in ROWS
+        for program, seconds in row.figures.items()
+        if (own := found.get((row.name, "tauslab")))
+        and not program.endswith(("GPU", "5090"))
+        and seconds < float(own["seconds of one"])
+    ]
+
+
+def _scaled_faster(found: Mapping[tuple[str, str], Cell]) -> list[str]:
+    """Models for which partial scaling is faster than the fastest method of tauslab on the core."""
+    names = []
+    for row in ROWS:
+        seconds = {
+            program: float(cell["seconds of one"])
+            for (work, program), cell in found.items()
+            if work == row.name and not program.endswith("GPU")
+        }
+        ours = [own for program, own in seconds.items() if program.startswith("tauslab")]
+        if any(own < min(ours) for program, own in seconds.items() if "PSA" in program):
+            names.append(row.label)
+    return names
+
+
+def _summary(program: tuple[str, list[float]]) -> str:
+    name, factors = program
+    return (
+        f"{min(factors):.3g} to {max(factors):.3g} times as fast as {name}"
+        f" ({len(factors)} benchmarks, median {statistics.median(factors):.3g})"
+    )
 
 
 def _cell(row: Row, program: str, found: Mapping[tuple[str, str], Cell]) -> str:

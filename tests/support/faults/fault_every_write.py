@@ -4,9 +4,9 @@
 
 counts the changes that an undisturbed run makes to its files (writes of any library, files made,
 cut, renamed, linked, removed), then runs it again for every one of them and ends it with kill -9
-right before, in the middle of, and right after that change; a table in Markdown is written beside
-the CSV.  Exits 1 if a file does not open, a marked block is wrong, a digest differs, or a job does
-not end within 30 s.  A library that stands before the C library counts and strikes
+right before, in the middle of, and right after that change; a summary in Markdown is printed.
+Exits 1 if a file does not open, a marked block is wrong, a digest differs, or a job does not end
+within 30 s.  A library that stands before the C library counts and strikes
 (kill_at_write.cc, which needs a C++ compiler).  mpio needs TAUSLAB_PARALLEL_H5PY
 (scripts/build_parallel_h5py).  --cases N takes N kills only, spread evenly; --only TEXT takes the
 jobs whose name holds it, and leaves the rows of others in a table that is there.
@@ -89,7 +89,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, help="so many kills (all)")
     parser.add_argument("--only", default="", help="jobs whose name and writer hold this text")
-    parser.add_argument("--machine", default=f"{os.cpu_count()} CPU cores")
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
     name_whole_paths()
@@ -99,7 +98,7 @@ def main() -> None:
             os.chdir(folder)
             rows = list(kills(arguments.cases, arguments.only))
             os.chdir("/")
-        write_table(output, [*others(output, arguments.only), *rows], arguments.machine)
+        write_table(output, [*others(output, arguments.only), *rows])
         sys.exit(any(row[-1] != "pass" for row in rows))
     if not arguments.only:
         arguments.output.unlink(missing_ok=True)
@@ -323,33 +322,22 @@ def clean() -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
-    """The table, and its summary in Markdown."""
+def write_table(path: Path, rows: list[tuple[Any, ...]]) -> None:
+    """Write the table, and print its summary in Markdown."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(rows)
-    head = ("job", "ranks", "killed rank", "changes of files", "kills", "longest run, s",
-            "blocks marked when killed", "of these wrong", "digest after resume")  # fmt: skip
-    lines = [
-        "# Killed at every change of a file", "",
-        f"{len(rows)} kills on {machine}: `tests/support/faults/fault_every_write.py`. Every one is in",
-        f"[{path.name}]({path.name}). Lost is what was not marked yet, which a resumed run does",
-        "again; a run that ends before it meets its kill counts as one that was not killed.", "",
-        f"| {' | '.join(head)} |", "|---" * len(head) + "|",
-    ]  # fmt: skip
+    print(
+        "| job | ranks | killed rank | kills | longest run, s | same digest |\n|---|---|---|---|---|---|"
+    )
     for key, some in groupby(rows, key=lambda row: row[:3]):
         group = list(some)
-        numbers = (len({row[3] for row in group}), sum(row[5] != "done before" for row in group))
+        kills = sum(row[5] != "done before" for row in group)
         longest = max(float(row[6]) for row in group)
         same = sum(row[10] == "same" for row in group)
-        marked = sorted({int(row[7].split()[0]) for row in group if " of " in row[7]})
-        cells = [*key, *numbers, f"{longest:.1f}"]
-        cells += [f"{marked[0]} to {marked[-1]}" if marked else "-", sum(row[8] for row in group)]
-        lines.append(f"| {' | '.join(map(str, cells))} | {same} of {len(group)} same |")
-    failed = sum(row[-1] != "pass" for row in rows)
-    lines += ["", f"{failed} of {len(rows)} failed.", ""]
-    path.with_suffix(".md").write_text("\n".join(lines), encoding="utf-8")
+        print(f"| {' | '.join(map(str, key))} | {kills} | {longest:.1f} | {same} |")
+    print(f"{sum(row[-1] != 'pass' for row in rows)} of {len(rows)} failed.")
 
 
 if __name__ == "__main__":

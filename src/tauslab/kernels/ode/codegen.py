@@ -32,7 +32,7 @@ _LANES_INCLUDES = '#define ON_LANES\n#include "simd/laws.h"\n'
 # Of conditions on SIMD lanes: all lanes are computed.
 _LANES_LOGIC = {"and": "&", "or": "|", "xor": "^"}
 # Operations of a step from which its four stages share one text. On an H200, 3,700 are a quarter
-# faster so, and 900 a fifth slower (docs/benchmarks/ode.md).
+# faster so, and 900 a fifth slower.
 LONG_STEP = 2000
 # Statements of a function from which it is cut into parts: registers of a GPU hold no values across
 # them, so only what is too long for registers anyway is cut there.
