@@ -73,8 +73,9 @@ class SharedBackend(CpuBackend):
 
     def stream(self, *, urgent=False, waited=False):
         del urgent, waited
-        self._streams.append(RecordingStream(self))
-        return self._streams[-1]
+        made = RecordingStream(self)
+        self._streams.add(made)
+        return made
 
     def export_memory(self, buffer):
         if self.memory_closed:

@@ -238,7 +238,7 @@ def _run_network(model: Network, options: dict[str, Any], path: Path | None) -> 
         if given.method is not None:
             asked["method"] = method_of(given.method).word
         stored, sweep = agree(comm, lambda: taken_from_result(path, asked))
-    settings = settings_of(model, given, {**options, **stored}, sweep)
+    settings = settings_of(model, given, options, stored, sweep)
     result = run_job(model, settings, comm)
     try:
         found = warning_of(result)
@@ -253,9 +253,13 @@ def settings_of(
     network: Network,
     given: NetworkKeywords,
     options: Mapping[str, Any],
+    stored: Mapping[str, Any] | None = None,
     sweep: Sweep | None = None,
 ) -> Options:
-    """The keywords of `run_ensemble`, checked; `sweep` has points that are known."""
+    """The keywords of `run_ensemble`, checked, and those `stored` in the file of a model.
+
+    `sweep` has points that are known.
+    """
     from tauslab.runner.ensemble.request import ensemble_options
 
     output = output_settings(given.output)
@@ -269,5 +273,5 @@ def settings_of(
         "dask": executor_settings(given.executor),
         "command": PYTHON_COMMAND,
     }
-    asked = {name: value for name, value in options.items() if name != "comm"}
-    return ensemble_options(network, asked, place, sweep)
+    asked = {n: value for n, value in {**options, **(stored or {})}.items() if n != "comm"}
+    return ensemble_options(network, asked, place, sweep, None if stored else given)

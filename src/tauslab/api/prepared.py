@@ -52,8 +52,8 @@ class Prepared:
         Parameters
         ----------
         n, seed, t_end
-            As of `tauslab.run`; by default what `prepare` was given. Another `n` or `t_end`
-            than that of an earlier run takes the time of preparing.
+            As of `tauslab.run`; by default what `prepare` was given. With another `n` or `t_end`
+            than before, kernels and buffers are made anew.
         set
             Values of parameters and initial amounts by name, beside what `prepare` was given.
 

@@ -68,8 +68,7 @@ class KernelSource:
     instance ``model.h``) to their text; `lane_bytes` is the fast memory that a work item needs
     where the device has such; `block_bytes` the same of a block, for `Program.launch_blocks`.
     `first` is the same kernels in a text that compiles sooner and may run slower. A device whose
-    compiler takes seconds runs them until this one is compiled; both give the same bits. `apart`
-    says that work items have nothing in common, so that any number of them may make a block.
+    compiler takes seconds runs them until this one is compiled; both give the same bits.
     """
 
     file: str
@@ -78,7 +77,6 @@ class KernelSource:
     lane_bytes: int = 0
     block_bytes: int = 0
     first: KernelSource | None = None
-    apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import platform
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -62,21 +63,22 @@ _PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseco
 
 
 class CpuEvent:
-    """Done when the queue has reached it."""
+    """Done when the queue has reached it; with `at_once`, by who makes it."""
 
-    def __init__(self) -> None:
-        self._reached = threading.Event()
+    def __init__(self, *, at_once: bool = False) -> None:
+        self._reached = None if at_once else threading.Event()
         self._time = 0.0
         self._error: BaseException | None = None
 
     def reach(self, error: BaseException | None) -> None:
         """Called by the queue."""
         self._time, self._error = time.perf_counter(), error
-        self._reached.set()
+        if self._reached is not None:
+            self._reached.set()
 
     def done(self) -> bool:
         """Return whether the queue has reached it."""
-        return self._reached.is_set()
+        return self._reached is None or self._reached.is_set()
 
     @property
     def passed(self) -> bool:
@@ -85,7 +87,8 @@ class CpuEvent:
 
     def wait(self) -> None:
         """Block until the queue has reached it; raises what failed before it."""
-        self._reached.wait()
+        if self._reached is not None:
+            self._reached.wait()
         if self._error is not None:
             raise self._error
 
@@ -205,7 +208,7 @@ class CpuStream:
 
     def record(self) -> CpuEvent:
         """Mark the work given so far."""
-        event = CpuEvent()
+        event = CpuEvent(at_once=self._at_once)
         self._append(lambda: event.reach(self._error))
         return event
 
@@ -349,7 +352,7 @@ class CpuBackend(HostMemory):
         self.lattices_together = self.threads  # each has a thread, and none waits
         self._lock = threading.Lock()
         self._pool: _Threads | None = idle_threads.pool(self.threads)
-        self._streams: list[CpuStream] = []
+        self._streams: weakref.WeakSet[CpuStream] = weakref.WeakSet()
 
     def pool(self) -> _Threads:
         """The threads; after `rest` others, which may be the same."""
@@ -380,8 +383,9 @@ class CpuBackend(HostMemory):
     def stream(self, *, urgent: bool = False, waited: bool = False) -> CpuStream:
         """Open a queue; where work is `waited` for, the thread that gives it does it."""
         del urgent
-        self._streams.append(CpuStream(at_once=waited))
-        return self._streams[-1]
+        made = CpuStream(at_once=waited)
+        self._streams.add(made)
+        return made
 
     def clear(self, buffer: DeviceArray, stream: CpuStream) -> None:
         """Zero the buffer when the queue gets there."""

@@ -50,7 +50,7 @@ from tauslab.kernels.backends.nvrtc import (
 )
 from tauslab.kernels.cuda_context import wait_for_context
 
-THREADS_PER_BLOCK, _WARP = 128, 32
+THREADS_PER_BLOCK = 128
 # A launch ends with lanes of warps that have nothing to do while another goes on. So it has so many
 # trajectories for each where they are short: where a multiprocessor fires no more events for them.
 _ROUNDS, _ENOUGH_EVENTS = 5, 5e8
@@ -113,23 +113,6 @@ class CudaStream:
         self.stream.wait_event(event.event)
 
 
-def block_of_few(threads: int, multiprocessors: int) -> int:
-    """Threads of a block where each block may have any number, which divides `THREADS_PER_BLOCK`.
-
-    So few threads that they would leave multiprocessors without any are spread over all, where the
-    state of each is in the nearest cache: 1,000 trajectories of 90 reactions with events take
-    1.11 s in 8 blocks of 128 threads, 0.43 s in 32 of 32, 0.26 s in 125 of 8; 10,000 take 1.40 s in
-    blocks of 128, 1.10 s in blocks of 32 (one H200).
-
-    >>> [block_of_few(threads, 132) for threads in (1, 1000, 10_000, 16_895, 16_896)]
-    [1, 8, 32, 32, 128]
-    """
-    if threads >= THREADS_PER_BLOCK * multiprocessors:
-        return THREADS_PER_BLOCK
-    each: int = -(-threads // multiprocessors)
-    return min(_WARP, 1 << (each - 1).bit_length())
-
-
 class CudaProgram:
     """A loaded cubin."""
 
@@ -146,7 +129,7 @@ class CudaProgram:
         self._multiprocessors = multiprocessors
         self._shared = source.lane_bytes * THREADS_PER_BLOCK
         self._resident: dict[str, int] = {}  # threads, once they are asked for
-        self._of_blocks, self._apart = source.block_bytes, source.apart
+        self._of_blocks = source.block_bytes
         self._loaded: list[Any] = []  # a module ends with its last reference
         self._load(path)
 
@@ -180,8 +163,7 @@ class CudaProgram:
         """Launch enough blocks for `items`, at most as many as run at the same time."""
         self._take_better()
         threads = min(items, self.resident(entry))
-        apart = block_of_few(threads, self._multiprocessors) if self._apart else THREADS_PER_BLOCK
-        grid = LaunchGrid(-(-threads // apart), apart)
+        grid = LaunchGrid(-(-threads // THREADS_PER_BLOCK), THREADS_PER_BLOCK)
         self._launch(entry, grid, self._shared, arguments, stream)
 
     def resident(self, entry: str) -> int:

@@ -134,10 +134,11 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
         return forced
     if network.dynamics is None and 0 < len(network.reactions) <= LARGEST_UNROLLED:
         return "linear"
-    dependents = mean_dependents(network)
-    owned = sum(can_be_owned(reaction) for reaction in network.reactions)
-    mostly_owned = 2 * owned > len(network.reactions)
-    return "pdm" if mostly_owned and dependents > MOST_DEPENDENTS_OF_A_TREE else "tree"
+    if mean_dependents(network) <= MOST_DEPENDENTS_OF_A_TREE:
+        return "tree"
+    if "owned" not in network.made:
+        network.made["owned"] = sum(can_be_owned(reaction) for reaction in network.reactions)
+    return "pdm" if 2 * network.made["owned"] > len(network.reactions) else "tree"
 
 
 def only_linear(network: LoweredNetwork) -> str | None:
@@ -154,6 +155,13 @@ def mean_dependents(network: LoweredNetwork) -> float:
 
     A propensity that reads two changed species counts twice, so that no pairs are made.
     """
+    if "dependents" not in network.made:
+        network.made["dependents"] = _mean_dependents(network)
+    found: float = network.made["dependents"]
+    return found
+
+
+def _mean_dependents(network: LoweredNetwork) -> float:
     readers: Counter[int] = Counter()
     for reaction in network.reactions:
         readers.update(reaction.depends_on())

@@ -34,6 +34,9 @@ TEAMS = (1, 8, 32, 128)
 MOST_DEPENDENTS_OF_EIGHT = 256.0
 
 
+MOST_KEPT_BYTES = 128 << 20  # of tables that stay for the next engine of a network
+
+
 @dataclass(frozen=True)
 class Expected:
     """Expected trajectories when kernels are compiled; no result depends on them.
@@ -105,9 +108,10 @@ class LargeNetwork:
         expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self._backend = backend
-        if network.dynamics is not None:
-            network = behind_counts(network)
-        book = tables_of(network, selector, firings, expected.highest, expected.delay_queue, team)
+        slot = "tables of a pilot" if pilot else "tables"
+        network, book = _with_tables(
+            network, slot, selector, firings, expected.highest, expected.delay_queue, team
+        )
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
@@ -169,6 +173,30 @@ def header_of(network: LoweredNetwork, book: TableBook, team: int, *, pilot: boo
         return large_events_text(network, names)
 
     return table_header(network, book.header(), team, pilot=pilot, events=events)
+
+
+def _with_tables(
+    network: LoweredNetwork,
+    slot: str,
+    selector: str,
+    firings: FloatArray | None,
+    highest: IntArray | None,
+    delay_queue: int,
+    team: int,
+) -> tuple[LoweredNetwork, TableBook]:
+    """The network behind counts, and `tables_of` it: those of the last engine if they are alike.
+
+    A run of another length has the same, with the same pilot if it has one.
+    """
+    orders = (None if one is None else one.tobytes() for one in (firings, highest))
+    key = (selector, *orders, delay_queue, team)
+    held = network.made.get(slot, (None,))
+    if held[0] != key:
+        own = network if network.dynamics is None else behind_counts(network)
+        held = key, own, tables_of(own, selector, firings, highest, delay_queue, team)
+        if held[2].nbytes <= MOST_KEPT_BYTES:
+            network.made[slot] = held
+    return held[1], held[2].copy()
 
 
 def tables_of(

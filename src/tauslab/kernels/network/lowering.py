@@ -12,6 +12,7 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -225,6 +226,11 @@ class LoweredNetwork:
     def columns(self) -> Mapping[str, int]:
         """Columns of the recorded species by name, in the order of output."""
         return {self.species[number]: column for column, number in enumerate(self.recorded)}
+
+    @cached_property
+    def made(self) -> dict[str, Any]:
+        """What engines have made of it, by name, for later ones; no entry is ever changed."""
+        return {}
 
     @cached_property
     def real_places(self) -> Mapping[str, int]:

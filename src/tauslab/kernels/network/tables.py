@@ -110,6 +110,18 @@ class TableBook:
         self._places: dict[str, list[int]] = {}
         self._macros: dict[str, int] = {}
 
+    def copy(self) -> TableBook:
+        """A book that can be added to; the two share the numbers of their tables."""
+        found = TableBook()
+        for name, held in vars(self).items():
+            setattr(found, name, held.copy())
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return 8 * sum(self._size.values())
+
     def whole(self, name: str, values: npt.ArrayLike) -> None:
         """Add int32 numbers as ``AT_<name>``."""
         array = np.asarray(values, np.int64).ravel()

@@ -384,6 +384,13 @@ class NetworkData:
             if name in assigned and one.fixed and one.compartment is None
         ]
 
+    def with_parameters(self, values: Mapping[str, Expression]) -> Self:
+        """A network with other values of some parameters, which shares all other parts."""
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
+        found.parameters = {**self.parameters, **values}
+        return found
+
     def __copy__(self) -> Self:
         """Return a copy with parts of its own, which can be set apart."""
         found = object.__new__(type(self))

@@ -154,12 +154,15 @@ def option(  # noqa: PLR0913 - the fields of `Definition`
 def definitions(*classes: type) -> Iterator[tuple[Field[Any], Definition]]:
     """The options of dataclasses, in their order."""
     for one in classes:
-        yield from _definitions_of(one)
+        yield from _options_of(one)
 
 
-@cache  # every call of a run asks a hundred times
 def _definitions_of(one: type) -> tuple[tuple[Field[Any], Definition], ...]:
     return tuple((f, f.metadata[_KEY]) for f in fields(one) if _KEY in f.metadata)
+
+
+_options_of: Callable[[type], tuple[tuple[Field[Any], Definition], ...]]
+_options_of = cache(_definitions_of)  # every call of a run asks a hundred times
 
 
 def on_command_line(*classes: type) -> list[Definition]:
@@ -173,7 +176,7 @@ def check_values(settings: object) -> None:
 
     A whole number of NumPy becomes one of Python, which mixes with others whatever its type.
     """
-    for found, one in definitions(type(settings)):
+    for found, one in _options_of(type(settings)):
         value = getattr(settings, found.name)
         if value is found.default:
             continue
@@ -264,7 +267,7 @@ def attributes_of(settings: object) -> dict[str, Attribute]:
     A value of None is left out: nobody gave one, and nobody chose one.
     """
     found: dict[str, Attribute] = {}
-    for one, defined, stored in _stored(type(settings)):
+    for one, defined, stored in _stored_options(type(settings)):
         value = getattr(settings, one.name)
         written = stored.always or value != _absent(one, stored)
         if written and value is not None and not stored.apart:
@@ -314,9 +317,16 @@ def taken(
 
 
 def _stored(*classes: type) -> Iterator[tuple[Field[Any], Definition, Stored]]:
-    for one, defined in definitions(*classes):
-        if defined.stored is not None:
-            yield one, defined, defined.stored
+    for one in classes:
+        yield from _stored_options(one)
+
+
+def _stored_of(one: type) -> tuple[tuple[Field[Any], Definition, Stored], ...]:
+    return tuple((f, d, d.stored) for f, d in _options_of(one) if d.stored is not None)
+
+
+_stored_options: Callable[[type], tuple[tuple[Field[Any], Definition, Stored], ...]]
+_stored_options = cache(_stored_of)
 
 
 def _name(one: Definition, stored: Stored) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_POINTS = 101
 MOST_POINTS = 10_000_000
+_FEW = 1024  # sample times that are kept for the next call
 
 
 def sample_times(
@@ -57,13 +59,18 @@ def sample_times(
         raise ConfigError(f"{assigned('t_end')}{end:g} is not allowed: a finite time above 0")
     count = DEFAULT_POINTS if points is None else points
     within("points", count, 2, MOST_POINTS)
-    found = np.linspace(0.0, end, count)
+    found = _even(end, count).copy() if count <= _FEW else np.linspace(0.0, end, count)
     if end / count < sys.float_info.min and not (np.diff(found) > 0).all():
         raise ConfigError(
             f"{assigned('t_end')}{end:g} is so near to 0 that {count} sample times up to it are "
             f"not all different: give fewer {opt('points')}, or time in a smaller unit"
         )
     return found
+
+
+@lru_cache(maxsize=16)
+def _even(end: float, count: int) -> FloatArray:
+    return np.linspace(0.0, end, count)
 
 
 def _given_times(times: npt.ArrayLike) -> FloatArray:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -132,8 +133,6 @@ class EnsembleRun:
             room=lanes.room,
             largest=lanes.smallest * 3 // 2 + 1,
         )
-        # Not a SimpleQueue: a signal that comes as its timeout ends has it wait for ever.
-        self._free: queue.Queue[LaneLike | BaseException] = queue.Queue()
         self._started: queue.SimpleQueue[LaneLike | int] = queue.SimpleQueue()
         self._launched = self._n_lanes = 0
         self._delivering, self._given_up = threading.Lock(), False
@@ -146,6 +145,14 @@ class EnsembleRun:
         self._done = writer.completed & (comm.rank == 0)
         shapes = layout.accumulator_shapes()
         self.tally = Tally({name: np.zeros(shape, np.uint64) for name, shape in shapes.items()})
+
+    @cached_property
+    def _free(self) -> queue.Queue[LaneLike | BaseException]:
+        """Lanes that are free, or what went wrong.
+
+        Not a SimpleQueue: a signal that comes as its timeout ends has it wait for ever.
+        """
+        return queue.Queue()
 
     def run(self) -> Tally:
         """Run until no block is left; raises what went wrong on the device or in the writer."""
@@ -167,7 +174,8 @@ class EnsembleRun:
 
     def _run_one_launch(self, counter: Counter) -> None:
         """Launch all, wait and deliver in this thread: a collector takes longer than short runs."""
-        lane = self._next_lane()
+        lane = self._lanes.fresh()[0]
+        self._n_lanes = 1
         if not isinstance(lane, Lane) or not (blocks := self._take(counter)):
             return
         with device_work():
@@ -380,7 +388,7 @@ class EnsembleRun:
         taken = self._blocks.taken * self._layout.block
         own = self.tally.rows
         done = own if self._comm.size == 1 else max(own, min(taken, own * self._comm.size))
-        before = int(self._writer.completed.sum()) * self._layout.block
+        before = int(np.count_nonzero(self._writer.completed)) * self._layout.block
         done = min(done + before, self._layout.total)
         events = self.tally.work["events"]
         self._progress.update(done, max(events, events * (done - before) // max(1, own)))

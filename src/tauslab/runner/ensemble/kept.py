@@ -3,7 +3,8 @@
 A run of a small model takes longer to prepare than to compute. So what was prepared stays beside
 its model, while that lives and has not changed: the task, loaded kernels, buffers, an open device.
 Any part of a model that is another object than it was counts as a change. One caller at a time has
-a kept run; a second thread prepares its own.
+a kept run; a second thread prepares its own. A run with other sample times, or another number of
+trajectories, takes the task of a kept run, and compiles kernels of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from operator import is_
+from operator import attrgetter, is_
 
 import numpy as np
 
@@ -50,7 +51,9 @@ _OWN = {
     "note",
     "sample",
 }
-_ALIKE = [one.name for one in fields(Options) if one.name not in _OWN]
+_OF_LENGTH = {"n", "times"}
+_alike = attrgetter(*(one.name for one in fields(Options) if one.name not in _OWN | _OF_LENGTH))
+_WHOLE = Portion()
 _NO_MAPPING = (str, float, int, type(None))  # to ask these whether they are mappings takes long
 _PARTS = [one.name for one in fields(NetworkData) if one.init]
 
@@ -72,7 +75,7 @@ class Setup:
     outlook: Outlook | None = None
 
     def is_short(self, events: float) -> bool:
-        """Return whether a run of about so many `events` takes a moment, as the last one did."""
+        """Return whether a run of about so many `events` takes a moment, as the last ones did."""
         return 0 < events < _FEW_EVENTS and self.was_short
 
     def may_be_short(self, task: Task) -> bool:
@@ -111,9 +114,11 @@ class Content:
     @classmethod
     def of_kinds(cls, kinds: Iterable[list[object]]) -> Content:
         """Take the parts of each kind in their order."""
-        groups = list(kinds)
-        sizes = tuple(map(len, groups))
-        return cls(tuple(part for group in groups for part in group), sizes)
+        parts, sizes = list[object](), list[int]()
+        for group in kinds:
+            parts += group
+            sizes.append(len(group))
+        return cls(tuple(parts), tuple(sizes))
 
     def same(self, other: Content) -> bool:
         """Return whether all parts are the same objects."""
@@ -123,9 +128,9 @@ class Content:
 def _groups(network: NetworkData) -> Iterator[list[object]]:
     for name in _PARTS:
         yield listed(getattr(network, name))
-    for reaction in network.reactions:
-        yield listed(reaction.reactants)
-        yield listed(reaction.products)
+    for reaction in network.reactions:  # quick: of a large network there are many
+        yield [*reaction.reactants, *reaction.reactants.values()]
+        yield [*reaction.products, *reaction.products.values()]
     for event in network.events:
         assert isinstance(event, Event | TimedEvent)
         yield listed(event.assignments)
@@ -148,14 +153,21 @@ class Request:
     ----------
     options
         The options in which runs must agree to share what is prepared.
+    length
+        Number of trajectories and sample times: runs that agree in them too share kernels.
     values
         Those of ``set``: runs that agree in them too have the same task.
     """
 
     content: Content
     options: tuple[object, ...]
+    length: tuple[object, ...]
     values: tuple[object, ...]
     seed: int
+
+    def same_model(self, other: Request) -> bool:
+        """Return whether model and options are the same, if not length, values and seed."""
+        return self.options == other.options and self.content.same(other.content)
 
 
 def request_of(network: Network, options: Options, comm: Communicator) -> Request | None:
@@ -165,20 +177,21 @@ def request_of(network: Network, options: Options, comm: Communicator) -> Reques
     workers, or shows progress.
     """
     assert options.seed is not None
-    grows = options.grows or options.until is not None or options.portion != Portion()
+    grows = options.grows or options.until is not None or options.portion != _WHOLE
     if grows or options.resume or options.dask is not None or options.sweep is not None:
         return None
     if options.sample.names or options.quiet is False or options.verbose:
         return None
     place = (comm.rank, comm.size, comm.gpu_rank, comm.core_sharers, bound_to())
-    chosen = tuple(_frozen(getattr(options, name)) for name in _ALIKE)
+    chosen = _alike(options)
     values = tuple((name, _frozen(np.asarray(v, np.float64))) for name, v in options.set.items())
     shapes = tuple((name, np.shape(v)) for name, v in options.set.items())
     try:
         hash(chosen)  # nothing in it can change
     except TypeError:
         return None
-    return Request(Content.of(network), (place, shapes, *chosen), values, options.seed)
+    length = options.n, _frozen(options.times)
+    return Request(Content.of(network), (place, shapes, *chosen), length, values, options.seed)
 
 
 def _frozen(value: object) -> object:
@@ -194,8 +207,10 @@ class Kept:
 
     Parameters
     ----------
+    prepared
+        The task before anything was chosen for it by pilots.
     messages
-        Warnings of what was prepared, which every run repeats.
+        Warnings of what was prepared, which every run repeats; the first `of_task` are of the task.
     by_seed
         Whether a choice depends on the seed.
     opened
@@ -204,7 +219,9 @@ class Kept:
 
     request: Request
     setup: Setup
+    prepared: Task
     messages: list[str | Warning]
+    of_task: int
     by_seed: bool
     opened: ExitStack
     model: weakref.ref[Network] = field(init=False)
@@ -212,8 +229,8 @@ class Kept:
     def serves(self, request: Request) -> bool:
         """Return whether it is of this model and these options, if not of these values."""
         seeds = (self.request.seed, request.seed) if self.by_seed else (0, 0)
-        options = self.request.options == request.options and seeds[0] == seeds[1]
-        return options and self.request.content.same(request.content)
+        alike = self.request.length == request.length and seeds[0] == seeds[1]
+        return alike and self.request.same_model(request)
 
     def task_with(self, options: Options) -> Task:
         """The task with another seed, and what else makes no other task."""
@@ -264,6 +281,14 @@ class KeptRuns:
             gone = [found, *stale, *ended]
             self._held = [one for one in self._held if not any(one is other for other in gone)]
         return found
+
+    def like(self, network: Network, request: Request) -> Kept | None:
+        """A kept run of the same model and options, best of the same values; others may take it."""
+        with self._lock:
+            mine = [one for one in self._held if one.model() is network]
+        alike = [one for one in mine if one.request.same_model(request)]
+        alike.sort(key=lambda one: one.request.values != request.values)
+        return alike[0] if alike else None
 
     def keep(self, network: Network, kept: Kept) -> None:
         """Keep a run while its model lives; ends the one that was not used for longest."""

@@ -190,6 +190,7 @@ class Lane:
         self._launch: Launch | None = None
         self._first = 0  # trajectory of the launch, in the order of the file
         self._marks: list[Event] = []
+        self._seconds_before = math.inf
         self.most_steps: int | None = None
 
     def _shared_rows(self) -> tuple[Any, Any]:
@@ -201,7 +202,9 @@ class Lane:
 
         Trajectories end after `most_steps`, where these are given.
         """
-        held, self._task, self._marks, self.most_steps = self._task, task, [], most_steps
+        if self._marks:
+            self._seconds_before, self._marks = self._last_seconds, []
+        held, self._task, self.most_steps = self._task, task, most_steps
         if task.initial is not held.initial:
             self._shared = self._shared_rows()
         elif task.constants is not held.constants:
@@ -209,7 +212,14 @@ class Lane:
 
     @property
     def seconds(self) -> float:
-        """Seconds that the last launch computed; for ever if there was none."""
+        """Seconds that the shorter of the last two launches computed; for ever if there were none.
+
+        One of them may have waited for a processor.
+        """
+        return min(self._last_seconds, self._seconds_before)
+
+    @property
+    def _last_seconds(self) -> float:
         return self._marks[1].seconds_since(self._marks[0]) if self._marks else math.inf
 
     @cached_property

@@ -156,7 +156,7 @@ class DeviceLanes:
 
     @property
     def seconds(self) -> float:
-        """Seconds that the last launch of the first lane computed; for ever if there was none."""
+        """`Lane.seconds` of the first lane."""
         return self._lanes[0].seconds
 
     @property

@@ -20,6 +20,7 @@ from tauslab.options.values.sample_times import sample_times
 from tauslab.runner.ensemble.from_file import taken_to_extend, times_to_append
 from tauslab.runner.ensemble.initial import initial_amounts
 
+_KEYWORDS = frozenset(one.name for one in fields(NetworkKeywords))
 _PLAIN = {one.name for kind in (CommonChoices, EnsembleChoices) for one in fields(kind)}
 _WHOLE = ("max_steps", "block", "append", "append_to")  # which may be written as 1e4
 
@@ -29,6 +30,7 @@ def ensemble_options(
     asked: Mapping[str, Any],
     place: Mapping[str, Any],
     sweep: Sweep | None = None,
+    keywords: NetworkKeywords | None = None,
 ) -> Options:
     """Check keywords and make `Options` of them.
 
@@ -40,6 +42,8 @@ def ensemble_options(
         Fields of `Options` that say where to compute and what to write.
     sweep
         Points that are known.
+    keywords
+        The keywords of `asked`, where they have been checked.
 
     Raises
     ------
@@ -48,11 +52,11 @@ def ensemble_options(
     """
     if asked.get("extend") is not None:
         own = {name: value for name, value in asked.items() if value is not None}
-        asked, sweep = taken_to_extend(own)
-    known = {one.name for one in fields(NetworkKeywords)}
-    keywords = NetworkKeywords(**{name: v for name, v in asked.items() if name in known})
+        (asked, sweep), keywords = taken_to_extend(own), None
+    if keywords is None:
+        keywords = NetworkKeywords(**{k: v for k, v in asked.items() if k in _KEYWORDS})
     given = {name: value for name, value in asked.items() if value is not None}
-    own = {name: value for name, value in given.items() if name not in known}
+    own = {name: value for name, value in given.items() if name not in _KEYWORDS}
     if isinstance(keywords.method, Method):
         own |= given_in(keywords.method)
     method = method_of(keywords.method)

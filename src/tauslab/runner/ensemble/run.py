@@ -54,6 +54,7 @@ from tauslab.runner.ensemble.task import (
     NetworkTask,
     Task,
     prepare,
+    with_length,
     with_thinning,
     with_values,
 )
@@ -77,9 +78,10 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
     kept = _taken(network, request, comm)
     with ExitStack() if kept is None else kept.opened as stack:
         with listening() as messages:
-            kept, task = _task(kept, request, network, options, comm)
+            kept, task, prepared = _task(kept, request, network, options, comm)
+            of_task = len(messages)
             if kept is not None:
-                setup, by_seed = kept.renewed(task), kept.by_seed
+                setup, by_seed, of_task = kept.renewed(task), kept.by_seed, kept.of_task
             else:
                 stack.close()  # of a kept run with other kernels
                 setup = _compiled(task, stack, comm)
@@ -87,7 +89,8 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
         yield setup
         if request is not None and setup.nbytes <= MOST_BYTES:
             setup.engine.backend.rest()
-            kept_runs.keep(network, Kept(request, setup, messages, by_seed, stack.pop_all()))
+            made = Kept(request, setup, prepared, messages, of_task, by_seed, stack.pop_all())
+            kept_runs.keep(network, made)
 
 
 def _taken(network: Network, request: Request | None, comm: Communicator) -> Kept | None:
@@ -101,16 +104,29 @@ def _taken(network: Network, request: Request | None, comm: Communicator) -> Kep
 def _task(
     kept: Kept | None, request: Request | None, network: Network, options: Options,
     comm: Communicator,
-) -> tuple[Kept | None, Task]:  # fmt: skip
-    """The task, and what is kept for its kernels. Collective."""
+) -> tuple[Kept | None, Task, Task]:  # fmt: skip
+    """What is kept for the kernels of the task, the task, and before choices. Collective."""
     if kept is not None and request is not None and kept.request.values == request.values:
         for sentence in kept.messages:
             warn(sentence)
-        return kept, kept.task_with(options)
-    like = None if kept is None else kept.setup.task
-    quiet = kept is not None and not kept.messages
-    task = agreed_task(lambda: prepare_task(network, options, like, quiet=quiet), comm)
-    return kept if kept is not None and kept.has_kernels_of(task) else None, task
+        return kept, kept.task_with(options), kept.prepared
+
+    def made() -> Task:
+        if request is None:
+            return prepare_task(network, options)
+        if kept is not None:
+            return prepare_task(network, options, kept.setup.task, quiet=not kept.messages)
+        other = kept_runs.like(network, request)
+        like = None if other is None else with_length(other.prepared, options)
+        if other is None or like is None or other.request.values != request.values:
+            quiet = other is not None and not other.messages
+            return prepare_task(network, options, like, quiet=quiet)
+        for sentence in other.messages[: other.of_task]:
+            warn(sentence)
+        return like
+
+    task = agreed_task(made, comm)
+    return kept if kept is not None and kept.has_kernels_of(task) else None, task, task
 
 
 def _compiled(task: Task, stack: ExitStack, comm: Communicator) -> Setup:
@@ -333,21 +349,22 @@ def _simulate(
     expected: float,
 ) -> None:
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
+    done = int(np.count_nonzero(writer.completed))
     progress = Progress(
         layout.total,
         comm.rank,
         quiet=task.options.quiet,
         description=task.network.name,
         work="steps" if layout.amounts else "events",
-        started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
+        started_at=min(done * layout.block, layout.total),
     )
-    left = float(np.mean(~writer.completed))
-    progress.expect(expected * left, float(task.options.times[-1]))
+    left = layout.n_blocks - done
+    progress.expect(expected * left / layout.n_blocks, float(task.options.times[-1]))
     stopped: StoppedEarly | None = None
     ensemble: EnsembleRun | None = None
     try:
         with progress:
-            lanes = open_lanes(layout, int((~writer.completed).sum()))
+            lanes = open_lanes(layout, left)
             ensemble = EnsembleRun(task, layout, lanes, comm, writer, progress=progress, stop=stop)
             tally = ensemble.run()
             if ensemble.cut_short:  # not as short as expected: run again without the limit
@@ -356,7 +373,7 @@ def _simulate(
                     task, layout, lanes, comm, writer, progress=progress, stop=stop
                 )
                 tally = ensemble.run()
-            blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
+            blocks = done + sum(comm.allgather(tally.blocks))
             events = sum(comm.allgather(tally.work["events"]))
             progress.update(min(blocks * layout.block, layout.total), events)
         if blocks < layout.n_blocks:

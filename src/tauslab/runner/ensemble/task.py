@@ -477,13 +477,29 @@ def with_values(task: NetworkTask, options: Options) -> NetworkTask | None:
     if not (np.isfinite(constants) & (constants >= 0)).all():
         return None
     numbers = {name: Number(float(column[0])) for name, column in varying.items()}
-    network = replace(task.network, parameters={**task.network.parameters, **numbers})
+    network = task.network.with_parameters(numbers)
     text = with_numbers_of(network, task.stored_model)
     return replace(
         task, network=network, options=options.with_method(task.options.method),
         constants=constants, varying=varying, stored_model=text,
         sha256=hashlib.sha256(_hashed(network, text, limits=False).encode()).hexdigest(),
     )  # fmt: skip
+
+
+def with_length(task: Task, options: Options) -> NetworkTask | None:
+    """The task with another number of trajectories and other sample times, and another seed.
+
+    It is what `prepare` gives, with the values of `task` and without warnings; None where more may
+    differ: where values differ between trajectories, or what is lowered depends on the end.
+    """
+    network = task.network
+    if type(task) is not NetworkTask or task.lowered.dynamics is not None:
+        return None
+    varies = any(map(np.ndim, options.set.values())) or network.events or network.rates
+    if varies or uses_time(network):
+        return None
+    found = replace(task, options=options, record=Record())
+    return replace(found, record=checked_record(found))
 
 
 @dataclass(frozen=True)

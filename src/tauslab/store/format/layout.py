@@ -238,7 +238,7 @@ class Layout:
         """Number of points; 1 without a sweep."""
         return 1 if self.sweep is None else len(next(iter(self.sweep.values())))
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Number of trajectories at all points together."""
         return self.points * self.n
@@ -325,6 +325,8 @@ class Layout:
 
     def accumulator_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the accumulators, by name."""
+        if not (self.statistics or self.histograms):
+            return {}
         sizes = {"time": len(self.times), "species": len(self.counted), "real": len(self.reals)}
         fields = accumulators(self.powers, reals=bool(self.reals), wide=self.wide)
         cells = {spec.species: spec.bins + 2 for spec in self.histograms}

@@ -47,6 +47,7 @@ PROFILE_COLUMNS = {
     **dict.fromkeys(("launches", "events", "leaps", "exact_events", "halved", "rejected"), "<u8"),
 }
 
+_PROFILE_TYPES = {column: np.dtype(one) for column, one in PROFILE_COLUMNS.items()}
 Contents = Mapping[str, npt.NDArray[Any]]
 
 
@@ -292,12 +293,12 @@ def largest_divisor(number: int, most: int) -> int:
 def profile_contents(profile: list[dict[str, float | str]]) -> dict[str, npt.NDArray[Any]]:
     """Columns of /profile, a row per rank."""
     contents: dict[str, npt.NDArray[Any]] = {}
-    for column, dtype in PROFILE_COLUMNS.items():
-        values = [row.get(column, "" if dtype[0] == "S" else 0) for row in profile]
-        if dtype[0] == "S":
-            contents[f"profile/{column}"] = np.array([str(v).encode() for v in values], dtype)
-        else:
-            contents[f"profile/{column}"] = np.array(values, dtype)
+    for column, dtype in _PROFILE_TYPES.items():
+        held = np.zeros(len(profile), dtype)
+        for rank, row in enumerate(profile):
+            if value := row.get(column):
+                held[rank] = value.encode() if isinstance(value, str) else value
+        contents[f"profile/{column}"] = held
     return contents
 
 

@@ -111,6 +111,9 @@ def rows_there(
     """
     if result.complete and not of_row:
         return np.asarray(dataset[()])
+    if result.complete and isinstance(dataset, np.ndarray):
+        lead = (slice(None),) * (2 if result.swept else 1)
+        return dataset[(*lead, *of_row)].copy()
     require_some(result)
     if missing is None:
         require_whole_points(result)

@@ -35,7 +35,10 @@ def warning_of(result: Recorded) -> str:
         There is no valid trajectory at all.
     """
     status = np.atleast_2d(status_of(result))
-    lost = np.asarray(~np.any(status <= _LAST_VALID, axis=-1))
+    valid = status <= _LAST_VALID
+    if valid.all():  # nearly always
+        return ""
+    lost = np.asarray(~np.any(valid, axis=-1))
     if not np.any(lost):
         return ""
     ends = _ends(status[lost], result)

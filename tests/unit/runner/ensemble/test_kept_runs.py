@@ -26,7 +26,9 @@ from tauslab.model.expressions.expression import Number
 from tauslab.model.network.parts import Feature
 from tauslab.runner.ensemble import kept as kept_module
 from tauslab.runner.ensemble import run as run_module
-from tauslab.runner.ensemble.kept import Content, kept_runs
+from tauslab.runner.ensemble import task as task_module
+from tauslab.runner.ensemble.kept import Content, Setup, kept_runs
+from tauslab.runner.ensemble.lane import Lane
 
 pytestmark = pytest.mark.compiler
 
@@ -146,6 +148,67 @@ def test_a_model_is_prepared_once(prepared: list[str]) -> None:
     assert len(prepared) == 4
     digest(model, seed=9)
     assert len(prepared) == 4
+
+
+LENGTHS: list[dict[str, Any]] = [
+    {},
+    {"n": 9},
+    {"n": 9, "times": [0.0, 1.0]},
+    {"n": 70},
+    {"n": 8, "times": [0.0, 3.0]},
+]
+
+
+@pytest.mark.parametrize("case", ordinary(list(CASES), "set", "pdm", "events", "thinned"))
+def test_a_run_of_another_length_has_the_bits_of_one_alone(case: str) -> None:
+    make, options = CASES[case]
+    given = LENGTHS if "n" not in options and case != "rows" else LENGTHS[::2]
+    lengths = [{**options, **length} for length in given if case != "rows" or "n" not in length]
+    expected = [alone(make(), seed=seed, **own) for own in lengths for seed in (1, 2)]
+    kept_runs.forget()
+    model = make()
+    assert [digest(model, seed=seed, **own) for own in lengths for seed in (1, 2)] == expected
+
+
+def test_a_run_of_another_length_lowers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[str] = []
+    lower = task_module.lower
+
+    def noted(network: ts.Network, **given: Any) -> Any:
+        lowered.append(network.name)
+        return lower(network, **given)
+
+    monkeypatch.setattr(task_module, "lower", noted)
+    model = cyclic_chain(300)
+    for length in LENGTHS:
+        for seed in (1, 2):
+            digest(model, seed=seed, **length)
+    assert len(lowered) == 1
+    model.add_reaction("S1 ->", rate=0.5)
+    found = digest(model, seed=1, n=11)
+    assert len(lowered) == 2
+    assert found == alone(model, seed=1, n=11)
+
+
+def test_other_values_of_another_length_have_their_own_bits() -> None:
+    wanted = [(5, 0.3), (6, 0.3), (6, 2.0), (5, 2.0), (9, 1.0)]
+    expected = [alone(enzyme(make=value), seed=1, n=n) for n, value in wanted]
+    kept_runs.forget()
+    model = enzyme()
+    assert [digest(model, seed=1, n=n, set={"make": v}) for n, v in wanted] == expected
+
+
+def test_the_end_of_a_run_decides_what_is_lowered_where_the_time_does() -> None:
+    def model() -> ts.Network:
+        net = enzyme()
+        net.add_reaction("-> S", law="5 * piecewise(1, time < 1.5, 3)")
+        return net
+
+    ends = [[0.0, 1.0], [0.0, 2.0], [0.0, 1.2]]
+    expected = [alone(model(), seed=1, times=times) for times in ends]
+    kept_runs.forget()
+    net = model()
+    assert [digest(net, seed=1, times=times) for times in ends] == expected
 
 
 def test_other_values_take_the_same_kernels_and_have_their_own_bits(prepared: list[str]) -> None:
@@ -306,15 +369,16 @@ def test_warnings_are_repeated() -> None:
     model = enzyme()
     model.add_species("half", 0.5)
 
-    def sentences(seed: int) -> list[str]:
+    def sentences(seed: int, **length: Any) -> list[str]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            digest(model, seed=seed)
+            digest(model, seed=seed, **length)
         return [str(one.message) for one in caught]
 
     first = sentences(1)
     assert first
     assert sentences(2) == sentences(3) == first
+    assert sentences(1, n=8) == sentences(2, times=[0.0, 1.0]) == first
 
 
 def test_what_is_kept_ends_with_its_model() -> None:
@@ -385,6 +449,11 @@ def test_threads_run_one_model_side_by_side() -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda seed: made.run(seed=seed).digest(), range(12)))
     assert found == expected
+    expected = [made.run(seed=seed, n=1 + seed % 5).digest() for seed in range(12)]
+    kept_runs.forget()
+    with ThreadPoolExecutor(4) as pool:
+        alike = list(pool.map(lambda seed: made.run(seed=seed, n=1 + seed % 5).digest(), range(12)))
+    assert alike == expected
 
 
 def test_calls_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,6 +470,38 @@ def test_calls_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     (memory, threads), (later, threads_later) = calls(60), calls(160)
     assert threads_later == threads
     assert later - memory < 4096  # KiB, of 320 calls
+
+
+def test_streams_that_no_lane_uses_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that take long get lanes of their own, one after another."""
+    monkeypatch.setattr(Setup, "was_short", property(lambda _: False))
+    model = enzyme()
+
+    def streams(many: int) -> int:
+        for seed in range(many):
+            digest(model, seed=seed, set={"make": 1 + seed * 1e-3})
+        gc.collect()
+        return len(kept_runs._held[-1].setup.engine.backend._streams)
+
+    assert streams(3) == streams(12)
+
+
+def test_one_launch_that_waited_for_a_processor_makes_no_run_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = enzyme()
+
+    def lanes(seed: int) -> Any:
+        digest(model, seed=seed)
+        return kept_runs._held[-1].setup.lanes
+
+    for seed in range(4):
+        short = lanes(seed)
+    assert short.waited
+    with monkeypatch.context() as patch:
+        patch.setattr(Lane, "_last_seconds", property(lambda _: 1.0))
+        assert lanes(5) is short
+        assert lanes(6) is not short
 
 
 def test_a_forked_process_prepares_its_own() -> None:

@@ -288,6 +288,8 @@ def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
 
 def set_by_events(network: Network) -> set[str]:
     """Names that events alone change, which stand still between them."""
+    if not network.events:
+        return set()
     moved = {n for one in network.reactions for n in one.net_change()}
     moved -= {name for name, one in network.species.items() if one.fixed}
     return {n for event in network.events for n in event.assignments} - moved - network.rates.keys()
