@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import h5py
+import numpy as np
 import pytest
 from pairs_factory import run
 from sample_job import digest, sample_job
@@ -52,6 +53,9 @@ def test_a_file_that_an_earlier_version_began_is_completed(tmp_path):
     """It has no list of versions; `sample_job` began it by the version before such lists."""
     job, path = sample_job(), tmp_path / "a.h5"
     shutil.copy(DATA / "ensembles" / "earlier_begun.h5", path)
+    with h5py.File(path) as file:  # NumPy's powers differ in the last bit between processors
+        written = np.repeat(file["progress/blocks"][:] != 0, 3)[: job.layout.n]
+        job.arrays["observables"][written] = file["observables"][:][written]
     job.run(path, resume=True)
     job.run(tmp_path / "b.h5")
     assert digest(path) == digest(tmp_path / "b.h5")
