@@ -26,8 +26,9 @@ PLANES_OF_SLOTS = {8: 4, 16: 5, 32: 6}
 _SLOT_BYTES = 1 << 28  # of planes that are put into slots at a time
 _WAITING_BYTES = 2  # of a site: lists of particles that wait, and a copy
 # Of a GPU's blocks: threads, where a team has fewer, and blocks that a multiprocessor has room for.
-MANY_THREADS, MANY_BLOCKS = 64, 8
+MANY_THREADS, MANY_BLOCKS, MOST_BLOCKS = 64, 8, 10
 FEW_THREADS, FEW_BLOCKS = 96, 4
+MANY_WORDS = 1 << 18  # from here on there are MOST_BLOCKS
 FEW_WORDS = 1 << 14  # of a lattice with so many or fewer, warps have one species each
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots, but for these:
@@ -102,6 +103,11 @@ def teams_of(lattice: LoweredLattice) -> int:
     """Teams of a block of a GPU."""
     threads = FEW_THREADS if _has_few_words(lattice) else MANY_THREADS
     return max(1, threads // threads_of_team(lattice))
+
+
+def _blocks_of(lattice: LoweredLattice) -> int:
+    many = words_of(lattice) * lattice.shape[0] >= MANY_WORDS
+    return FEW_BLOCKS if _has_few_words(lattice) else MOST_BLOCKS if many else MANY_BLOCKS
 
 
 def _has_few_words(lattice: LoweredLattice) -> bool:
@@ -270,7 +276,7 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         "MOST_CLASSES": max(counts, default=0),
         "TABLE_ENTRIES": len(tables.array),
         "TEAMS": teams_of(lattice),
-        "PLANE_BLOCKS": FEW_BLOCKS if _has_few_words(lattice) else MANY_BLOCKS,
+        "PLANE_BLOCKS": _blocks_of(lattice),
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},
     }
     listed = {
@@ -288,6 +294,8 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
         + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
+        + f"constexpr bool WHOLE_ROWS = {str(WORD % -(-lattice.shape[2] // WORD) == 0).lower()};\n"
+        + f"constexpr bool WHOLE_PLANES = {str(WORD % words_of(lattice) == 0).lower()};\n"
         + f"constexpr bool CUT = {str(cut).lower()};\n"
         + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
         + f"constexpr bool SOME_HELD = {str('held' in lattice.boundary).lower()};\n"
