@@ -99,7 +99,7 @@ class PlanesMemory(SlabMemory):
         sets = species if teamed else 1
         self.more = empty((2, sets, self._moved_stride), np.uint32)
         self._heads = empty((2, self._stride), np.int32)
-        for buffer in (self.moved, self.more):
+        for buffer in (self._stayed, self.moved, self.more):
             self.backend.clear(buffer, self.stream)
 
     def _make_tables(self) -> None:

@@ -1,6 +1,7 @@
 // Counts of a lattice in bit planes: bit i of the number of particles of a species in each of 32 sites is a word.
 //
-//     stayed   [species, plane, word]          particles that do not move, or all between batches of steps
+//     stayed   [species, plane, word]          particles that do not move, or all between batches of steps; none in
+//                                              words after the last, which threads compute together with it
 //     moved    [2, side, species, plane, word] particles on their way along an axis, from the word in which they were;
 //                                              two buffers by turns (of both see also `place_in_planes`)
 //     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
