@@ -17,6 +17,7 @@ from tauslab.decomposition.planes_run import PlanesSlab
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions, device_count, get_backend
+from tauslab.kernels.lattice import planes
 
 
 def digest(states):
@@ -41,6 +42,8 @@ def run(case, backend, comm):
     bounds = case.get("bounds") or cut_planes(lattice.shape[0], comm.size)
     if case.get("wait"):  # kernels wait for each other, though ranks may share a device
         planes_run.run_together = lambda *_, **__: True
+    if case.get("large"):  # for the rest of the program
+        planes.FEW_WORDS = 0
     made = PlanesSlab if case.get("planes") else SlabEngine
     slab = made(backend, lattice, comm, bounds, seed=5, options=options)
     slab.engine.load_start()

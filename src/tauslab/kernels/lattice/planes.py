@@ -29,7 +29,9 @@ _WAITING_BYTES = 2  # of a site: lists of particles that wait, and a copy
 MANY_THREADS, MANY_BLOCKS, MOST_BLOCKS = 64, 8, 10
 FEW_THREADS, FEW_BLOCKS = 96, 4
 MANY_WORDS = 1 << 18  # from here on there are MOST_BLOCKS
-FEW_WORDS = 1 << 14  # of a lattice with so many or fewer, warps have one species each
+# Warps have one species each where there are at most so many words: FEW_BLOCKS teams on each of the
+# multiprocessors of a large GPU; or twice as many of both, with registers for so many species.
+FEW_WORDS, FEW_SPECIES = 1 << 14, 3
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots, but for these:
 DENSE, LEAST_DENSE_SITES = 0.1, 1 << 18
@@ -106,12 +108,15 @@ def teams_of(lattice: LoweredLattice) -> int:
 
 
 def _blocks_of(lattice: LoweredLattice) -> int:
-    many = words_of(lattice) * lattice.shape[0] >= MANY_WORDS
-    return FEW_BLOCKS if _has_few_words(lattice) else MOST_BLOCKS if many else MANY_BLOCKS
+    words = words_of(lattice) * lattice.shape[0]
+    if _has_few_words(lattice):
+        return FEW_BLOCKS if words <= FEW_WORDS else 2 * FEW_BLOCKS
+    return MOST_BLOCKS if words >= MANY_WORDS else MANY_BLOCKS
 
 
 def _has_few_words(lattice: LoweredLattice) -> bool:
-    return words_of(lattice) * lattice.shape[0] <= FEW_WORDS
+    twice = 1 < len(lattice.species) <= FEW_SPECIES
+    return words_of(lattice) * lattice.shape[0] <= FEW_WORDS * (1 + twice)
 
 
 def words_of(lattice: LoweredLattice) -> int:
