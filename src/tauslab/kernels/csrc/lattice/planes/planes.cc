@@ -180,7 +180,7 @@ struct Progress {
     u32 *done;
     u32 chunks, each;  // number of chunks; groups of 32 words in each, but for the last, which has more
     Divisor by_each;
-    u64 *taken;        // groups that warps took after their first ones
+    u64 *taken;        // groups that warps took after their first ones; null where each warp has fixed groups
     u32 next;          // group that the team computes next, counted from the first of the pass
     u32 pass, complete;  // number of the pass; passes that the team has seen completed
 };
@@ -258,11 +258,8 @@ DEVICE u64 message_of(const Lattice &l, const Edges &e, u64 step) {
 // A pass along z applies the messages of the neighbours before it takes words in.
 DEVICE_SELDOM void take_messages(const Lattice &l, const Edges &e, int buffer, u64 step, u32 first) {
     const u64 message = message_of(l, e, step);
-    if (first_own() == 0) {
-        if (e.from_below_signal) wait_for_signal(e.from_below_signal, message);
-        if (e.from_above_signal) wait_for_signal(e.from_above_signal, message);
-    }
-    lanes_meet();
+    if (e.from_below_signal) wait_for_signal(e.from_below_signal, message);
+    if (e.from_above_signal) wait_for_signal(e.from_above_signal, message);
     travel_words<false>(l, e, buffer, first + (u32)first_own(), (i64)(message & 1) * e.apart);
 }
 
@@ -270,9 +267,9 @@ DEVICE_SELDOM void take_messages(const Lattice &l, const Edges &e, int buffer, u
 DEVICE_SELDOM void write_messages(const Lattice &l, const Edges &e, int buffer, u64 step, u32 first) {
     const u64 message = message_of(l, e, step);
     travel_words<true>(l, e, buffer, first + (u32)first_own(), (i64)(message & 1) * e.apart);
+    threadfence_system();
     lanes_meet();
     if (first_own() != 0) return;
-    threadfence_system();  // of all lanes
     const i64 many = edge_words(l, first, PLANE_LANES * PLANE_WORDS);
     if ((i64)atomic_add(e.counter, (u64)many) + many != edge_words(l, 0, l.words)) return;
     *e.counter = 0;
@@ -374,15 +371,12 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = (u32)block.blocks * teams;
     Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
     SHARED Pass passes[TEAMS];
-    if (TEAM_WARPS == 1) {
-        passes[team] = given;
-        meet(desk);
-    }
-    const Pass &pass = TEAM_WARPS == 1 ? passes[team] : given;
+    passes[team] = given;
+    const Pass &pass = passes[team];
+    meet(desk);
     Progress *const p = block.progress;
     const u32 items = ((u32)l.words + 31) / 32;
-    // Where no warp has more than one group each keeps its own: the first to be free would take one that waits for others.
-    const bool takes = FOLLOWS && p && items > each;
+    const bool takes = TEAM_WARPS == 1 && p && p->taken;
     SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
     UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
         lines[team][i][first_own()] = line_of_words(l, pass, way, 32 * i + first_own());
@@ -400,7 +394,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
         tell_words(l, *p, items, place_of(pending), pass, desk);
         pending = NONE;
     };
-    u32 item = uniform(takes ? p->next : (u32)block.number * teams + team);
+    u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
         u32 next = item + each;
@@ -474,7 +468,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
     if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
-    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, l.work + WORDS_TAKEN, first, 0, 0};
+    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 && !KEEPS_WORDS ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
     OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, CUT ? &edges : nullptr};
     u32 arrivals = 0;
     i32 mark = 0, ended = 0;
