@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -143,3 +144,20 @@ def test_devices_and_transports_do_not_matter(told, transport):
         assert row["transports"] == [[transport] * 2] * 2
     others = told(1, [case("typed"), case("held")])
     assert [results(row) for row in found[len(options) :]] == [results(row) for row in others]
+
+
+@pytest.mark.gpu
+def test_kernels_of_planes_that_wait_for_each_other_have_the_same_bits(told):
+    """Two processes take whole batches in one launch each; on one GPU they run by turns.
+
+    Warps have one species each, and then all.
+    """
+    names, own = ("crowded", "held"), {"planes": True, "marks": [3, 5]}
+    expected = told(1, [{**case(name), **own} for name in names])
+    own["options"] = {"transport": "peer"}
+    cases = [
+        {**case(name), **own, "wait": wait, "large": large}
+        for large, wait, name in itertools.product((False, True), (True, False), names)
+    ]
+    found = told(2, cases, "cuda")
+    assert [results(row) for row in found] == 4 * [results(row) for row in expected]

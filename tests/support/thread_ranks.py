@@ -9,9 +9,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from dirty_memory import Dirty
 
 from tauslab.base.errors import DeviceError
-from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
+from tauslab.kernels.backends.cpu import CpuStream
 
 
 class Launches:
@@ -55,7 +56,7 @@ class RecordingStream(CpuStream):
         return super().record() if self._backend.recording is None else Passed()
 
 
-class SharedBackend(CpuBackend):
+class SharedBackend(Dirty):
     """A CPU device whose memory other threads open, and whose launches can be recorded."""
 
     windows: dict = {}  # noqa: RUF012 - of all ranks together

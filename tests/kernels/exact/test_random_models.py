@@ -10,6 +10,7 @@ import random
 
 import numpy as np
 import pytest
+from dirty_memory import Dirty
 from emulation import EmulatedBackend, EmulatedLattices
 from engine_runs import compiler, leap, simulate
 from lattice_factory import digest, engine_on, state_of
@@ -47,15 +48,6 @@ def _compile_fast(monkeypatch):
     """The bits do not depend on how hard the compiler tries."""
     if "TAUSLAB_CXXFLAGS" not in os.environ:
         monkeypatch.setenv("TAUSLAB_CXXFLAGS", quick_flags())
-
-
-class Dirty(CpuBackend):
-    """Memory holds what was there before: kernels must not lean on zeros."""
-
-    def empty(self, shape, dtype):
-        made = super().empty(shape, dtype)
-        made.reshape(-1).view(np.uint8)[...] = 0xA5
-        return made
 
 
 def cpu(threads=1):

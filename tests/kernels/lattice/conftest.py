@@ -1,31 +1,31 @@
-"""Devices that tests of lattices share."""
+"""Devices that tests of lattices share; their new memory is not zero."""
 
 from __future__ import annotations
 
 import pytest
-
-from tauslab.kernels.backends import BackendOptions, get_backend
+from dirty_memory import dirty_cpu
 
 
 @pytest.fixture(scope="module")
 def cpu():
-    opened = get_backend("cpu", BackendOptions(threads=1))
-    yield opened
-    opened.close()
+    with dirty_cpu() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def two_threads():
+    with dirty_cpu(2) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def three_threads():
-    opened = get_backend("cpu", BackendOptions(threads=3))
-    opened.sites_of_a_block = 1
-    yield opened
-    opened.close()
+    with dirty_cpu(3, sites_of_a_block=1) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def many_threads():
     """More than a small lattice has parts to share out."""
-    opened = get_backend("cpu", BackendOptions(threads=16))
-    opened.sites_of_a_block = 1
-    yield opened
-    opened.close()
+    with dirty_cpu(16, sites_of_a_block=1) as opened:
+        yield opened

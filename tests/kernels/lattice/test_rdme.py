@@ -72,13 +72,6 @@ def lattice(request):
     return MODELS[request.param]()
 
 
-@pytest.fixture(scope="module")
-def cpu():
-    opened = get_backend("cpu", BackendOptions(threads=1))
-    yield opened
-    opened.close()
-
-
 def after(engine, steps=20):
     engine.run_sampled([steps])
     return digest(engine)

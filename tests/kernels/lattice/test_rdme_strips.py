@@ -46,13 +46,6 @@ MODELS = {
 TALL = "periodic, tall tiles"
 
 
-@pytest.fixture(scope="module")
-def cpu():
-    opened = get_backend("cpu", BackendOptions(threads=1))
-    yield opened
-    opened.close()
-
-
 def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):
     assert words_in_registers(binding((4, 21, 37), 1.6)) == 2
     assert words_in_registers(binding((4, 21, 37), 4.8)) == 4

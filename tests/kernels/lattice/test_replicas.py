@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from emulation import EmulatedLattices
+from halo_models import MODELS as MODELS_OF_SLABS
 from lattice_factory import binding, typed
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.lattice import planes
 from tauslab.kernels.lattice import replicas as module
 from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.planes import teams_of, threads_of_team
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.planes_replicas import PlanesReplicas
 from tauslab.kernels.lattice.replicas import LatticeReplicas
@@ -23,13 +27,18 @@ MODELS = {
     "crowded": lambda: binding((3, 18, 10), 7.5, slots=8),
     "typed": lambda: typed((4, 9, 19)),
 }
+IN_PLANES = MODELS | {
+    "wide": lambda: binding((2, 3, 70), 6, slots=8),
+    "whole rows": lambda: binding((3, 5, 64), 6, slots=8),
+    "few words": lambda: binding((2, 1, 33), 7, slots=8),
+    "odd": lambda: binding((5, 3, 7), 7, slots=8),
+    "held": MODELS_OF_SLABS["held"],
+}
 
 
-@pytest.fixture(scope="module")
-def cpu():
-    opened = get_backend("cpu", BackendOptions(threads=2))
-    yield opened
-    opened.close()
+@pytest.fixture
+def cpu(two_threads):
+    return two_threads
 
 
 def one_by_one(backend, lattice, numbers, rates=None, made=LatticeEngine):
@@ -71,10 +80,10 @@ def test_lattices_at_once_and_one_after_another(name, size, cpu, monkeypatch):
     assert name != "crowded" or lattices.rest.spills.all()
 
 
-@pytest.mark.parametrize("name", ordinary(MODELS, "crowded"))
+@pytest.mark.parametrize("name", ordinary(IN_PLANES, "crowded"))
 def test_lattices_in_planes_are_runs_of_planes(name, cpu, three_threads):
     """With copies, and particles that are taken out and put in as in a lattice in slots."""
-    lattice, numbers = MODELS[name](), range(4, 8)
+    lattice, numbers = IN_PLANES[name](), range(4, 8)
     expected = one_by_one(cpu, lattice, numbers, made=PlanesEngine)
     for backend in (cpu, three_threads):
         lattices = PlanesReplicas(backend, lattice)
@@ -103,6 +112,25 @@ def test_lattices_in_planes_are_runs_of_planes(name, cpu, three_threads):
     assert (counts[0][0].sum(axis=(1, 2)) - counts[1][0].sum(axis=(1, 2)) == [
         30, -wanted[1].sum(), 30, -wanted[3].sum()
     ]).all()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "teamed"),
+    ordinary(itertools.product(IN_PLANES, (True, False)), ("odd", True), ("wide", False)),
+)
+def test_lattices_in_planes_on_warps(name, teamed, cpu, tmp_path, monkeypatch):
+    """Also those whose particles came from elsewhere."""
+    if not teamed:
+        monkeypatch.setattr(planes, "FEW_WORDS", 0)
+    lattice = IN_PLANES[name]()
+    expected = one_by_one(cpu, lattice, range(4, 6), made=PlanesEngine)
+    begun = PlanesReplicas(cpu, lattice)
+    begun.begin([(lattice, number) for number in range(4, 6)], 7)
+    threads = threads_of_team(lattice) * teams_of(lattice)
+    lattices = PlanesReplicas(EmulatedLattices(tmp_path, threads, 7, counter=cpu), lattice)
+    lattices.take_up(begun.host_cells(), begun.rest)
+    assert (lattices.count() == begun.count()).all()
+    check(lattices, expected)
 
 
 def by_species(lattices):

@@ -16,11 +16,9 @@ REPLICAS = (0, 3, 4)
 MARKS = (2, 67, 70)  # longer than a list of tiles is used
 
 
-@pytest.fixture(scope="module")
-def cpu():
-    opened = get_backend("cpu", BackendOptions(threads=2))
-    yield opened
-    opened.close()
+@pytest.fixture
+def cpu(two_threads):
+    return two_threads
 
 
 def engines(backend, lattice, **options):

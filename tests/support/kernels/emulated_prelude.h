@@ -256,6 +256,7 @@ static u32 add_and_tell_if(bool condition, u32 *cell) {
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
 #define BARRIER_WAIT(number, threads) named_wait((number), (threads))
+#define WARP_BARRIER() warp_operation(32)
 #define BARRIER_OF(number, threads) named_wait((number), (threads))
 #define BLOCK_MEMORY(type, name, count) \
     static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from dirty_memory import Dirty
 from places import TESTS
 
 from tauslab.kernels.backends.arguments import (
@@ -44,7 +42,6 @@ FLAGS = (
 # A sanitizer of addresses knows one stack for each thread: the stacks of fibers are left out.
 FIBER_FLAGS = {"g++": ("--param=asan-stack=0",), "clang++": ("-mllvm", "-asan-stack=0")}
 
-_LEFT_THERE = 0xA5
 # Streams run beside each other, and programs of one library share its fibers.
 _ONE_AT_A_TIME = threading.Lock()
 Layouts = dict[str, ArgumentLayout]
@@ -115,7 +112,7 @@ class AnyGrid(EmulatedProgram):
         self._run(entry, arguments, stream)
 
 
-class EmulatedBackend(CpuBackend):
+class EmulatedBackend(Dirty):
     """`blocks` blocks of `block` threads.
 
     `order` is 1 or -1; any other number is the seed of an order by chance.
@@ -153,12 +150,6 @@ class EmulatedBackend(CpuBackend):
         key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
         library, _ = compiled(key, ".so", build)
         return EmulatedProgram(library, layouts, self._block, self._order, self._blocks)
-
-    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Any:
-        """Memory full of what others left there: no number that a kernel may read."""
-        memory = super().empty(shape, dtype)
-        memory.view(np.uint8)[...] = _LEFT_THERE
-        return memory
 
     def launched_items(self, items: int) -> int:
         """Whole blocks."""

@@ -11,10 +11,13 @@ import numpy as np
 from halo_models import MODELS
 from mpi4py import MPI
 
+from tauslab.decomposition import planes_run
 from tauslab.decomposition.halo import links as halo_links
+from tauslab.decomposition.planes_run import PlanesSlab
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions, device_count, get_backend
+from tauslab.kernels.lattice import planes
 
 
 def digest(states):
@@ -37,7 +40,12 @@ def run(case, backend, comm):
             halo_links.mpi_takes_device_memory = usual
     options = HaloOptions(**case.get("options", {}))
     bounds = case.get("bounds") or cut_planes(lattice.shape[0], comm.size)
-    slab = SlabEngine(backend, lattice, comm, bounds, seed=5, options=options)
+    if case.get("wait"):  # kernels wait for each other, though ranks may share a device
+        planes_run.run_together = lambda *_, **__: True
+    if case.get("large"):  # for the rest of the program
+        planes.FEW_WORDS = 0
+    made = PlanesSlab if case.get("planes") else SlabEngine
+    slab = made(backend, lattice, comm, bounds, seed=5, options=options)
     slab.engine.load_start()
     samples = [slab.run_sampled([mark]) for mark in case["marks"]]
     counts = [sum(comm.allgather(s.counts)).tolist() for s in samples]

@@ -26,9 +26,15 @@ PLANES_OF_SLOTS = {8: 4, 16: 5, 32: 6}
 _SLOT_BYTES = 1 << 28  # of planes that are put into slots at a time
 _WAITING_BYTES = 2  # of a site: lists of particles that wait, and a copy
 # Of a GPU's blocks: threads, where a team has fewer, and blocks that a multiprocessor has room for.
-MANY_THREADS, MANY_BLOCKS = 64, 8
+MANY_THREADS, MANY_BLOCKS, MOST_BLOCKS = 64, 8, 10
 FEW_THREADS, FEW_BLOCKS = 96, 4
-FEW_WORDS = 1 << 14  # of a lattice with so many or fewer, warps have one species each
+MANY_WORDS = 1 << 18  # from here on there are MOST_BLOCKS
+# With so many or fewer each warp of a large GPU has at most 32 words, and keeps them: the first to
+# be free would take some that wait for others.
+KEPT_WORDS = 1 << 16
+# Warps have one species each where there are at most so many words: FEW_BLOCKS teams on each of the
+# multiprocessors of a large GPU; or twice as many of both, with registers for so many species.
+FEW_WORDS, FEW_SPECIES = 1 << 14, 3
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots, but for these:
 DENSE, LEAST_DENSE_SITES = 0.1, 1 << 18
@@ -86,7 +92,7 @@ def missing_in_planes(lattice: LoweredLattice) -> str | None:
         (len(lattice.species), MOST_SPECIES, "species"),
         (len(lattice.site_types), MOST_TYPES, "site types"),
         (classes, MOST_CLASSES, "different hop probabilities"),
-        (words_of(lattice) * lattice.shape[0], MOST_WORDS, "words of 32 sites"),
+        (_all_words(lattice), MOST_WORDS, "words of 32 sites"),
     ):
         if number > most:
             return f"planes have at most {most} {what}, and here are {number}"
@@ -104,8 +110,20 @@ def teams_of(lattice: LoweredLattice) -> int:
     return max(1, threads // threads_of_team(lattice))
 
 
+def _blocks_of(lattice: LoweredLattice) -> int:
+    words = _all_words(lattice)
+    if _has_few_words(lattice):
+        return FEW_BLOCKS if words <= FEW_WORDS else 2 * FEW_BLOCKS
+    return MOST_BLOCKS if words >= MANY_WORDS else MANY_BLOCKS
+
+
 def _has_few_words(lattice: LoweredLattice) -> bool:
-    return words_of(lattice) * lattice.shape[0] <= FEW_WORDS
+    twice = 1 < len(lattice.species) <= FEW_SPECIES
+    return _all_words(lattice) <= FEW_WORDS * (1 + twice)
+
+
+def _all_words(lattice: LoweredLattice) -> int:
+    return words_of(lattice) * lattice.shape[0]
 
 
 def words_of(lattice: LoweredLattice) -> int:
@@ -270,7 +288,7 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         "MOST_CLASSES": max(counts, default=0),
         "TABLE_ENTRIES": len(tables.array),
         "TEAMS": teams_of(lattice),
-        "PLANE_BLOCKS": FEW_BLOCKS if _has_few_words(lattice) else MANY_BLOCKS,
+        "PLANE_BLOCKS": _blocks_of(lattice),
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},
     }
     listed = {
@@ -288,6 +306,9 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
         + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
+        + f"constexpr bool KEEPS_WORDS = {str(_all_words(lattice) <= KEPT_WORDS).lower()};\n"
+        + f"constexpr bool WHOLE_ROWS = {str(WORD % -(-lattice.shape[2] // WORD) == 0).lower()};\n"
+        + f"constexpr bool WHOLE_PLANES = {str(WORD % words_of(lattice) == 0).lower()};\n"
         + f"constexpr bool CUT = {str(cut).lower()};\n"
         + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
         + f"constexpr bool SOME_HELD = {str('held' in lattice.boundary).lower()};\n"

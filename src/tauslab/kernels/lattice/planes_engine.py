@@ -82,7 +82,8 @@ class PlanesMemory(SlabMemory):
         self.plane_words = words_of(lattice)
         self.words = self._own_planes * self.plane_words
         warp, whole = backend.style.warp, not (slab.below or slab.above)
-        lines = (self.plane_words // lattice.shape[1], self.plane_words)[: 1 + whole]
+        self._row = self.plane_words // lattice.shape[1]
+        lines = (self._row, self.plane_words)[: 1 + whole]
         self.axes_together = sum(warp % words == 0 for words in lines) if warp > 1 else 0
         self._make_memory()
         self._make_tables()
@@ -98,7 +99,7 @@ class PlanesMemory(SlabMemory):
         sets = species if teamed else 1
         self.more = empty((2, sets, self._moved_stride), np.uint32)
         self._heads = empty((2, self._stride), np.int32)
-        for buffer in (self.moved, self.more):
+        for buffer in (self._stayed, self.moved, self.more):
             self.backend.clear(buffer, self.stream)
 
     def _make_tables(self) -> None:
@@ -218,6 +219,10 @@ class PlanesMemory(SlabMemory):
             "nx": nx,
             "ny": ny,
             "nz": nz,
+            "row": self._row,
+            "plane": self.plane_words,
+            "by_row": _divisor(self._row),
+            "by_ny": _divisor(ny),
             "words": self.words,
             "stride": self._stride,
             "moved_stride": self._moved_stride,
@@ -310,8 +315,7 @@ class PlanesMemory(SlabMemory):
 
     def _lists_of(self, sites: Array) -> IntArray:
         z, y, x = np.unravel_index(sites.astype(np.int64), self.lattice.shape)
-        row = -(-self.lattice.shape[2] // WORD)
-        return np.asarray((z - self.slab.begin) * self.plane_words + y * row + x // WORD)
+        return np.asarray((z - self.slab.begin) * self.plane_words + y * self._row + x // WORD)
 
     # ---------------------------------------------------------------- changes between two steps
 
@@ -399,7 +403,8 @@ class PlanesEngine(PlanesMemory):
         self._start(
             "planes_steps", steps=steps, marks=self._marks, n_marks=len(marks), counts=rows,
             columns=counted_columns(self.lattice.sizes), progress=self._progress,
-            chunks=self._chunks, chunk=self._chunk, edges={**_NO_EDGES, **edges},
+            chunks=self._chunks, chunk=self._chunk, by_chunk=_divisor(self._chunk),
+            edges={**_NO_EDGES, **edges},
         )  # fmt: skip
         self.step += steps
 
@@ -440,3 +445,9 @@ class PlanesEngine(PlanesMemory):
 
 def _aligned(words: int) -> int:
     return -(-words // _ALIGNED) * _ALIGNED
+
+
+def _divisor(number: int) -> dict[str, int]:
+    """`Divisor` of csrc/lattice/planes/planes.h, by name."""
+    shift = 31 + (number - 1).bit_length()
+    return {"factor": -(-(1 << shift) // number), "shift": shift}

@@ -39,6 +39,7 @@ typedef u64 Word;
 #define RELOAD static_cast<void>(0)
 #define GO_ON_TOGETHER(flag) static_cast<void>(flag)
 #define LOADED_HERE(value, kind) static_cast<void>(value)
+#define ADDRESS_HERE(address) static_cast<void>(address)
 // Loads memory that will be read soon.
 #define PREFETCH(address) __builtin_prefetch(address)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)

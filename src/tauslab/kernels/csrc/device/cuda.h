@@ -84,6 +84,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 // The same of numbers that are text: a block takes as many of the 64 barriers of a multiprocessor as it uses, and 16 if
 // the compiler cannot know.
 #define BARRIER_OF(number, threads) (__syncwarp(), barrier_of_<(number), (threads)>())
+// LANES_BARRIER(32) from which the compiler learns that the lanes go on together: no warp waits for another at barrier 1.
+#define WARP_BARRIER() BARRIER_OF(1, 32)
 // LANES_BALLOT of fewer lanes than a warp has. With a mask for each team a warp ballots once for every team, one
 // after another. So the teams of which all lanes run here, side by side, ballot at once: those are in `here` with
 // all their bits, and each of their lanes has the same `here`, which one instruction gave them.
@@ -133,6 +135,12 @@ DEVICE void barrier_of_() {
 // A number is loaded here, not where it is needed: the compiler would load it behind a branch. `kind` is "r" for
 // 32 bits, "d" for a double.
 #define LOADED_HERE(value, kind) asm volatile("" : "+" kind(value))
+// The same of an address in the device's memory, from which others are computed.
+#define ADDRESS_HERE(address) \
+    do { \
+        LOADED_HERE(address, "l"); \
+        __builtin_assume(__isGlobal(address)); \
+    } while (0)
 // Loads memory that will be read soon.
 #define PREFETCH(address) asm volatile("prefetch.global.L1 [%0];" : : "l"(address))
 // The same into the cache that all multiprocessors share; nothing waits for it.

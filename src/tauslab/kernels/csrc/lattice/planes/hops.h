@@ -170,7 +170,7 @@ struct LanesBeside {
 };
 
 DEVICE LanesBeside lanes_beside(const Lattice &l, int axis) {
-    const Way way = way_along(l, axis);
+    const Way way = way_along(l, EXCHANGE_ALONG_Y ? axis : 0);
     const u32 lane = (u32)THREAD_ID % 32, step = (u32)way.step, last = (u32)way.extent - 1;  // powers of 2, and less 1
     const u32 place = lane >> lowest_bit(step) & last, first = lane - place * step;
     return {first + ((place - 1) & last) * step, first + ((place + 1) & last) * step,
@@ -179,8 +179,8 @@ DEVICE LanesBeside lanes_beside(const Lattice &l, int axis) {
 
 // Takes in what comes along x or y from words that threads have that go together.
 DEVICE void exchange(const WordGroup &g, int axis, const LanesBeside &lanes, const Moves &moves, Bits (&n)[PLANES]) {
-    i32 along_y = axis == 1;  // one text for both
-    GO_ON_TOGETHER(along_y);
+    i32 along_y = EXCHANGE_ALONG_Y && axis == 1;  // one text for both
+    if (EXCHANGE_ALONG_Y) GO_ON_TOGETHER(along_y);
     const auto come_up = [&](Bits up) {
         const Bits beside = word_of_lane(up, lanes.before) & lanes.from_before;
         return along_y ? beside : ((up << 1) & g.inside) | (beside >> g.before & 1u);
@@ -206,21 +206,21 @@ struct Arrivals {
     Bits from_minus, from_plus;
 };
 
+// Where it comes from: words of the first species' planes, see `load_beside`.
+struct Sources {
+    const u32 *ups, *downs;
+};
+
 template <int MANY>
-DEVICE Arrivals load_arrivals(const WordGroup &g, const u32 *ups, const u32 *downs) {
-    return {load_beside<MANY>(ups, g.minus, g.minus_follows), load_beside<MANY>(downs, g.plus, g.plus_follows)};
+DEVICE Sources sources_of(const WordGroup &g, const u32 *ups, const u32 *downs) {
+    return {beside_at<MANY>(ups, g.minus), beside_at<MANY>(downs, g.plus)};
 }
 
-// Along x most of it comes from within the words. `own` is ~0 where the words' own planes are written.
-DEVICE Arrivals arriving_along_x(const Lattice &l, const WordGroup &g, const u32 *ups, const u32 *downs, Bits own,
-                                 const Arrivals &beside) {
-    const i64 at = place_in_planes<MOVED_PLANES>(moved_index(l, g.first));
-    const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
-    return {(((up << 1) & g.inside) | (beside.from_minus >> g.before & 1u)) & g.there,
-            ((down >> 1) | (beside.from_plus & 1u) << g.last) & g.there};
+DEVICE Arrivals load_arrivals(const WordGroup &g, const Sources &from) {
+    return {load_beside(from.ups, g.minus, g.minus_follows), load_beside(from.downs, g.plus, g.plus_follows)};
 }
 
-// Flags of the planes that are written.
+// Flags of the planes that are written, or masks of the words where they are.
 struct Flags {
     Arrivals beside;
     Bits own;
@@ -228,8 +228,22 @@ struct Flags {
 
 DEVICE Flags load_flags(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
     const u32 *const flags = more_of(l, buffer, species);
-    const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) & g.there : Bits{};
-    return {load_arrivals<1>(g, flags, flags), own};
+    const Bits own = !EXCHANGE_ALONG_X && axis == 0 ? load_words(flags + moved_index(l, g.first)) & g.there : Bits{};
+    return {load_arrivals(g, sources_of<1>(g, flags, flags)), own};
+}
+
+// What comes in a plane of a species. Along x most of it comes from within the words.
+DEVICE Arrivals load_plane(const Lattice &l, const WordGroup &g, int axis, int buffer, const Sources &from, int species,
+                           int plane, const Flags &written) {
+    const int number = species * PLANES + plane;
+    Arrivals come = load_arrivals(g, {after(from.ups, l.moved_bytes, number), after(from.downs, l.moved_bytes, number)});
+    come.from_minus &= written.beside.from_minus, come.from_plus &= written.beside.from_plus;
+    if (EXCHANGE_ALONG_X || axis != 0) return come;
+    const i32 index = moved_index(l, g.first);
+    const Bits up = load_words(moved_at(l, index, buffer, PLUS, species, plane)) & written.own;
+    const Bits down = load_words(moved_at(l, index, buffer, MINUS, species, plane)) & written.own;
+    return {(((up << 1) & g.inside) | (come.from_minus >> g.before & 1u)) & g.there,
+            ((down >> 1) | (come.from_plus & 1u) << g.last) & g.there};
 }
 
 // What comes in low planes.
@@ -237,33 +251,29 @@ struct Incoming {
     Arrivals low[LOW_PLANES];
 };
 
-DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer, int species) {
+DEVICE Incoming load_incoming(const Lattice &l, const WordGroup &g, int axis, int buffer, const Sources &from, int species) {
+    const Bits all = on_words(~0u);
     Incoming in;
-    const u32 *const downs = moved_plane(l, buffer, MINUS, species);
-    const u32 *const ups = after(downs, l.moved_bytes, N_SPECIES * PLANES);
     UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-        in.low[i] = load_arrivals<MOVED_PLANES>(g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i));
-    UNROLL for (int i = 0; axis == 0 && i < LOW_PLANES; ++i)
-        in.low[i] = arriving_along_x(l, g, after(ups, l.moved_bytes, i), after(downs, l.moved_bytes, i),
-                                     on_words(~0u), in.low[i]);
+        in.low[i] = load_plane(l, g, axis, buffer, from, species, i, {{all, all}, all});
     return in;
 }
 
 // Takes in what comes along an axis of a species.
-DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, int species, const Incoming &in,
-                   const Flags &flags, Bits (&n)[PLANES]) {
+DEVICE void arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, const Sources &from, int species,
+                   const Incoming &in, const Flags &flags, Bits (&n)[PLANES]) {
     Bits a[LOW_PLANES], b[LOW_PLANES];
     UNROLL for (int i = 0; i < LOW_PLANES; ++i) a[i] = in.low[i].from_minus, b[i] = in.low[i].from_plus;
     Bits carry = join_low(n, a, b);
     const u32 bit = 1u << species;
-    const bool high = any_site((flags.own | flags.beside.from_minus | flags.beside.from_plus) & bit);
-    UNROLL for (int i = LOW_PLANES; high && i < PLANES; ++i) {
-        const u32 *const ups = moved_plane(l, buffer, PLUS, species, i), *const downs = moved_plane(l, buffer, MINUS, species, i);
-        Arrivals come = load_arrivals<MOVED_PLANES>(g, ups, downs);
-        come.from_minus &= where_any(flags.beside.from_minus & bit), come.from_plus &= where_any(flags.beside.from_plus & bit);
-        if (axis == 0) come = arriving_along_x(l, g, ups, downs, where_any(flags.own & bit), come);
-        carry |= add_bit(n, i, come.from_minus);
-        carry |= add_bit(n, i, come.from_plus);
+    if (any_site((flags.own | flags.beside.from_minus | flags.beside.from_plus) & bit)) {
+        const Flags written = {{where_any(flags.beside.from_minus & bit), where_any(flags.beside.from_plus & bit)},
+                               where_any(flags.own & bit)};
+        UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
+            const Arrivals come = load_plane(l, g, axis, buffer, from, species, i, written);
+            carry |= add_bit(n, i, come.from_minus);
+            carry |= add_bit(n, i, come.from_plus);
+        }
     }
     saturate(n, carry);
 }

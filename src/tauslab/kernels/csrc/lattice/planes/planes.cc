@@ -38,7 +38,7 @@ DEVICE void count_words(const Lattice &l, const WordGroup &g, const Desk &desk, 
 
 // The end of a step: one warp finds crowded sites and candidates for reactions, all do the reactions, and one lets in
 // particles that waited.
-DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const WordSeries &series,
+DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const Bits &number,
                      Desk &desk) {
     if (leads(desk)) {
         const Bits over = crowded(desk);
@@ -46,7 +46,7 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
             settle_crowds(*l.kept, s, g, pass.step, 2, pass.buffer, over, desk);
             note_of(desk) = 1;
         }
-        find_candidates(l, s, series, g, desk);
+        find_candidates(l, s, number, g, desk);
     }
     meet(desk);
     if (N_CAUSES && any_listed(desk)) {
@@ -65,30 +65,34 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
 // Puts counts on the desk, with what came along an axis.
 DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk) {
     const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
-    const WordSeries series = word_series(s, number);
     turn(desk);
     // By one lane: the compiler makes others wait for what all have.
     const bool asks = pass.arrives == 2 && leads(desk) && first_own() == 0;
     const u64 waits = asks ? read_now(l.work + WAITING_0 + (pass.step & 1)) : 0;
     const Flags flags = load_flags(l, g, pass.arrives, pass.buffer, desk.species);
+    Sources from = sources_of<MOVED_PLANES>(g, moved_plane(l, pass.buffer, PLUS, 0), moved_plane(l, pass.buffer, MINUS, 0));
+    const u32 *own = stayed_at(l, g.first, 0);
+    if (TEAM_WARPS == 1) {  // others are one product away
+        ADDRESS_HERE(own);
+        ADDRESS_HERE(from.ups);
+        ADDRESS_HERE(from.downs);
+    }
     each_species(desk, [&](int species) {
         Bits n[PLANES];
-        const u32 *const own = stayed_at(l, g.first, species);
-        UNROLL for (int i = 0; i < PLANES; ++i) n[i] = load_words(after(own, l.plane_bytes, i));
-        const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer, species);
-        UNROLL for (int i = 0; i < PLANES; ++i) n[i] &= g.there;
+        UNROLL for (int i = 0; i < PLANES; ++i) n[i] = load_words(after(own, l.plane_bytes, species * PLANES + i));
+        const Incoming in = load_incoming(l, g, pass.arrives, pass.buffer, from, species);
         if (pass.arrives >= 0) {
-            arrive(l, g, pass.arrives, pass.buffer, species, in, flags, n);
+            arrive(l, g, pass.arrives, pass.buffer, from, species, in, flags, n);
             arrive_from_faces(l, s, g, pass.arrives, species, n);
         }
         put(desk, species, n);
         if (pass.arrives == 2 && species < DRAWN_TOGETHER && 4 * species < l.thinned[6 * N_TYPES - 3])
-            draw_for_all(species, draw_of_words(s, series, plane_address(CANDIDATES, (u32)species)), desk);
+            draw_for_all(species, draw_of_words(s, word_series(s, number), plane_address(CANDIDATES, (u32)species)), desk);
     });
     if (leads(desk) && first_own() == 0) note_of(desk) = waits != 0;
     meet_others(desk);
     if (pass.arrives == 2) {
-        end_step(l, g, pass, s, series, desk);
+        end_step(l, g, pass, s, number, desk);
     } else if (pass.arrives >= 0) {
         const Bits over = crowded(desk);
         if (any_site(over)) settle(*l.kept, s, g, pass.step, pass.arrives, pass.buffer, over, desk);
@@ -175,6 +179,7 @@ struct Progress {
     // again, counted after the last group of a pass has emptied the list of waiting particles.
     u32 *done;
     u32 chunks, each;  // number of chunks; groups of 32 words in each, but for the last, which has more
+    Divisor by_each;
     u64 *taken;        // groups that warps took after their first ones; null where each warp has fixed groups
     u32 next;          // group that the team computes next, counted from the first of the pass
     u32 pass, complete;  // number of the pass; passes that the team has seen completed
@@ -274,19 +279,18 @@ DEVICE_SELDOM void write_messages(const Lattice &l, const Edges &e, int buffer, 
 }
 
 DEVICE void take_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
-    i32 comes = pass.arrives == 2;
-    GO_ON_TOGETHER(comes);  // one loop over words for all passes
-    if (!CUT || !comes || !touches_edges(l, first)) return;
-    if (leads(desk)) take_messages(*l.kept, *block.edges, pass.buffer, pass.step, first);
+    if (!CUT) return;
+    if (pass.arrives == 2 && touches_edges(l, first) && leads(desk))
+        take_messages(*l.kept, *block.edges, pass.buffer, pass.step, first);
     meet(desk);
 }
 
 DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &pass, u32 first, const Desk &desk) {
-    i32 leaves = pass.departs == 2;
-    GO_ON_TOGETHER(leaves);
-    if (!CUT || !leaves || !touches_edges(l, first)) return;
+    if (!CUT) return;
     meet(desk);
-    if (leads(desk)) write_messages(*l.kept, *block.edges, 1 - pass.buffer, pass.step, first);
+    if (pass.departs == 2 && touches_edges(l, first) && leads(desk))
+        write_messages(*l.kept, *block.edges, 1 - pass.buffer, pass.step, first);
+    meet(desk);
 }
 
 #ifdef LANES_SIDE_BY_SIDE
@@ -325,7 +329,7 @@ DEVICE u32 items_of_chunk(const Progress &p, u32 items, u32 chunk) {
 }
 
 DEVICE u32 chunk_of(const Progress &p, u32 item) {
-    const u32 chunk = item / p.each;
+    const u32 chunk = quotient_of(item, p.by_each);
     return chunk < p.chunks ? chunk : p.chunks - 1;
 }
 
@@ -359,15 +363,19 @@ DEVICE void tell_words(const Lattice &l, const Progress &p, u32 items, u32 item,
 #endif
 
 // All words of the slab. Threads of a CPU take words side by side; teams of a GPU, far apart.
-DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
-    const Way way = way_along(l, pass.arrives);
+DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) {
+    const Way way = way_along(l, given.arrives);
 #ifdef LANES_SIDE_BY_SIDE
     SHARED TeamMemory memory[TEAMS];
     const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = (u32)block.blocks * teams;
-    const u32 items = ((u32)l.words + 31) / 32;
     Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
+    SHARED Pass passes[TEAMS];
+    passes[team] = given;
+    const Pass &pass = passes[team];
+    meet(desk);
     Progress *const p = block.progress;
+    const u32 items = ((u32)l.words + 31) / 32;
     const bool takes = TEAM_WARPS == 1 && p && p->taken;
     SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
     UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
@@ -407,6 +415,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
     tell();
     if (p) p->next = item - items, ++p->pass;
 #else
+    const Pass &pass = given;
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
     Desk desk = {};
     for (i64 i = groups * block.number / block.blocks; i < end; ++i) {
@@ -449,6 +458,7 @@ struct PlaneStepsArguments {
     i64 columns;
     u32 *progress;       // [chunks + 4], of 0: see `Progress`
     i64 chunks, chunk;
+    Divisor by_chunk;
     Edges edges;
 };
 
@@ -458,10 +468,10 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
     if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
-    Progress progress = {a.progress, (u32)a.chunks, each, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
+    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 && !KEEPS_WORDS ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
     OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, CUT ? &edges : nullptr};
     u32 arrivals = 0;
-    i64 mark = 0, ended = 0;
+    i32 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
     for (;;) {
         const u64 step = l.step + (u64)ended;  // that goes on, or begins

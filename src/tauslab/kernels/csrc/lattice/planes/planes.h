@@ -1,6 +1,7 @@
 // Counts of a lattice in bit planes: bit i of the number of particles of a species in each of 32 sites is a word.
 //
-//     stayed   [species, plane, word]          particles that do not move, or all between batches of steps
+//     stayed   [species, plane, word]          particles that do not move, or all between batches of steps; none in
+//                                              words after the last, which threads compute together with it
 //     moved    [2, side, species, plane, word] particles on their way along an axis, from the word in which they were;
 //                                              two buffers by turns (of both see also `place_in_planes`)
 //     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
@@ -22,6 +23,9 @@ constexpr int TEAM_WARPS =
 constexpr int TEAM_SIZE = PLANE_LANES * TEAM_WARPS;  // threads of a team
 constexpr int MORE_SETS = TEAM_WARPS;
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
+// Whether threads that go together have whole rows, and whole planes.
+constexpr bool EXCHANGE_ALONG_X = PLANE_LANES > 1 && WHOLE_ROWS,
+               EXCHANGE_ALONG_Y = EXCHANGE_ALONG_X && WHOLE_PLANES;
 
 enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2, HELD = 3 };
 enum Side { MINUS = 0, PLUS = 1 };
@@ -45,6 +49,16 @@ enum PlaneWork {
 // Places in an age, see lattice/site/waiting.h.
 constexpr u32 SPILL_OF_AXIS = 0x1000, SPILL_REACTION = 0x3000, MOST_SPILLED = 0xb000;
 
+// Division by a number that is the same for long: n / d = n * factor / 2^shift for all n below 2^31.
+struct Divisor {
+    u32 factor;
+    i32 shift;
+};
+
+DEVICE u32 quotient_of(u32 n, const Divisor &by) {
+    return (u32)((u64)n * by.factor >> by.shift);
+}
+
 struct PlaneArguments {
     u32 *stayed, *moved, *more;
     // Sites from which a hop to a side has the probability of a class, [axis, side, class, word]; null where all
@@ -67,7 +81,9 @@ struct PlaneArguments {
     i32 *heads;           // [2, word]: first entry of a word in each list; -1: none
     u64 *work;            // by PlaneWork
     i64 capacity;
-    i64 nx, ny, nz;           // of the whole lattice
+    i64 nx, ny, nz;  // of the whole lattice
+    i32 row, plane;  // words along x, and of a plane
+    Divisor by_row, by_ny;
     i64 words, stride;        // own words, and how far those of another plane are
     i64 moved_stride;         // of `moved` and `more`, which have planes beside the slab
     i64 planes, first_plane;  // own planes, and the number of the first
@@ -78,42 +94,18 @@ struct PlaneArguments {
     i64 replica;
 };
 
-// Division by a number that is the same for long: n / d = n * factor / 2^shift for all n below 2^31.
-struct Divisor {
-    u32 factor;
-    i32 shift;
-};
-
-DEVICE Divisor divisor_of(u32 d) {
-    const i32 shift = d > 1 ? 63 - leading_zeros(d - 1) : 31;
-    return {(u32)(((1ull << shift) + d - 1) / d), shift};
-}
-
-DEVICE u32 quotient_of(u32 n, const Divisor &by) {
-    return (u32)((u64)n * by.factor >> by.shift);
-}
-
 struct Lattice : PlaneArguments {
-    i32 row, plane;                // words along x, and of a plane
     u32 last;                      // sites of the last word of a row, less 1
     u32 plane_bytes, moved_bytes;  // from one plane to the next, see `place_in_planes`
-    Divisor by_row, by_ny;
     // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
     // take, into local memory, and read it from there.
     const Lattice *kept;
 };
 
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
-    const i32 row = (i32)((given.nx + 31) / 32);
-    return {given,
-            row,
-            row * (i32)given.ny,
-            (u32)(given.nx - 1) % 32,
+    return {given, (u32)(given.nx - 1) % 32,
             PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.stride * 4,
-            PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.moved_stride * 4,
-            divisor_of((u32)row),
-            divisor_of((u32)given.ny),
-            nullptr};
+            PLANE_LANES > 1 ? 4 * PLANE_LANES : (u32)given.moved_stride * 4, nullptr};
 }
 
 constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
@@ -307,13 +299,17 @@ DEVICE i64 place_in_planes(i32 word) {
 }
 constexpr int STAYED_PLANES = N_SPECIES * PLANES, MOVED_PLANES = 2 * N_SPECIES * PLANES;
 
-// Words beside those of a group, of a plane among so many.
+// Words beside those of a group, of a plane among so many: where they lie, for `load_beside`.
 template <int MANY>
+DEVICE const u32 *beside_at(const u32 *plane, const i32 *index) {
+    return PLANE_WORDS > 1 ? plane : plane + place_in_planes<MANY>(index[0]);
+}
+
 DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
     if (PLANE_WORDS > 1 && follow) return load_words(from + index[0]);
     Bits bits{};  // g++ 13 warns without
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(bits, i) =
-        index[i] >= 0 ? from[place_in_planes<MANY>(index[i])] : 0;
+        index[i] >= 0 ? from[PLANE_WORDS > 1 ? index[i] : 0] : 0;
     return bits;
 }
 
@@ -449,7 +445,10 @@ DEVICE void meet_in(int team) {
 }
 // Waits for the others of the team.
 DEVICE void meet(const Desk &desk) {
-    meet_in<0>(desk.number);
+    if (TEAM_WARPS == 1)
+        WARP_BARRIER();
+    else
+        meet_in<0>(desk.number);
 }
 // The same where each thread goes on with what it has put there itself, of all species that its warp has.
 DEVICE void meet_others(const Desk &desk) {

@@ -165,7 +165,7 @@ DEVICE void find_active(const Lattice &l, const WordGroup &g, const Desk &desk, 
 }
 
 // Sites that are candidates.
-DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const Desk &desk,
+DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const Bits &number, const Desk &desk,
                        const Bits (&active)[N_TYPES]) {
     Bits of_class[2], some, few = {}, many = {}, open, rest = {};
     UNROLL for (int k = 0; k < N_SPECIES; ++k) {
@@ -187,7 +187,7 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &s
             const i32 block = words / 4, from = words % 4, upto = end - 4 * block;
             if (from == 0)
                 drawn = block < DRAWN_TOGETHER ? drawn_before(desk, block)
-                                               : draw_of_words(s, series, plane_address(CANDIDATES, (u32)block));
+                                               : draw_of_words(s, word_series(s, number), plane_address(CANDIDATES, (u32)block));
             UNROLL for (int i = 0; i < 4; ++i) all &= drawn.x[i] | all_or_none(i < from || i >= upto);
             words = upto < 4 ? end : 4 * block + 4;
         }
@@ -200,12 +200,12 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &s
     return open;
 }
 
-DEVICE void find_candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
+DEVICE void find_candidates(const Lattice &l, const StepDraws &s, const Bits &number, const WordGroup &g,
                             Desk &desk) {
     if (N_CAUSES == 0) return;
     Bits active[N_TYPES];
     find_active(l, g, desk, active);
-    list_sites(candidates(l, s, series, desk, active), desk);
+    list_sites(candidates(l, s, number, desk, active), desk);
 }
 
 // The reactions of a pass.
