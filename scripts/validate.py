@@ -97,7 +97,7 @@ CHECKS = {
                       "95 % are to hold: 8 % may not",
                       {"seeds": 200, "jobs": 1, "cases": [], "seconds": None, "keep": None}),
     "sbc": Check("validate_sbc", "four networks with unknown parameters",
-                 "pmmh, abc_smc, grids of exact_filter", "uniform ranks of parameters among draws",
+                 "pmmh, abc_smc, smc2, grids of exact_filter", "uniform ranks of parameters among draws",
                  "1 in 1,000 a row",
                  {"seeds": 300, "jobs": 1, "cases": [], "seconds": None, "keep": None}),
     "dbn": Check("validate_dbn", "EGF-NGF with 14 unknown rate constants",
