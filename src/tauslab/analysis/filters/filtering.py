@@ -15,7 +15,7 @@ from tauslab.analysis.filters.result import FilterResults
 from tauslab.analysis.filters.weighing import Weighing, part_of
 from tauslab.analysis.particles import weights as particle_weights
 from tauslab.analysis.particles.ensemble import Ensemble
-from tauslab.analysis.particles.shares import Shares
+from tauslab.analysis.particles.shares import Copies, Shares
 from tauslab.analysis.particles.store import StateCheckpoint, read_stored
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
@@ -121,6 +121,7 @@ class ParticleFilters:
         self.count, self.number, self.n = count, number, particles.n // count
         self._rows = np.repeat([len(cell) for cell in cells], count // len(cells))
         self._weights = Weighing(particles, count, number, len(cells))
+        self._guesses = particles.backend.style.warp > 1  # a CPU has no time to spare for it
         self.ended = Counter[int]()
         self.begin()
 
@@ -131,6 +132,9 @@ class ParticleFilters:
         self._moments: Callable[[], Callable[[], None]] | None = None  # of the row before
         self._taking: Callable[[], None] | None = None  # of moments that the device has begun
         self._late: Callable[[], None] | None = None  # which adds terms of the row before
+        # Copies launched before it is known whether they are wanted, and what takes them.
+        self._ahead: tuple[Copies, Callable[[], None]] | None = None
+        self._resampled = False  # in the row before
         self._constants: dict[str, float | FloatArray] = {}
         self._weights.begin()
         self.resamplings: IntArray = np.zeros(self.count, np.int64)
@@ -206,10 +210,17 @@ class ParticleFilters:
             if moved is None and self._data.by_columns(particles.species):
                 begun.append(self._begin_observing(looked))
 
-        particles.advance_while(float(self._data.times[row]), self._catch_up, observe)
+        def resample_ahead() -> None:
+            if self._guesses and self._resampled and row + 1 < len(self._data) and any(begun):
+                self._resample_ahead()
+
+        particles.advance_while(
+            float(self._data.times[row]), self._catch_up, observe, resample_ahead
+        )
         if self._moments or self._late:  # nothing moved
             self._catch_up()
         if not particles.none_ended:
+            self._ahead = None
             self._weights.drop()
             ended = ~particles.alive if moved is None else moved & ~particles.alive
             ended &= np.repeat(row < self._rows, self.n)
@@ -280,15 +291,30 @@ class ParticleFilters:
     def resample(self, going: Any) -> None:
         """Copy particles where few carry most of the weight."""
         chosen = going & (self._weights.sizes < self._threshold * self.n)
+        ahead, self._ahead = self._ahead, None
+        self._resampled = bool(chosen.all())
         if not chosen.any():
             return
-        copies = self._weights.ancestors(chosen, self.resamplings, self._scheme)
+        if ahead is None or not chosen.all():
+            copies = self._weights.ancestors(chosen, self.resamplings, self._scheme)
+            ahead = copies, self._particles.begin_copy(copies, alike=self.count > 1)
+        copies, copy = ahead
+        self._weights.level(chosen)
         self.resamplings[chosen] += 1
-        self._particles.copy_from(copies, alike=self.count > 1)
+        copy()
         arrays = {k: v for k, v in self._constants.items() if isinstance(v, np.ndarray)}
         if self.count == 1 and arrays:  # elsewhere all particles of a filter have the same
             index = self._particles.ancestors_on_host(copies)
             self._constants.update({name: values[index] for name, values in arrays.items()})
+
+    def _resample_ahead(self) -> None:
+        """Launch copies by the weights of a row before the host knows its effective sizes.
+
+        A GPU then makes them while the host finds out whether they are wanted.
+        """
+        copies = self._weights.ancestors_ahead(self.resamplings, self._scheme)
+        if copies is not None and self._particles.none_ended:
+            self._ahead = copies, self._particles.begin_copy(copies, alike=self.count > 1)
 
     def _begin_observing(self, looked: _Looked) -> Callable[[], bool] | None:
         """Launch what multiplies weights by the densities of the row; None: nothing was seen."""

@@ -173,11 +173,23 @@ class Weighing:
 
         return weighed
 
+    def ancestors_ahead(self, numbers: IntArray, scheme: str) -> Copies | None:
+        """Launch `ancestors` of all filters, by weights that `begin_observing` launched.
+
+        None where the host takes part in it: of several ranks or cells, or by ``multinomial``.
+        """
+        piece, alone = self._pieces[0], self._particles.shares.ranks == len(self._pieces) == 1
+        if not alone or scheme == "multinomial" or isinstance(piece.weights, CutWeights):
+            return None
+        every = np.ones(self._count, bool)
+        rows = self._found(piece.weights, piece, every, numbers, scheme, ahead=True)
+        return Copies([0, len(rows)], rows)
+
     def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Copies:
         """Ancestors of particles of all filters; those of filters not chosen stay.
 
-        Particles of chosen filters weigh the same afterwards. ``numbers [filter]`` say how often
-        each was resampled.
+        Particles of chosen filters weigh the same afterwards, by `level`. ``numbers [filter]`` say
+        how often each was resampled.
         """
         sizes = np.array([self._n * len(rows) for rows in self._whole])
         found = []
@@ -188,13 +200,6 @@ class Weighing:
             else:
                 part = self._found(piece.weights, piece, chosen, numbers, scheme)
             found.append(part)
-        means = np.zeros(self._count)
-        if not chosen.all():
-            means = np.where(chosen, 0.0, self.means()())
-        for piece in self._pieces:
-            piece.weights.level(chosen[piece.rows])
-        self._know()
-        self._means = means
         backend, rows = self._particles.backend, found[0]
         if len(found) > 1:
             rows, at = backend.empty((sum(map(len, found)),), np.int64), 0
@@ -203,6 +208,16 @@ class Weighing:
                 at += len(part)
             self._particles.stream.record().wait()
         return Copies([0, *np.add.accumulate(sizes).tolist()], rows)
+
+    def level(self, chosen: BoolArray) -> None:
+        """Let all particles of chosen filters weigh the same."""
+        means = np.zeros(self._count)
+        if not chosen.all():
+            means = np.where(chosen, 0.0, self.means()())
+        for piece in self._pieces:
+            piece.weights.level(chosen[piece.rows])
+        self._know()
+        self._means = means
 
     def _found_of_cut(
         self, weights: CutWeights, piece: _Piece, chosen: BoolArray, numbers: IntArray, scheme: str
@@ -218,7 +233,7 @@ class Weighing:
 
     def _found(
         self, weights: DeviceWeights, piece: _Piece, chosen: BoolArray, numbers: IntArray,
-        scheme: str,
+        scheme: str, *, ahead: bool = False,
     ) -> Any:  # fmt: skip
         """Ancestors int64 on the device among the particles of this rank, in increasing order."""
         rows, base = piece.rows, piece.own.start
@@ -226,7 +241,7 @@ class Weighing:
         if scheme != "multinomial":
             return weights.ancestors(
                 chosen[rows], numbers[rows], seed=seed, purpose=particle_weights.RESAMPLING,
-                group=group, stratified=scheme == "stratified", base=base,
+                group=group, stratified=scheme == "stratified", base=base, ahead=ahead,
             )  # fmt: skip
         shares = weights.shares()
         index = np.arange(len(shares)).reshape(-1, self._n)

@@ -484,7 +484,7 @@ class Ensemble:
         self._meet("advance", t=t)
         self._advance(t)
 
-    def _advance(self, t: float, moved: Callable[[], None] | None = None) -> None:
+    def _advance(self, t: float, moved: tuple[Callable[[], None], ...] = ()) -> None:
         if not (isinstance(t, int | float | np.number) and self.time <= t <= sys.float_info.max):
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
@@ -496,8 +496,8 @@ class Ensemble:
         stops = self._stops(float(t))
         self._motion.foresee(stops[-1])
         for stop in stops:
-            if stop == stops[-1]:
-                self._motion.meanwhile = moved
+            if moved and stop == stops[-1]:
+                self._motion.meanwhile, self._motion.afterwards = moved
             self._move(stop)
             if not self._none_ended and self.status.min() >= _ENDED:
                 self.time = float(t)
@@ -510,15 +510,20 @@ class Ensemble:
         return self._ahead.stops(self.time, t, self._rows)
 
     def advance_while(
-        self, t: float, beside: Callable[[], None], moved: Callable[[], None]
-    ) -> None:
-        """`advance`, and launch work on `stream` beside a move and after it. Collective."""
-        # Ranks have agreed on t. `moved` launches work with the counts at t.
-        self._motion.beside = beside
+        self, t: float, beside: Callable[[], None], moved: Callable[[], None],
+        afterwards: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`advance`, and launch work on `stream` beside a move and after it. Collective.
+
+        Nobody waits for what is launched `afterwards`.
+        """
+        # Ranks have agreed on t. `moved` and `afterwards` launch work with the counts at t.
+        motion = self._motion
+        motion.beside = beside
         try:
-            self._advance(t, moved)
+            self._advance(t, (moved, afterwards))
         finally:
-            self._motion.beside = self._motion.meanwhile = None
+            motion.beside = motion.meanwhile = motion.afterwards = None
 
     def weigh(self, log_factors: npt.ArrayLike) -> float:
         """Multiply weights by factors ``[particle]``, given as their logarithms.
@@ -994,12 +999,20 @@ class Ensemble:
 
         `alike`: a particle has the same values as its copy. Collective.
         """
+        self.begin_copy(copies, alike=alike)()
+
+    def begin_copy(self, copies: Copies, *, alike: bool) -> Callable[[], None]:
+        """Launch what `copy_from` needs; what is returned does it. Collective."""
         if not alike and any(np.ndim(v) for v in self._rows.values()):
-            self._copy_rows(self.ancestors_on_host(copies))
-            return
-        self._motion.copy(copies)
-        if self._any_status:
-            self.status = self._motion.copied(self.status, copies)
+            return lambda: self._copy_rows(self.ancestors_on_host(copies))
+        take = self._motion.begin_copy(copies)
+
+        def copy() -> None:
+            take()
+            if self._any_status:
+                self.status = self._motion.copied(self.status, copies)
+
+        return copy
 
     def ancestors_on_host(self, copies: Copies) -> IntArray:
         """Ancestors ``[particle]``. Collective."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many, into_slots
 from tauslab.kernels.lattice.plan import StepPlan
-from tauslab.kernels.lattice.slab_memory import SlabMemory
+from tauslab.kernels.lattice.slab_memory import SlabMemory, seen
 from tauslab.kernels.lattice.state import WAITING, LatticeState, Slab
 from tauslab.kernels.lattice.tables import LatticeTables
 
@@ -56,8 +57,9 @@ class LatticeMemory(SlabMemory):
         self._moved = backend.empty(shape, lattice.particle_type)
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         self.tables = LatticeTables(
-            backend, lattice, slab, plan.tile, reactions, host=self.host, closed=plan.lists_tiles
-        )
+            backend, lattice, slab, plan.tile, reactions,
+            host=partial(seen, backend, self.stream), closed=plan.lists_tiles,
+        )  # fmt: skip
         self._make_tiles()
 
     def _make_tiles(self) -> None:

@@ -288,10 +288,7 @@ class SlabMemory(ABC):
 
     def seen(self, buffer: DeviceArray) -> Array:
         """Device memory on the host, to be read now: where both are one it is no copy."""
-        mirror = self.backend.mirror(buffer)
-        self.backend.download(buffer, mirror, len(buffer), self.stream)
-        self.synchronize()
-        return mirror
+        return seen(self.backend, self.stream, buffer)
 
     def snapshot(self) -> dict[str, Any]:
         """Copies with which a batch that is done again begins."""
@@ -415,3 +412,11 @@ class SlabMemory(ABC):
         self.backend.download(rows, mirror, 1, self.stream)
         self.synchronize()
         return self._samples(mirror)
+
+
+def seen(backend: Backend, stream: Stream, buffer: DeviceArray) -> Array:
+    """Device memory on the host after what is on a stream: where both are one it is no copy."""
+    mirror = backend.mirror(buffer)
+    backend.download(buffer, mirror, len(buffer), stream)
+    stream.record().wait()
+    return mirror

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
+from weakref import proxy
 
 import numpy as np
 
@@ -38,7 +39,8 @@ class Steps(ABC):
     counts: ClassVar[bool] = False
 
     def __init__(self, memory: LatticeMemory, plan: StepPlan) -> None:
-        self._memory, self._backend, self.plan = memory, memory.backend, plan
+        self._memory: LatticeMemory = proxy(memory)  # which holds the steps
+        self._backend, self.plan = memory.backend, plan
         source = KernelSource(self.FILE, self.ENTRIES, plan.header, block_bytes=plan.block_bytes)
         if plan.together:
             first = replace(source, generated=in_one_copy(plan.header))

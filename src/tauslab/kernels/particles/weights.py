@@ -229,7 +229,7 @@ class DeviceWeights:
 
     def ancestors(
         self, chosen: BoolArray, numbers: IntArray, *, seed: int, purpose: int, group: int,
-        stratified: bool, base: int = 0,
+        stratified: bool, base: int = 0, ahead: bool = False,
     ) -> Any:  # fmt: skip
         """Ancestors int64 ``[particle]`` on the device, of all rows; those not chosen stay.
 
@@ -241,7 +241,11 @@ class DeviceWeights:
             Of `tauslab.analysis.particles.weights.uniform`; the first row has this group.
         base
             The number of the first particle.
+        ahead
+            By the weights that come out of the last `begin_weighing`, before they are taken.
         """
+        if not ahead:
+            self._level()
         self._begin_ladder(
             chosen, numbers, seed=seed, purpose=purpose, group=group, stratified=int(stratified),
             base=base, whole=self._n,
@@ -252,7 +256,6 @@ class DeviceWeights:
 
     def _begin_ladder(self, chosen: BoolArray, numbers: IntArray, **given: int) -> None:
         """Arguments of all kernels that add weights in order and find ancestors."""
-        self._level()
         rows, n = self._rows, self._n
         kept: dict[str, Any] = dict.fromkeys(_LADDERS)
         if self._pieces:
@@ -533,6 +536,7 @@ class PartWeights(DeviceWeights):
         base: int,
     ) -> None:  # fmt: skip
         """Prepare `climb`: as of `ancestors`; `guess` is about the sum of the weights before."""
+        self._level()
         self._begin_ladder(
             np.ones(1, bool), np.array([number]), seed=seed, purpose=purpose, group=group,
             stratified=int(stratified), base=base, whole=self._whole,

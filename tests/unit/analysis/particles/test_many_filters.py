@@ -322,3 +322,68 @@ def test_the_same_bits_on_a_gpu():
     found = [filters({"k": rates}, states=True, device=device) for device in ("cpu", "cuda")]
     assert (found[0].terms == found[1].terms).all()
     assert np.array_equal(found[0].mean, found[1].mean, equal_nan=True)
+
+
+class Guessing(ParticleFilters):
+    """Filters that launch copies before they know whether they want them, as on a GPU."""
+
+    guesses = True
+    made, used = 0, 0
+
+    def begin(self):
+        super().begin()
+        self._guesses = self.guesses
+
+    def _resample_ahead(self):
+        super()._resample_ahead()
+        Guessing.made += self._ahead is not None
+
+    def resample(self, going):
+        ahead = self._ahead
+        super().resample(going)
+        Guessing.used += ahead is not None and self._resampled
+
+
+def filling():
+    """Particles above 12 have a negative propensity, and end."""
+    net = ts.Network("fills")
+    net.add_species("X", 5)
+    net.add_reaction("-> X", law="0.1 * (13 - X)")
+    net.add_reaction("-> X", rate=0.01)
+    return net
+
+
+def absorbed():
+    net = ts.Network("decay")
+    net.add_species("X", 3)
+    net.add_reaction("X ->", rate=0.4)
+    return net
+
+
+# Model, sizes below which particles are resampled, and the least and most that are in vain.
+AHEAD = {
+    "always": (births, 1.0, {}, 0, 0), "sometimes": (births, 0.7, {}, 1, 4),
+    "ended": (filling, 1.0, {}, 0, 9), "absorbed": (absorbed, 0.9, {}, 0, 9),
+    "values of each": (births, 0.9, {"parameters": {"k": np.linspace(2, 6, 200)}}, 0, 9),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*ended before a row")
+@pytest.mark.parametrize("name", AHEAD)
+def test_copies_that_are_launched_ahead_have_the_same_bits(name, monkeypatch):
+    model, threshold, given, least, most = AHEAD[name]
+    data = {"time": np.arange(1.0, 13.0), "X": [12, 13, 11, 9, 12, 14, 10, 9, 12, 11, 10, 12]}
+    monkeypatch.setattr("tauslab.api.inference.particles.ParticleFilters", Guessing)
+    found = []
+    for guesses in (False, True):
+        monkeypatch.setattr(Guessing, "guesses", guesses)
+        Guessing.made = Guessing.used = 0
+        result = ts.particle_filter(
+            model(), data, observe={"X": "normal(sd=3)"}, n=200, seed=4, device="cpu",
+            threshold=threshold, **given,
+        )  # fmt: skip
+        found.append((result.terms, result.mean, result.sd, result.effective_size))
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other, equal_nan=True)
+    assert Guessing.used > 0
+    assert least <= Guessing.made - Guessing.used <= most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,9 @@ class Motion(ABC):
         Names whose values stay numbers of the kernels where all particles have one value.
     none
         What `advance` gives where no particle has ended, u8 ``[particle]``.
-    beside, meanwhile
+    beside, meanwhile, afterwards
         Work of the host while the device moves particles: a GPU does the first beside the move,
-        and the second after it. Collective.
+        the second after it, and the third where nobody waits for it any more. Collective.
     """
 
     missing = -1.0
@@ -60,6 +61,7 @@ class Motion(ABC):
         self._arrived: list[Array] = []
         self.beside: Callable[[], None] | None = None
         self.meanwhile: Callable[[], None] | None = None
+        self.afterwards: Callable[[], None] | None = None
 
     @property
     def n(self) -> int:
@@ -218,6 +220,10 @@ class Motion(ABC):
     def copy(self, copies: Copies) -> None:
         """Do as `take` with ancestors of which each rank knows its own. Collective."""
 
+    def begin_copy(self, copies: Copies) -> Callable[[], None]:
+        """Launch what `copy` needs; what is returned does it. Collective."""
+        return partial(self.copy, copies)
+
     def ancestors_on_host(self, copies: Copies) -> IntArray:
         """Ancestors ``[particle]``. Collective."""
         own = self._rows.host(copies.rows) + self.shares.own.start
@@ -275,7 +281,7 @@ class Motion(ABC):
         """
         if self.meanwhile:
             self.meanwhile()
-        own, self._arrived = self._rows.ends(status, tables)
+        own, self._arrived = self._rows.ends(status, tables, self.afterwards)
         if self.shares.any(own is not None):
             return np.asarray(
                 self.shares.joined(np.zeros(status.shape, np.uint8) if own is None else own)
@@ -411,15 +417,17 @@ class DeviceRows:
             self.copies.record().wait()
         return target
 
-    def host(self, buffer: Any) -> Array:
-        """A copy of device memory on the host."""
-        if isinstance(buffer, np.ndarray):
-            self.copies.record().wait()
-            return buffer.copy()
-        if not buffer.shape[0] or not all(buffer.shape):
-            return np.zeros(buffer.shape, buffer.dtype)
-        mirror = self._mirrored(buffer)
-        self.copies.record().wait()
+    def host(self, buffer: Any, afterwards: Callable[[], None] | None = None) -> Array:
+        """A copy of device memory on the host; `afterwards` launches work that comes later."""
+        mirror: Array = buffer
+        if not isinstance(buffer, np.ndarray):
+            if not buffer.shape[0] or not all(buffer.shape):
+                return np.zeros(buffer.shape, buffer.dtype)
+            mirror = self._mirrored(buffer)
+        copied = self.copies.record()
+        if afterwards:
+            afterwards()
+        copied.wait()
         return mirror.copy()
 
     def _mirrored(self, buffer: Any) -> Array:
@@ -428,17 +436,19 @@ class DeviceRows:
         self.backend.download(buffer, mirror, buffer.shape[0], self.copies)
         return mirror
 
-    def ends(self, status: Any, tables: Sequence[Any]) -> tuple[Array | None, list[Array]]:
+    def ends(
+        self, status: Any, tables: Sequence[Any], afterwards: Callable[[], None] | None = None
+    ) -> tuple[Array | None, list[Array]]:
         """Statuses u8 ``[row]`` on the host, None where all are 0: a GPU copies no large ones.
 
-        And tables on the host, if there are rows.
+        And tables on the host, if there are rows. `afterwards` as of `host`.
         """
         beside = [self._mirrored(table) for table in tables if len(status)]
         in_brief, largest = self.backend.style.warp > 1 and len(status) > _FEW_STATUSES, status
         if in_brief:
             self._ends = self._ends or Ends(self.backend)
             largest = self._ends.start(status, self.copies)
-        found = self.host(largest)
+        found = self.host(largest, afterwards)
         self._arriving.clear()
         if not found.view(np.bool_).any():
             return None, beside

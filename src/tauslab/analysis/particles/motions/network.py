@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -382,7 +383,12 @@ class NetworkMotion(Motion):
 
     def copy(self, copies: Copies) -> None:
         """As of `Motion`."""
-        self._hold([self._rows.copied(self.shares, one, copies) for one in self._sources()])
+        self.begin_copy(copies)()
+
+    def begin_copy(self, copies: Copies) -> Callable[[], None]:
+        """As of `Motion`."""
+        moved = [self._rows.copied(self.shares, one, copies) for one in self._sources()]
+        return partial(self._hold, moved)
 
     def _sources(self) -> list[Any]:
         """All that a particle is."""
