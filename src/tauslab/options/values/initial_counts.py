@@ -53,11 +53,14 @@ def initial_distributions(
 
 
 def _require_independent(drawn: Collection[str], network: Network, given: Collection[str]) -> None:
-    """Refuse initial amounts, but those `given`, that would not follow a drawn count."""
-    rules = network.rule_expressions()
+    """Refuse initial amounts, but those `given`, that would not follow a drawn count.
+
+    Kernels compute those that the model draws, and those that follow from them, so these follow.
+    """
+    rules, follow = network.rule_expressions(), {*given, *network.drawn_amounts()}
     for name, species in network.species.items():
         used = symbols(substitute(species.initial, rules)) & set(drawn)
-        if used and name not in given:
+        if used and name not in follow:
             raise ConfigError(
                 f"initial {min(used)}: the initial amount of {name} is computed from it and would "
                 f"not follow: give {name} too"
