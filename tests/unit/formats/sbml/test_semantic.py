@@ -34,7 +34,7 @@ def test_the_script_tells_what_is_wrong(tmp_path: Path, capsys) -> None:
     assert "1 wrong" in capsys.readouterr().out
     with output.open(encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
-    assert row["verdict"] == "wrong"
+    assert row["verdict"] == "FAIL"
     assert row["message"] == "x is outside the tolerance"
 
 
