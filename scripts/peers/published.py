@@ -255,7 +255,7 @@ def page(measured: list[Cell]) -> str:
               "COPASI and rebop were run only on networks of at most 200 reactions, because reading larger ones takes them",
               "minutes. rebop and GillesPy2 were run only on mass-action models. A model in two tables was measured",
               f"twice. bngsim PSA is faster than tauslab for {', '.join(_scaled_faster(found))}. Published times, from other",
-              f"machines, that are below *tauslab*: {', '.join(_faster(found))}."]  # fmt: skip
+              f"machines, that are below *tauslab* (end time): {', '.join(_faster(found))}."]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
@@ -281,7 +281,7 @@ def _factors(measured: list[Cell]) -> dict[str, list[float]]:
 def _faster(found: Mapping[tuple[str, str], Cell]) -> list[str]:
     """Published times on a CPU that are below tauslab's on the core."""
     return [
-        f"{program} for {row.label} to {row.t_end:g}"
+        f"{program} for {row.label} ({row.t_end:g})"
         for row in ROWS
         for program, seconds in row.figures.items()
         if (own := found.get((row.name, "tauslab")))
