@@ -81,7 +81,9 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
             kept, task, prepared = _task(kept, request, network, options, comm)
             of_task = len(messages)
             if kept is not None:
-                setup, by_seed, of_task = kept.renewed(task), kept.by_seed, kept.of_task
+                setup, by_seed = kept.renewed(task), kept.by_seed
+                if prepared is kept.prepared:  # with which all of its warnings were repeated
+                    of_task = kept.of_task
             else:
                 stack.close()  # of a kept run with other kernels
                 setup = _compiled(task, stack, comm)

@@ -93,6 +93,19 @@ def test_ancestors(backend, rows, n, spread, lost, scheme, in_pieces):
         assert (found[row] == row * n + own).all()
 
 
+@pytest.mark.parametrize("in_pieces", [False, True])
+@pytest.mark.parametrize("n", [1, 300, 70_000])
+def test_ancestors_where_nothing_weighs_are_the_particles_themselves(backend, n, in_pieces):
+    """Such copies are launched before the host knows the weights; nobody takes them."""
+    made = DeviceWeights(backend, 2, n, in_pieces=in_pieces)
+    made.put(np.repeat([-np.inf, 0.0], n))
+    for stratified in (False, True):
+        found = made.ancestors(
+            np.ones(2, bool), np.zeros(2), seed=1, purpose=2, group=0, stratified=stratified
+        )  # fmt: skip
+        assert (made._host(found) == np.arange(2 * n)).all()
+
+
 def test_weights_that_lie_between_two_sums(backend):
     """Half a unit of the sum: which way it is rounded depends on what came before."""
     draw, n = np.random.default_rng(1), 80_000

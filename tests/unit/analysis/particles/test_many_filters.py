@@ -336,7 +336,10 @@ class Guessing(ParticleFilters):
 
     def _resample_ahead(self):
         super()._resample_ahead()
-        Guessing.made += self._ahead is not None
+        if self._ahead is not None:
+            ancestors = self._particles.ancestors_on_host(self._ahead[0])
+            assert ((ancestors >= 0) & (ancestors < self._particles.n)).all()
+            Guessing.made += 1
 
     def resample(self, going):
         ahead = self._ahead
@@ -387,3 +390,20 @@ def test_copies_that_are_launched_ahead_have_the_same_bits(name, monkeypatch):
         assert np.array_equal(one, other, equal_nan=True)
     assert Guessing.used > 0
     assert least <= Guessing.made - Guessing.used <= most
+
+
+def test_copies_are_launched_ahead_of_what_no_particle_can_give(monkeypatch):
+    monkeypatch.setattr("tauslab.api.inference.particles.ParticleFilters", Guessing)
+    data = {"time": [1.0, 2.0, 3.0, 4.0], "X": [4, 6, 500, 7]}
+    found = []
+    for guesses in (False, True):
+        monkeypatch.setattr(Guessing, "guesses", guesses)
+        Guessing.made = 0
+        result = ts.particle_filters(
+            births(), data, observe={"X": "binomial(0.5)"}, n=60, seed=4, device="cpu",
+            threshold=1.0, parameters={"k": [3.0, 500.0]},
+        )  # fmt: skip
+        found.append(result.terms.tolist())
+    assert found[0] == found[1]
+    assert np.isfinite(result.log_likelihood).tolist() == [False, True]
+    assert Guessing.made > 1

@@ -71,6 +71,15 @@ def test_equations_do_not_pass_over_narrow_pulses_of_amounts(solver: str) -> Non
     assert found.mean("B") == pytest.approx(np.ones((4, 1)), rel=1e-4)
 
 
+def test_each_of_several_pulses_is_narrow_or_not() -> None:
+    two = f"{PULSE.format('A')} + {PULSE.format('(A + 4)')}"
+    found = ts.run(spent(two), method="ode", n=1, times=[0, 9.9], device="cpu", quiet=True)
+    np.testing.assert_allclose(found.amounts("B")[:, -1], 200, rtol=1e-3)
+    for law, many in ((two, 1), ("exp(-((A + 90) / 30)^2)", 0), ("exp(-((A - 40) / 9)^2)", 0)):
+        net = spent(law)
+        assert len(narrow_windows(net, net.parameter_values(), flowing={"A"})) == many
+
+
 @pytest.mark.parametrize("by", ["rates", "reactions"])
 def test_jumps_beside_equations_follow_narrow_pulses(by: str) -> None:
     """100 jumps in the mean, of 50 trajectories; a false alarm in 15,000."""

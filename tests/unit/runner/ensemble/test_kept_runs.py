@@ -381,6 +381,23 @@ def test_warnings_are_repeated() -> None:
     assert sentences(1, n=8) == sentences(2, times=[0.0, 1.0]) == first
 
 
+def test_warnings_of_other_values_are_repeated() -> None:
+    """Kernels that were made for values without a warning."""
+    model = enzyme()
+
+    def sentences(amount: float, **length: Any) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            digest(model, seed=1, set={"S": amount}, **length)
+        return [str(one.message) for one in caught]
+
+    assert sentences(33) == []
+    first = sentences(33.5)
+    assert first
+    assert sentences(33.5, n=8) == sentences(33.5, n=8) == first
+    assert sentences(33, n=9) == []
+
+
 def test_what_is_kept_ends_with_its_model() -> None:
     kept_runs.forget()
     model = enzyme()

@@ -319,7 +319,8 @@ KERNEL(find_ancestors, const AncestorArguments a) {
                   base = a.base + row * a.n;
         const i64 end = begin + TOGETHER < a.made ? begin + TOGETHER : a.made;
         i64 *const ancestors = a.ancestors + row * a.made;
-        if (!a.chosen[row]) {
+        // Rows in which nothing weighs are asked for before the host knows it, and nobody takes the answer.
+        if (!(a.chosen[row] && a.ends[row] > 0.0)) {
             for (i64 i = begin; i < end; ++i) ancestors[i] = base + i;
             continue;
         }

@@ -38,6 +38,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
 from tauslab.model.network.network import Network
 
 _NARROW = 0.2  # of the way from the initial value
+_LEVEL = 1e-3  # of the height of the largest pulse
 _POLYNOMIAL = ARITHMETIC - {"div"}
 _LONGEST = 60  # characters of an expression that are shown
 _TIME = Symbol("time")
@@ -199,10 +200,29 @@ def _is_narrow(function: Expression, start: float, amount: bool) -> bool:  # noq
 
     An `amount` does not pass through a pulse at 0.
     """
-    pulse = [evaluate(one, {}) for one in times_of_pulses(function, {"time"}, {})]
-    if not pulse or (amount and min(pulse) <= 0):
-        return False
-    return max(pulse) - min(pulse) < _NARROW * abs(min(pulse) - start)
+    return any(
+        pulse[-1] - pulse[0] < _NARROW * abs(pulse[0] - start)
+        for pulse in _pulses(function)
+        if pulse[0] > 0 or not amount
+    )
+
+
+def _pulses(function: Expression) -> Iterator[list[float]]:
+    """Where each pulse begins, changes and ends: between two the function is at its level."""
+    at = sorted(evaluate(one, {}) for one in times_of_pulses(function, {"time"}, {}))
+    values = [evaluate(function, {_TIME.name: one}) for one in at]
+    least = _LEVEL * max((abs(value - values[0]) for value in values), default=0.0)
+    pulse: list[float] = []
+    rests = False  # at the last of them
+    for one, value in zip(at, values, strict=True):
+        still = abs(value - values[0]) <= least
+        if rests and still and len(pulse) > 1:
+            yield pulse
+            pulse = []
+        pulse.append(one)
+        rests = still
+    if pulse:
+        yield pulse
 
 
 def _shown(part: Expression) -> str:
