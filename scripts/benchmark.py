@@ -52,13 +52,13 @@ def serve(given: argparse.Namespace) -> None:
     machine = Machine(given.device, given.threads, given.scale)
     for line in sys.stdin:
         group, _, text = line.strip().partition("\t")
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for case in chosen(group, text, given.device):
             now = case.measured(machine)
             print(*(f"{row}: {value:.4g} {case.unit}" for row, value in now.items()), sep="\n",
                   file=sys.stderr, flush=True)  # fmt: skip
-            found |= now
-        print(json.dumps(found), file=answer, flush=True)
+            result |= now
+        print(json.dumps(result), file=answer, flush=True)
 
 
 class Server:
@@ -86,8 +86,8 @@ class Server:
         answer = self._process.stdout.readline()
         if not answer:
             raise SystemExit(f"benchmark: {group} ended with an error")
-        found: dict[str, float] = json.loads(answer)
-        return found
+        result: dict[str, float] = json.loads(answer)
+        return result
 
     def close(self) -> None:
         """Let it end."""

@@ -196,10 +196,10 @@ def _row(name: str, method: str, given: argparse.Namespace) -> str:
         )  # fmt: skip
     if done.returncode:
         return f"{name:12} {method:5} failed: {done.stderr.strip().splitlines()[-1:]}"
-    found = json.loads(done.stdout.splitlines()[-1])
+    result = json.loads(done.stdout.splitlines()[-1])
     return (
-        f"{name:12} {method:5} {found['import']:6.2f} {found['first']:6.2f} {found['compile']:7.2f}"
-        f" {found['files']:5} {found['warm']:8.4f}  {found['digest']}"
+        f"{name:12} {method:5} {result['import']:6.2f} {result['first']:6.2f} {result['compile']:7.2f}"
+        f" {result['files']:5} {result['warm']:8.4f}  {result['digest']}"
     )
 
 

@@ -101,22 +101,22 @@ def distributions(python: Path, out: Path) -> tuple[Path, Path]:
 def ten_lines() -> str:
     """README's example, and its digest."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"## Ten lines\s+```python\n(.*?)```", text, re.DOTALL)
-    assert found is not None
-    return found[1] + "print(result.digest())\n"
+    result = re.search(r"## Ten lines\s+```python\n(.*?)```", text, re.DOTALL)
+    assert result is not None
+    return result[1] + "print(result.digest())\n"
 
 
 def interpreter(uv: Path, version: str) -> str | None:
     """An interpreter of this version, or None."""
     for path in sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3")):
         return str(path)
-    found = subprocess.run(
+    result = subprocess.run(
         [uv, "python", "find", "--no-python-downloads", version],
         check=False,
         capture_output=True,
         text=True,
     )
-    return found.stdout.strip() or None
+    return result.stdout.strip() or None
 
 
 def environment(at: Path, python: str) -> Path:
@@ -130,8 +130,8 @@ def run(python: Path, program: Path, at: Path, compiler: str) -> tuple[float, st
     links = at / "path"
     links.mkdir(exist_ok=True)
     for name in TOOLS:
-        if (found := shutil.which(name)) and not (links / name).exists():
-            (links / name).symlink_to(found)
+        if (result := shutil.which(name)) and not (links / name).exists():
+            (links / name).symlink_to(result)
     path = os.environ["PATH"] if compiler == "found" else str(links)
     environ = {
         "PATH": path,
@@ -146,8 +146,8 @@ def run(python: Path, program: Path, at: Path, compiler: str) -> tuple[float, st
     done = subprocess.run(
         [python, program], env=environ, check=False, capture_output=True, text=True, cwd=at
     )
-    said = (done.stdout or done.stderr).strip().splitlines() or ["nothing"]
-    return time.perf_counter() - started, said[-1]
+    message = (done.stdout or done.stderr).strip().splitlines() or ["nothing"]
+    return time.perf_counter() - started, message[-1]
 
 
 def digest(path: Path) -> str:

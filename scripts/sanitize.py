@@ -69,8 +69,8 @@ class Check:
 
 def kernel_tests() -> tuple[str, ...]:
     """Tests that run kernels."""
-    found = (path for path in KERNELS.rglob("test_*.py") if path.stem not in NO_KERNELS)
-    return tuple(str(path.relative_to(ROOT)) for path in sorted(found))
+    result = (path for path in KERNELS.rglob("test_*.py") if path.stem not in NO_KERNELS)
+    return tuple(str(path.relative_to(ROOT)) for path in sorted(result))
 
 
 def checks(folder: Path) -> dict[str, Check]:
@@ -115,21 +115,21 @@ def checks(folder: Path) -> dict[str, Check]:
 
 def environment(check: Check, cases: int | None) -> dict[str, str]:
     """Environment of the process that runs the tests."""
-    found = dict(os.environ) | dict(check.settings) | {"TAUSLAB_CXXFLAGS": check.flags}
-    found["PYTHONPATH"] = os.pathsep.join(
+    result = dict(os.environ) | dict(check.settings) | {"TAUSLAB_CXXFLAGS": check.flags}
+    result["PYTHONPATH"] = os.pathsep.join(
         filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))
     )
     if cases is not None:
-        found["TAUSLAB_FUZZ_CASES"] = str(cases)
+        result["TAUSLAB_FUZZ_CASES"] = str(cases)
     if check.libraries:
-        found["LD_PRELOAD"] = " ".join(library(name) for name in check.libraries)
-    return found
+        result["LD_PRELOAD"] = " ".join(library(name) for name in check.libraries)
+    return result
 
 
 def library(name: str) -> str:
     """Path of a library of g++."""
-    asked = ["g++", f"-print-file-name={name}"]
-    path = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    requested = ["g++", f"-print-file-name={name}"]
+    path = subprocess.run(requested, capture_output=True, text=True, check=True).stdout.strip()
     if not Path(path).is_absolute():
         sys.exit(f"{name} is not installed: it comes with g++, or as a package of that name")
     return path
@@ -137,14 +137,14 @@ def library(name: str) -> str:
 
 def reports(folder: Path) -> Counter[str]:
     """Reports by place, and how often each came."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for path in folder.glob("report*"):
         lines = path.read_text(errors="replace", encoding="utf-8").splitlines()
         for number, line in enumerate(lines):
             if any(word in line for word in WORD):
                 where = [x for x in lines[number + 1 : number + 8] if ".h:" in x or ".cc:" in x]
-                found[f"{line.split('==')[-1].strip()}  {where[0].strip() if where else ''}"] += 1
-    return found
+                result[f"{line.split('==')[-1].strip()}  {where[0].strip() if where else ''}"] += 1
+    return result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,11 +169,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = subprocess.run(
         [*command, *tests, *given], cwd=ROOT, env=environment(check, options.fuzz), check=False
     )
-    found = reports(folder)
-    for text, times in found.most_common():
+    result = reports(folder)
+    for text, times in result.most_common():
         print(f"{times} x {text}")
-    print(f"{sum(found.values())} reports, pytest exited {done.returncode}; see {folder}")
-    return int(bool(found) or done.returncode != 0)
+    print(f"{sum(result.values())} reports, pytest exited {done.returncode}; see {folder}")
+    return int(bool(result) or done.returncode != 0)
 
 
 if __name__ == "__main__":

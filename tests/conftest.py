@@ -397,9 +397,9 @@ def _launcher() -> str | None:
     beside = str(Path(sys.executable).parent)
     for folder in (beside, None):
         for name in ("mpiexec", "mpirun"):
-            found = shutil.which(name, path=folder)
-            if found is not None:
-                return found
+            actual = shutil.which(name, path=folder)
+            if actual is not None:
+                return actual
     return None
 
 

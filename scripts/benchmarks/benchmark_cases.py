@@ -51,8 +51,8 @@ class Case:
 
     def measured(self, machine: Machine) -> dict[str, float]:
         """Numbers in the unit, by the name of the row."""
-        found = self.work(machine)
-        parts = found if isinstance(found, dict) else {"": found}
+        result = self.work(machine)
+        parts = result if isinstance(result, dict) else {"": result}
         return {
             "/".join(filter(None, (self.name, part))):
                 float(value) * (1.0 if part in PLAIN or part[:1] == "%" else UNITS[self.unit])

@@ -199,12 +199,12 @@ def _mean_dependents(drawn: _Drawn) -> float:
     for j, (first, second) in enumerate(zip(a, x, strict=True)):
         for species in {first, second} - {_NONE}:
             readers.setdefault(species, []).append(j)
-    found = 0
+    result = 0
     for j in small:
         left, right = sorted(_side(a[j], x[j])), sorted(_side(b[j], y[j]))
         changed = {s for s in (*left, *right) if left.count(s) != right.count(s)}
-        found += len({i for s in changed for i in readers[s]})
-    return found / len(small)
+        result += len({i for s in changed for i in readers[s]})
+    return result / len(small)
 
 
 def _side(first: int, second: int) -> Side:

@@ -62,9 +62,9 @@ class Case:
         if isinstance(self.source, SyntheticSize):
             decays = self.source.equations
             return equations_of_size(self.name, self.source, decays, (0, self.source.equations))
-        found = read_sbml(DATA / "sbml" / f"{self.source}.xml")
-        assert isinstance(found, Network)
-        return found
+        result = read_sbml(DATA / "sbml" / f"{self.source}.xml")
+        assert isinstance(result, Network)
+        return result
 
 
 MODELS = (
@@ -133,16 +133,16 @@ def equations(name: str, unknown: int | None = None) -> tuple[OdeSystem, Priors]
 
 def exponents(network: Network) -> set[str]:
     """Names that a power is taken to."""
-    found: set[str] = set()
+    result: set[str] = set()
     left = [reaction.law for reaction in network.reactions]
     left += [*network.rule_expressions().values(), *network.rates.values()]
     while left:
         node = left.pop()
         if isinstance(node, Call):
             if node.function == "pow":
-                found |= symbols(node.arguments[1])
+                result |= symbols(node.arguments[1])
             left.extend(node.arguments)
-    return found
+    return result
 
 
 def whole_run(machine: Machine, name: str, warps: int | None = None) -> float:

@@ -129,9 +129,9 @@ def alone(machine: Machine, text: str, ranks: int, depth: int = 1, planes: int =
     options = HaloOptions(depth=depth)
     with filled(machine, backend, site_of(text), comm, options, LonelySlab) as slab:
         slab.engine.planes_each = planes
-        found = pace(world(), slab, SECONDS * machine.scale)
+        result = pace(world(), slab, SECONDS * machine.scale)
     backend.close()
-    return found
+    return result
 
 
 def steps(
@@ -144,7 +144,7 @@ def steps(
     options = HaloOptions(transport, int(depth))
     try:
         with filled(machine, backend, site_of(text), comm.native or comm, options) as slab:
-            found = {"": pace(comm, slab, seconds)}
+            result = {"": pace(comm, slab, seconds)}
             if slab.halo is not None:
                 kernels = slab.halo.kernels
                 links: list[Link | None] = [
@@ -154,19 +154,19 @@ def steps(
                 slab.engine.synchronize()
                 sent, slab.halo = slab.halo, Halo(kernels, links)
                 slab.forget_recordings()
-                found["without sending"] = pace(comm, slab, seconds)
+                result["without sending"] = pace(comm, slab, seconds)
                 slab.forget_recordings()
                 slab.halo = sent
     except DecompositionError:  # on all ranks alike: a way that is not open between them
-        found = {}
+        result = {}
     backend.close()
-    return found
+    return result
 
 
 def links(machine: Machine, folder: Path, transport: str) -> dict[str, float]:
     """Seconds of a message to both neighbours and back, by its bytes, with nothing else to do."""
     del folder
-    comm, found = world(), dict[str, float]()
+    comm, result = world(), dict[str, float]()
     backend = open_backend(machine.device, machine.threads, comm, share=True)
     for edge in EDGES if machine.scale >= 1 else EDGES[:1]:
         shape: Shape = (2 * comm.size, edge, edge)
@@ -176,11 +176,11 @@ def links(machine: Machine, folder: Path, transport: str) -> dict[str, float]:
                         HaloOptions(transport)) as slab:  # fmt: skip
                 assert slab.halo is not None
                 size = 8 * slab.halo.kernels.message_words
-                found[f"{size} bytes"] = _message(comm, slab, slab.halo)
+                result[f"{size} bytes"] = _message(comm, slab, slab.halo)
         except DecompositionError:
             break
     backend.close()
-    return found
+    return result
 
 
 def _message(comm: Communicator, slab: SlabEngine, halo: Halo) -> float:
@@ -205,7 +205,7 @@ def _message(comm: Communicator, slab: SlabEngine, halo: Halo) -> float:
         halo.number = before + odd
     if recorded is not None:
         kernels.advance(0, before, stream)
-    found: list[float] = []
+    result: list[float] = []
     for _ in range(6):
         stream.record().wait()
         comm.barrier()
@@ -216,7 +216,7 @@ def _message(comm: Communicator, slab: SlabEngine, halo: Halo) -> float:
             recorded.launch(stream)
             halo.number += EXCHANGES
         stream.record().wait()
-        found.append(max(comm.allgather(time.perf_counter() - began)) / EXCHANGES)
+        result.append(max(comm.allgather(time.perf_counter() - began)) / EXCHANGES)
     if recorded is not None:
         kernels.advance(0, odd - halo.number, stream)
-    return statistics.median(found[1:])  # a recording goes to the device with its first launch
+    return statistics.median(result[1:])  # a recording goes to the device with its first launch

@@ -47,7 +47,7 @@ def cell(size: int, fill: float) -> ts.Lattice:
 
 def seconds(model: ts.Lattice, engine: Any, place: Any) -> dict[str, float]:
     """Least seconds of each verb, and of a step with a hook that does nothing every ten."""
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     began: list[float] = []
 
     def verbs(view: Any) -> None:
@@ -56,7 +56,7 @@ def seconds(model: ts.Lattice, engine: Any, place: Any) -> dict[str, float]:
             start = time.perf_counter()
             act(view, where)
             took = time.perf_counter() - start
-            found[name] = min(took, found.get(name, took))
+            result[name] = min(took, result.get(name, took))
 
     def nothing(_: Any) -> None:
         began.append(time.perf_counter())
@@ -67,8 +67,8 @@ def seconds(model: ts.Lattice, engine: Any, place: Any) -> dict[str, float]:
             device=place, quiet=True, count_every=CALLS * EVERY,
         ):  # fmt: skip
             pass
-    found["step"] = float(np.diff(began).min()) / EVERY
-    return found
+    result["step"] = float(np.diff(began).min()) / EVERY
+    return result
 
 
 def main() -> None:

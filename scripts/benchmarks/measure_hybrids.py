@@ -264,10 +264,10 @@ def of_cells(machine: Machine, *, n: int, on_lattice: bool) -> Answer:
     (first, few), (last, many) = clock.rounds[0], clock.rounds[-1]
     parts = {name: (many[name] - few[name]) / TIMED for name in many}
     rounds, output = (last - first) / TIMED, clock.written / (1 + TIMED)
-    found = {"": rounds + output, **parts, "glue": rounds - sum(parts.values()), "output": output}
+    result = {"": rounds + output, **parts, "glue": rounds - sum(parts.values()), "output": output}
     if n > 1:
-        found["of one cell"] = found[""] / n
-    return {**found, "until the first second is over": first - began}
+        result["of one cell"] = result[""] / n
+    return {**result, "until the first second is over": first - began}
 
 
 def galactose(machine: Machine, *, outside: float, parts: int) -> Answer:

@@ -173,10 +173,10 @@ def placing(machine: Machine, size: int, fill: float) -> Answer:
 
     host = seconds_of(by_host)
     placed = engine.host(engine.particles)
-    found = {"": seconds_of(engine.load_start), "by the host": host}
+    result = {"": seconds_of(engine.load_start), "by the host": host}
     assert np.array_equal(placed, engine.host(engine.particles))
     backend.close()
-    return found
+    return result
 
 
 def output_cost(machine: Machine, steps: int = 10_000) -> Answer:
@@ -212,7 +212,7 @@ def side_by_side(machine: Machine, edge: int, many: int, looks: int = 1) -> Answ
         model.place(name, count=edge**3 // 4)
     lattice, many, steps = lower_lattice(model), machine.many(many), machine.many(200)
     marks = np.linspace(0, steps, looks + 1)[1:].astype(int).tolist()
-    found, counts = {}, []
+    result, counts = {}, []
     for name, part in (("", None), ("one after another", 0)):
         both = LatticeReplicas(backend, lattice)
         both.begin([(lattice, number) for number in range(many)], 1)
@@ -221,7 +221,7 @@ def side_by_side(machine: Machine, edge: int, many: int, looks: int = 1) -> Answ
             for seed in (0, 1):  # the first compiles
                 began = time.perf_counter()
                 counts.append(both.run_sampled(marks, range(many), seed=seed))
-        found[name] = (time.perf_counter() - began) / (many * edge**3 * steps)
+        result[name] = (time.perf_counter() - began) / (many * edge**3 * steps)
     assert (counts[1] == counts[3]).all()
     backend.close()
-    return found
+    return result

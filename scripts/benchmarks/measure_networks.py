@@ -125,9 +125,9 @@ def network(name: str) -> ts.Network:
     if name in MADE:
         return MADE[name]()
     path = DATA / "net" / name if name.endswith(".net") else DATA / "sbml" / f"{name}.xml"
-    found = ts.read(path)
-    assert isinstance(found, ts.Network)
-    return found
+    result = ts.read(path)
+    assert isinstance(result, ts.Network)
+    return result
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,8 @@ def of_models(machine: Machine, number: int, models: int = 3) -> float:
     """Mean seconds of kernels of random models of a test of Table 2, by leaps, to t = 150."""
     runs = [Run(f"synthetic-{number}-{seed}", 2**10, 150.0, "tau", 100)
             for seed in range(1, models + 1)]  # fmt: skip
-    found = [run.started(machine, max_steps=10**7) for run in runs]
-    return sum(total(one, "compute") for one in found) / models
+    result = [run.started(machine, max_steps=10**7) for run in runs]
+    return sum(total(one, "compute") for one in result) / models
 
 
 def to_one_percent(machine: Machine, run: Run) -> dict[str, float]:
@@ -205,14 +205,14 @@ def to_one_percent(machine: Machine, run: Run) -> dict[str, float]:
     standard errors of sampling, of species that have ten molecules.
     """
     exact, seconds = _moments(machine, run, "ssa", 2)
-    found: dict[str, float] = {"exact": seconds}
+    result: dict[str, float] = {"exact": seconds}
     for epsilon in EPSILONS:
         leaped, seconds = _moments(machine, run, ts.TauLeaping(epsilon=epsilon), 1)
-        if _worst(exact, leaped, machine.many(run.n)) <= ERROR and seconds < found.get(
+        if _worst(exact, leaped, machine.many(run.n)) <= ERROR and seconds < result.get(
             "", math.inf
         ):
-            found |= {"": seconds, "epsilon": epsilon}
-    return found
+            result |= {"": seconds, "epsilon": epsilon}
+    return result
 
 
 def _moments(
@@ -394,8 +394,8 @@ def calls(machine: Machine, *, name: str, n: int, sets: str = "") -> dict[str, f
         cores.append(time.process_time() - worked)
     middle, high, slow, longest = np.percentile(walls[5:], (50, 95, 99, 100)).tolist()
     core = float(np.median(cores[5:]))
-    found = {"": middle, "5 % above": high, "1 % above": slow, "longest": longest}
-    return {**found, "of the processor": core}
+    result = {"": middle, "5 % above": high, "1 % above": slow, "longest": longest}
+    return {**result, "of the processor": core}
 
 
 def evaluations(machine: Machine) -> dict[str, float]:
@@ -446,7 +446,7 @@ def large_filter(machine: Machine) -> dict[str, float]:
                              "device": machine.place()}  # fmt: skip
     ts.particle_filter(net, data, **(usual | {"n": 1000}))  # compiles
     began = time.perf_counter()
-    found = ts.particle_filter(net, data, **usual)
+    result = ts.particle_filter(net, data, **usual)
     seconds = time.perf_counter() - began
     with launches_timed() as spans:
         began = time.perf_counter()
@@ -456,11 +456,11 @@ def large_filter(machine: Machine) -> dict[str, float]:
     for entry, before, after in spans:
         part = next((name for name, entries in _PARTS.items() if entry in entries), "moving")
         parts[part] += after.seconds_since(before)
-    told = {f"% {name}": 100 * spent / whole for name, spent in parts.items()}
+    reported = {f"% {name}": 100 * spent / whole for name, spent in parts.items()}
     return {
-        "": n * len(found.time) / seconds, "% in kernels": sum(told.values()), **told,
-        "% host": 100 - sum(told.values()), "launches a row": len(spans) / len(found.time),
-        "log-likelihood": found.log_likelihood,
+        "": n * len(result.time) / seconds, "% in kernels": sum(reported.values()), **reported,
+        "% host": 100 - sum(reported.values()), "launches a row": len(spans) / len(result.time),
+        "log-likelihood": result.log_likelihood,
     }  # fmt: skip
 
 

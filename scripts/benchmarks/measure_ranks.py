@@ -54,9 +54,9 @@ def launched(machine: Machine, n: int, what: str, *words: str) -> Answer:
             [*shlex.split(launcher), "-n", str(n), sys.executable, __file__, *job],
             stdout=subprocess.PIPE, text=True, env=own, check=True,
         )  # fmt: skip
-    told = next(line for line in done.stdout.splitlines() if line.startswith("{"))
-    found: dict[str, float] = json.loads(told)
-    return found
+    reported = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    result: dict[str, float] = json.loads(reported)
+    return result
 
 
 def ensemble(machine: Machine, folder: Path, record: str) -> dict[str, float]:
@@ -69,33 +69,33 @@ def ensemble(machine: Machine, folder: Path, record: str) -> dict[str, float]:
     comm.barrier()
     began = time.perf_counter()
     with ts.run(schlogl(), n=machine.many(44e6), **given) as result:
-        found = {"": max(comm.allgather(time.perf_counter() - began))}
+        collected = {"": max(comm.allgather(time.perf_counter() - began))}
         if comm.rank == 0:
             named = {"compute": "in kernels", "wait": "waited", "write": "in writing"}
-            found |= {v: float(result.data[f"profile/{k}"][()].max()) for k, v in named.items()}
-    return found
+            collected |= {v: float(result.data[f"profile/{k}"][()].max()) for k, v in named.items()}
+    return collected
 
 
 def start(machine: Machine, folder: Path) -> dict[str, float]:
     """A small run: seconds from the launch on, a rank's CPU and memory, a number of the counter."""
     launch = float(os.environ["TAUSLAB_LAUNCHED"])
-    found, comm = {"imported": time.time() - launch}, ranks()
-    found["MPI started"] = time.time() - launch
+    result, comm = {"imported": time.time() - launch}, ranks()
+    result["MPI started"] = time.time() - launch
     model = ROOT / "examples" / "schlogl.xml"
     ts.run(model, n=machine.many(2000), t_end=1, points=6, seed=5, method="ssa", quiet=True,
            device=machine.place(), output=folder / "run.h5").close()  # fmt: skip
-    found |= {"": time.time() - launch, "CPU of a rank": sum(os.times()[:4])}
+    result |= {"": time.time() - launch, "CPU of a rank": sum(os.times()[:4])}
     counter = comm.counter()
     comm.barrier()
     began = time.perf_counter()
     for _ in range(TAKEN):
         counter.next()
-    found["a block from the counter"] = (time.perf_counter() - began) / TAKEN
+    result["a block from the counter"] = (time.perf_counter() - began) / TAKEN
     comm.barrier()
     counter.free()
     text = Path("/proc/self/smaps_rollup").read_text(encoding="utf-8")
     own = sum(map(int, re.findall(r"Private_\w+: +(\d+)", text))) / 1024
-    most = {key: max(comm.allgather(value)) for key, value in found.items()}
+    most = {key: max(comm.allgather(value)) for key, value in result.items()}
     return {**most, "MB of a rank": min(comm.allgather(own))}
 
 
@@ -183,7 +183,7 @@ class Pretended(Communicator):
 
 def closing(machine: Machine, size: int) -> Answer:
     """CPU seconds of rank 0 of so many ranks, each with four blocks: views, and merged at once."""
-    size, found = machine.many(size), dict[str, float]()
+    size, result = machine.many(size), dict[str, float]()
     layout = Layout(
         n=32 * size, times=np.arange(101.0), species=("X", "Y"), observables=(), trajectories=True,
         final=True, statistics=False, histograms=(), block=8, model_name="none",
@@ -194,21 +194,21 @@ def closing(machine: Machine, size: int) -> Answer:
         for kind, most in (("view", 0), ("merged at once", 1 << 40)):
             path = Path(folder) / f"{kind}.h5"
             finish = partial(_parts(path, layout, size, most).finish, {}, [{"device": "x"}] * size)
-            found[kind] = _cpu(finish)
+            result[kind] = _cpu(finish)
         view = Path(folder) / "view.h5"
-        found["open the view"] = _cpu(lambda: open_result(view).close())
-        found["merge it"] = _cpu(lambda: merge(view))
-    return found
+        result["open the view"] = _cpu(lambda: open_result(view).close())
+        result["merge it"] = _cpu(lambda: merge(view))
+    return result
 
 
 def _parts(path: Path, layout: Layout, size: int, merge_bytes: int) -> Any:
     """Be each rank in turn; returns the writer of rank 0, whose blocks are written last."""
-    said, parts = list[Any](), PartsOptions(merge_bytes=merge_bytes)
-    first = open_writer(path, layout, Pretended(0, size, said), parts=parts)
+    message, parts = list[Any](), PartsOptions(merge_bytes=merge_bytes)
+    first = open_writer(path, layout, Pretended(0, size, message), parts=parts)
     for rank in [*range(1, size), 0]:
         writer = first
         if rank:
-            writer = open_writer(path, layout, Pretended(rank, size, said), parts=parts)
+            writer = open_writer(path, layout, Pretended(rank, size, message), parts=parts)
         for block in range(rank, 4 * size, size):
             writer.write(Chunk(8 * block, {
                 array.name: np.full((8, *array.inner), 0 if array.name == "status" else block,
@@ -236,9 +236,9 @@ def main() -> None:
         "ensemble": ensemble, "start": start, "write": write, "particles": particles,
         "steps": measure_halo.steps, "links": measure_halo.links,
     }  # fmt: skip
-    found = jobs[what](machine, Path(folder), *words)
+    result = jobs[what](machine, Path(folder), *words)
     if ranks().rank == 0:
-        print(json.dumps(found), flush=True)
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

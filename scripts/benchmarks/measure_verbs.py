@@ -84,7 +84,7 @@ def of_hooks(machine: Machine, *, species: int) -> Answer:
     where = np.argwhere(np.indices(SHAPE)[2] == 32)
     rng = np.random.default_rng(0)
     shapes = ball(2), ball()
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
 
     def hook(view: Any) -> None:
         positions = where[rng.choice(len(where), ADDED, replace=False)]
@@ -116,7 +116,7 @@ def of_hooks(machine: Machine, *, species: int) -> Answer:
             began = time.perf_counter()
             act()
             took = time.perf_counter() - began
-            found[name] = min(took, found.get(name, took))
+            result[name] = min(took, result.get(name, took))
             if name == "relabel":
                 act()  # so that each call finds the same numbers of particles
 
@@ -125,7 +125,7 @@ def of_hooks(machine: Machine, *, species: int) -> Answer:
         cell(species), t_end=10 * TURNS * 50e-6, hooks=hooks, seed=1, device=machine.place(),
         quiet=True, count_every=10 * TURNS,
     ):  # fmt: skip
-        return found
+        return result
 
 
 def of_lattices(machine: Machine, *, species: int) -> Answer:

@@ -33,14 +33,14 @@ from tauslab.decomposition.slab import cut_planes
 
 def least(work: Callable[[], object], rounds: int) -> float:
     """Least seconds of all ranks together."""
-    comm, found = ranks(), []
+    comm, result = ranks(), []
     for _ in range(rounds):
         comm.barrier()
         began = time.perf_counter()
         work()
         comm.barrier()
-        found.append(time.perf_counter() - began)
-    return min(found)
+        result.append(time.perf_counter() - began)
+    return min(result)
 
 
 def of_lattice(given: Any) -> str:
@@ -115,9 +115,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--particles", type=int, default=10**6)
     given = parser.parse_args()
-    told = {"lattice": of_lattice, "slabs": of_slabs, "filter": of_filter}[given.what](given)
+    reported = {"lattice": of_lattice, "slabs": of_slabs, "filter": of_filter}[given.what](given)
     if ranks().rank == 0:
-        print(f"{ranks().size} ranks: {told}")
+        print(f"{ranks().size} ranks: {reported}")
 
 
 if __name__ == "__main__":

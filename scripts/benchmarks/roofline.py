@@ -160,8 +160,10 @@ def counted(
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
     if len(lines) < 3:
         raise RuntimeError((done.stdout + done.stderr)[-2000:])
-    told = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("events ")]
-    return list(csv.DictReader(io.StringIO("\n".join(lines)))), told
+    reported = [
+        int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("events ")
+    ]
+    return list(csv.DictReader(io.StringIO("\n".join(lines)))), reported
 
 
 def number(row: dict[str, str], units: dict[str, str], metric: str) -> float:
@@ -178,33 +180,33 @@ def measured(case: Case) -> dict[str, float | str]:
     (units, row), _ = counted(
         case, (*METRICS, *WAITS), "--launch-skip", str(longest), "--launch-count", "1"
     )
-    found: dict[str, float | str] = {
+    result: dict[str, float | str] = {
         "kernel": row["Kernel Name"].split("(")[0], "launches": len(launches),
     }  # fmt: skip
-    found |= {name: round(number(row, units, metric), 4) for metric, name in METRICS.items()}
-    return found | {f"waits for {name}": float(row[metric]) for metric, name in WAITS.items()}
+    result |= {name: round(number(row, units, metric), 4) for metric, name in METRICS.items()}
+    return result | {f"waits for {name}": float(row[metric]) for metric, name in WAITS.items()}
 
 
 def limits(case: Case) -> dict[str, float | str]:
     """What an event takes, and shares of the time in which something was busy, without pilots."""
     grid, warps = "launch__grid_size", "smsp__inst_executed.sum"
     lanes = "smsp__thread_inst_executed_per_inst_executed.ratio"
-    (units, *rows), told = counted(case, (TIME, grid, warps, lanes, *SHARES))
-    found = [
+    (units, *rows), reported = counted(case, (TIME, grid, warps, lanes, *SHARES))
+    result = [
         {m: number(row, units, m) for m in (TIME, grid, warps, lanes, *SHARES)} for row in rows
     ]
-    most = max(one[grid] for one in found)
-    found = [one for one in found if 10 * one[grid] > most]  # a pilot is one block
-    seconds, issued = (sum(one[m] for one in found) for m in (TIME, warps))
+    most = max(one[grid] for one in result)
+    result = [one for one in result if 10 * one[grid] > most]  # a pilot is one block
+    seconds, issued = (sum(one[m] for one in result) for m in (TIME, warps))
     seconds *= 1e-3
     made: dict[str, float | str] = {
-        "launches": len(found), "seconds": seconds, "instructions": issued,
-        "lanes": sum(one[warps] * one[lanes] for one in found) / issued,
+        "launches": len(result), "seconds": seconds, "instructions": issued,
+        "lanes": sum(one[warps] * one[lanes] for one in result) / issued,
     }  # fmt: skip
     for metric, name in SHARES.items():
-        made[name] = 1e-3 * sum(one[TIME] * one[metric] for one in found) / seconds
-    if told:
-        events = sum(told)
+        made[name] = 1e-3 * sum(one[TIME] * one[metric] for one in result) / seconds
+    if reported:
+        events = sum(reported)
         made |= {"events": events, "slots": 32 * issued / events, "alone": events / seconds}
     return made
 

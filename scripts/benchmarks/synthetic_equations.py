@@ -139,15 +139,15 @@ def _pulls(size: SyntheticSize, decays: int, words: RandomWords) -> list[list[st
     constant = words.below(np.full(terms, _CONSTANT_TARGETS)) == 0
     levels = (1 + words.below(np.full(terms, _LEVELS))) / _LEVELS
     k = _spread(size.parameters, terms, words)
-    found: list[list[str]] = [[] for _ in range(n)]
+    result: list[list[str]] = [[] for _ in range(n)]
     for t in range(terms):
         x, (y, z, w) = _x(int(owner[t])), (_x(int(other[t])) for other in others)
         rate = f"k{k[t] + 1} * {y}" if factors[t] else f"k{k[t] + 1}"
         target = f"{float(levels[t])!r}" if constant[t] else z
         below = f" / ({_HALF} + {w})" if saturating[t] else ""
         term = f" - {rate} * {x}" if decaying[t] else f" + {rate} * ({target} - {x}){below}"
-        found[owner[t]].append(term)
-    return found
+        result[owner[t]].append(term)
+    return result
 
 
 def _reactions(size: SyntheticSize, words: RandomWords) -> list[list[str]]:
@@ -187,12 +187,12 @@ def _reactions(size: SyntheticSize, words: RandomWords) -> list[list[str]]:
 
 def _distinct(count: int, but: Sequence[int], n: int, words: RandomWords) -> list[int]:
     """Numbers below n, none twice and none of `but`."""
-    found: list[int] = []
-    while len(found) < count:
+    result: list[int] = []
+    while len(result) < count:
         drawn = int(words.below(np.array([n]))[0])
-        if drawn not in found and drawn not in but:
-            found.append(drawn)
-    return found
+        if drawn not in result and drawn not in but:
+            result.append(drawn)
+    return result
 
 
 def _lengths(kind: str, n: int, terms: int, words: RandomWords) -> IntArray:

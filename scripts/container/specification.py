@@ -84,18 +84,21 @@ def _algorithm(
         "parameters": [
             {
                 "kisaoId": {"namespace": "KISAO", "id": own},
-                "id": told.replace(" ", "_"),
-                "name": told,
+                "id": reported.replace(" ", "_"),
+                "name": reported,
                 "type": kind,
                 "value": value,
                 "recommendedRange": None,
                 "availableSoftwareInterfaceTypes": _HOW,
             }
-            for own, (told, kind, value) in parameters.items()
+            for own, (reported, kind, value) in parameters.items()
         ],
         "outputDimensions": [{"namespace": "SIO", "id": "SIO_000418"}],
         "outputVariablePatterns": [
-            *({"name": told, "type": "float", "target": path} for told, path in _VARIABLES.items()),
+            *(
+                {"name": reported, "type": "float", "target": path}
+                for reported, path in _VARIABLES.items()
+            ),
             {"name": "time", "type": "float", "symbol": "urn:sedml:symbol:time"},
         ],
         "availableSoftwareInterfaceTypes": _HOW,

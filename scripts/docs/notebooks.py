@@ -62,8 +62,8 @@ def executed(path: Path, change: Callable[[str], str] = str) -> list[Cell]:
 
     module = ModuleType("__main__")  # a name that classes and functions of a cell may have
     names: dict[str, Any] = module.__dict__
-    found = list(cells(path.read_text(encoding="utf-8")))
-    for cell in found:
+    result = list(cells(path.read_text(encoding="utf-8")))
+    for cell in result:
         if cell.markdown:
             continue
         printed = io.StringIO()
@@ -75,7 +75,7 @@ def executed(path: Path, change: Callable[[str], str] = str) -> list[Cell]:
         if not cell.pictures and figure is not None and "figure = " in cell.source:
             cell.pictures = [_png(figure)]
         plt.close("all")
-    return found
+    return result
 
 
 def _run(source: str, name: str, names: dict[str, Any]) -> None:

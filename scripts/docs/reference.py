@@ -151,8 +151,10 @@ def _class(entry: Entry, shown: Callable[[str, str], str]) -> list[str]:
         above = " and ".join(f"`{base.__name__}`" for base in made.__bases__)
         parts.append(f"Is a {above}; exit code {made.exit_code}.")
     own, elsewhere = _split(made)
-    said = _attributes(docstring)
-    values = [(name, member) for name, member in own if not callable(member) and name not in said]
+    message = _attributes(docstring)
+    values = [
+        (name, member) for name, member in own if not callable(member) and name not in message
+    ]
     if values:
         parts.append("\n".join(_value(name, value, shown) for name, value in values))
     for home, names in elsewhere.items():
@@ -167,8 +169,8 @@ def _class(entry: Entry, shown: Callable[[str, str], str]) -> list[str]:
 
 def _attributes(docstring: str) -> set[str]:
     """Names that a docstring describes as attributes."""
-    found = re.search(r"(?ms)^Attributes\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", docstring)
-    lines = re.findall(r"(?m)^\w[\w, ]*$", found[1]) if found else []
+    result = re.search(r"(?ms)^Attributes\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", docstring)
+    lines = re.findall(r"(?m)^\w[\w, ]*$", result[1]) if result else []
     return {name for line in lines for name in line.split(", ")}
 
 
@@ -187,18 +189,18 @@ def _split(made: type) -> tuple[list[tuple[str, Any]], dict[str, list[str]]]:
 
 def _value(name: str, value: Any, shown: Callable[[str, str], str]) -> str:
     """A line for a property or a field."""
-    told = shown(_doc(value), name).replace("\n\n", "\n").replace("\n", "\n  ")
-    return f"- **`{name}`**{f': {told}' if told else ''}"
+    reported = shown(_doc(value), name).replace("\n\n", "\n").replace("\n", "\n  ")
+    return f"- **`{name}`**{f': {reported}' if reported else ''}"
 
 
 def _members(made: type) -> Iterator[tuple[str, Any]]:
     """Public properties and methods, those of bases in tauslab first."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for base in reversed(made.__mro__):
         if not base.__module__.startswith("tauslab"):
             continue
-        found |= dict(vars(base))
-    for name, member in found.items():
+        result |= dict(vars(base))
+    for name, member in result.items():
         hidden = name.startswith("_") and name != "__call__"
         if hidden or name in HIDDEN.get(made.__name__, ()):
             continue
@@ -221,15 +223,15 @@ def _doc(thing: Any) -> str:
 
 def _signature(call: str, function: Any) -> str:
     """A block with the call: each parameter in a line of its own where one line is too long."""
-    found = inspect.signature(function)
-    parameters = [p for p in found.parameters.values() if _is_given(p)]
+    result = inspect.signature(function)
+    parameters = [p for p in result.parameters.values() if _is_given(p)]
     texts = [_parameter(p) for p in parameters]
     stars = [k for k, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY]
     if stars and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         texts.insert(stars[0], "*")
-    returned = found.return_annotation
+    returned = result.return_annotation
     end = (
-        "" if returned in {found.empty, "None"} or inspect.isclass(function) else f" -> {returned}"
+        "" if returned in {result.empty, "None"} or inspect.isclass(function) else f" -> {returned}"
     )
     line = f"{call}({', '.join(texts)}){end}"
     if len(line) > _WIDTH:
@@ -306,8 +308,8 @@ _FEW = 2  # so many options that two commands have alike stand with both
 def _commands_page(places: Mapping[str, str]) -> str:
     """List all commands, in the order of the help."""
     called = {"run": "run", "molecules": "in_molecules", "build": "dbn.build"}
-    found = {key: places[f"tauslab.{name}"] for key, name in called.items()}
-    parts = ["# Command line", _INTRO.format(**found)]
+    result = {key: places[f"tauslab.{name}"] for key, name in called.items()}
+    parts = ["# Command line", _INTRO.format(**result)]
     homes: dict[str, str] = {}
     for name, parser in _commands():
         more = ", ".join(f"[{stem}.md](../{stem}.md)" for stem in _COMMAND_PAGES[name])
@@ -374,9 +376,9 @@ def _spelt(action: argparse.Action) -> str:
 
 
 def _told(action: argparse.Action) -> str:
-    told = (action.help or "").replace("|", "\\|")
-    again = isinstance(action, argparse._AppendAction) and "repeated" not in told  # noqa: SLF001
-    return f"{told}{'; may be repeated' if again else ''}"
+    reported = (action.help or "").replace("|", "\\|")
+    again = isinstance(action, argparse._AppendAction) and "repeated" not in reported  # noqa: SLF001
+    return f"{reported}{'; may be repeated' if again else ''}"
 
 
 # ---------------------------------------------------------------- docstrings
@@ -440,10 +442,10 @@ def _body(text: str) -> str:
 def _items(text: str) -> Iterator[str]:
     """A line for each name of a section, with what is said of it."""
     for item in re.split(r"\n(?=\S)", text.strip("\n")):
-        names, *told = item.split("\n")
+        names, *reported = item.split("\n")
         code = ", ".join(f"`{name.strip()}`" for name in names.split(","))
-        said = " ".join(line.strip() for line in told)
-        yield f"- **{code}**{f': {said}' if said else ''}"
+        message = " ".join(line.strip() for line in reported)
+        yield f"- **{code}**{f': {message}' if message else ''}"
 
 
 # ---------------------------------------------------------------- files

@@ -143,8 +143,8 @@ def gene(to: Settings) -> None:
     assert isinstance(net, ts.Network)
     result = ts.run(net, n=500, points=101, **usual)
     result.plot(["Off", "On", "M", "P"], kind="mean", path=to.folder / "look-mean.png")
-    course = ts.run(net, method="ode", n=1, points=201, **usual)
-    course.plot(["M", "P"], path=to.folder / "look-ode.png")
+    time_course = ts.run(net, method="ode", n=1, points=201, **usual)
+    time_course.plot(["M", "P"], path=to.folder / "look-ode.png")
 
 
 def cell(to: Settings) -> None:

@@ -114,13 +114,13 @@ def draw(case: str, folder: Path) -> None:
 
 def chapter(path: Path) -> list[str]:
     """Results of a case, as Markdown."""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    each = 1e3 * found["lattice_seconds"] / found["steps"]
-    took = (f"{found['steps']:,} steps in {found['lattice_seconds']:.1f} s ({each:.4f} ms each), "
-            f"{found['seconds']:.1f} s in all")  # fmt: skip
-    lines = [f"## {found['case']}", "", f"{found['says']}, on {found['device']}: {took}.", "",
+    result = json.loads(path.read_text(encoding="utf-8"))
+    each = 1e3 * result["lattice_seconds"] / result["steps"]
+    took = (f"{result['steps']:,} steps in {result['lattice_seconds']:.1f} s ({each:.4f} ms each), "
+            f"{result['seconds']:.1f} s in all")  # fmt: skip
+    lines = [f"## {result['case']}", "", f"{result['says']}, on {result['device']}: {took}.", "",
              "| quantity | lattice | expected | standard error | z |", "|---|---|---|---|---|"]  # fmt: skip
-    for row in found["rows"]:
+    for row in result["rows"]:
         q = Quantity(**row)
         z = f"{q.z:+.2f}" if q.error else ""
         lines.append(f"| {q.name} | {q.value:.6g} | {q.expected:.6g} | {q.error:.3g} | {z} |")

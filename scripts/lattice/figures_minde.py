@@ -116,15 +116,15 @@ def loaded(path: Path) -> Arrays:
 
 def collect(files: list[str], out: Path) -> None:
     """Put files of ``KIND=FILE`` together: counts, times, and which run they are of."""
-    found: Arrays = {}
+    result: Arrays = {}
     for text in files:
         kind, name = text.split("=")
         arrays = loaded(Path(name))
         if "planes" in arrays:
             arrays["counts"] = arrays["planes"].sum(axis=-1)
-        found |= {f"{kind}:{key}": value for key, value in arrays.items()
+        result |= {f"{kind}:{key}": value for key, value in arrays.items()
                   if key in {"counts", "times", "seed", "divide"}}  # fmt: skip
-    np.savez_compressed(out, **found)  # type: ignore[arg-type]
+    np.savez_compressed(out, **result)  # type: ignore[arg-type]
 
 
 def main() -> None:
@@ -138,17 +138,17 @@ def main() -> None:
         collect(options.file, folder / "minde-early.npz")
     early = loaded(folder / "minde-early.npz")
     lattice = loaded(folder / "lattice-minde.npz")
-    found = {
+    result = {
         "lattice": [swings_of_planes(lattice["times"], lattice["bound"])],
         "exact": exact_swings(),
     }
     tell_early(early)
-    for label, runs in found.items():
+    for label, runs in result.items():
         period, error = pooled_period(runs)
         print(f"{label}: {period:.2f} ± {error:.2f} s; by run:",
               *(f"{one.period:.2f} ± {one.error:.2f}, share {one.largest_share():.3f};"
                 for one in runs))  # fmt: skip
-    draw(folder, early, found)
+    draw(folder, early, result)
 
 
 if __name__ == "__main__":

@@ -123,28 +123,28 @@ class Compartments:
 
     def _repressors(self) -> None:
         """Inducer is mixed in cytoplasm and membrane."""
-        room = self.sites.cytoplasm + self.sites.beside + self.sites.behind
+        space = self.sites.cytoplasm + self.sites.beside + self.sites.behind
         for bare, bound in (("R2", "IR2"), ("IR2", "I2R2")):
             for end in ("", "_o", "O"):
                 one, two = (name + end.removeprefix("_o") for name in (bare, bound))
-                self._add(f"I + {bare}{end} -> {bound}{end}", self._k(f"I+{one}", two) / room)
+                self._add(f"I + {bare}{end} -> {bound}{end}", self._k(f"I+{one}", two) / space)
                 self._add(f"{bound}{end} -> I + {bare}{end}", self._k(two, f"I+{one}"))
 
     def _membrane(self) -> None:
         """Iex from outside comes to the sites beside it; Iex made behind stays where it is."""
         sites = self.sites
-        room, outer = sites.cytoplasm + sites.beside + sites.behind, sites.outside + sites.beside
+        space, outer = sites.cytoplasm + sites.beside + sites.behind, sites.outside + sites.beside
         leaves, makes = self._k("I", "Iex"), self._k("mY", "Y+mY")
         self._add("mY ->", self._k("mY"))
-        self._add("mY -> mY + Y", makes * sites.beside / room)
-        self._add("mY -> mY + Y_behind", makes * sites.behind / room)
+        self._add("mY -> mY + Y", makes * sites.beside / space)
+        self._add("mY -> mY + Y_behind", makes * sites.behind / space)
         self._add("Iex -> I", self._k("Iex", "I") * sites.beside / outer)
         self._add("Iex_behind -> I", self._k("Iex", "I"))
-        self._add("I -> Iex", leaves * sites.beside / room)
-        self._add("I -> Iex_behind", leaves * sites.behind / room)
+        self._add("I -> Iex", leaves * sites.beside / space)
+        self._add("I -> Iex_behind", leaves * sites.behind / space)
         self._add("Y + Iex -> YI", self._k("Iex+Y", "YI") / outer)
         # Iex that is made in a site with Y cannot leave it, and is bound long before it is I again.
-        self._add("Y_behind + I -> YI_behind", leaves / room)
+        self._add("Y_behind + I -> YI_behind", leaves / space)
         self._add("YI -> Y + Iex", self._k("YI", "Iex+Y"))
         for end in ("", "_behind"):
             self._add(f"YI{end} -> Y{end} + I", self._k("YI", "I+Y"))
@@ -153,10 +153,10 @@ class Compartments:
 
 def sampled(network: ts.Network, times: FloatArray, samples: int) -> Curves:
     """Species of the lattice ``[sample, time]``."""
-    found = ts.run(network, method="ssa", n=samples, times=times, seed=2, device="cpu")
-    parts = {name: [p for p in PARTS.get(name, (name,)) if p in found.species]
+    result = ts.run(network, method="ssa", n=samples, times=times, seed=2, device="cpu")
+    parts = {name: [p for p in PARTS.get(name, (name,)) if p in result.species]
              for name in LAC_SHOWN}  # fmt: skip
-    return {name: np.sum([found.counts(p) for p in ps], axis=0).astype(float)
+    return {name: np.sum([result.counts(p) for p in ps], axis=0).astype(float)
             for name, ps in parts.items()}  # fmt: skip
 
 
@@ -244,16 +244,16 @@ def main() -> None:
         cell = lac_model(Path(folder))
         cell.site_array()  # read now: the folder will be gone
         mixed = cell.well_stirred("reachable", {"inducer": inducer})
-    found: dict[str, Compared] = {}
+    result: dict[str, Compared] = {}
     runs = []
     first = None if options.mixing else FIGURES / f"lattice-lac-{options.inducer}.npz"
     for seed, times, lattice in lattice_runs(options.runs, first):
         parts = Compartments(cell, inducer, seed)
         print(f"seed {seed}: {parts.sites}", flush=True)
         networks = [sampled(n, times, options.samples) for n in (mixed, parts.build())]
-        compare(times, lattice, networks, found)
+        compare(times, lattice, networks, result)
         runs.append((times, lattice, networks))
-    for label, compared in found.items():
+    for label, compared in result.items():
         print(compared.row(label))
     if options.output:
         draw(options.output, runs, f"lac switch, {options.inducer[:-2]} µM inducer")

@@ -102,21 +102,21 @@ def minde(settings: Settings) -> Outcome:
     with settings.run(lattice_of("minde.toml"), outcome, points, seconds, frames=True) as result:
         bound = result.kymograph("minDm", "z") + result.kymograph("minDEm", "z")
         times, height = result.frame_times, result.shape[0] * result.spacing * 1e6
-    found = swings_of_planes(times, bound)
+    collected = swings_of_planes(times, bound)
     outcome.arrays = {
-        "bound": bound, "times": times, "height": np.array(height), "turns": found.turns,
-        "bias_times": found.times, "bias": found.bias,
+        "bound": bound, "times": times, "height": np.array(height), "turns": collected.turns,
+        "bias_times": collected.times, "bias": collected.bias,
     }  # fmt: skip
-    if found.period:
+    if collected.period:
         exact = exact_swings()
         expected, error = pooled_period(exact)
         outcome.add(
-            f"period (s): twice the mean of {len(found.turns) - 1} times between changes of sides "
+            f"period (s): twice the mean of {len(collected.turns) - 1} times between changes of sides "
             f"after {LEFT_OUT:g} s; expected: the exact program's",
-            found.period, expected, float(np.hypot(found.error, error)),
+            collected.period, expected, float(np.hypot(collected.error, error)),
         )  # fmt: skip
         shares = [one.largest_share() for one in exact]
-        outcome.add("largest share of bound MinD in one half", found.largest_share(),
+        outcome.add("largest share of bound MinD in one half", collected.largest_share(),
                     float(np.mean(shares)), 0.0)  # fmt: skip
     return outcome
 
@@ -157,13 +157,13 @@ def cube(settings: Settings) -> Outcome:
         times = result.times
         counts = {name: per_replica(result, name).astype(float) for name in CUBE_SHOWN}
     samples = settings.stirred(model.well_stirred(), times)
-    for name, found in counts.items():
+    for name, collected in counts.items():
         ssa = samples.counts(name).astype(float)
         for at in (4, 12, len(times) - 1):
             spread = np.sqrt(ssa[:, at].var(ddof=1) * (1 / runs + 1 / len(ssa)))
-            outcome.add(f"mean of {name} at {times[at]:g} s", found[:, at].mean(),
+            outcome.add(f"mean of {name} at {times[at]:g} s", collected[:, at].mean(),
                         ssa[:, at].mean(), spread)  # fmt: skip
-        outcome.arrays |= curves_of(name, found, ssa)
+        outcome.arrays |= curves_of(name, collected, ssa)
     outcome.arrays["times"] = times
     return outcome
 
@@ -225,11 +225,11 @@ def lac_model(folder: Path) -> Lattice:
 
 def per_replica(result: ts.LatticeResult, name: str) -> npt.NDArray[np.int64]:
     """Counts ``[replica, sample]``."""
-    found = []
+    collected = []
     for number in range(result.n_replicas):
         with ts.LatticeResult(result.path, number) as one:
-            found.append(one.counts(name))
-    return np.array(found)
+            collected.append(one.counts(name))
+    return np.array(collected)
 
 
 def curves_of(name: str, lattice: npt.ArrayLike, stirred: FloatArray) -> Arrays:

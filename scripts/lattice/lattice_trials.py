@@ -67,8 +67,8 @@ def run(model: Lattice, options: argparse.Namespace, seed: int, divide: int, eve
         counts = np.stack([result.counts(name) for name in model.species], axis=1)
         times = result.times
     took = time.perf_counter() - began
-    told = zip(model.species, counts[-1].tolist(), strict=True)
-    print(f"step / {divide}, seed {seed}, {took:.1f} s:", *(f"{a} {n}" for a, n in told),
+    reported = zip(model.species, counts[-1].tolist(), strict=True)
+    print(f"step / {divide}, seed {seed}, {took:.1f} s:", *(f"{a} {n}" for a, n in reported),
           flush=True)  # fmt: skip
     return {"counts": counts, "times": times, "seed": seed, "divide": divide, "took": took}
 
@@ -91,10 +91,10 @@ def main() -> None:
     is_lac = options.case == "lac"
     options.seconds = options.seconds or (2.0 if options.case == "minde" else 60.0)
     options.points = options.points or (60 if is_lac else 20)
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for one in (lac_runs if is_lac else minde_runs)(options):
-        found.append(one)
-        arrays = {name: np.array([each[name] for each in found]) for name in one}
+        result.append(one)
+        arrays = {name: np.array([each[name] for each in result]) for name in one}
         np.savez_compressed(options.output, **arrays | {"times": one["times"]})
 
 

@@ -49,9 +49,9 @@ class Rings:
         z, y, x = np.indices(sites.shape)
         away = np.hypot(y - (sites.shape[1] - 1) / 2, x - (sites.shape[2] - 1) / 2).astype(int)
         keys = np.where(sites > 0, (z * 64 + away) * 2 + sites - 1, -1)
-        found, number = np.unique(keys, return_inverse=True)
+        result, number = np.unique(keys, return_inverse=True)
         self.group = number.reshape(sites.shape) - 1
-        self.membrane, self.plane = found[1:] % 2 == 1, found[1:] // 128
+        self.membrane, self.plane = result[1:] % 2 == 1, result[1:] // 128
         self.size = np.bincount(self.group[self.group >= 0]).astype(float)
 
     def hops(self, coefficient: float, within: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
@@ -89,15 +89,15 @@ class Equations:
     def __init__(self, lattice: Lattice, factors: Factors) -> None:
         self.rings = Rings(lattice)
         sites = float(np.prod(lattice.shape))
-        here, everywhere = self.rings.membrane, np.ones(len(self.rings.size), bool)
-        self.exchange = EXCHANGE * factors.exchange * ~here
-        self.attach = ATTACH * factors.attach * here
+        local, everywhere = self.rings.membrane, np.ones(len(self.rings.size), bool)
+        self.exchange = EXCHANGE * factors.exchange * ~local
+        self.attach = ATTACH * factors.attach * local
         self.release = RELEASE * factors.release
-        self.recruit = RECRUIT * factors.recruit * sites * here / self.rings.size
-        self.bind = BIND * factors.bind * sites * here / self.rings.size
+        self.recruit = RECRUIT * factors.recruit * sites * local / self.rings.size
+        self.bind = BIND * factors.bind * sites * local / self.rings.size
         self.min_e = MIN_E * factors.min_e
         fast = self.rings.hops(2.5e-12 * factors.diffusion, everywhere)
-        slow = self.rings.hops(1e-14 * factors.diffusion, here)
+        slow = self.rings.hops(1e-14 * factors.diffusion, local)
         self.moves = sparse.block_diag([fast, fast, slow, fast, slow]).tocsr()
 
     def start(self) -> FloatArray:
@@ -141,9 +141,9 @@ class Equations:
 def solved(factors: Factors, times: FloatArray) -> tuple[Rings, FloatArray]:
     """Particles of the five species in each group ``[5, group, time]``."""
     model = Equations(lattice_of("minde.toml"), factors)
-    found = solve_ivp(model.slope, (0, times[-1]), model.start(), "BDF", t_eval=times,
+    result = solve_ivp(model.slope, (0, times[-1]), model.start(), "BDF", t_eval=times,
                       jac=model.jacobian, rtol=3e-4, atol=1e-4)  # fmt: skip
-    return model.rings, found.y.reshape(5, -1, len(times))
+    return model.rings, result.y.reshape(5, -1, len(times))
 
 
 def main() -> None:

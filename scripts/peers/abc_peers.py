@@ -49,10 +49,10 @@ def own(n: int, seed: int, on: str) -> tuple[Moments, float, float, int]:
     }  # fmt: skip
     ts.abc_smc(net, data, priors, **usual)
     began, clock = time.process_time(), time.perf_counter()
-    found = ts.abc_smc(net, data, priors, **usual)
+    result = ts.abc_smc(net, data, priors, **usual)
     seconds = time.process_time() - began, time.perf_counter() - clock
-    moments = {name: (found.mean(name), found.sd(name)) for name in PRIORS}
-    return moments, *seconds, int(found.simulations.sum())
+    moments = {name: (result.mean(name), result.sd(name)) for name in PRIORS}
+    return moments, *seconds, int(result.simulations.sum())
 
 
 def peer(n: int, seed: int) -> tuple[Moments, float, float, int]:
@@ -108,12 +108,20 @@ def main() -> None:
         return
     rows = {"tauslab": own(given.n, given.seed, given.device)}
     if given.peer:
-        asked = [given.peer, __file__, "--alone", "--n", str(given.n), "--seed", str(given.seed)]
-        told = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
-        rows["pyABC, rebop"] = json.loads(told.splitlines()[-1])
+        requested = [
+            given.peer,
+            __file__,
+            "--alone",
+            "--n",
+            str(given.n),
+            "--seed",
+            str(given.seed),
+        ]
+        reported = subprocess.run(requested, check=True, capture_output=True, text=True).stdout
+        rows["pyABC, rebop"] = json.loads(reported.splitlines()[-1])
     for name, (moments, seconds, clock, simulations) in rows.items():
-        said = ", ".join(f"{k} {mean:.4f} +- {sd:.4f}" for k, (mean, sd) in moments.items())
-        print(f"{name}: {said}; {seconds:.2f} s ({clock:.2f} s), {simulations} simulations")
+        message = ", ".join(f"{k} {mean:.4f} +- {sd:.4f}" for k, (mean, sd) in moments.items())
+        print(f"{name}: {message}; {seconds:.2f} s ({clock:.2f} s), {simulations} simulations")
 
 
 if __name__ == "__main__":

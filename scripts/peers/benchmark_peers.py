@@ -130,9 +130,9 @@ def by_copasi(net: ts.Network, species: str, t_end: float = 10.0, points: int = 
     names = {one: name for name, one in basico.get_species(model=model)["sbml_id"].items()}
 
     def one(seed: int) -> float:
-        course = basico.run_time_course(duration=t_end, intervals=points - 1, model=model, method="directMethod",
+        time_course = basico.run_time_course(duration=t_end, intervals=points - 1, model=model, method="directMethod",
                                         use_seed=True, seed=seed, use_numbers=True)  # fmt: skip
-        return float(course[names[species]].iloc[-1])
+        return float(time_course[names[species]].iloc[-1])
 
     return lambda n, seed: np.array([one(seed * 1_000_003 + number) for number in range(n)])
 
@@ -166,8 +166,8 @@ def by_gillespy2(name: str, species: str) -> Any:
     solver = g2.TauHybridCSolver(model=twin)
 
     def run(n: int, seed: int) -> Any:
-        found = twin.run(solver=solver, number_of_trajectories=n, seed=seed)
-        return np.array([float(one[species][-1]) for one in found])
+        result = twin.run(solver=solver, number_of_trajectories=n, seed=seed)
+        return np.array([float(one[species][-1]) for one in result])
 
     return run
 
@@ -183,12 +183,12 @@ def filters(n: int) -> Iterator[Made]:
 def ours(particles: int, n: int, seed: int) -> Any:
     """Run all filters in one launch."""
     net, data = course()
-    found = ts.particle_filters(
+    result = ts.particle_filters(
         net, data, observe=OBSERVE, initial=INITIAL, n=particles,
         parameters={"birth": np.linspace(0.9, 1.1, n)}, seed=seed, threshold=1.0,
         device=ts.CPU(threads=1),
     )  # fmt: skip
-    return found.log_likelihood
+    return result.log_likelihood
 
 
 def theirs(size: int) -> Any:
@@ -364,7 +364,7 @@ WORKS = {"exact": exact, "events": events, "filters": filters, "published": of_t
 
 def ways(work: str, n: int, part: str) -> list[Way]:
     """Programs that are installed; each is run once, which compiles, and by tauslab at its full size."""
-    found = []
+    result = []
     for name, program, many, make in WORKS[work](n):
         if not re.search(part, f"{name}, {program}"):
             continue
@@ -375,8 +375,8 @@ def ways(work: str, n: int, part: str) -> list[Way]:
         except (ImportError, TauslabError) as error:
             print(f"{name}, {program}: left out: {error}", file=sys.stderr)
         else:
-            found.append(way)
-    return found
+            result.append(way)
+    return result
 
 
 def machine(program: str) -> str:

@@ -122,11 +122,11 @@ def by_tellurium(code: str, n: int) -> list[float]:
         sys.modules["tellurium"] = _stand_in()
     start, last = code[: code.index("r.integrator.seed")], "one = r.simulate(0, 50, 51)"
     assert last in code
-    names, found = run(start), []
+    names, result = run(start), []
     for seed in range(1, n + 1):
         exec(f"r.reset()\nr.integrator.seed = {seed}\n{last}", names)  # noqa: S102
-        found.append(float(names["one"][-1, list(names["one"].colnames).index("[D]")]))
-    return found
+        result.append(float(names["one"][-1, list(names["one"].colnames).index("[D]")]))
+    return result
 
 
 def by_pysb(code: str, n: int) -> list[float]:
@@ -164,11 +164,11 @@ def again(code: str, old: str, new: str, n: int) -> list[dict[str, Any]]:
     first = max(at for at, line in enumerate(lines) if re.match(r"\w+ = ", line))
     statement = "".join(lines[first:])
     assert old in statement
-    names, found = run("".join(lines[:first])), []
+    names, result = run("".join(lines[:first])), []
     for seed in range(1, n + 1):
         exec(statement.replace(old, new.format(seed)), names)  # noqa: S102
-        found.append({name: names[name] for name in names if f"{name} = " in statement})
-    return found
+        result.append({name: names[name] for name in names if f"{name} = " in statement})
+    return result
 
 
 @dataclass(frozen=True)

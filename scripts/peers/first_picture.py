@@ -245,8 +245,8 @@ def seconds(text: str, folder: Path, cache: Path) -> float:
 
 def used() -> float:
     """Processor time of all processes that this one started and that have ended."""
-    found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime
+    result = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return result.ru_utime + result.ru_stime
 
 
 def main() -> None:
@@ -256,26 +256,26 @@ def main() -> None:
     parser.add_argument("--job", action="append", choices=JOBS, help="these alone")
     chosen = parser.parse_args()
     repeat, jobs = chosen.repeat, chosen.job or list(JOBS)
-    found = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package)]
-    heads = [*found, COUNTED]
+    result = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package)]
+    heads = [*result, COUNTED]
     print(f"| job | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
     for job in jobs:
-        took: dict[str, list[float]] = {name: [] for name in found}
+        took: dict[str, list[float]] = {name: [] for name in result}
         with tempfile.TemporaryDirectory() as folder:
             cache = Path(folder) / "cache"
             for _ in range(repeat + 1):
-                for name in found:
+                for name in result:
                     if (text := program(name, job)) is not None:
                         took[name].append(seconds(text, Path(folder), cache))
-        told = []
+        reported = []
         for name in heads:
             text = program(name, job)
             if text is None or name == COUNTED:
-                told.append("not measured" if text is None else f"{statements(text)}; not run")
+                reported.append("not measured" if text is None else f"{statements(text)}; not run")
                 continue
             first, later = took[name][0], statistics.median(took[name][1:])
-            told.append(f"{statements(text)}; {later:.1f} s (first run {first:.1f} s)")
-        print(f"| {JOBS[job]} | {' | '.join(told)} |", flush=True)
+            reported.append(f"{statements(text)}; {later:.1f} s (first run {first:.1f} s)")
+        print(f"| {JOBS[job]} | {' | '.join(reported)} |", flush=True)
 
 
 if __name__ == "__main__":

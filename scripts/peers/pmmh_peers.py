@@ -48,8 +48,8 @@ def ours(
     clock = time.process_time if device == "cpu" else time.perf_counter
     ts.pmmh(net, data, priors, steps=2, warm_up=2, **usual)
     each, began = filters // chains, clock()
-    found = ts.pmmh(net, data, priors, steps=each - each // 3, warm_up=each // 3, **usual)
-    return found.values, clock() - began
+    result = ts.pmmh(net, data, priors, steps=each - each // 3, warm_up=each // 3, **usual)
+    return result.values, clock() - began
 
 
 def theirs(filters: int, n: int, seed: int) -> tuple[Any, float]:

@@ -87,9 +87,9 @@ class Row:
         if self.model in MADE:
             return MADE[self.model]()
         with tempfile.TemporaryDirectory() as folder:
-            found = ts.read(self.file(Path(folder)))
-        assert isinstance(found, ts.Network)
-        return found
+            result = ts.read(self.file(Path(folder)))
+        assert isinstance(result, ts.Network)
+        return result
 
 
 def infection() -> ts.Network:
@@ -207,7 +207,7 @@ Cell = dict[str, str]
 
 def page(measured: list[Cell]) -> str:
     """Seconds of one trajectory: by tauslab on a core and a GPU, by others beside it, as published."""
-    found = {(cell["work"], cell["program"]): cell for cell in measured}
+    result = {(cell["work"], cell["program"]): cell for cell in measured}
     machines = sorted({f"{cell['machine']}, {cell['date']}" for cell in measured})
     lines = [
         "# How fast is tauslab in benchmarks that other programs publish?",
@@ -244,7 +244,7 @@ def page(measured: list[Cell]) -> str:
         lines += [f"| model | end time | {' | '.join(columns)} | published |",
                   f"|---|---|{'---|' * (len(columns) + 1)}"]  # fmt: skip
         for row in rows:
-            cells = [_cell(row, column, found) for column in columns]
+            cells = [_cell(row, column, result) for column in columns]
             figures = "; ".join(f"{name} {seconds:.3g}" for name, seconds in row.figures.items())
             lines.append(f"| {row.label} | {row.t_end:g} | {' | '.join(cells)} | {figures} |")
         source = table.partition(" ")[0]
@@ -254,8 +254,8 @@ def page(measured: list[Cell]) -> str:
     lines += ["", "## Limits", "",
               "COPASI and rebop were run only on networks of at most 200 reactions, because reading larger ones takes them",
               "minutes. rebop and GillesPy2 were run only on mass-action models. A model in two tables was measured",
-              f"twice. bngsim PSA is faster than tauslab for {', '.join(_scaled_faster(found))}. Published times, from other",
-              f"machines, that are below *tauslab* (end time): {', '.join(_faster(found))}."]  # fmt: skip
+              f"twice. bngsim PSA is faster than tauslab for {', '.join(_scaled_faster(result))}. Published times, from other",
+              f"machines, that are below *tauslab* (end time): {', '.join(_faster(result))}."]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

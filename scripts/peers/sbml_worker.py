@@ -24,15 +24,15 @@ MOST_STEPS = 20_000
 
 def selected(model: Any, names: list[str]) -> list[str]:
     """Select the `names` that can be."""
-    found = []
+    result = []
     for name in names:
         try:
             model.timeCourseSelections = ["time", name]
         except RuntimeError:
             continue
-        found.append(name)
-    model.timeCourseSelections = ["time", *found]
-    return found
+        result.append(name)
+    model.timeCourseSelections = ["time", *result]
+    return result
 
 
 def solve(model: Any, request: dict[str, Any]) -> dict[str, Any]:

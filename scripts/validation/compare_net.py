@@ -191,8 +191,8 @@ def _run_network(
         except subprocess.TimeoutExpired:
             raise LeftOutError(f"run_network takes more than {arguments.seconds:g} s") from None
         if done.returncode or not prefix.with_suffix(".cdat").is_file():
-            said = (done.stdout + done.stderr).strip().splitlines() or [""]
-            raise LeftOutError(f"run_network failed: {said[-1]}")
+            message = (done.stdout + done.stderr).strip().splitlines() or [""]
+            raise LeftOutError(f"run_network failed: {message[-1]}")
         tables = [np.loadtxt(prefix.with_suffix(".cdat"), ndmin=2)[:, 1:]]
         if prefix.with_suffix(".gdat").is_file():
             tables.append(np.loadtxt(prefix.with_suffix(".gdat"), ndmin=2)[:, 1:])

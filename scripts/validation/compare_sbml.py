@@ -110,10 +110,10 @@ def solution(network: ts.Network, times: Sequence[float]) -> dict[str, FloatArra
     """
     for atol in ABSOLUTE:
         for solver in ("rosenbrock", "dopri5"):
-            found = solved(network, times, solver, atol)
-            if all(np.isfinite(values).all() for values in found.values()):
-                return found
-    return found
+            result = solved(network, times, solver, atol)
+            if all(np.isfinite(values).all() for values in result.values()):
+                return result
+    return result
 
 
 def solved(
@@ -206,8 +206,8 @@ def files(options: Any, folder: Path) -> Iterator[Path]:
     """Files to compare; files with equal text once."""
     seen = set()
     for given in options.files:
-        found = sorted(p for p in given.rglob("*") if p.suffix in (".xml", ".sbml"))
-        for path in found if given.is_dir() else [given]:
+        result = sorted(p for p in given.rglob("*") if p.suffix in (".xml", ".sbml"))
+        for path in result if given.is_dir() else [given]:
             data = path.read_bytes()
             digest = hashlib.sha256(data).hexdigest()
             if digest not in seen and b"<sbml" in data:

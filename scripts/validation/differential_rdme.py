@@ -58,7 +58,7 @@ class Compared:
 def hops(case: Case) -> Iterator[tuple[int, Site, int, Site | None, float, float]]:
     """Axis, site, species, where it hops to (None: out), its rate, and what comes in from there."""
     for site in np.ndindex(case.types.shape):
-        here = int(case.types[site])
+        local = int(case.types[site])
         for row, face in enumerate(FACES):
             axis, side = row // 2, 1 if face[1] == "+" else -1
             target = list(site)
@@ -71,8 +71,8 @@ def hops(case: Case) -> Iterator[tuple[int, Site, int, Site | None, float, float
             to = None if beyond and kind != "periodic" else (target[0], target[1], target[2])
             there = ghost_type if to is None else int(case.types[to])
             for i in range(case.n_species):
-                into = case.hop[there, here, i] * ghost[i] if to is None else 0.0
-                yield axis, site, i, to, float(case.hop[here, there, i]), float(into)
+                into = case.hop[there, local, i] * ghost[i] if to is None else 0.0
+                yield axis, site, i, to, float(case.hop[local, there, i]), float(into)
 
 
 def as_network(case: Case) -> ts.Network:
@@ -222,8 +222,8 @@ def lattice_runs(
         ts.run(as_lattice(case, step, seed), t_end=t_end, count_every=every, replicas=replicas,
                seed=seed, device=device, output=path).close()  # fmt: skip
         with h5py.File(path) as file:
-            found = file["counts_by_site_type"][:, 1:], file["reactions_fired"][:, 1:]
-    return np.asarray(found[0], np.float64), np.asarray(found[1], np.float64)
+            result = file["counts_by_site_type"][:, 1:], file["reactions_fired"][:, 1:]
+    return np.asarray(result[0], np.float64), np.asarray(result[1], np.float64)
 
 
 def compare(
@@ -232,7 +232,7 @@ def compare(
 ) -> list[Compared]:  # fmt: skip
     """Run a case, or `tested` in its place, and compare it with the exact values of the case."""
     by_type, fired = lattice_runs(tested or case, step, t_end, replicas, seed, device)
-    found = by_type.reshape(replicas, SAMPLES, -1)
+    result = by_type.reshape(replicas, SAMPLES, -1)
     groups = _groups(case)
     allowance = _of_turns(case, groups, t_end, step)
     if order > 1:
@@ -240,14 +240,14 @@ def compare(
     names = [f"S{i} in t{k}" for k in range(case.n_types) for i in range(case.n_species)]
     if order == 1:
         names += [f"R{i + 1} fired" for i in range(len(case.reactions))]
-        found = np.concatenate([found, fired], axis=2)
+        result = np.concatenate([result, fired], axis=2)
         means, variances = moments(linear(case), groups, t_end)
         errors = np.sqrt(variances / replicas)
-        told = _means(names, found, means, errors, allowance)
-        return told + _spreads(names, found, variances, allowance)
+        reported = _means(names, result, means, errors, allowance)
+        return reported + _spreads(names, result, variances, allowance)
     expected = _by_ssa(case, t_end, replicas, seed, device)
-    errors = np.sqrt((expected.var(axis=0) + found.var(axis=0)) / replicas)
-    return _means(names, found, expected.mean(axis=0), errors, allowance[:, : found.shape[2]])
+    errors = np.sqrt((expected.var(axis=0) + result.var(axis=0)) / replicas)
+    return _means(names, result, expected.mean(axis=0), errors, allowance[:, : result.shape[2]])
 
 
 def _of_turns(case: Case, groups: FloatArray, t_end: float, step: float) -> FloatArray:
@@ -277,8 +277,8 @@ def _of_pairs(case: Case, counts: FloatArray, fired: FloatArray, step: float) ->
     A share x of the reactions of each kind, x = a0 tau of a site with one set of reactants and what
     else is there on average.
     """
-    here = np.concatenate([np.zeros((1, *counts.shape[1:])), counts]).max(axis=0)
-    density = here.sum(axis=0) / case.types.size
+    local = np.concatenate([np.zeros((1, *counts.shape[1:])), counts]).max(axis=0)
+    density = local.sum(axis=0) / case.types.size
     alone = sum(r.rate * float(np.prod([density[i] for i in r.reactants])) for r in case.reactions)
     x = np.array([step * (r.rate + alone) for r in case.reactions])
     share = x * fired
@@ -304,13 +304,13 @@ def _means(
     names: Sequence[str], found: FloatArray, expected: FloatArray, errors: FloatArray,
     allowance: FloatArray,
 ) -> list[Compared]:  # fmt: skip
-    told = []
+    reported = []
     for k, i in np.ndindex(expected.shape):
         if max(float(expected[k, i]), float(found[:, k, i].mean())) * len(found) >= FEWEST:
             what = f"mean of {names[i]}, sample {k + 1}"
-            told.append(Compared(what, float(found[:, k, i].mean()), float(expected[k, i]),
+            reported.append(Compared(what, float(found[:, k, i].mean()), float(expected[k, i]),
                                  float(errors[k, i]), float(allowance[k, i])))  # fmt: skip
-    return told
+    return reported
 
 
 def _spreads(
@@ -320,16 +320,16 @@ def _spreads(
 
     They are allowed three times what means are, as they are quadratic in what is lost.
     """
-    told = []
+    reported = []
     for k, i in np.ndindex(expected.shape):
         values = found[:, k, i]
         if values.mean() * len(values) >= FEWEST and expected[k, i] > 0:
             about = (values - values.mean()) ** 2
             error = float(about.std() / np.sqrt(len(values)))
             what = f"variance of {names[i]}, sample {k + 1}"
-            told.append(Compared(what, float(values.var(ddof=1)), float(expected[k, i]), error,
+            reported.append(Compared(what, float(values.var(ddof=1)), float(expected[k, i]), error,
                                  3 * float(allowance[k, i])))  # fmt: skip
-    return told
+    return reported
 
 
 def limit(comparisons: int, false_alarm: float = FALSE_ALARM) -> float:
@@ -340,19 +340,19 @@ def limit(comparisons: int, false_alarm: float = FALSE_ALARM) -> float:
 def run(given: Any) -> Outcome:
     """Draw cases, and compare."""
     device = "cuda" if given.device == "cuda" else "cpu"
-    told: list[tuple[str, Compared]] = []
+    reported: list[tuple[str, Compared]] = []
     for seed in range(given.seed, given.seed + given.number):
         order = 1 + seed % 2
         case = draw_case(seed, order)
         own = compare(case, order, given.replicas, seed, device=device)
         say(f"case {seed}: worst z {max(one.z() for one in own):.2f}")
-        told += [(f"{seed}, order {order}, {case.types.shape}", one) for one in own]
-    most = limit(len(told))
+        reported += [(f"{seed}, order {order}, {case.types.shape}", one) for one in own]
+    most = limit(len(reported))
     about = f"{given.replicas} replicas, {device}. A row passes with z <= {most:.2f}."
-    numbers = [(one.found, one.expected, one.error, one.allowance, one.z()) for _, one in told]
+    numbers = [(one.found, one.expected, one.error, one.allowance, one.z()) for _, one in reported]
     rows = [
         [name, one.what, *(f"{x:.5g}" for x in values), verdict(good=values[-1] <= most)]
-        for (name, one), values in zip(told, numbers, strict=True)
+        for (name, one), values in zip(reported, numbers, strict=True)
     ]
     columns = {
         "case": "seed, order and shape of the lattice",

@@ -104,10 +104,10 @@ def partition(backend: Backend, wide: int) -> Iterator[Row]:
     start[..., :2] = 1
     engine = engine_of(backend, model, start)
     engine.run_sampled([2000])
-    found = engine.count().by_type[0, :, 0]
-    share, expected = found[1] / found.sum(), into / (into + back)
+    result = engine.count().by_type[0, :, 0]
+    share, expected = result[1] / result.sum(), into / (into + back)
     yield Row("T2", f"share beyond a border, q {into:g} in and {back:g} out", share, expected,
-              float(np.sqrt(expected * (1 - expected) / found.sum())))  # fmt: skip
+              float(np.sqrt(expected * (1 - expected) / result.sum())))  # fmt: skip
 
 
 def t9(backend: Backend, scale: float) -> Iterator[Row]:
@@ -154,15 +154,15 @@ def t13(backend: Backend, scale: float) -> Iterator[Row]:
         engine = engine_of(backend, model, start)
         engine.run_sampled([steps])
         state = engine.save()
-        found = (state.particles > 0).sum(axis=(0, 1, 3)).astype(float)
-        np.add.at(found, state.waiting["site"].astype(int) % n, 1)
+        result = (state.particles > 0).sum(axis=(0, 1, 3)).astype(float)
+        np.add.at(result, state.waiting["site"].astype(int) % n, 1)
         if steps < 100:
             law, of = np.linalg.matrix_power(chain(n, hop), steps)[first], "powers of its matrix"
         else:  # the exponential of the generator times the time
             values, vectors = np.linalg.eigh(chain(n, hop) - np.eye(n))
             law, of = (vectors * np.exp(steps * values)) @ vectors[first], "real time"
-        enough = law * found.sum() > 5
-        chi = ((found - law * found.sum()) ** 2 / (law * found.sum()))[enough].sum()
+        enough = law * result.sum() > 5
+        chi = ((result - law * result.sum()) ** 2 / (law * result.sum()))[enough].sum()
         freedom = enough.sum() - 1
         yield Row("T13", f"chi-square of a chain of {n}, q={hop:.3g}, {of}", chi, freedom,
                   np.sqrt(2 * freedom), 0.2 * freedom if steps > 100 else 0.0)  # fmt: skip

@@ -116,11 +116,11 @@ def bound(
     engine = engine_of(backend, model, boxes.random_start((n_a, n_b), 1))
     first, every, wanted = steps
     engine.run_sampled([first])
-    found = []
+    result = []
     for _ in range(max(2, round(wanted / boxes.number))):
         engine.run_sampled([every])
-        found.append(boxes.counted(engine, 2))
-    c = np.array(found)
+        result.append(boxes.counted(engine, 2))
+    c = np.array(result)
     # Samples of a box know each other.
     errors = 1.6 * np.sqrt(variance / c.size), 1.6 * variance * np.sqrt(2 / c.size)
     return [("mean", c.mean(), mean, errors[0]), ("variance", c.var(), variance, errors[1])]
@@ -137,13 +137,13 @@ def t5(backend: Backend, scale: float) -> Iterator[Row]:
     model.add_reaction("X ->", rate=rate, site_types=sides)
     engine = engine_of(backend, model, boxes.random_start((400, 0, 0), 1))
     engine.run_sampled([2000])
-    found: list[list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = [[], [], []]
+    result: list[list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = [[], [], []]
     for _ in range(max(2, round(10_000 * scale / boxes.number))):
         engine.run_sampled([400])
-        for kept, species, half in ((found[0], 1, 1), (found[1], 1, 2), (found[2], 2, 1)):
+        for kept, species, half in ((result[0], 1, 1), (result[1], 1, 2), (result[2], 2, 1)):
             kept.append(boxes.counted(engine, species, half))
     laws = (("B", 100.0, 75.0), ("B in left", 50.0, 43.75), ("X", 200.0, 200.0))
-    for (name, mean, variance), kept in zip(laws, found, strict=True):
+    for (name, mean, variance), kept in zip(laws, result, strict=True):
         values = np.array(kept)
         yield Row("T5", f"mean of {name}", values.mean(), mean,
                   1.2 * np.sqrt(variance / values.size))  # fmt: skip
@@ -235,14 +235,14 @@ def t12(backend: Backend, scale: float) -> Iterator[Row]:
     model.add_reaction("A + B -> C", rate=SECONDS / STEP, volume="site", site_types="part0")
     model.add_reaction("C -> A + B", rate=0.1 * SECONDS / STEP, site_types="part0")
     start = boxes.start([1] * 60 + [2] * 60, np.tile(places, (boxes.number, 1)))
-    engine, found = engine_of(backend, model, start), np.zeros((n, 4))
+    engine, result = engine_of(backend, model, start), np.zeros((n, 4))
     for seed in range(runs):
         begin(engine, start, seed)
         for column in range(4):
             engine.run_sampled([round(1 / SECONDS)])
             rows = slice(seed * boxes.number, (seed + 1) * boxes.number)
-            found[rows, column] = boxes.counted(engine, 2)
-    for t, one, other in zip(times, found.T, expected.T, strict=True):
+            result[rows, column] = boxes.counted(engine, 2)
+    for t, one, other in zip(times, result.T, expected.T, strict=True):
         both = np.concatenate([one, other])
         yield Row("T12", f"mean of C at {t}, {n} runs of each", one.mean(), other.mean(),
                   float(np.sqrt(2 * both.var() / n)), 0.03)  # fmt: skip

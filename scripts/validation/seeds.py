@@ -33,14 +33,14 @@ def answers(
     keep
         A line of JSON for each answer; what it has is not asked again.
     """
-    found = dict(_kept(keep))
-    left = [key for key in asked if key not in found]
+    result = dict(_kept(keep))
+    left = [key for key in asked if key not in result]
     for key, answer in _asked(ask, left, jobs, math.inf if seconds is None else seconds):
-        found[key] = answer
+        result[key] = answer
         if keep is not None:
             with keep.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, answer]) + "\n")
-    return {key: found[key] for key in asked if key in found}
+    return {key: result[key] for key in asked if key in result}
 
 
 def _kept(keep: Path | None) -> Iterator[tuple[Key, Any]]:

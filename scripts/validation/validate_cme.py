@@ -147,8 +147,8 @@ def validate(
     for species, (_, probability) in exact.items():
         samples = result.counts(problem.columns[species])
         for k, t in enumerate(times.tolist()):
-            found = compared(np.ascontiguousarray(samples[:, k]), probability[k])
-            tests.append(Test(problem.name, species, t, *found))
+            collected = compared(np.ascontiguousarray(samples[:, k]), probability[k])
+            tests.append(Test(problem.name, species, t, *collected))
     return tests, result.data["profile/device"][()][0].decode()
 
 
@@ -220,7 +220,7 @@ def projected(problem: Problem, tolerance: float = 1e-8) -> list[Comparison]:
     exact = {name: exact_distribution(problem.name, name) for name in problem.columns}
     times = next(iter(exact.values()))[0]
     law = ts.cme(problem.model(), times, set=problem.values, tolerance=tolerance)
-    found = []
+    result = []
     for name, (_, table) in exact.items():
         for k, t in enumerate(times.tolist()):
             own = law.marginal(problem.columns[name], t)
@@ -230,17 +230,17 @@ def projected(problem: Problem, tolerance: float = 1e-8) -> list[Comparison]:
             difference[: len(table[k])] -= table[k]
             error = float(np.abs(difference).sum())
             states = len(law.states(t))
-            found.append(Comparison(problem.name, name, t, states, error, float(law.bound[k])))
-    return found
+            result.append(Comparison(problem.name, name, t, states, error, float(law.bound[k])))
+    return result
 
 
 def run_projection(given: Any) -> Outcome:
     """Compare all."""
     del given
-    found = [one for problem in PROBLEMS for one in projected(problem)]
+    result = [one for problem in PROBLEMS for one in projected(problem)]
     return Outcome(
         "Distributions by the finite state projection",
-        f"`ts.cme` with tolerance 1e-8, compared with {len(found)} stored distributions. A row passes if "
+        f"`ts.cme` with tolerance 1e-8, compared with {len(result)} stored distributions. A row passes if "
         f"`difference` is at most `bound` plus {TABLE:g}, the rounding error of the stored tables.",
         {
             "model": "network",
@@ -251,5 +251,5 @@ def run_projection(given: Any) -> Outcome:
             "bound": "error bound that `ts.cme` returns",
             "verdict": "pass or FAIL",
         },
-        [[*cells(one, 2), verdict(good=one.holds)] for one in found],
+        [[*cells(one, 2), verdict(good=one.holds)] for one in result],
     )

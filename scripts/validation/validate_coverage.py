@@ -150,10 +150,10 @@ def until(
     exact: Callable[[], float],
 ) -> bool | None:  # fmt: skip
     """The interval of the last test of a run until confidence."""
-    found = ts.run(
+    result = ts.run(
         model(), n=4_000_000, times=[t], until=text, record="statistics", seed=seed, device=device
     )
-    spec, sums = UntilSpec.parse(text), ConvergenceSums.parse(str(found.attributes["until_sums"]))
+    spec, sums = UntilSpec.parse(text), ConvergenceSums.parse(str(result.attributes["until_sums"]))
     n, total, _ = sums.totals
     wide = half_width(spec, sums) * (total / n if spec.relative else 1)
     return within(total / n - wide, exact(), total / n + wide)
@@ -171,10 +171,10 @@ def derivative(  # noqa: PLR0913 - keywords of a case
     t: float, method: Any, exact: Callable[[bool], float],
 ) -> bool | None:  # fmt: skip
     """1.96 errors around a derivative; `exact` is told whether that of a difference is wanted."""
-    found = ts.sensitivity(
+    result = ts.sensitivity(
         model(), [name], [output], times=t, n=n, method=method, seed=seed, device=device
     )
-    value, error = found[name, output][0], 1.96 * found.error(name, output)[0]
+    value, error = result[name, output][0], 1.96 * result.error(name, output)[0]
     return within(value - error, exact(method != "likelihood-ratio"), value + error)
 
 
@@ -188,16 +188,16 @@ def tail(
     seed: int, device: Device, *, model: Callable[[], ts.Network], exact: float, **given: Any
 ) -> bool | None:
     """Bounds of a rare event."""
-    found = ts.weighted_ensemble(model(), seed=seed, device=device, **given)
-    return within(found.bounds[0], exact, found.bounds[1])
+    result = ts.weighted_ensemble(model(), seed=seed, device=device, **given)
+    return within(result.bounds[0], exact, result.bounds[1])
 
 
 def growth(seed: int, device: Device, *, cells: int, t: float) -> bool | None:
     """1.96 errors around the growth rate of cells that divide at a constant rate."""
-    found = ts.population(
+    result = ts.population(
         dividing(), [0.0, t], division="divide", cells=cells, seed=seed, device=device
     )
-    rate, error = found.growth_rate, 1.96 * found.growth_error
+    rate, error = result.growth_rate, 1.96 * result.growth_error
     return within(rate - error, 0.7, rate + error)
 
 
@@ -211,25 +211,27 @@ def chain(seed: int, _: Device, *, steps: int) -> bool | None:
     walk.begin()
     walk.run()
     values, logs, moved = walk.result()
-    found = Chain(("a",), values[0], logs[0], moved[0])
-    mean, sd = float(found["a"].mean()), float(found["a"].std())
-    wide = 1.96 * sd / math.sqrt(found.effective_size("a", "mean"))
+    result = Chain(("a",), values[0], logs[0], moved[0])
+    mean, sd = float(result["a"].mean()), float(result["a"].std())
+    wide = 1.96 * sd / math.sqrt(result.effective_size("a", "mean"))
     return within(mean - wide, 3.0 * 100 / 101, mean + wide)
 
 
 def fitted(seed: int, device: Device, *, model: Any, name: str, noise: float) -> bool | None:
     """The 95 % interval of a fit to a course of a model, with normal noise or none."""
     made, times, columns = model()
-    course = ts.run(made, n=1, times=times, seed=seed, device=device)
+    time_course = ts.run(made, n=1, times=times, seed=seed, device=device)
     draws = np.random.default_rng(seed)
-    data = {c: course.counts(c)[0] + noise * draws.standard_normal(len(times)) for c in columns}
+    data = {
+        c: time_course.counts(c)[0] + noise * draws.standard_normal(len(times)) for c in columns
+    }
     seen: dict[str, Any] = (
         {"observe": dict.fromkeys(columns, f"normal(sd={noise})")} if noise else {}
     )
-    found = ts.fit(
+    result = ts.fit(
         made, {"time": times, **data}, n=100, swarm=300, seed=seed, device=device, **seen
     )
-    low, high = found.interval(name)
+    low, high = result.interval(name)
     return within(low, made.parameter_values()[name], high)
 
 
@@ -360,10 +362,16 @@ def count(name: str, seed: int, device: str) -> list[int]:
     """Fields of a `Row`, for one seed."""
     case = next(one for one in cases() if str(one) == name)
     place = ts.CPU(threads=1) if device == "cpu" else device
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as message:
         warnings.simplefilter("always")
         held = case.held(seed, place)
-    return [1, int(held is not None), int(bool(held)), int(bool(said)), int(not held and not said)]
+    return [
+        1,
+        int(held is not None),
+        int(bool(held)),
+        int(bool(message)),
+        int(not held and not message),
+    ]
 
 
 def table(
@@ -372,10 +380,10 @@ def table(
 ) -> list[tuple[Case, Row]]:  # fmt: skip
     """Rows of the chosen cases, if at least one seed is complete."""
     every = {str(case): case for i, case in enumerate(cases()) if i in chosen}
-    asked = [(name, seed, device) for seed in range(seeds) for name in every]
+    requested = [(name, seed, device) for seed in range(seeds) for name in every]
     rows: dict[str, Row] = {}
-    for key, found in answers(count, asked, jobs=jobs, seconds=seconds, keep=keep).items():
-        rows.setdefault(str(key[0]), Row()).add(Row(*found))
+    for key, result in answers(count, requested, jobs=jobs, seconds=seconds, keep=keep).items():
+        rows.setdefault(str(key[0]), Row()).add(Row(*result))
     return [(every[name], row) for name, row in rows.items()]
 
 
@@ -404,7 +412,7 @@ def run(given: Any) -> Outcome:
     parts = given.cases or [""]
     chosen = [i for i, one in enumerate(cases()) if any(part in str(one) for part in parts)]
     device = "cuda" if given.device == "cuda" else "cpu"
-    found = table(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
+    result = table(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
     about = f"Up to {given.seeds} seeds, {device}."
     return Outcome("Coverage of confidence intervals", about, COLUMNS,
-                   [line(case, row) for case, row in found])  # fmt: skip
+                   [line(case, row) for case, row in result])  # fmt: skip

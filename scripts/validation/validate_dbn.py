@@ -83,7 +83,7 @@ def binned(network: dbn.DynamicNetwork, chosen: npt.NDArray[np.int64], arguments
     gaps = np.diff(chosen)
     if len(set(gaps.tolist())) > 1:
         raise SystemExit("--compare must cut the time points evenly")
-    found = Direct(*({n: np.zeros((len(chosen), network.bins(n))) for n in network.variables}
+    collected = Direct(*({n: np.zeros((len(chosen), network.bins(n))) for n in network.variables}
                      for _ in range(3)))  # fmt: skip
     left, portion = arguments.n, 0
     while left > 0:
@@ -101,11 +101,13 @@ def binned(network: dbn.DynamicNetwork, chosen: npt.NDArray[np.int64], arguments
             bins = _bins(result.amounts(name), network.edges[name])
             own = network.bins(name)
             for counts, some in zip(
-                (found.everything, found.first, found.last), (slice(None), *ends), strict=True
+                (collected.everything, collected.first, collected.last),
+                (slice(None), *ends),
+                strict=True,
             ):
                 for k in range(len(chosen)):
                     counts[name][k] += np.bincount(bins[some, k], minlength=own)[:own]
-    return found
+    return collected
 
 
 def _bins(values: FloatArray, edges: FloatArray) -> npt.NDArray[np.int64]:
@@ -127,7 +129,7 @@ def compared(
     for name in network.variables:
         counts, other = network.marginals[name][chosen].astype(float), direct.everything[name]
         tests = [two_samples(*pair) for pair in zip(counts, other, strict=True)]
-        found = [p for p in tests if p is not None]
+        result = [p for p in tests if p is not None]
         shares = _shares(other)
         apart = abs(frontier[name][chosen] - shares)
         conditional = np.array([
@@ -135,7 +137,7 @@ def compared(
             for end, some in zip(ends, (direct.first, direct.last), strict=True)
         ])  # fmt: skip
         rows.append(Row(
-            name, len(found), min(found, default=1.0), float(abs(_shares(counts) - shares).max()),
+            name, len(result), min(result, default=1.0), float(abs(_shares(counts) - shares).max()),
             float(apart.max()), float(apart.mean()), float(conditional.max()),
             float(conditional.mean()),
         ))  # fmt: skip

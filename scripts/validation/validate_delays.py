@@ -75,21 +75,21 @@ def p_values(
         network(flows=flows), n=n, times=TIMES, seed=seed, device=device, record="trajectories",
         method=ts.SSA(selector=selector),
     )  # fmt: skip
-    found = {}
+    collected = {}
     for k, t in enumerate(TIMES):
         for name, law, most in laws(t):
-            found[name, t] = p_value(result.counts(name)[:, k], law, most)
-    return found
+            collected[name, t] = p_value(result.counts(name)[:, k], law, most)
+    return collected
 
 
 def run(given: Any) -> Outcome:
     """Test all distributions by both kernels."""
     rows = []
     for flows in (False, True):
-        found = p_values(given.n, given.device, flows=flows, seed=given.seed)
-        kernel, level = "ssa_flow" if flows else "ssa_events", ALARM / (2 * len(found))
+        result = p_values(given.n, given.device, flows=flows, seed=given.seed)
+        kernel, level = "ssa_flow" if flows else "ssa_events", ALARM / (2 * len(result))
         rows += [[kernel, name, f"{t:g}", f"{p:.2g}", verdict(good=p >= level)]
-                 for (name, t), p in found.items()]  # fmt: skip
+                 for (name, t), p in result.items()]  # fmt: skip
     about = f"{given.n} trajectories, seed {given.seed}, {given.device}. A row passes with p >= {level:.1g}."
     columns = {
         "kernel": "`ssa_events`: constant propensities; `ssa_flow`: with differential equations",

@@ -272,9 +272,9 @@ def run(given: Any) -> Outcome:
             continue
         case = read_case(folder)
         keys = ("n", "seed", "device", "threads", "method", "epsilon")
-        found = validate(case, **{key: getattr(given, key) for key in keys})
-        device, good = found.device, passes(found.comparisons)
-        rows += [_line(case, one, found.by_leaps, good=good) for one in found.comparisons]
+        result = validate(case, **{key: getattr(given, key) for key in keys})
+        device, good = result.device, passes(result.comparisons)
+        rows += [_line(case, one, result.by_leaps, good=good) for one in result.comparisons]
         say(folder.name, verdict(good=good))
     method = f"tau, epsilon {given.epsilon:g}" if given.method == "tau" else "ssa"
     about = f"{given.n} trajectories of each case, {method}, seed {given.seed}, {device}. {ABOUT}"

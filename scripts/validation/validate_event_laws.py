@@ -208,7 +208,7 @@ def rows_of(law: Law, method: str, scale: float, options: Any) -> Iterator[list[
         )  # fmt: skip
         with result:
             mean, variance = result.mean(law.species), result.variance(law.species)
-            found, _ = result.stored_histogram(law.species)
+            collected, _ = result.stored_histogram(law.species)
             work = {
                 k: int(result.data[f"profile/{k}"][()].sum()) for k in ("events", "exact_events")
             }
@@ -216,7 +216,7 @@ def rows_of(law: Law, method: str, scale: float, options: Any) -> Iterator[list[
     for k, t in enumerate(times):
         yield [
             law.name, f"{t:.4g}", method,
-            *_compared(chances[k], width, n, (float(mean[k]), float(variance[k])), found[k], leaps),
+            *_compared(chances[k], width, n, (float(mean[k]), float(variance[k])), collected[k], leaps),
         ]  # fmt: skip
 
 

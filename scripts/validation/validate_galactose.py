@@ -60,11 +60,11 @@ def reference(outside: str) -> dict[tuple[int, str], npt.NDArray[np.float64]]:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     names = [name for name in rows[0] if name not in ("cell", "minute")]
-    found: dict[tuple[int, str], list[float]] = {}
+    result: dict[tuple[int, str], list[float]] = {}
     for row in rows:
         for name in names:
-            found.setdefault((int(row["minute"]), name), []).append(float(row[name]))
-    return {key: np.array(values) for key, values in found.items()}
+            result.setdefault((int(row["minute"]), name), []).append(float(row[name]))
+    return {key: np.array(values) for key, values in result.items()}
 
 
 def totals(values: Callable[[str, str], npt.NDArray[np.float64]]) -> Totals:
@@ -74,8 +74,8 @@ def totals(values: Callable[[str, str], npt.NDArray[np.float64]]) -> Totals:
     """
 
     def sums(part: str, weights: Mapping[str, int]) -> npt.NDArray[np.float64]:
-        found = sum(w * values(part, name) for name, w in weights.items())
-        return np.round(np.asarray(found), 6)
+        result = sum(w * values(part, name) for name, w in weights.items())
+        return np.round(np.asarray(result), 6)
 
     gal80 = {"G80": 1, "G80C": 1, "G80d": 2, "G80Cd": 2, "G80G3i": 2}
     silent = {f"{gene}_G4d_G80d": 2 for gene in PROMOTERS}
@@ -147,10 +147,10 @@ def outcome(title: str, simulate: Callable[..., Totals], given: Any) -> Outcome:
     place = ts.CPU(threads=given.threads) if given.device == "cpu" else given.device
     for outside in given.cases or ("11.1", "0.055"):
         began, used = time.perf_counter(), time.process_time()
-        found = simulate(float(outside), t_end=t_end, n=given.n, seed=given.seed, device=place)
+        result = simulate(float(outside), t_end=t_end, n=given.n, seed=given.seed, device=place)
         took, used = time.perf_counter() - began, time.process_time() - used
         speeds.append(f"{outside} mM: {took:.0f} s, {used:.0f} s of CPU time.")
-        lines += compared(found, outside, minutes)
+        lines += compared(result, outside, minutes)
         say(outside, speeds[-1])
     about = (
         f"{given.n} cells to {minutes[-1]} minutes, {given.device}, seed {given.seed}, compared with 373 "

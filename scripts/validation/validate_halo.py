@@ -67,10 +67,10 @@ def advanced(
         spills = int(slab.run_sampled([min(_BATCH, steps - done)]).spills[0])
     seconds = max(comm.allgather(time.perf_counter() - began))
     spills = sum(comm.allgather(spills))
-    found = digest(comm.allgather(slab.engine.save()))
+    result = digest(comm.allgather(slab.engine.save()))
     how = f"{slab.transports}, depth {options.depth}, early {options.early}, {bounds}"
     slab.close()
-    return [found, str(comm.size), how, str(spills), f"{1e3 * seconds / steps:.4f}"]
+    return [result, str(comm.size), how, str(spills), f"{1e3 * seconds / steps:.4f}"]
 
 
 def run(given: Any) -> Outcome | None:
@@ -82,14 +82,16 @@ def run(given: Any) -> Outcome | None:
     rows: list[list[str]] = []
     for fill in given.fill:
         lattice = Site(shape=tuple(given.shape), fill=fill).lowered()
-        found: list[list[str]] = []
+        result: list[list[str]] = []
         for ranks in (n for n in (1, 2, 4, 8, 16) if n <= everyone.size):
             comm = everyone.split(int(everyone.rank >= ranks))
             if everyone.rank < ranks:
                 every = ways(given.shape[0], ranks, transports)
-                found += [advanced(backend, lattice, comm, way, given.steps) for way in every]
+                result += [advanced(backend, lattice, comm, way, given.steps) for way in every]
             comm.free()
-        rows += [[f"{100 * fill:g} %", *row, verdict(good=row[0] == found[0][0])] for row in found]
+        rows += [
+            [f"{100 * fill:g} %", *row, verdict(good=row[0] == result[0][0])] for row in result
+        ]
     backend.close()
     if everyone.rank:
         return None

@@ -118,13 +118,13 @@ def _divided(result: ts.HybridResult) -> tuple[int, str]:
 
 def run(given: Any) -> Outcome:
     """Kill each case again and again, and compare digests."""
-    rows, told = list[list[str]](), list[str]()
+    rows, reported = list[list[str]](), list[str]()
     for name in given.cases or ["parts", "cell"]:
         took, kills, resumed = _killed(name, given.runs, given.device, rows)
-        told.append(
+        reported.append(
             f"{name}: {kills} kills of a run of {took:.1f} s, {resumed} of them after a checkpoint"
         )
-    about = f"{'; '.join(told)}. A row passes if the completed run has the digest of an uninterrupted one."
+    about = f"{'; '.join(reported)}. A row passes if the completed run has the digest of an uninterrupted one."
     columns = {
         "case": "hybrid, in `validate_hybrid_kills.py`",
         "run": "number of the run; or how the cell was divided",
@@ -152,7 +152,7 @@ def _killed(name: str, runs: int, device: str, rows: list[list[str]]) -> tuple[f
         kills = resumed = 0
         while kills < runs:
             number += 1
-            output, here = folder / f"cut{number}.h5", 0
+            output, local = folder / f"cut{number}.h5", 0
             while not output.exists():  # it is there as a whole, or not at all
                 process = _started(folder, output, device)
                 try:
@@ -160,10 +160,10 @@ def _killed(name: str, runs: int, device: str, rows: list[list[str]]) -> tuple[f
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-                    here += 1
+                    local += 1
                     resumed += Path(f"{output}.checkpoint").exists()
-            kills += here
+            kills += local
             same = _opened(output).digest() == whole
-            rows.append([name, str(number), str(here), "" if same else FAIL])
+            rows.append([name, str(number), str(local), "" if same else FAIL])
             say(*rows[-1])
     return took, kills, resumed

@@ -42,19 +42,22 @@ COLUMNS = {
 
 def measure(case: Case, args: Any) -> list[list[str]]:
     """Measure all rows of a model."""
-    law, law_se = (case.law(), (0.0, 0.0)) if case.law is not None else (None, (0.0, 0.0))
+    law, distribution_se = (case.law(), (0.0, 0.0)) if case.law is not None else (None, (0.0, 0.0))
     lines = []
     if law is None:
         known = simulate(case, "ssa", DEFAULT, 1, args.exact, args, seed=2).values
-        law, law_se = Law(float(known.mean()), float(known.std(ddof=1))), errors_of_moments(known)
+        law, distribution_se = (
+            Law(float(known.mean()), float(known.std(ddof=1))),
+            errors_of_moments(known),
+        )
     for method in METHODS:
         n = args.timed if method == "ssa" else args.n
-        found = simulate(case, method, DEFAULT, 1, n, args, seed=1)
-        if method == "ssa" and found.events * n < TIMED_EVENTS:  # a run's start would count
-            more = min(20_000, math.ceil(TIMED_EVENTS / found.events))
-            found = simulate(case, method, DEFAULT, 1, more, args, seed=1)
-        row = row_of(case, method, 1, DEFAULT, found, law, law_se)
-        least = float(found.values.min())
+        result = simulate(case, method, DEFAULT, 1, n, args, seed=1)
+        if method == "ssa" and result.events * n < TIMED_EVENTS:  # a run's start would count
+            more = min(20_000, math.ceil(TIMED_EVENTS / result.events))
+            result = simulate(case, method, DEFAULT, 1, more, args, seed=1)
+        row = row_of(case, method, 1, DEFAULT, result, law, distribution_se)
+        least = float(result.values.min())
         wrong = least < 0 or (method == "hybrid" and _beyond(row))
         numbers = [row.n, row.mean, row.mean_se, row.deviation, row.deviation_se, row.events,
                    row.us, least]  # fmt: skip

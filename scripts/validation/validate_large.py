@@ -195,7 +195,7 @@ def validate(
     """Run a network by every selector and compare."""
     network = ts.read(NETS / f"{case.name}.net")
     assert isinstance(network, ts.Network)
-    times, names, course = course_of(case)
+    times, names, time_course = course_of(case)
     run = partial(sample, network, times, names, n, set=start_of(case),
                   device=ts.CPU(threads=threads) if device == "cpu" else device)  # fmt: skip
     rows: list[Row] = []
@@ -203,10 +203,10 @@ def validate(
     if len(network.reactions) <= LARGEST_UNROLLED:
         linear = run(method=ts.SSA(selector="linear"), seed=seed)
     for k, selector in enumerate(TABLED):
-        found = run(method=ts.SSA(selector=selector), seed=seed + 1 + k)
-        rows += against_course(case, names, course, found, selector, tests)
+        result = run(method=ts.SSA(selector=selector), seed=seed + 1 + k)
+        rows += against_course(case, names, time_course, result, selector, tests)
         if linear is not None:
-            rows += against_linear(case, names, linear, found, selector, tests)
+            rows += against_linear(case, names, linear, result, selector, tests)
     return rows
 
 
@@ -214,8 +214,8 @@ def planned_tests(cases: Sequence[Case]) -> int:
     """Numbers that `validate` compares in all cases together, at most."""
     count = 0
     for case in cases:
-        _, names, course = course_of(case)
-        count += len(TABLED) * int((course >= FEWEST_MOLECULES).sum())
+        _, names, time_course = course_of(case)
+        count += len(TABLED) * int((time_course >= FEWEST_MOLECULES).sum())
         if case.name == "multistate":
             count += len(TABLED) * len(names) * TIMES
     return count
@@ -248,8 +248,8 @@ def validate_random(given: Any) -> list[Row]:
     network = random_network(reactions=SIZE, species=SIZE, initial=MOLECULES, seed=1)
     times, n = np.linspace(0, T_END, STEPS + 1)[1:], given.exact
     model = peers.mass_action(network, T_END)
-    found = peers.rebop_moments(model, STEPS, n, given.seed)
-    total, squares = (np.asarray(x, np.float64).T for x in found)
+    result = peers.rebop_moments(model, STEPS, n, given.seed)
+    total, squares = (np.asarray(x, np.float64).T for x in result)
     mean = total / n
     peer = Moments(n, mean, np.sqrt(np.maximum(squares - n * mean**2, 0.0) / (n - 1) / n))
     return [

@@ -261,11 +261,11 @@ def measure(case: Case, replicas: int, seed: int, device: Any = "cpu") -> Found:
 def run(given: Any) -> Outcome:
     """Measure all cases."""
     device = "cuda" if given.device == "cuda" else "cpu"
-    found = [measure(case(), given.replicas, given.seed, device) for case in CASES]
+    result = [measure(case(), given.replicas, given.seed, device) for case in CASES]
     rows = [
         [one.case.name, f"{one.case.mean:.2f}", f"{one.mean:.2f}", f"{one.error:.2f}",
          f"{100 * one.part:+.2f}", f"{one.errors:+.1f}", verdict(good=one.good)]
-        for one in found
+        for one in result
     ]  # fmt: skip
     columns = {
         "model": "lattice, in `validate_lattice_reactions.py`",

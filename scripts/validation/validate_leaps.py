@@ -119,13 +119,13 @@ def distance(values: FloatArray, law: Law) -> float:
 
 
 def row_of(case: Case, method: Any, samples: int, epsilon: float, found: Sample,
-           law: Law, law_se: tuple[float, float]) -> Row:  # fmt: skip
-    """Compare a sample with the distribution, whose own standard errors are `law_se`."""
+           law: Law, distribution_se: tuple[float, float]) -> Row:  # fmt: skip
+    """Compare a sample with the distribution, whose own standard errors are `distribution_se`."""
     mean_se, deviation_se = errors_of_moments(found.values)
     return Row(
         case.name, method, samples, epsilon, len(found.values),
-        float(found.values.mean()) / law.mean - 1, math.hypot(mean_se, law_se[0]),
-        float(found.values.std(ddof=1)) / law.deviation - 1, math.hypot(deviation_se, law_se[1]),
+        float(found.values.mean()) / law.mean - 1, math.hypot(mean_se, distribution_se[0]),
+        float(found.values.std(ddof=1)) / law.deviation - 1, math.hypot(deviation_se, distribution_se[1]),
         distance(found.values, law), found.events, found.leaps, found.exact, found.us,
     )  # fmt: skip
 
@@ -141,15 +141,15 @@ def measure(case: Case, args: Any) -> list[Row]:
         n = enough(known.std(ddof=1) / known.mean(), args.exact)
         known = simulate(case, "ssa", DEFAULT, 1, n, args, seed=2).values
         law = Law(float(known.mean()), float(known.std(ddof=1)))
-        law_se = errors_of_moments(known)
+        distribution_se = errors_of_moments(known)
     else:
-        law, law_se = case.law(), (0.0, 0.0)
+        law, distribution_se = case.law(), (0.0, 0.0)
     n = enough(law.deviation / law.mean, args.n)
-    rows = [row_of(case, "ssa", 1, 0.0, exact, law, law_se)]
+    rows = [row_of(case, "ssa", 1, 0.0, exact, law, distribution_se)]
     for samples in args.samples:
         for epsilon in args.epsilons:
             leaped = simulate(case, "tau", epsilon, samples, n, args, seed=1)
-            rows.append(row_of(case, "tau", samples, epsilon, leaped, law, law_se))
+            rows.append(row_of(case, "tau", samples, epsilon, leaped, law, distribution_se))
     return rows
 
 

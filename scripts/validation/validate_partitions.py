@@ -141,11 +141,11 @@ def compared(name: str, case: Case, given: Any, limit: float) -> list[list[str]]
 
     exact, lines = run("ssa", given.seed + 1000), []
     for choice, method in case.methods.items():
-        found = run(method, given.seed)
-        steps = work(found)
+        collected = run(method, given.seed)
+        steps = work(collected)
         for species in case.initial:
             for k, time in enumerate(case.times):
-                ours, theirs = found.amounts(species)[:, k], exact.counts(species)[:, k]
+                ours, theirs = collected.amounts(species)[:, k], exact.counts(species)[:, k]
                 off = ours.mean() / theirs.mean() - 1 if theirs.any() else 0.0
                 z = off * theirs.mean() / (_error(ours - 0.0, theirs) or 1.0)
                 spread = ours.std() / theirs.std() - 1 if theirs.std() else 0.0

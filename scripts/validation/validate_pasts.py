@@ -139,16 +139,16 @@ def differences(model: Model, n: int, plain_n: int, device: Any, seed: int) -> d
     result = ts.run(
         model.network, n=n, times=TIMES, seed=seed, device=device, record="trajectories"
     )
-    found = {}
+    collected = {}
     for name in model.initial:
-        here = result.counts(name).astype(float)
+        local = result.counts(name).astype(float)
         there = np.array([[at[name] for at in path] for path in paths], float)
         for k, t in enumerate(TIMES):
-            one, other = moments(here[:, k]), moments(there[:, k])
+            one, other = moments(local[:, k]), moments(there[:, k])
             for what, a, b in zip(("mean", "variance"), one, other, strict=True):
                 wide = math.hypot(a[1], b[1])
-                found[f"{what} of {name} at {t:g}"] = (a[0] - b[0]) / wide if wide else 0.0
-    return found
+                collected[f"{what} of {name} at {t:g}"] = (a[0] - b[0]) / wide if wide else 0.0
+    return collected
 
 
 def moments(values: Any) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -163,10 +163,10 @@ def run(given: Any) -> Outcome:
     """Compare all models."""
     rows = []
     for name, make in MODELS.items():
-        found = differences(make(), given.n, given.exact, given.device, given.seed)
-        bound = st.norm.isf(ALARM / (2 * len(found) * len(MODELS)))
+        result = differences(make(), given.n, given.exact, given.device, given.seed)
+        bound = st.norm.isf(ALARM / (2 * len(result) * len(MODELS)))
         rows += [
-            [name, what, f"{z:.2f}", verdict(good=abs(z) <= bound)] for what, z in found.items()
+            [name, what, f"{z:.2f}", verdict(good=abs(z) <= bound)] for what, z in result.items()
         ]
     about = (
         f"{given.n} trajectories, {given.exact} of the simulator, seed {given.seed}, {given.device}. A row "

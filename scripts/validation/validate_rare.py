@@ -47,11 +47,11 @@ class Comparison:
 
     def row(self) -> list[str]:
         """A row of the table."""
-        found = self.found
-        relative = 100 * found.standard_error / found.estimate
+        result = self.found
+        relative = 100 * result.standard_error / result.estimate
         return [
-            self.case, self.method, f"{self.exact:.6g}", f"{found.estimate:.4g}", f"{relative:.1f} %",
-            f"{self.z:+.2f}", f"{found.events:.2g}", f"{self.plain / found.events:.1g}",
+            self.case, self.method, f"{self.exact:.6g}", f"{result.estimate:.4g}", f"{relative:.1f} %",
+            f"{self.z:+.2f}", f"{result.events:.2g}", f"{self.plain / result.events:.1g}",
             f"{self.seconds:.1f}", verdict(good=abs(self.z) <= LIMIT),
         ]  # fmt: skip
 
@@ -81,7 +81,7 @@ def compare(name: str, runs: int, walkers: float, device: str, seed: int) -> lis
     net = model(case, name)
     given = {"target": case["target"], "runs": runs, "seed": seed, "device": device}
     each = events_of_one(net, case["t_end"], device)
-    found = []
+    collected = []
     for label, own in METHODS.items():
         options = {**given, **own, "t_end": case["t_end"], "walkers": round(100 * walkers)}
         ts.weighted_ensemble(net, **{**options, "runs": 2, "walkers": 4, "rounds": 10})  # compiles
@@ -90,7 +90,7 @@ def compare(name: str, runs: int, walkers: float, device: str, seed: int) -> lis
         seconds = time.perf_counter() - began
         exact, error = case["exact"], result.standard_error / result.estimate
         plain = (1 - exact) / exact / error**2 * each
-        found.append(Comparison(name, label, exact, result, plain, seconds))
+        collected.append(Comparison(name, label, exact, result, plain, seconds))
     if name in STEADY:
         t_end, rounds = STEADY[name]
         began = time.perf_counter()
@@ -101,8 +101,8 @@ def compare(name: str, runs: int, walkers: float, device: str, seed: int) -> lis
         exact, error = 1 / case["mean_first_passage_time"], result.standard_error / result.estimate
         # A plain run sees one event of rate k in a time 1 / k.
         plain = each / case["t_end"] / exact / error**2
-        found.append(Comparison(name, "steady rate", exact, result, plain, seconds))
-    return found
+        collected.append(Comparison(name, "steady rate", exact, result, plain, seconds))
+    return collected
 
 
 COLUMNS = {

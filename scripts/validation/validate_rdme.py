@@ -101,12 +101,12 @@ def t11(backend: Backend, scale: float, stored: Path | None = None) -> Iterator[
     else:
         with np.load(stored) as arrays:
             times, bound = arrays["times"], arrays["bound"]
-    found, exact = swings_of_planes(times, bound), exact_swings()
+    result, exact = swings_of_planes(times, bound), exact_swings()
     expected, error = pooled_period(exact)
-    yield Row("T11", f"MinDE, period, s, {len(found.turns) - 1} half periods", found.period,
-              expected, float(np.hypot(found.error, error)))  # fmt: skip
+    yield Row("T11", f"MinDE, period, s, {len(result.turns) - 1} half periods", result.period,
+              expected, float(np.hypot(result.error, error)))  # fmt: skip
     share = float(np.mean([one.largest_share() for one in exact]))
-    yield Row("T11", "MinDE, largest fraction of membrane MinD in one half", found.largest_share(),
+    yield Row("T11", "MinDE, largest fraction of membrane MinD in one half", result.largest_share(),
               share, 0.02, 0.05)  # fmt: skip
 
 

@@ -61,25 +61,25 @@ class Case:
 
 def chains(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
     """The last places of chains, one draw each; the interval is of all steps."""
-    found = ts.pmmh(
+    result = ts.pmmh(
         net, data, case.texts(), observe=_noises(case, data), n=40, chains=DRAWS, warm_up=100,
         steps=60, seed=seed, device=device, quiet=True,
     )  # fmt: skip
     return {
-        k: (found[k][:, -1], (found.quantile(k, LEVELS[0]), found.quantile(k, LEVELS[1])))
+        k: (result[k][:, -1], (result.quantile(k, LEVELS[0]), result.quantile(k, LEVELS[1])))
         for k in case.priors
     }
 
 
 def clouds(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
     """Draws of SMC² after the last row, by weight."""
-    found = ts.smc2(
+    result = ts.smc2(
         net, data, case.texts(), observe=_noises(case, data), n=20, draws=150, seed=seed,
         device=device, quiet=True,
     )  # fmt: skip
-    chosen = np.random.default_rng(seed).choice(150, DRAWS, p=found.weights[-1])
+    chosen = np.random.default_rng(seed).choice(150, DRAWS, p=result.weights[-1])
     return {
-        k: (found[k][chosen], (found.quantile(k, LEVELS[0]), found.quantile(k, LEVELS[1])))
+        k: (result[k][chosen], (result.quantile(k, LEVELS[0]), result.quantile(k, LEVELS[1])))
         for k in case.priors
     }
 
@@ -88,13 +88,13 @@ def populations(
     case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any
 ) -> Posterior:
     """Particles of the last generation, drawn by weight; epsilon 0 of counts leaves no error."""
-    found = ts.abc_smc(
+    result = ts.abc_smc(
         net, data, case.texts(), n=150, epsilon=[4.0, 1.0, 0.0], scale=1, seed=seed,
         device=device, least_acceptance=1e-5, quiet=True,
     )  # fmt: skip
-    chosen = np.random.default_rng(seed).choice(150, DRAWS, p=found.weights[-1])
+    chosen = np.random.default_rng(seed).choice(150, DRAWS, p=result.weights[-1])
     return {
-        k: (found[k][chosen], (found.quantile(k, LEVELS[0]), found.quantile(k, LEVELS[1])))
+        k: (result[k][chosen], (result.quantile(k, LEVELS[0]), result.quantile(k, LEVELS[1])))
         for k in case.priors
     }
 
@@ -116,8 +116,8 @@ def grid(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: A
     shares = np.exp(logs - logs.max() - 0.5 * places**2)
     ladder = np.append(0.0, np.cumsum(shares / shares.sum()))
     levels = [*np.random.default_rng(seed).random(DRAWS), *LEVELS]
-    found = median * np.exp(sigma * np.interp(levels, ladder, edges))
-    return {name: (found[:DRAWS], (float(found[-2]), float(found[-1])))}
+    result = median * np.exp(sigma * np.interp(levels, ladder, edges))
+    return {name: (result[:DRAWS], (float(result[-2]), float(result[-1])))}
 
 
 def _noises(case: Case, data: dict[str, Any]) -> dict[str, str]:
@@ -154,14 +154,14 @@ def rank(name: str, seed: int, device: Any) -> dict[str, tuple[int, bool]]:
     draws = np.random.default_rng([seed, number])
     true = {k: m * math.exp(s * draws.standard_normal()) for k, (m, s) in case.priors.items()}
     net, times, columns = case.model()
-    course = ts.run(net, n=1, times=times, set=true, seed=seed, device=place)
+    time_course = ts.run(net, n=1, times=times, set=true, seed=seed, device=place)
     noise = case.noise * draws.standard_normal((len(columns), len(times)))
-    seen = {c: course.counts(c)[0] + e for c, e in zip(columns, noise, strict=True)}
+    seen = {c: time_course.counts(c)[0] + e for c, e in zip(columns, noise, strict=True)}
     data = {"time": times, **seen}
-    found = case.posterior(case, net, data, seed, place)
+    result = case.posterior(case, net, data, seed, place)
     return {
         k: (int((values < true[k]).sum()), bool(low <= true[k] <= high))
-        for k, (values, (low, high)) in found.items()
+        for k, (values, (low, high)) in result.items()
     }
 
 
@@ -171,11 +171,11 @@ def table(
 ) -> list[tuple[Case, str, list[int], float]]:  # fmt: skip
     """Of each parameter of each case the counts of ranks, and the part that intervals hold."""
     every = {str(case): case for i, case in enumerate(cases()) if i in chosen}
-    asked = [(text, seed, device) for seed in range(seeds) for text in every]
-    ranks = answers(rank, asked, jobs=jobs, seconds=seconds, keep=keep)
+    requested = [(text, seed, device) for seed in range(seeds) for text in every]
+    ranks = answers(rank, requested, jobs=jobs, seconds=seconds, keep=keep)
     rows = []
     for text, case in every.items():
-        own = [found for key, found in ranks.items() if key[0] == text]
+        own = [result for key, result in ranks.items() if key[0] == text]
         for name in case.priors if own else ():
             counts = np.bincount([one[name][0] for one in own], minlength=DRAWS + 1)
             held = float(np.mean([one[name][1] for one in own]))
@@ -210,6 +210,6 @@ def run(given: Any) -> Outcome:
     parts = given.cases or [""]
     chosen = [i for i, one in enumerate(cases()) if any(part in str(one) for part in parts)]
     device = "cuda" if given.device == "cuda" else "cpu"
-    found = table(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
+    result = table(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
     return Outcome("Simulation-based calibration", f"Up to {given.seeds} data sets, {device}.", COLUMNS,
-                   list(starmap(line, found)))  # fmt: skip
+                   list(starmap(line, result)))  # fmt: skip

@@ -76,8 +76,8 @@ def tags_of(folder: Path) -> list[str]:
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    found = [line.partition(":")[2] for line in lines if line.startswith(_TAGS)]
-    return sorted({tag.strip() for text in found for tag in text.split(",") if tag.strip()})
+    result = [line.partition(":")[2] for line in lines if line.startswith(_TAGS)]
+    return sorted({tag.strip() for text in result for tag in text.split(",") if tag.strip()})
 
 
 def peer_of(path: Path) -> tuple[str, dict[str, str]]:
@@ -89,10 +89,10 @@ def peer_of(path: Path) -> tuple[str, dict[str, str]]:
 
 def folders_of(folder: Path, names: Sequence[str] = ()) -> list[Path]:
     """Folders of the cases, of `names` alone if there are any."""
-    found = sorted(path for path in folder.glob("[0-9]" * 5) if path.is_dir())
-    if missing := set(names) - {path.name for path in found}:
+    result = sorted(path for path in folder.glob("[0-9]" * 5) if path.is_dir())
+    if missing := set(names) - {path.name for path in result}:
         raise SystemExit(f"{folder}: there is no case {min(missing)}")
-    return [path for path in found if not names or path.name in names]
+    return [path for path in result if not names or path.name in names]
 
 
 def read_case(folder: Path) -> Case:
@@ -119,17 +119,17 @@ def validate(folder: Path, device: Any = "cpu") -> Verdict:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = simulated(case, device)
+            result = simulated(case, device)
     except ts.ModelError as error:
         reason = str(error).removeprefix(f"{case.model}: ")
         return Verdict(case.name, case.model.name, "refused", 0.0, reason)
     except ts.TauslabError as error:
         return Verdict(case.name, case.model.name, "wrong", np.inf, str(error))
-    if missing := [name for name in case.quantities if name not in found]:
+    if missing := [name for name in case.quantities if name not in result]:
         message = f"{', '.join(missing)} cannot be had"
         return Verdict(case.name, case.model.name, "wrong", np.inf, message)
     differences = {
-        name: difference(case, found[name], case.expected[:, k])
+        name: difference(case, result[name], case.expected[:, k])
         for k, name in enumerate(case.quantities)
     }
     worst = max(differences, key=lambda name: differences[name], default="")
@@ -150,7 +150,7 @@ def difference(case: Case, found: FloatArray, expected: FloatArray) -> float:
 def simulated(case: Case, device: Any) -> dict[str, FloatArray]:
     """Time course of every quantity that can be had, f64 ``[time]``."""
     network = read_network(case.model)
-    asked = dict(ask_for(network, case))
+    requested = dict(ask_for(network, case))
     result = ts.run(
         network,
         n=1,
@@ -161,12 +161,12 @@ def simulated(case: Case, device: Any) -> dict[str, FloatArray]:
         max_steps=MOST_STEPS,
         record="trajectories",
     )
-    found = {}
-    for name, recorded in asked.items():
-        found[name] = np.asarray(result.mean(recorded), np.float64)
+    collected = {}
+    for name, recorded in requested.items():
+        collected[name] = np.asarray(result.mean(recorded), np.float64)
         if name in case.concentrations:
-            found[name] = found[name] / np.asarray(result.mean(f"{_ADDED}size_of_{name}"))
-    return found
+            collected[name] = collected[name] / np.asarray(result.mean(f"{_ADDED}size_of_{name}"))
+    return collected
 
 
 def ask_for(network: ts.Network, case: Case) -> Iterator[tuple[str, str]]:

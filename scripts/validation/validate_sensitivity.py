@@ -66,17 +66,17 @@ class Case:
 def cases() -> Iterator[Case]:
     """The cases of the reference, and the decay of a number of molecules."""
     for name in CASES:
-        found = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
-        output = next(iter(found["exact"].values()))["output"]
+        result = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+        output = next(iter(result["exact"].values()))["output"]
         exact = {
             one["parameter"]: Exact(
                 one["value"],
                 one["central_difference_2_percent"],
                 one["variance_of_one_independent_difference_2_percent"],
             )
-            for one in found["exact"].values()
+            for one in result["exact"].values()
         }
-        yield Case(name.removesuffix("_sens"), model(found, "case"), output, found["t"], exact)
+        yield Case(name.removesuffix("_sens"), model(result, "case"), output, result["t"], exact)
     yield decay()
 
 
@@ -105,13 +105,13 @@ def estimated(case: Case, given: Any) -> Iterator[Row]:
     for method in METHODS:
         ratio = method == "likelihood-ratio"
         names = [name for name in case.exact if not ratio or name in case.network.parameters]
-        found = ts.sensitivity(
+        result = ts.sensitivity(
             case.network, names, [case.output], times=case.time, n=given.n, method=method,
             seed=given.seed, device=given.device,
         )  # fmt: skip
         for name in names:
             exact = case.exact[name]
-            value, error = found[name, case.output][0], found.error(name, case.output)[0]
+            value, error = result[name, case.output][0], result.error(name, case.output)[0]
             expected = exact.value if ratio else exact.difference
             yield Row(
                 case.name, f"d{case.output}/d{name}", method, exact.value, float(value),

@@ -54,14 +54,14 @@ class Model:
     def course(self, times: FloatArray) -> FloatArray:
         """Exact means, and the integrals of both rates behind them ``[time, 3]``."""
         rates = [parse(self.births), parse(self.deaths)]
-        state, before, found = np.zeros(3), 0.0, []
+        state, before, result = np.zeros(3), 0.0, []
         for t in times:
             for stop in (*(b for b in self.breaks if before < b < t), float(t)):
                 if stop > before:
                     state = _integrated(rates, before, stop, state)
                 before = stop
-            found.append(state)
-        return np.array(found)
+            result.append(state)
+        return np.array(result)
 
 
 def _integrated(rates: list[Expression], low: float, high: float, start: FloatArray) -> FloatArray:
@@ -72,10 +72,10 @@ def _integrated(rates: list[Expression], low: float, high: float, start: FloatAr
         return [born - dies * y[0], born, dies]
 
     span = (high - low) / 50
-    found = scipy.integrate.solve_ivp(
+    result = scipy.integrate.solve_ivp(
         slope, (low, high), start, "DOP853", rtol=1e-10, atol=1e-10, max_step=span
     )
-    return np.asarray(found.y[:, -1])
+    return np.asarray(result.y[:, -1])
 
 
 MODELS = (
@@ -142,7 +142,7 @@ def row(model: Model, n: int, **options: Any) -> list[str]:
     times = np.linspace(0, model.end, 5)
     exact = model.course(times)
     born, dies = (exact[-1, 1:] / model.end).tolist()
-    found, thinned = timed(model.network(), times, n, **options)
+    result, thinned = timed(model.network(), times, n, **options)
     with integrating():
         flow, integrated = timed(model.network(), times, max(1, n // 10), **options)
     steady = model.network(f"{born!r}", f"{dies!r}")
@@ -151,7 +151,7 @@ def row(model: Model, n: int, **options: Any) -> list[str]:
     _, leaping_steadily = timed(steady, times, n, method="tau", **options)
     means = exact[1:, 0]
     of_leaps = 100 * float(np.abs(leapt.mean("X")[1:] - means).max() / means.max())
-    of_mean, of_variance = errors(found, means, n)
+    of_mean, of_variance = errors(result, means, n)
     flow_mean, _ = errors(flow, means, max(1, n // 10))
     good = max(of_mean, of_variance) < MOST and of_leaps < MOST_OF_LEAPS
     return [

@@ -59,8 +59,8 @@ def test_ranks_change_no_bit(mpirun, ranks, ways):
     """Values that the model refuses are refused on all ranks alike."""
     done = mpirun(ranks, ["-c", PROGRAM, json.dumps(ways)])
     (line,) = [one for one in done.stdout.splitlines() if one.startswith("told ")]
-    told = json.loads(line.removeprefix("told "))
-    for together, _, longer, refused in told:
-        assert together == told[0][1]
+    message = json.loads(line.removeprefix("told "))
+    for together, _, longer, refused in message:
+        assert together == message[0][1]
         assert longer == together[0]
         assert "rate constant is -" in refused

@@ -57,7 +57,7 @@ def test_ranks_and_workers_take_what_one_pilot_chose(mpirun, tmp_path):
            "--verbose"]  # fmt: skip
     (tmp_path / "times").write_text("0\n4e-5\n")
     dask = ["--executor", "dask", "--workers", "2", "-o", tmp_path / "dask.h5"]
-    said = mpirun(2, [*run, "-o", tmp_path / "mpi.h5"]).stdout
+    printed = mpirun(2, [*run, "-o", tmp_path / "mpi.h5"]).stdout
     done = subprocess.run(
         [sys.executable, *run, *dask], check=True, timeout=100, capture_output=True, text=True
     )
@@ -66,5 +66,5 @@ def test_ranks_and_workers_take_what_one_pilot_chose(mpirun, tmp_path):
             assert result.attributes["selector"] == ("rssa" if "rssa" in SELECTORS else "tree")
             assert result.attributes["presimulation"] == PILOT_EVENTS
     assert digests(tmp_path / "dask.h5") == digests(tmp_path / "mpi.h5")
-    told = int("rssa" in SELECTORS)
-    assert said.count("selector: ") == done.stdout.count("selector: ") == told
+    message = int("rssa" in SELECTORS)
+    assert printed.count("selector: ") == done.stdout.count("selector: ") == message

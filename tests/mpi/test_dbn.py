@@ -41,12 +41,12 @@ def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
 def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # of several they would take one each
     (tmp_path / "chain.toml").write_text(CHAIN)
-    found = []
+    actual = []
     for ranks in (1, 3):
         words = ["--device", "cuda", "--block", str(50 * ranks), "--quiet", "-o", f"{ranks}.h5"]
         mpirun(ranks, [*COMMAND, *words])
-        found.append(network_digest_lines(tmp_path / f"{ranks}.h5"))
-    assert found[0] == found[1]
+        actual.append(network_digest_lines(tmp_path / f"{ranks}.h5"))
+    assert actual[0] == actual[1]
 
 
 def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):

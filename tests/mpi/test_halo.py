@@ -59,10 +59,10 @@ def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks, every):
     if not every:
         alone = told(1, [case(name, bounds=UNEVEN[1]) for name in names])
         expected.update({name: results(row) for name, row in zip(names, alone, strict=True)})
-    found = told(ranks, cases)
-    for name, row in zip((*names, *deep), found, strict=True):
+    actual = told(ranks, cases)
+    for name, row in zip((*names, *deep), actual, strict=True):
         assert results(row) == expected.setdefault(name, results(row)), name
-    for name, one in zip(names, found, strict=False):
+    for name, one in zip(names, actual, strict=False):
         periodic = name in PERIODIC
         ways = [way for pair in one["transports"] for way in pair]
         if ranks > 1:
@@ -75,7 +75,7 @@ def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks, every):
 
 def test_full_lists_and_transports_do_not_matter(told, expected):
     tight = {"capacity": 64, "room": 4, "depth": 2}
-    roomy, found, *others = told(
+    roomy, actual, *others = told(
         3,
         [
             case("crowded"),
@@ -86,19 +86,19 @@ def test_full_lists_and_transports_do_not_matter(told, expected):
         ],
     )
     first = expected.setdefault("crowded", results(roomy))
-    for row in (roomy, found, *others):
+    for row in (roomy, actual, *others):
         assert results(row) == first
     assert [row["transports"][1][0] for row in others] == ["mpi", "shared", "host"]
     assert all(ways == 3 * [2 * [ways[0][0]]] for ways in (row["transports"] for row in others))
-    assert min(found["capacities"]) > 64
-    assert len(set(found["capacities"])) == 1
+    assert min(actual["capacities"]) > 64
+    assert len(set(actual["capacities"])) == 1
 
 
 def require_refusal(done, sentence):
     """All ranks refuse; the launcher may end one, or drop what it says, once another has left."""
-    told = [line for line in done.stderr.splitlines() if "Error: " in line]
-    assert told, done.stderr
-    for line in told:
+    message = [line for line in done.stderr.splitlines() if "Error: " in line]
+    assert message, done.stderr
+    for line in message:
         assert f"DecompositionError: {sentence}" in line
     assert done.returncode != 0
 
@@ -121,10 +121,10 @@ def test_what_is_not_possible_is_refused_on_every_rank(mpirun, options, sentence
 @pytest.mark.gpu
 def test_an_mpi_that_does_not_know_devices_is_refused_on_gpus_too(mpirun):
     code = "import sys; from mpi4py import MPI; from tauslab.decomposition.halo import links as h; "
-    asked = mpirun(1, ["-c", code + "sys.exit(h.mpi_takes_device_memory())"], check=False)
+    requested = mpirun(1, ["-c", code + "sys.exit(h.mpi_takes_device_memory())"], check=False)
     cases = json.dumps([case("sparse", options={"transport": "mpi"})])
     done = mpirun(2, [PROGRAM, cases, "cuda"], check=False)
-    if asked.returncode:
+    if requested.returncode:
         assert done.returncode == 0
     else:
         require_refusal(done, 'halo="mpi": this MPI does not say')
@@ -138,12 +138,12 @@ def test_devices_and_transports_do_not_matter(told, transport):
     options = [{}, {"record": False}, {"early": False}, {"depth": 2}, {"capacity": 64}]
     cases = [case("crowded", options={"transport": transport, **more}) for more in options]
     cases += [case(name, options={"transport": transport}) for name in ("typed", "held")]
-    found = told(2, cases, "cuda")
-    for row in found[: len(options)]:
+    actual = told(2, cases, "cuda")
+    for row in actual[: len(options)]:
         assert results(row) == results(first)
         assert row["transports"] == [[transport] * 2] * 2
     others = told(1, [case("typed"), case("held")])
-    assert [results(row) for row in found[len(options) :]] == [results(row) for row in others]
+    assert [results(row) for row in actual[len(options) :]] == [results(row) for row in others]
 
 
 @pytest.mark.gpu
@@ -159,5 +159,5 @@ def test_kernels_of_planes_that_wait_for_each_other_have_the_same_bits(told):
         {**case(name), **own, "wait": wait, "large": large}
         for large, wait, name in itertools.product((False, True), (True, False), names)
     ]
-    found = told(2, cases, "cuda")
-    assert [results(row) for row in found] == 4 * [results(row) for row in expected]
+    actual = told(2, cases, "cuda")
+    assert [results(row) for row in actual] == 4 * [results(row) for row in expected]

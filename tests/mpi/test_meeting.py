@@ -44,15 +44,15 @@ def ranks(mpirun):
 
     def run(n, program):
         done = mpirun(n, ["-c", HEAD + program])
-        told = [line for line in done.stdout.splitlines() if line.startswith("told ")]
-        return json.loads(told[0].removeprefix("told "))
+        message = [line for line in done.stdout.splitlines() if line.startswith("told ")]
+        return json.loads(message[0].removeprefix("told "))
 
     return run
 
 
 def test_a_rank_that_is_missing_is_named(ranks):
     """The first of those that wait speaks, and all go on when the last one comes."""
-    told = ranks(
+    message = ranks(
         3,
         """
 before, meeting.PATIENCE = meeting.PATIENCE, 0.2
@@ -67,11 +67,11 @@ tell([[str(one.message) for one in caught], found.counts("X").tolist()])
 part.Free()
 """,
     )
-    counts = [values for _, values in told]
+    counts = [values for _, values in message]
     assert counts[0] == counts[1] == counts[2]
-    assert [len(said) for said, _ in told] == [1, 0, 0]
-    assert "rank 1 of 3" in told[0][0][0]
-    assert 'comm="self"' in told[0][0][0]
+    assert [len(printed) for printed, _ in message] == [1, 0, 0]
+    assert "rank 1 of 3" in message[0][0][0]
+    assert 'comm="self"' in message[0][0][0]
 
 
 EARLY = """
@@ -113,7 +113,7 @@ def test_a_python_that_a_rank_starts_ends_alone(mpirun, tmp_path):
 
 def test_words_of_many_ranks_name_all_that_are_missing(ranks):
     """More messages than are sent at a time; here each of three ranks sends one at a time."""
-    told = ranks(
+    message = ranks(
         3,
         """
 before, meeting._AT_ONCE, meeting.PATIENCE = (meeting._AT_ONCE, meeting.PATIENCE), 1, 0.2
@@ -128,14 +128,14 @@ tell([len(caught), words.tolist(), [str(one.message) for one in caught]])
 part.Free()
 """,
     )
-    assert [words for _, words, _ in told] == [[5, 6, 7]] * 3
-    assert [count for count, _, _ in told] == [0, 1, 0]
-    assert "rank 0 of 3" in told[1][2][0]
+    assert [words for _, words, _ in message] == [[5, 6, 7]] * 3
+    assert [count for count, _, _ in message] == [0, 1, 0]
+    assert "rank 0 of 3" in message[1][2][0]
 
 
 def test_ranks_with_other_arguments_are_refused(ranks):
     """Each of them would have given numbers of which nobody knows what they are."""
-    told = ranks(
+    message = ranks(
         2,
         """
 r = world.rank
@@ -166,17 +166,17 @@ calls = {
 tell({name: refused(call) for name, call in calls.items()})
 """,
     )
-    assert told[0] == told[1]
-    both = told[0].pop("")
+    assert message[0] == message[1]
+    both = message[0].pop("")
     assert "rank 0 calls ts.run and rank 1 calls ts.sensitivity" in both
-    for name, said in told[0].items():
-        assert said.startswith(f"{name}= is ")
-        assert "on rank 1" in said
+    for name, printed in message[0].items():
+        assert printed.startswith(f"{name}= is ")
+        assert "on rank 1" in printed
 
 
 def test_what_may_differ_from_rank_to_rank(ranks):
     """Progress, functions, and the seed of a simulator that was given none."""
-    told = ranks(
+    message = ranks(
         2,
         """
 one = ts.run(net, n=5, t_end=1, seed=1, quiet=world.rank > 0, **here).counts("X")
@@ -185,12 +185,12 @@ two = simulate([[1.0], [2.0], [3.0]])
 tell([one.tolist(), two.tolist()])
 """,
     )
-    assert told[0] == told[1]
+    assert message[0] == message[1]
 
 
 def test_a_rank_runs_alone(ranks, tmp_path):
     """What it gives, and writes, is what a process without MPI gives."""
-    told = ranks(
+    message = ranks(
         2,
         """
 r = world.rank
@@ -212,14 +212,14 @@ if r == 1:  # the other has its own work
 tell([found, refused(lambda: ts.run(net, n=1, t_end=1, comm="all"))])
 """,
     )
-    assert told[1][0][0] == told[1][0][1]
-    assert told[0][0] == []
-    assert all("comm='all'" in refused for _, refused in told)
+    assert message[1][0][0] == message[1][0][1]
+    assert message[0][0] == []
+    assert all("comm='all'" in refused for _, refused in message)
     assert {p.name for p in tmp_path.iterdir()} >= {"self.h5", "mpi.h5"}
 
 
 def test_ranks_of_a_communicator_run_together(ranks):
-    told = ranks(
+    message = ranks(
         3,
         """
 part = world.Split(world.rank == 2, world.rank)
@@ -229,9 +229,9 @@ tell([one.tolist() for one in counts])
 part.Free()
 """,
     )
-    assert told[0] == told[1]
-    assert told[0][0] == told[0][1]
-    assert told[2] != told[0]
+    assert message[0] == message[1]
+    assert message[0][0] == message[0][1]
+    assert message[2] != message[0]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_the_place_of_a_rank_on_its_node(environment, place):
 
 def test_prepared_runs_are_collective_and_have_the_bits_of_one_rank(ranks):
     """Also where one rank has forgotten what the others keep."""
-    told = ranks(
+    message = ranks(
         2,
         """
 from tauslab.runner.ensemble.kept import kept_runs
@@ -268,7 +268,7 @@ alone.append(ts.run(net, seed=3, set={"k": 0.5}, comm="self", **options).digest(
 tell([digests, alone, kept])
 """,
     )
-    for digests, alone, kept in told:
+    for digests, alone, kept in message:
         assert digests == alone
         assert kept
-    assert len(set(told[0][0])) == 4
+    assert len(set(message[0][0])) == 4

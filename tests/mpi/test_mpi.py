@@ -41,8 +41,8 @@ def ranks(mpirun):
     def run(n, program, **options):
         done = mpirun(n, ["-c", HEAD + program], **options)
         # MPI libraries print warnings of their own on standard output.
-        told = [line for line in done.stdout.splitlines() if line.startswith("told ")]
-        return json.loads(told[0].removeprefix("told "))
+        message = [line for line in done.stdout.splitlines() if line.startswith("told ")]
+        return json.loads(message[0].removeprefix("told "))
 
     return run
 
@@ -50,14 +50,14 @@ def ranks(mpirun):
 @mpi
 @pytest.mark.parametrize("n", RANKS)
 def test_ranks_know_each_other(ranks, n):
-    told = ranks(n, "tell([comm.rank, comm.size, comm.local_rank, comm.local_size])")
-    assert told == [[rank, n, rank, n] for rank in range(n)]
+    message = ranks(n, "tell([comm.rank, comm.size, comm.local_rank, comm.local_size])")
+    assert message == [[rank, n, rank, n] for rank in range(n)]
 
 
 @mpi
 @pytest.mark.parametrize("n", RANKS)
 def test_collectives(ranks, n):
-    told = ranks(
+    message = ranks(
         n,
         """
 comm.barrier()
@@ -71,13 +71,13 @@ tell([
 """,
     )
     squares = [rank**2 for rank in range(n)]
-    assert told == [[{"from": 0}, squares, rank == 0, True, False] for rank in range(n)]
+    assert message == [[{"from": 0}, squares, rank == 0, True, False] for rank in range(n)]
 
 
 @mpi
 @pytest.mark.parametrize("n", RANKS)
 def test_sums_are_exact_modulo_2_to_the_64(ranks, n):
-    told = ranks(
+    message = ranks(
         n,
         """
 mine = np.full((2, 3), 2**64 - 1 - comm.rank, np.uint64)
@@ -92,13 +92,13 @@ tell([total.tolist(), int(tall[99_999, 1]), list(tall.shape)])
     extra = sum(range(n))
     first = (n * (2**64 - 1) - extra) % 2**64
     expected = [[first] * 3, [n * (2**53 + k) + extra for k in range(3)]]
-    assert told == [[expected, n * 199_999, [100_000, 2]]] * n
+    assert message == [[expected, n * 199_999, [100_000, 2]]] * n
 
 
 @mpi
 @pytest.mark.parametrize("n", RANKS)
 def test_a_counter_gives_each_number_once(ranks, n):
-    told = ranks(
+    message = ranks(
         n,
         """
 counter, other, mine = comm.counter(), comm.counter(), []
@@ -111,10 +111,10 @@ other.free()
 tell([mine, first_of_other])
 """,
     )
-    taken = sorted(value for mine, _ in told for value in mine)
+    taken = sorted(value for mine, _ in message for value in mine)
     assert taken == list(range(3000 + n))  # each rank stops at the first number beyond the last
-    assert sorted(first for _, first in told) == list(range(n))
-    assert all(mine == sorted(mine) for mine, _ in told)
+    assert sorted(first for _, first in message) == list(range(n))
+    assert all(mine == sorted(mine) for mine, _ in message)
 
 
 @mpi
@@ -122,7 +122,7 @@ tell([mine, first_of_other])
 def test_a_counter_serves_others_while_rank_0_computes(ranks, n):
     # Rank 0 computes in a thread, as the cpu device does, and polls; the others take numbers.
     # MPICH serves them through shared memory; MPIs that send messages need the poll.
-    told = ranks(
+    message = ranks(
         n,
         """
 counter = comm.counter()
@@ -148,9 +148,9 @@ counter.free()
 tell([seconds, mine])
 """,
     )
-    assert sorted(v for _, mine in told for v in mine) == list(range(200 * (n - 1)))
-    assert told[0][0] >= 2.0
-    for seconds, _ in told[1:]:
+    assert sorted(v for _, mine in message for v in mine) == list(range(200 * (n - 1)))
+    assert message[0][0] >= 2.0
+    for seconds, _ in message[1:]:
         assert seconds < 1.95, "numbers came only when rank 0 had finished"
 
 
@@ -287,10 +287,10 @@ def test_an_mpi_that_its_launcher_cannot_start_is_refused_before_it_aborts(
     if refused is None:
         check_library(library, environment)
         return
-    with pytest.raises(ConfigError, match=refused) as told:
+    with pytest.raises(ConfigError, match=refused) as message:
         check_library(library, environment)
     sizes = [environment.get(name) for name in ("OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")]
-    assert str(told.value.raised_by) in sizes
+    assert str(message.value.raised_by) in sizes
 
 
 @mpi

@@ -21,15 +21,15 @@ def test_ranks_do_not_change_the_bits(mpirun, tmp_path, device, monkeypatch):
     """Ranks may share a GPU."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # of several they would take one each
     more = ["--sample", "c1=uniform(9,11)", "--device", device]
-    found = []
+    actual = []
     for ranks in (1, 3):
         path = tmp_path / f"{ranks}.h5"
         mpirun(ranks, [*RUN, *more, "--block", str(ranks), "-o", path])
         with open_result(path) as result:
             assert (result.status == 0).all()
-            found.append(digest_lines(result, None))
-    assert found[0] == found[1]
-    assert "summary/sampled:c1" in [name for name, _ in found[0]]
+            actual.append(digest_lines(result, None))
+    assert actual[0] == actual[1]
+    assert "summary/sampled:c1" in [name for name, _ in actual[0]]
 
 
 def test_bad_input_is_one_sentence(mpirun, tmp_path):

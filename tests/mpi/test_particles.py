@@ -244,9 +244,9 @@ def test_a_function_that_fails_on_one_rank_leaves_none_waiting(mpirun):
     lines = mpirun(2, ["-c", ONE_FAILS], timeout=60).stdout.splitlines()
     own, others = "OSError no such disk", "ConfigError observe= failed on rank 1: OSError: no such"
     for rank, failure in ((0, others), (1, own)):
-        found = [line for line in lines if line.startswith(f"rank {rank} ")]
-        for line, name in zip(found[:2], ("before", "after"), strict=True):
+        actual = [line for line in lines if line.startswith(f"rank {rank} ")]
+        for line, name in zip(actual[:2], ("before", "after"), strict=True):
             assert line.startswith(f"rank {rank} {name} {failure}")
-        for line in found[2:4]:
+        for line in actual[2:4]:
             assert "must do the same on all ranks" in line
-        assert found[4] == f"rank {rank} goes on True"
+        assert actual[4] == f"rank {rank} goes on True"

@@ -27,15 +27,15 @@ def digests(path):
 
 def test_ranks_and_blocks_do_not_change_the_bits(mpirun, tmp_path):
     kinds = ["--record", "trajectories,statistics,final,histogram:X:0:800:20"]
-    found = {}
+    actual = {}
     for ranks, block in ((1, "64"), (2, "64"), (3, "7"), (4, "4096")):
         path = tmp_path / f"{ranks}.h5"
         done = mpirun(ranks, [*RUN, "-n", "500", *kinds, "--block", block, "-o", path])
         assert done.stdout.count("500 trajectories") == 1, "one rank speaks for all"
-        found[ranks] = digests(path)
-    assert found[2] == found[1]
-    assert found[3] == found[1]
-    assert found[4] == found[1]
+        actual[ranks] = digests(path)
+    assert actual[2] == actual[1]
+    assert actual[3] == actual[1]
+    assert actual[4] == actual[1]
     assert not list(tmp_path.glob("*.parts")), "small results are merged"
 
 
@@ -86,25 +86,25 @@ def test_ranks_do_not_change_sums_of_real_quantities(mpirun, tmp_path):
     model.write_text(f'[species]\nA = 7\n[rules]\nsteep = "exp(150 * A - 450)"\n{reaction}')
     run = ["-m", "tauslab", "run", model, "--t-end", "9", "--points", "4", "--seed", "5",
            "-n", "500", "--device", "cpu", "--threads", "1", "--record", "statistics"]  # fmt: skip
-    found = {}
+    actual = {}
     for ranks, block in ((1, "500"), (3, "7")):
         path = tmp_path / f"{ranks}.h5"
         mpirun(ranks, [*run, "--method", "ssa", "--block", block, "-o", path])
-        found[ranks] = dict(digests(path))
-    assert found[1] == found[3]
-    assert {f"statistics/observables/{k}" for k in ("exponent", "sum", "sumsq")} <= set(found[1])
+        actual[ranks] = dict(digests(path))
+    assert actual[1] == actual[3]
+    assert {f"statistics/observables/{k}" for k in ("exponent", "sum", "sumsq")} <= set(actual[1])
 
 
 def test_summaries_are_the_same_on_any_number_of_ranks(mpirun, tmp_path):
     kinds = "summary:first-passage:X:300,summary:amplitude:X,summary:mean:X:0.1"
     sweep = ["--sweep", "c3=lin:8e-4:1.2e-3:5", "-n", "60", "--points", "41", "--record", kinds]
-    found = {}
+    actual = {}
     for ranks, block in ((1, "16"), (3, "7")):
         path = tmp_path / f"{ranks}.h5"
         mpirun(ranks, [*RUN, *sweep, "--block", block, "-o", path])
-        found[ranks] = digests(path)
-    assert sum(name.startswith("summary/") for name, _ in found[1]) == 3
-    assert found[3] == found[1]
+        actual[ranks] = digests(path)
+    assert sum(name.startswith("summary/") for name, _ in actual[1]) == 3
+    assert actual[3] == actual[1]
 
 
 def test_a_seed_that_rank_0_draws_is_everyones(mpirun, tmp_path):
@@ -219,17 +219,17 @@ def test_ranks_do_not_change_a_sweep(mpirun, tmp_path):
     """Every point's sums come from several ranks, which share blocks and not points."""
     kinds = "trajectories,statistics,histogram:X:0:800:20"
     sweep = ["--sweep", "c3=lin:7e-4:1.2e-3:3", "--sweep", "X=list:100,400"]
-    found, alone = {}, {}
+    actual, alone = {}, {}
     for ranks, block in ((1, "50"), (3, "25")):
         run = [*RUN, "-n", "50", *sweep, "--block", block]
         path = tmp_path / f"{ranks}.h5"
         done = mpirun(ranks, [*run, "--record", kinds, "-o", path])
         assert done.stdout.count("50 trajectories at each of 6 points") == 1
-        found[ranks] = digests(path)
+        actual[ranks] = digests(path)
         mpirun(ranks, [*run, "--record", "statistics", "-o", tmp_path / f"s{ranks}.h5"])
         alone[ranks] = [line for line in digests(tmp_path / f"s{ranks}.h5") if "sum" in line[0]]
-    assert found[3] == found[1]
-    assert alone[1] == alone[3] == [line for line in found[1] if "sum" in line[0]]
+    assert actual[3] == actual[1]
+    assert alone[1] == alone[3] == [line for line in actual[1] if "sum" in line[0]]
 
 
 def test_rank_0_reads_the_model_for_all(mpirun, tmp_path):

@@ -46,14 +46,14 @@ def wanted(case: str) -> tuple[list[int], str]:
         NO_SWEEP: "sweep" in features and "until" in features,
         NOT_DASK: "dask" in features,
     }
-    told = [f"tauslab: {text}" for text, refused in refusals.items() if refused]
+    message = [f"tauslab: {text}" for text, refused in refusals.items() if refused]
     ends = {"append": 0, "limit": 0, "resume": 75}  # of commands before the last
     codes = [code for feature, code in ends.items() if feature in features] + [0]
-    if not told:
+    if not message:
         return codes, "same"
     made = 1 if "append" in features else 0  # the result that is to be added to
     refused = len(codes) - made
-    return [*codes[:made], *[2] * refused], "\n".join([told[0]] * refused)
+    return [*codes[:made], *[2] * refused], "\n".join([message[0]] * refused)
 
 
 def as_wanted(case: str, codes: list[int], told: str, *, in_time: bool) -> bool:
@@ -78,12 +78,12 @@ def test_features_together(mpirun, n_ranks, stride):
     cases += ["ssa:until+append", "tau:sweep+until", "ssa:dask+append", "fine:dask+until"]
     program = TESTS / "support" / "programs" / "seams_program.py"
     done = mpirun(n_ranks, [program, *cases], timeout=400)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [case for case, *_ in found] == cases
-    wrong = [case for case in found if not as_wanted(*case, in_time=n_ranks == 1)]
+    actual = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [case for case, *_ in actual] == cases
+    wrong = [case for case in actual if not as_wanted(*case, in_time=n_ranks == 1)]
     assert not wrong
-    asked = sum(75 in wanted(case)[0] for case in cases)
-    assert sum(75 in codes for _, codes, _ in found) > asked / 2
+    requested = sum(75 in wanted(case)[0] for case in cases)
+    assert sum(75 in codes for _, codes, _ in actual) > requested / 2
 
 
 def test_all_ranks_write_one_file_whatever_else_is_asked(mpirun, parallel_h5py):

@@ -144,15 +144,15 @@ def test_every_rank_takes_a_gpu_of_its_own(slurm, tmp_path, request_, seen, indi
         log = tmp_path / "job.log"
         job = slurm.submit(tmp_path, tmp_path / "job.sh", *options, f"-o{log}", arguments=[])
         state = slurm.wait_for(job, "COMPLETED", "FAILED")
-        told = log.read_text()
-        assert state["JobState"] == "COMPLETED", told
+        message = log.read_text()
+        assert state["JobState"] == "COMPLETED", message
     else:
-        told = slurm.call("srun", "--mpi=pmi2", *options, *command.split())
-    found = json.loads(told.splitlines()[-1])
-    assert [len(shown) for _, shown, _ in found] == seen
-    assert [index for _, _, index in found] == indices
-    taken = {(node, shown[index]) for node, shown, index in found}
-    assert len(taken) == len(found), "no GPU is taken twice"
+        message = slurm.call("srun", "--mpi=pmi2", *options, *command.split())
+    actual = json.loads(message.splitlines()[-1])
+    assert [len(shown) for _, shown, _ in actual] == seen
+    assert [index for _, _, index in actual] == indices
+    taken = {(node, shown[index]) for node, shown, index in actual}
+    assert len(taken) == len(actual), "no GPU is taken twice"
 
 
 def wait_for_blocks(path, timeout=60):
@@ -227,8 +227,8 @@ def test_an_array_shares_the_points_of_a_table(slurm, submit, tmp_path):
     values = {0: (0, [8e-4], [200]), 1: (1, [9e-4, 1e-3], [250, 300])}
     for task, (first, c3, x) in values.items():
         with ts.open(tmp_path / f"part-{task}.h5") as result:
-            found = digest_lines(result, None)
-        assert found == plain(tmp_path, n=40, t_end=1, table={"c3": c3, "X": x}, first_point=first)
+            actual = digest_lines(result, None)
+        assert actual == plain(tmp_path, n=40, t_end=1, table={"c3": c3, "X": x}, first_point=first)
 
 
 @pytest.mark.skipif(

@@ -34,8 +34,8 @@ def test_one_rank_stops_all(mpirun, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     lines = mpirun(2, [program]).stdout.splitlines()
-    told = sorted(line for line in lines if line.startswith("rank "))
-    assert [line.partition(";")[0] for line in told] == [
+    message = sorted(line for line in lines if line.startswith("rank "))
+    assert [line.partition(";")[0] for line in message] == [
         f"rank {rank}: stopped on request with 0 of 40 blocks done" for rank in range(2)
     ]
-    assert all(float(line.partition("; ")[2]) < 1.0 + 5.0 for line in told), told
+    assert all(float(line.partition("; ")[2]) < 1.0 + 5.0 for line in message), message

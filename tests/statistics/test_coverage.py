@@ -21,8 +21,8 @@ QUICK = (("share: n 20, p 0.3", 100),)
     ],
 )
 def test_what_is_stated_holds(name, seeds):
-    ((_, found),) = validate_coverage.table([CASES.index(name)], seeds, 1, "cpu")
-    assert not found.fails, vars(found)
+    ((_, actual),) = validate_coverage.table([CASES.index(name)], seeds, 1, "cpu")
+    assert not actual.fails, vars(actual)
 
 
 def test_the_table_fails_where_too_few_hold():
@@ -30,5 +30,5 @@ def test_the_table_fails_where_too_few_hold():
     assert row.fails
     assert not validate_coverage.Row(seeds=200, stated=200, held=190, warned=0, bad=10).fails
     line = validate_coverage.line(next(validate_coverage.cases()), row)
-    told = dict(zip(validate_coverage.COLUMNS, line, strict=True))
-    assert (told["bad %"], told["verdict"]) == ("15.0", "FAIL")
+    message = dict(zip(validate_coverage.COLUMNS, line, strict=True))
+    assert (message["bad %"], message["verdict"]) == ("15.0", "FAIL")

@@ -30,7 +30,7 @@ def test_another_law_is_noticed():
     assert validate_dbn.two_samples(np.array([4000.0, 0.0]), np.array([4000.0, 0.0])) is None
     rng = np.random.default_rng(4)
     cells = rng.multinomial(4000, [0.1, 0.2, 0.3, 0.4], size=(400, 2)).astype(float)
-    found = np.array([validate_dbn.two_samples(*pair) for pair in cells])
-    seen = np.histogram(found, 5, (0, 1))[0]
+    actual = np.array([validate_dbn.two_samples(*pair) for pair in cells])
+    seen = np.histogram(actual, 5, (0, 1))[0]
     # Five equal cells of 400 p-values: chi-square with 4 degrees above 23.5 once in 10,000.
     assert ((seen - 80) ** 2 / 80).sum() < 23.5

@@ -23,8 +23,8 @@ def scripts(monkeypatch):
 def compare(case, order, tested=None):
     from differential_rdme import compare, limit
 
-    told = compare(case, order, REPLICAS, 5, step=0.01, t_end=0.5, tested=tested)
-    return max(one.z() for one in told), limit(len(told)), told
+    message = compare(case, order, REPLICAS, 5, step=0.01, t_end=0.5, tested=tested)
+    return max(one.z() for one in message), limit(len(message)), message
 
 
 @pytest.mark.validate
@@ -32,9 +32,9 @@ def compare(case, order, tested=None):
 def test_a_random_lattice_follows_its_law(order):
     from random_lattices import draw_case
 
-    worst, most, told = compare(draw_case(SEEDS[order], order), order)
-    assert len(told) >= 6
-    assert worst < most, max(told, key=lambda one: one.z())
+    worst, most, message = compare(draw_case(SEEDS[order], order), order)
+    assert len(message) >= 6
+    assert worst < most, max(message, key=lambda one: one.z())
 
 
 @pytest.mark.validate

@@ -70,9 +70,9 @@ def test_case_by_leaping(name, applies):
     """As `test_case`, with what leaping is forgiven where it leaps."""
     case = dsmts.read_case(CASES / name)
     n = COSTLY.get(name, 10_000)
-    found = dsmts.validate(case, n=n, seed=1, device="cpu", threads=2, method="tau")
-    assert (found.by_leaps >= dsmts.LEAPS_APPLY) == applies
-    for comparison in found.comparisons:
+    actual = dsmts.validate(case, n=n, seed=1, device="cpu", threads=2, method="tau")
+    assert (actual.by_leaps >= dsmts.LEAPS_APPLY) == applies
+    for comparison in actual.comparisons:
         assert comparison.inexact == 0
         assert max(comparison.worst) <= 5, comparison.variable
 
@@ -83,8 +83,8 @@ def test_what_leaping_is_forgiven_is_little():
     case = dsmts.read_case(CASES / "00023")
     for mean, sd in ((1.06, 1.0), (1.0, 1.5)):
         wrong = replace(case, mean={"X": mean * case.mean["X"]}, sd={"X": sd * case.sd["X"]})
-        found = dsmts.validate(wrong, n=500, seed=1, device="cpu", threads=2, method="tau")
-        assert not dsmts.passes(found.comparisons)
+        actual = dsmts.validate(wrong, n=500, seed=1, device="cpu", threads=2, method="tau")
+        assert not dsmts.passes(actual.comparisons)
 
 
 @pytest.mark.validate
@@ -97,8 +97,8 @@ def test_what_is_forgiven_of_a_negative_mean_is_as_much():
     judged, forgiven = (dsmts.compare(case, "X", result, epsilon) for epsilon in (0.0, 0.03))
     assert (np.abs(forgiven.z[1:]) <= np.abs(judged.z[1:])).all()
     assert np.abs(forgiven.z[1:]).sum() < np.abs(judged.z[1:]).sum()
-    found = dsmts.validate(case, n=100, seed=1, device="cpu", threads=2, method="tau")
-    assert found.by_leaps == 0
+    actual = dsmts.validate(case, n=100, seed=1, device="cpu", threads=2, method="tau")
+    assert actual.by_leaps == 0
 
 
 # Cases that draw at each time share their uniform numbers. Of seed 1 their mean at t = 35 is 4.2

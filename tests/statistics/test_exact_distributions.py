@@ -90,9 +90,9 @@ def test_counts_beyond_the_table_count():
 def test_bins_expect_ten_and_lose_no_sample():
     probability = scipy.stats.poisson.pmf(np.arange(60), 12.0)
     samples = np.random.default_rng(2).poisson(12.0, 5000).astype(np.int32)
-    found = cme.compared(samples, probability)
-    assert 20 <= found.bins <= 30
-    assert found.p_value > 1e-4
+    actual = cme.compared(samples, probability)
+    assert 20 <= actual.bins <= 30
+    assert actual.p_value > 1e-4
 
 
 @pytest.mark.validate

@@ -65,12 +65,12 @@ def test_the_exact_program_does_what_ssa_does_on_the_network_of_the_lattice():
     model, times, runs = of_all_kinds(), [0.5, 2.0], 400
     exact = ts.run(model.to_network(seed=1), n=runs, times=times, seed=3, device="cpu")
     lattice = lower_lattice(model)
-    found = np.array([run_exact(lattice, times, seed).counts for seed in range(runs)])
+    actual = np.array([run_exact(lattice, times, seed).counts for seed in range(runs)])
     for number, name in enumerate(model.species):
         sites = [species for species in exact.species if species.startswith(f"{name}_")]
         expected = np.sum([exact.counts(site) for site in sites], axis=0)
         for k in range(len(times)):
-            check_same_law(found[:, k, number], expected[:, k])
+            check_same_law(actual[:, k, number], expected[:, k])
 
 
 @pytest.mark.validate

@@ -65,9 +65,9 @@ def test_a_wrong_rate_fails(monkeypatch):
 @pytest.mark.parametrize("name", ordinary(CASES, *(name for name in CASES if name != "BCR_ssa")))
 def test_courses_name_the_groups_of_their_networks(name):
     network = ts.read(large.NETS / f"{name}.net")
-    times, names, course = large.course_of(CASES[name])
+    times, names, solution = large.course_of(CASES[name])
     assert set(names) <= {rule for rule in network.rules if network.rules[rule].recorded}
-    assert course.shape == (len(names), len(times)) == (len(names), large.TIMES)
+    assert solution.shape == (len(names), len(times)) == (len(names), large.TIMES)
     assert set(large.start_of(CASES[name])) <= set(network.species)
 
 

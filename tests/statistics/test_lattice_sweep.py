@@ -97,6 +97,6 @@ def test_pairs_meet_as_often_as_they_must_at_each_point():
 def test_many_pairs_meet_as_often_as_they_must():
     """6 points, 3 times, |z| < 4.4 each, and the sum of squares at the end: 3e-4."""
     values = np.geomspace(SLOW, FAST, 6).tolist()
-    found = z_scores(32, 8, values, 150)
-    assert np.abs(found).max() < 4.4
-    assert (found[:, -1] ** 2).sum() < scipy.stats.chi2.isf(1e-4, 6)
+    actual = z_scores(32, 8, values, 150)
+    assert np.abs(actual).max() < 4.4
+    assert (actual[:, -1] ** 2).sum() < scipy.stats.chi2.isf(1e-4, 6)

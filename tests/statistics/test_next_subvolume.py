@@ -44,10 +44,10 @@ def test_counts_over_time_follow_the_master_equation(tmp_path, device):
     path = tmp_path / "box.h5"
     ts.run(made, t_end=4.0, count_every=50, replicas=REPLICAS, seed=5, device=device, output=path)
     with h5py.File(path) as file:
-        found = file["counts"][:, 1:, 2]
+        actual = file["counts"][:, 1:, 2]
     expected = sum(exact.counts(name) for name in exact.species if name.startswith("C_"))
-    assert found.shape == expected.shape
-    for one, other in zip(found.T, expected.T, strict=True):
+    assert actual.shape == expected.shape
+    for one, other in zip(actual.T, expected.T, strict=True):
         both = np.concatenate([one, other])
         edges = np.unique(np.quantile(both, np.linspace(0, 1, 7)[1:-1]))
         table = [np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1)

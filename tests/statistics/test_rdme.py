@@ -90,8 +90,8 @@ def test_t2_a_mode_in_a_reflecting_box_decays(backend):
     assert total == 8 * 144 * 4
     before = mode[: size // 2].mean()
     expected = before * (1 - 2 * hop * (1 - np.cos(np.pi / size))) ** n
-    found = (mode * particles).sum() / total
-    assert abs(found - expected) < Z_LIMIT * np.sqrt(0.5 / total)
+    actual = (mode * particles).sum() / total
+    assert abs(actual - expected) < Z_LIMIT * np.sqrt(0.5 / total)
 
 
 @pytest.mark.validate
@@ -160,8 +160,8 @@ def test_t3_pairs_meet_and_react(backend, p, hops):
         events += fired[-1]
         at_risk += steps + (pairs - fired[-1]) * every * len(fired)
     # Pairs that share a site at the start make the law differ from exponential by about 1/size^3.
-    found = at_risk / events
-    assert abs(found / expected - 1) < Z_LIMIT / np.sqrt(events) + 3 / size**3
+    actual = at_risk / events
+    assert abs(actual / expected - 1) < Z_LIMIT / np.sqrt(events) + 3 / size**3
 
 
 @pytest.mark.validate
@@ -326,7 +326,7 @@ def test_t12_like_the_network_of_sites_without_space(backend):
     model.place("A", count=count)
     lattice = lowered(model)
     marks = [500, 1000, 2000]
-    found = np.array(
+    actual = np.array(
         [started(backend, lattice, seed=s).run_sampled(marks).counts[:, 0] for s in range(runs)]
     )
     states = np.arange(count, -1, -2)
@@ -337,7 +337,7 @@ def test_t12_like_the_network_of_sites_without_space(backend):
         mean = law @ states
         variance = law @ (states - mean) ** 2
         error = Z_LIMIT * np.sqrt(variance / runs) + 0.01 * mean
-        assert abs(found[:, column].mean() - mean) < error
+        assert abs(actual[:, column].mean() - mean) < error
 
 
 @pytest.mark.validate
@@ -350,13 +350,13 @@ def test_t13_a_chain_follows_the_powers_of_its_hop_matrix(backend):
     engine = started(backend, lowered(model), start)
     run(engine, steps)
     state = engine.save()
-    found = (state.particles > 0).sum(axis=(0, 1, 3)).astype(float)
-    np.add.at(found, state.waiting["site"].astype(int) % n, 1)
+    actual = (state.particles > 0).sum(axis=(0, 1, 3)).astype(float)
+    np.add.at(actual, state.waiting["site"].astype(int) % n, 1)
     matrix = np.diag(np.full(n, 1 - 2 * hop)) + np.diag(np.full(n - 1, hop), 1)
     matrix += np.diag(np.full(n - 1, hop), -1)
     matrix[0, 0] = matrix[-1, -1] = 1 - hop
     law = np.linalg.matrix_power(matrix, steps)[3]
-    assert found.sum() == 12_000
+    assert actual.sum() == 12_000
     enough = law * 12_000 > 5
-    chi = ((found - 12_000 * law) ** 2 / (12_000 * law))[enough].sum()
+    chi = ((actual - 12_000 * law) ** 2 / (12_000 * law))[enough].sum()
     assert scipy.stats.chi2.sf(chi, enough.sum() - 1) > 1e-5

@@ -68,8 +68,8 @@ def test_the_first_event_waits_by_the_true_total_and_is_chosen_by_true_propensit
     made = result.counts()
     fired = made.sum(-1)
     assert (fired[:, -1] == 1).all()
-    found = fired.mean(0)[:-1]
-    distance = np.abs(found - (1 - np.exp(-total * t))).max()
+    actual = fired.mean(0)[:-1]
+    distance = np.abs(actual - (1 - np.exp(-total * t))).max()
     assert scipy.stats.kstwo.sf(distance, n) > 5e-5
     half = np.searchsorted(t, np.log(2) / total)
     early = fired[:, half].astype(bool)

@@ -58,8 +58,8 @@ def test_a_wall_adsorbs_as_its_constant_says(replicas):
     lattice.add_reaction("A ->", rate=D / length * 1e6, unit="um s^-1", site_types="wall")
     start = np.repeat(np.indices(lattice.shape).reshape(3, -1).T, 8, axis=0)
     lattice.place("A", positions=start)
-    found = ts.run(lattice, t_end=length**2 / D, replicas=replicas, seed=5, quiet=True)
-    left = float(found.mean("A")[-1]) / len(start)
+    actual = ts.run(lattice, t_end=length**2 / D, replicas=replicas, seed=5, quiet=True)
+    left = float(actual.mean("A")[-1]) / len(start)
     exact = 0.4704  # sum of 2 / (b^2 (b^2 + 2)) exp(-b^2) over b tan(b) = 1
     error = np.sqrt(exact * (1 - exact) / (replicas * len(start)))
     assert abs(left - exact) < 0.01 + Z_LIMIT * error
@@ -80,8 +80,8 @@ def test_pairs_on_a_plane_that_is_well_mixed():
     for name in "AB":
         lattice.place(name, count=number, site_type="wall")
         network.add_species(name, number)
-    found = ts.run(lattice, t_end=1.0, replicas=replicas, seed=7, quiet=True)
+    actual = ts.run(lattice, t_end=1.0, replicas=replicas, seed=7, quiet=True)
     exact = ts.run(network, n=4000, times=[0, 1.0], seed=7, quiet=True)
     mean, spread = float(exact.mean("A")[-1]), float(np.sqrt(exact.variance("A")[-1]))
     error = spread * np.sqrt(1 / replicas + 1 / 4000)
-    assert abs(float(found.mean("A")[-1]) - mean) < Z_LIMIT * error
+    assert abs(float(actual.mean("A")[-1]) - mean) < Z_LIMIT * error

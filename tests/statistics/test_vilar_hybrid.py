@@ -20,8 +20,8 @@ def measured(method, n):
     net = ts.read(ROOT / "tests" / "data" / "sbml" / "vilar_oscillator.xml")
     result = ts.run(net, n=n, times=TIMES, method=method, seed=3, device="cpu", quiet=True)
     amounts = result.counts if method == "ssa" else result.amounts
-    found = amounts("C")
-    return np.array([period(row) for row in found]), found.std(axis=1), amounts().min()
+    actual = amounts("C")
+    return np.array([period(row) for row in actual]), actual.std(axis=1), amounts().min()
 
 
 def period(values):

@@ -86,19 +86,19 @@ def test_a_division_shares_particles_by_volume(every):
     grid.add_species("P")
     grid.add_diffusion("P", hop(1 / 6), within="cytoplasm")
     grid.place("P", count=2000, site_type="cytoplasm")
-    found = []
+    actual = []
 
     def divide(view):
         share = 2 ** (2 / 3) + (2 - 2 ** (2 / 3)) * min(1.0, view.step / 1000)
         view.reshape(shape(view, area=area * share, volume=volume))
         own = np.asarray(view.sites == 1)
         inside = np.asarray(view.particles > 0).sum(axis=-1)
-        found.append((inside[:15].sum(), inside.sum(), own[:15].sum() / own.sum()))
+        actual.append((inside[:15].sum(), inside.sum(), own[:15].sum() / own.sum()))
 
     ts.run(
         grid, t_end=1200 * STEP, hooks=[(every, divide)], seed=5, device="cpu", quiet=True
     ).close()  # fmt: skip
-    lower, total, share = found[-1]
+    lower, total, share = actual[-1]
     assert total == 2000
     assert abs(share - 0.5) < 0.01
     assert abs(lower - total * share) < MOST * math.sqrt(total * share * (1 - share))

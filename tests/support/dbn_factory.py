@@ -74,4 +74,4 @@ def brute_force(evidence, given=None):
             sums["B"][t, b[t]] += p
             sums["q"][t, q] += p
     total = sums["A"][0].sum()
-    return {name: found / total for name, found in sums.items()}, float(np.log(total))
+    return {name: actual / total for name, actual in sums.items()}, float(np.log(total))

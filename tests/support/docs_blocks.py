@@ -60,8 +60,8 @@ class Transcript(NamedTuple):
 def transcripts(page: str) -> list[Transcript]:
     """The transcripts of a page, in its order."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    found = re.findall(r"^```(console|pycon)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [Transcript(*pair) for pair in found]
+    actual = re.findall(r"^```(console|pycon)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [Transcript(*pair) for pair in actual]
 
 
 def commands(page: str) -> Iterator[list[str]]:

@@ -268,16 +268,16 @@ class Reader:
         child.stdin.write(json.dumps(command) + "\n")
         child.stdin.flush()
         try:
-            code, seconds, trace, said, self.out = json.loads(self._answer(child))
+            code, seconds, trace, message, self.out = json.loads(self._answer(child))
         except ValueError:
             code = child.wait(5)
             self.close()
             raise AssertionError(f"{command} ended the process by {code}") from None
         assert not trace, trace
-        assert seconds < SECONDS, f"{command} took {seconds} s: {said}"
-        assert code in (0, 1, 2, 75), said
-        assert code == 0 or said.strip(), f"{command} ended by {code} without a word"
-        assert code != 2 or is_one_sentence(said), f"{command}: {said}"
+        assert seconds < SECONDS, f"{command} took {seconds} s: {message}"
+        assert code in (0, 1, 2, 75), message
+        assert code == 0 or message.strip(), f"{command} ended by {code} without a word"
+        assert code != 2 or is_one_sentence(message), f"{command}: {message}"
         return int(code)
 
     def _started(self) -> subprocess.Popen[str]:

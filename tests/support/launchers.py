@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 def require_one_line(done: subprocess.CompletedProcess[str]) -> None:
     """A run that failed said one line; Open MPI's launcher adds who ended, MPICH's nothing."""
-    said = done.stdout + done.stderr
+    message = done.stdout + done.stderr
     launcher = subprocess.run(
         [done.args[0], "--version"], capture_output=True, text=True, check=False
     )
-    assert said.count("tauslab: ") == 1, said
+    assert message.count("tauslab: ") == 1, message
     if "HYDRA" in launcher.stdout:
-        assert said.count("\n") == 1, said
+        assert message.count("\n") == 1, message
 
 
 def assert_one_digest(

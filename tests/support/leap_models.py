@@ -89,19 +89,19 @@ def _log_factorials(n: int) -> FloatArray:
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, n + 1)))])
 
 
-def poisson_law(mean: float) -> Law:
+def poisson_distribution(mean: float) -> Law:
     """Of a birth-death process that started empty."""
     k = np.arange(int(mean + 12 * math.sqrt(mean)) + 12)
     return _from_logs(k * math.log(mean) - _log_factorials(len(k) - 1))
 
 
-def binomial_law(n: int, p: float) -> Law:
+def binomial_distribution(n: int, p: float) -> Law:
     """Of `n` independent molecules, each there with probability `p`."""
     f, k = _log_factorials(n), np.arange(n + 1)
     return _from_logs(f[n] - f - f[::-1] + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
-def yule_law(n: int, growth: float) -> Law:
+def yule_distribution(n: int, growth: float) -> Law:
     """Of a growth by X -> 2 X from `n` by the factor `growth`: n + a negative binomial number."""
     p = 1.0 / growth
     last = int(n * growth + 14 * math.sqrt(n * growth * (growth - 1)))
@@ -117,7 +117,7 @@ def balanced_law(up: FloatArray, down: FloatArray) -> Law:
     return _from_logs(logs)
 
 
-def master_law(up: FloatArray, down: FloatArray, start: int, t: float) -> Law:
+def master_distribution(up: FloatArray, down: FloatArray, start: int, t: float) -> Law:
     """Law at time `t` of a count that goes up and down by one, by uniformisation."""
     up = up.copy()
     up[-1] = 0.0
@@ -140,7 +140,9 @@ def master_law(up: FloatArray, down: FloatArray, start: int, t: float) -> Law:
     return Law.of(sum_)
 
 
-def linear_law(counts: Mapping[str, int], reactions: list[Reaction], species: str, t: float) -> Law:
+def linear_distribution(
+    counts: Mapping[str, int], reactions: list[Reaction], species: str, t: float
+) -> Law:
     """Moments of a network of reactions with one reactant at most, by Runge-Kutta.
 
     d m / dt = S a(m), d C / dt = A C + (A C)^T + S diag(a(m)) S^T, with the Jacobian A.
@@ -189,7 +191,7 @@ def _schlogl_law() -> Law:
     x = np.arange(900.0)
     up = 0.03 * x * (x - 1) / 2 + 200.0
     down = 1e-4 * x * (x - 1) * (x - 2) / 6 + 3.5 * x
-    return master_law(up, down, 250, 10.0)
+    return master_distribution(up, down, 250, 10.0)
 
 
 def _logistic_law(capacity: int) -> Law:
@@ -240,7 +242,7 @@ def _read(name: str) -> Callable[[], ts.Network]:
 def _linear(name: str, counts: dict[str, int], reactions: list[Reaction], t: float, species: str
             ) -> Case:  # fmt: skip
     def law() -> Law:
-        return linear_law(counts, reactions, species, t)
+        return linear_distribution(counts, reactions, species, t)
 
     return Case(name, network_of(name, counts, reactions), t, species, law)
 
@@ -253,14 +255,14 @@ def _plain(name: str, counts: dict[str, int], reactions: list[Reaction], t: floa
 R = Reaction
 CASES = (
     _plain("birth and death", {"X": 0}, [R(1e4, {}, {"X": 1}), R(1.0, {"X": 1}, {})], 8.0, "X",
-           lambda: poisson_law(1e4 * -math.expm1(-8.0))),
+           lambda: poisson_distribution(1e4 * -math.expm1(-8.0))),
     _plain("growth", {"X": 1000}, [R(1.0, {"X": 1}, {"X": 2})], 5.0, "X",
-           lambda: yule_law(1000, math.exp(5.0))),
+           lambda: yule_distribution(1000, math.exp(5.0))),
     _plain("decay", {"X": 200_000}, [R(1.0, {"X": 1}, {})], 6.0, "X",
-           lambda: binomial_law(200_000, math.exp(-6.0))),
+           lambda: binomial_distribution(200_000, math.exp(-6.0))),
     _plain("isomers", {"A": 20_000, "B": 0},
            [R(1.0, {"A": 1}, {"B": 1}), R(1.0, {"B": 1}, {"A": 1})], 8.0, "A",
-           lambda: binomial_law(20_000, (1 + math.exp(-16.0)) / 2)),
+           lambda: binomial_distribution(20_000, (1 + math.exp(-16.0)) / 2)),
     _plain("ligand binding", {"R": 20_000, "L": 20_000, "C": 0},
            [R(1 / 20_000, {"R": 1, "L": 1}, {"C": 1}), R(1.0, {"C": 1}, {"R": 1, "L": 1})], 12.0,
            "C", lambda: _ligand_law(20_000)),
@@ -281,12 +283,12 @@ CASES = (
             [R(100.0, {"A": 1}, {"B": 1}), R(100.0, {"B": 1}, {"A": 1}), R(0.1, {"B": 1}, {"C": 1}),
              R(1.0, {"C": 1}, {})], 2.0, "C"),
     _plain("stiff balance of ten", {"X": 0}, [R(1e4, {}, {"X": 1}), R(1e3, {"X": 1}, {})], 0.5,
-           "X", lambda: poisson_law(10.0)),
+           "X", lambda: poisson_distribution(10.0)),
     _plain("small counts", {"X": 0}, [R(50.0, {}, {"X": 1}), R(1.0, {"X": 1}, {})], 8.0, "X",
-           lambda: poisson_law(50.0 * -math.expm1(-8.0))),
+           lambda: poisson_distribution(50.0 * -math.expm1(-8.0))),
     Case("logistic law", _logistic, 14.0, "X", lambda: _logistic_law(5000)),
     Case("immigration by K - X", _immigration, 6.0, "X",
-         lambda: binomial_law(20_000, -math.expm1(-12.0) / 2)),
+         lambda: binomial_distribution(20_000, -math.expm1(-12.0) / 2)),
     _plain("Schlögl", {"X": 250},
            [R(0.03, {"X": 2}, {"X": 3}), R(1e-4, {"X": 3}, {"X": 2}), R(200.0, {}, {"X": 1}),
             R(3.5, {"X": 1}, {})], 10.0, "X", _schlogl_law),

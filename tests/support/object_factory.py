@@ -40,5 +40,5 @@ def ribosomes() -> ts.Lattice:
 def breathing(view: ts.LatticeView) -> None:
     """The cell shrinks, so that objects are left outside, and grows."""
     radius = 4.4 - 0.25 * (view.step // 5 % 7)
-    found = view.reshape({"cytoplasm": inside(radius)})
-    view.memory["moved"] = view.memory.get("moved", 0) + found.moved
+    actual = view.reshape({"cytoplasm": inside(radius)})
+    view.memory["moved"] = view.memory.get("moved", 0) + actual.moved

@@ -225,16 +225,16 @@ CRASH_JOBS: dict[str, Callable[[], Job]] = {
 
 def contents(path: Path) -> dict[str, bytes]:
     """Bytes of every dataset that two files of the same run must share."""
-    found: dict[str, bytes] = {}
+    actual: dict[str, bytes] = {}
 
     def note(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset) and not name.startswith(VOLATILE):
             value = np.asarray(item[()])
-            found[name] = value.tobytes()
+            actual[name] = value.tobytes()
 
     with h5py.File(path, "r") as file:
         file.visititems(note)
-    return found
+    return actual
 
 
 def digest(path: Path) -> str:
@@ -259,8 +259,8 @@ def check_marked_blocks(job: Job, path: Path) -> BoolArray:
                 # A view has all rows in their places, wherever they lie.
                 first = slot * job.layout.block
                 for array in job.layout.row_arrays():
-                    found = file[array.name][first : first + stop - start]
-                    np.testing.assert_array_equal(found, job.arrays[array.name][start:stop])
+                    actual = file[array.name][first : first + stop - start]
+                    np.testing.assert_array_equal(actual, job.arrays[array.name][start:stop])
                 marked[block] = True
     return marked
 

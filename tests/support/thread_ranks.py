@@ -130,9 +130,9 @@ class Thread:
     def allgather(self, value):
         self._values[self.rank] = value
         self.Barrier()
-        found = list(self._values)
+        actual = list(self._values)
         self.Barrier()
-        return found
+        return actual
 
     def Barrier(self):  # noqa: N802
         self._barrier.wait(60)

@@ -9,7 +9,7 @@ _MORE_THAN_COUNTS = ("event", "timed event", "state event", "rate rule", "time",
                      "delayed reaction", "draw")  # fmt: skip
 
 
-def require_counts_alone(
+def require_counts_only(
     network: Network, what: str, instead: str = "simulate the model with ts.run"
 ) -> None:
     """Refuse events, equations, delays and rate laws that depend on time.

@@ -45,12 +45,12 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
     values = one_number_each("parameters", given.parameters, "a distribution has no particles")
     cells = given.observations()
     constants = {**network.parameter_values(), **values}
-    found = []
+    result = []
     for data in cells:
         end = max(float(data.times[-1]), 1e-300)
         with projecting(network, values, given, end) as (projection, lowered):
-            found.append(_filtered(projection, lowered, data, constants))
-    return joined(found)
+            result.append(_filtered(projection, lowered, data, constants))
+    return joined(result)
 
 
 def _filtered(

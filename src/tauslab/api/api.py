@@ -166,8 +166,8 @@ def run(
         from tauslab.store.results.validity import text_of_early_ends
 
         result = _run_network(model, options, path)
-        if comm.rank == 0 and (told := text_of_early_ends(result)):
-            warn(told)
+        if comm.rank == 0 and (reported := text_of_early_ends(result)):
+            warn(reported)
         return result
     from tauslab.model.lattice.lattice import Lattice
 
@@ -234,18 +234,18 @@ def _run_network(model: Network, options: dict[str, Any], path: Path | None) -> 
     stored: dict[str, Any] = {}
     sweep: Sweep | None = None
     if path is not None:
-        asked = {name: value for name, value in options.items() if value is not None}
+        requested = {name: value for name, value in options.items() if value is not None}
         if given.method is not None:
-            asked["method"] = method_of(given.method).word
-        stored, sweep = agree(comm, lambda: taken_from_result(path, asked))
+            requested["method"] = method_of(given.method).word
+        stored, sweep = agree(comm, lambda: taken_from_result(path, requested))
     settings = settings_of(model, given, options, stored, sweep)
     result = run_job(model, settings, comm)
     try:
-        found = warning_of(result)
+        collected = warning_of(result)
     except NoValidTrajectory as error:
-        found = str(error)
-    if found and comm.rank == 0:
-        warn(found)
+        collected = str(error)
+    if collected and comm.rank == 0:
+        warn(collected)
     return result
 
 
@@ -273,5 +273,5 @@ def settings_of(
         "dask": executor_settings(given.executor),
         "command": PYTHON_COMMAND,
     }
-    asked = {n: value for n, value in {**options, **(stored or {})}.items() if n != "comm"}
-    return ensemble_options(network, asked, place, sweep, None if stored else given)
+    requested = {n: value for n, value in {**options, **(stored or {})}.items() if n != "comm"}
+    return ensemble_options(network, requested, place, sweep, None if stored else given)

@@ -90,7 +90,7 @@ def _stored(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if not options.get("hooks"):
         warn_of_hooks(path)
-    asked = {name for name, value in options.items() if value is not None and name != "set"}
-    if asked & {"replicas", "first_replica"}:
-        asked.add("all_replicas")  # of another array
-    return {name: value for name, value in stored_settings(path).items() if name not in asked}
+    requested = {name for name, value in options.items() if value is not None and name != "set"}
+    if requested & {"replicas", "first_replica"}:
+        requested.add("all_replicas")  # of another array
+    return {name: value for name, value in stored_settings(path).items() if name not in requested}

@@ -86,8 +86,8 @@ class Prepared:
 
     def __repr__(self) -> str:
         """One line: the model, and what was given for its runs."""
-        told = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
-        return f"<Prepared {self.model.name}: {told:.200}>"
+        reported = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        return f"<Prepared {self.model.name}: {reported:.200}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """The model and the options.

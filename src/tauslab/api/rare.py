@@ -64,8 +64,8 @@ def weighted_ensemble(
     with writing_result(given.output, ranks) as write:
         checked = model_of(model, "ts.weighted_ensemble")
         if isinstance(checked, Lattice):
-            found = run_spatial(checked, given, ranks)
+            result = run_spatial(checked, given, ranks)
         else:
-            found = run_weighted(checked, given, ranks)
-        write(found.save)
-    return found
+            result = run_weighted(checked, given, ranks)
+        write(result.save)
+    return result

@@ -114,7 +114,7 @@ def chosen(
 @cache
 def _names_of(keywords: type) -> tuple[list[str], list[str]]:
     """Names of its fields, and of those that count something."""
-    counted = [one.name for one, told in definitions(keywords) if told.type is count]
+    counted = [one.name for one, reported in definitions(keywords) if reported.type is count]
     return [one.name for one in fields(keywords)], counted
 
 
@@ -135,20 +135,20 @@ def takes(
 def _documented(function: Callable[..., Any], *classes: Callable[..., object]) -> Any:
     """Write the keywords of dataclasses into signature and docstring."""
     own = inspect.signature(function)
-    found = {n: one for n, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}
+    result = {n: one for n, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}
     for made in classes:
         for name, one in inspect.signature(made).parameters.items():
-            found.setdefault(name, one.replace(kind=one.KEYWORD_ONLY))
+            result.setdefault(name, one.replace(kind=one.KEYWORD_ONLY))
     placed = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in own.parameters.values())
 
     @wraps(function)
     def wrapped(*args: Any, **options: Any) -> Any:
         __tracebackhide__ = True
         if len(args) > placed:
-            raise too_many_placed(f"ts.{function.__name__}", list(found.values()))
+            raise too_many_placed(f"ts.{function.__name__}", list(result.values()))
         return briefly(f"ts.{function.__name__}", function, args, options)
 
-    wrapped.__signature__ = own.replace(parameters=list(found.values()))  # type: ignore[attr-defined]
+    wrapped.__signature__ = own.replace(parameters=list(result.values()))  # type: ignore[attr-defined]
     kinds = [made for made in classes if isinstance(made, type)]
     wrapped.__doc__ = with_options(function.__doc__ or "", *kinds)
     return wrapped

@@ -74,11 +74,11 @@ def doubles(values: Any) -> FloatArray:
         raise ValueError("must be numbers, and some of these are masked")
     try:
         given = np.asarray(values)
-        found = np.array(given, np.float64)
+        result = np.array(given, np.float64)
     except OverflowError:
         raise ValueError("must be numbers below 1.8e308") from None
     except (TypeError, ValueError):
         raise ValueError("must be numbers") from None
     if given.dtype.kind in "mM":
         raise ValueError("must be numbers, not dates or durations")
-    return found
+    return result

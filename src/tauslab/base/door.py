@@ -21,5 +21,5 @@ def fill_door(functions: Mapping[str, str]) -> None:
 def behind_door(method: str) -> Callable[..., Any]:
     """The function of a method, such as ``Result.plot``; its module is imported now."""
     module, _, function = _FUNCTIONS[method].partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found
+    result: Callable[..., Any] = getattr(import_module(module), function)
+    return result

@@ -128,7 +128,7 @@ def _group_folders(controller: str) -> Iterator[tuple[Path, int]]:
 @lru_cache(maxsize=8)  # every run asks for memory and cores; their levels are read anew
 def _folders_of(groups: str, controller: str, mount: Path) -> tuple[tuple[Path, int], ...]:
     """Folders and versions for the lines of ``/proc/self/cgroup``."""
-    found = []
+    result = []
     for line in groups.splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -141,8 +141,8 @@ def _folders_of(groups: str, controller: str, mount: Path) -> tuple[tuple[Path, 
         group = root / path.strip("/")
         # A container may not see the groups above its own: its own then lies at the root.
         above = (folder for folder in group.parents if folder.is_relative_to(root))
-        found += [(folder, version) for folder in {group, *above, root}]
-    return tuple(found)
+        result += [(folder, version) for folder in {group, *above, root}]
+    return tuple(result)
 
 
 def _text(path: Path) -> str:
@@ -195,8 +195,8 @@ def cores_of_rank(sharers: int, environment: Mapping[str, str] | None = None) ->
         environment = {**os.environ, **_at_import}
     names = ("SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS")  # the latter may be a list, "4,2"
     limits = (environment.get(name, "").partition(",")[0] for name in names)
-    asked = (int(limit) for limit in limits if limit.isdigit())
-    return max(1, min([allowed_cores() // sharers, *(n for n in asked if n)]))
+    requested = (int(limit) for limit in limits if limit.isdigit())
+    return max(1, min([allowed_cores() // sharers, *(n for n in requested if n)]))
 
 
 def _quotas() -> Iterator[int]:

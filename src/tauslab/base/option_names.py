@@ -130,18 +130,18 @@ def replacing(path: object) -> str:
 @contextmanager
 def listening() -> Iterator[list[str | Warning]]:
     """Within it collect what `warn` is given, in this thread; it is told all the same."""
-    told: list[str | Warning] = []
-    token = _heard.set((*_heard.get(), told))
+    reported: list[str | Warning] = []
+    token = _heard.set((*_heard.get(), reported))
     try:
-        yield told
+        yield reported
     finally:
         _heard.reset(token)
 
 
 def warn(message: str | Warning) -> None:
     """Warn as `warnings.warn` does, at the line outside tauslab that led to the warning."""
-    for told in _heard.get():
-        told.append(message)
+    for reported in _heard.get():
+        reported.append(message)
     frame, level = sys._getframe(1), 2  # noqa: SLF001 - as `warnings` itself counts
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

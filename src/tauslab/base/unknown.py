@@ -78,7 +78,7 @@ def unknown_keyword(
     near = nearest(name, list(allowed))
     hint = f": did you mean {' or '.join(f'{one}=' for one in near)}?" if near else ""
     for word in (name, *_CALLED.get(name, ())):
-        if of := [one.__name__ for one in homes if word in {found.name for found in fields(one)}]:
+        if of := [one.__name__ for one in homes if word in {result.name for result in fields(one)}]:
             hint = ": it belongs to " + " and ".join(f"ts.{one}({word}=...)" for one in of)
             break
     if elsewhere is not None and name in elsewhere:

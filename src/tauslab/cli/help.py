@@ -161,7 +161,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what is not known in the words of the command that it was given to."""
         self.given: dict[str, object] = {}  # values of flags so far, by destination
-        found, left = super().parse_known_args(args, namespace)
+        result, left = super().parse_known_args(args, namespace)
         if left:
             known = [name for action in self._actions for name in action.option_strings]
             near = nearest(_keyword(left[0].partition("=")[0]), list(map(_keyword, known)))
@@ -171,7 +171,7 @@ class Parser(argparse.ArgumentParser):
             if others and not near:
                 meant = f": arguments of the command go after {others[0]}"
             self.error(f"unrecognized arguments: {' '.join(left)}{meant}")
-        return found, left
+        return result, left
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Say which word may be meant, and of a model that `run` is missing."""

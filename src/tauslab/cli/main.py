@@ -64,8 +64,8 @@ def _main(argv: list[str] | None, out: SafeStream) -> int:
         sys.stdout.flush()
     except TauslabError as error:
         if speaks():
-            told = printable(shortened(str(error)), one_line=error.exit_code == BAD_INPUT)
-            print(f"tauslab: {told}", file=sys.stderr)
+            reported = printable(shortened(str(error)), one_line=error.exit_code == BAD_INPUT)
+            print(f"tauslab: {reported}", file=sys.stderr)
         return error.exit_code
     except StoppedAtOnce as stopped:
         print(f"tauslab: {stopped}", file=sys.stderr)

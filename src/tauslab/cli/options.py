@@ -17,9 +17,9 @@ from tauslab.options.values.definition import (
 
 def add_options(parser: argparse.ArgumentParser, model: str, *classes: type) -> None:
     """Add a model and the options of `classes`, in the groups of ``--help``."""
-    found = on_command_line(*classes)
+    result = on_command_line(*classes)
     for title in GROUPS:
-        own = [one for one in found if one.group == title]
+        own = [one for one in result if one.group == title]
         if title == "model" or own:
             group = parser.add_argument_group(title)
         if title == "model":
@@ -30,12 +30,12 @@ def add_options(parser: argparse.ArgumentParser, model: str, *classes: type) -> 
 
 def given_options(arguments: argparse.Namespace, *classes: type) -> dict[str, Any]:
     """Options of `classes` that the command gives, by field, as Python takes them."""
-    found = {}
+    result = {}
     for field, one in definitions(*classes):
         value = getattr(arguments, destination(one)) if one.flags else one.command_default
         if value is not None and value != one.command_default:
-            found[field.name] = one.read(value) if one.read else value
-    return found
+            result[field.name] = one.read(value) if one.read else value
+    return result
 
 
 def add_option(to: Any, one: Definition) -> None:

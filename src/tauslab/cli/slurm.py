@@ -442,13 +442,13 @@ def _words(command: Sequence[str]) -> str:
 
 def _option(command: Sequence[str], *names: str) -> str | None:
     """Value of an option in a command; the last, which is the one that counts."""
-    found = None
+    result = None
     for index, word in enumerate(command):
         if word in names and index + 1 < len(command):
-            found = command[index + 1]
+            result = command[index + 1]
         elif (value := _attached(word, names)) is not None:
-            found = value
-    return found
+            result = value
+    return result
 
 
 def _attached(word: str, names: Sequence[str]) -> str | None:

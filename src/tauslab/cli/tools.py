@@ -65,15 +65,15 @@ def require_safe_output(arguments: argparse.Namespace) -> None:
     ConfigError
         Names both.
     """
-    told = vars(arguments)
-    model, output = told.get("model"), told.get("output")
-    if output is not None and "resume" in told:
+    reported = vars(arguments)
+    model, output = reported.get("model"), reported.get("output")
+    if output is not None and "resume" in reported:
         require_result_name(output)
-    if told.get("resume") or any(told.get(n) is not None for n in ("append", "append_to")):
+    if reported.get("resume") or any(reported.get(n) is not None for n in ("append", "append_to")):
         return
-    if output is None and told.get("overwrite") and isinstance(model, Path):
-        output = Path(f"{model.stem}.dbn.h5" if told.get("unknown") else f"{model.stem}.h5")
-    require_no_input(output, inputs_of(told))
+    if output is None and reported.get("overwrite") and isinstance(model, Path):
+        output = Path(f"{model.stem}.dbn.h5" if reported.get("unknown") else f"{model.stem}.h5")
+    require_no_input(output, inputs_of(reported))
 
 
 def code_alone(error: BaseException) -> int | None:
@@ -181,10 +181,10 @@ def mpi_hints(texts: Sequence[str]) -> dict[str, str]:
     """``NAME=VALUE`` of every ``--mpi-hint``."""
     from tauslab.options.values.texts import add_once
 
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise ConfigError(f"--mpi-hint {text}: write NAME=VALUE")
-        add_once(found, name, value, "mpi_hints")
-    return found
+        add_once(result, name, value, "mpi_hints")
+    return result

@@ -134,8 +134,8 @@ class SlabEngine:
         self.halo: Halo | None = None
         if comm is not None and size > 1:
             sites = depth * lattice.shape[1] * lattice.shape[2]
-            room = options.room or max(_LEAST_ROOM, sites // _SITES_PER_ENTRY)
-            self._open_halo(comm, 0 if depth == 1 else room)
+            space = options.room or max(_LEAST_ROOM, sites // _SITES_PER_ENTRY)
+            self._open_halo(comm, 0 if depth == 1 else space)
         self._early = self._has_early_edges()
 
     def _open_halo(self, comm: Ranks, room: int) -> None:
@@ -318,13 +318,13 @@ class SlabEngine:
         if self._comm is None or self.halo is None:
             return self.engine.must_repeat()
         work = self.engine.host(self.engine.work)
-        told = self._comm.allgather((bool(work[FULL]), bool(work[MESSAGE_FULL])))
-        if any(message for _, message in told):
+        reported = self._comm.allgather((bool(work[FULL]), bool(work[MESSAGE_FULL])))
+        if any(message for _, message in reported):
             self.engine.synchronize()
             self.halo.close()
             self.forget_recordings()
             self._open_halo(self._comm, _GROWTH * self.kernels.room)
-        return any(full or message for full, message in told)
+        return any(full or message for full, message in reported)
 
     # ---------------------------------------------------------------- what took how long
 

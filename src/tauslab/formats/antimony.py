@@ -140,15 +140,15 @@ def _short_numbers(text: str) -> Iterator[str]:
 
 def _lost(network: NetworkData) -> list[str]:
     """Say what annotations of SBML hold."""
-    found = [
+    result = [
         f"rule {rule.name} is not recorded" for rule in network.rules.values() if not rule.recorded
     ]
-    found += [
+    result += [
         f"reaction {one.name} has a limit for many molecules"
         for one in network.reactions
         if one.limit is not None
     ]
-    return found
+    return result
 
 
 def sbml_of_antimony(text: str, label: str) -> str:

@@ -83,12 +83,12 @@ def _dataset(path: Path, group: Any, name: str) -> Any:
     """A data set that the format has, in the file itself."""
     import h5py
 
-    found = group.get(name)
-    if not isinstance(found, h5py.Dataset):
+    result = group.get(name)
+    if not isinstance(result, h5py.Dataset):
         raise ModelError(f"{path}: its model is not whole: there is no /{GROUP}/{name}")
-    if found.external or found.is_virtual:
+    if result.external or result.is_virtual:
         raise ModelError(f"{path}: /{GROUP}/{name} lies in another file, which is not allowed")
-    return found
+    return result
 
 
 def _text(path: Path, group: Any, name: str) -> str:

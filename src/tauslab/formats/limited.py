@@ -85,8 +85,8 @@ def run_limited(
             overdue = True
         finally:  # also after Ctrl-C
             _end_group(process)
-    said = [(folder / name).read_text("utf-8", "replace") for name in ("out", "error")]
-    return Done(process.returncode, said[0], said[1], overdue)
+    message = [(folder / name).read_text("utf-8", "replace") for name in ("out", "error")]
+    return Done(process.returncode, message[0], message[1], overdue)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -131,10 +131,10 @@ class _Reader:
             self._add_event(text)
 
     def _add_event(self, text: str) -> None:
-        found = _EVENT.match(text.strip())
-        if found is None:
+        result = _EVENT.match(text.strip())
+        if result is None:
             raise ModelError(f"event {text!r:.40}: write NAME, TRIGGER, DELAY {{ X = VALUE }}")
-        name, trigger, delay, body = found.groups()
+        name, trigger, delay, body = result.groups()
         assigned = {}
         for line in filter(None, map(str.strip, re.split(r"[;\n]", body))):
             value = _VALUE.match(line)
@@ -150,17 +150,17 @@ class _Reader:
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines that say something, with their numbers."""
     for number, line in enumerate(text.splitlines(), start=1):
-        if said := _COMMENT.sub("", line).strip():
-            yield number, said
+        if message := _COMMENT.sub("", line).strip():
+            yield number, message
 
 
 def _until_brace(lines: Iterator[tuple[int, str]], where: str) -> str:
     """The rest of an event, of several lines."""
-    said = ""
+    message = ""
     for _, line in lines:
-        said += f"\n{line}"
+        message += f"\n{line}"
         if "}" in line:
-            return said
+            return message
     raise ModelError(f"{where}: the event has no closing brace")
 
 
@@ -180,12 +180,12 @@ def _reaction(name: str, text: str, law: str) -> _Reaction:
     for side in text.split(">"):
         terms = []
         for term in filter(None, map(str.strip, side.split("+"))):
-            found = _TERM.match(term)
-            number = float(found[1] or 1) if found else 0.5
-            if found is None or number != int(number):
+            result = _TERM.match(term)
+            number = float(result[1] or 1) if result else 0.5
+            if result is None or number != int(number):
                 raise ModelError(f"reaction {name}: {term!r:.40} is no term such as {{2.0}}B")
-            if not found[2].startswith("$"):
-                species.append(found[2])
-                terms.append(f"{int(number)} {found[2]}" if number != 1 else found[2])
+            if not result[2].startswith("$"):
+                species.append(result[2])
+                terms.append(f"{int(number)} {result[2]}" if number != 1 else result[2])
         sides.append(" + ".join(terms))
     return _Reaction(name, f"{sides[0]} -> {sides[1]}", law, tuple(dict.fromkeys(species)))

@@ -40,10 +40,10 @@ def _make(index_of: Callable[[int], int]) -> None:
         driver: Any = ctypes.CDLL(_LIBRARY)
     except OSError:
         return
-    found = ctypes.c_int()
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(found)):
+    result = ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(result)):
         return
-    index = index_of(found.value)
+    index = index_of(result.value)
     device, context = ctypes.c_int(), ctypes.c_void_p()
-    if 0 <= index < found.value and not driver.cuDeviceGet(ctypes.byref(device), index):
+    if 0 <= index < result.value and not driver.cuDeviceGet(ctypes.byref(device), index):
         driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)

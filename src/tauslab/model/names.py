@@ -63,9 +63,9 @@ def check_text(text: str, what: str) -> None:
     ModelError
         Says `what` the text is.
     """
-    found = _CONTROL.search(text)
-    if found is not None:
-        raise ModelError(f"{what} holds the control character {found[0]!r}: {brief(text)}")
+    result = _CONTROL.search(text)
+    if result is not None:
+        raise ModelError(f"{what} holds the control character {result[0]!r}: {brief(text)}")
 
 
 def check_names(network: Any) -> None:

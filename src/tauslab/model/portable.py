@@ -130,12 +130,12 @@ def normal_quantile(u: FloatArray) -> FloatArray:
 
 def _normal_quantile(u: FloatArray) -> FloatArray:
     q = u - 0.5
-    found = q * _ratio(_CENTRE, 0.180625 - q * q)
+    result = q * _ratio(_CENTRE, 0.180625 - q * q)
     far = np.flatnonzero(np.abs(q) > 0.425)  # one number in seven
     root = np.sqrt(-_log(np.minimum(u[far], 1.0 - u[far])))
     tail = np.where(root <= 5.0, _ratio(_MIDDLE, root - 1.6), _ratio(_TAIL, root - 5.0))
-    found[far] = np.where(q[far] < 0, -tail, tail)
-    return found
+    result[far] = np.where(q[far] < 0, -tail, tail)
+    return result
 
 
 def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], x: FloatArray) -> FloatArray:
@@ -208,13 +208,13 @@ def _log_pair(x: FloatArray) -> Pair:
 @cache
 def _one_over_odd() -> tuple[tuple[float, float], ...]:
     """1 / odd as pairs, from the last term to the first: the remainder of a division is exact."""
-    found = []
+    result = []
     for term in range(_IN_PAIRS - 1, -1, -1):
         odd = 2.0 * term + 1.0
         one = 1.0 / odd
         high, low = _exact_product(np.array([odd]), np.array([one]))
-        found.append((one, float((1.0 - high[0]) - low[0]) / odd))
-    return tuple(found)
+        result.append((one, float((1.0 - high[0]) - low[0]) / odd))
+    return tuple(result)
 
 
 def _sum(a: FloatArray, b: FloatArray | float) -> Pair:

@@ -222,12 +222,12 @@ def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
 def _numbers(option: str, values: Any) -> FloatArray:
     """Several numbers, in one row."""
     try:
-        found = np.asarray(values, np.float64)
+        result = np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
-        found = np.zeros(())
-    if found.ndim != 1:
+        result = np.zeros(())
+    if result.ndim != 1:
         raise ConfigError(f"{option}: numbers are expected, not {values!r}")
-    return found
+    return result
 
 
 def _twice(names: Sequence[str]) -> str:
@@ -241,7 +241,7 @@ class DbnKeywords(Times, DbnChoices):
 
     unknown: Sequence[str] = option(
         (), "unknown parameters, or initial amounts of species", flag="--unknown", group="model",
-        metavar="A,B", stored=Stored(apart=True),
+        metavar="A,B", stored=Stored(separate=True),
         doc="Parameters, and species whose initial amounts are unknown.",
     )  # fmt: skip
     ranges: Mapping[str, tuple[float, float]] | None = option(

@@ -208,8 +208,8 @@ class Options(CommonChoices, EnsembleChoices):
             return self.given
         plain = [*fields(CommonChoices), *fields(EnsembleChoices)]
         own = {one.name: (getattr(self, one.name), one.default) for one in plain}
-        found = {name: value for name, (value, default) in own.items() if value != default}
-        return {**found, **given_in(self.method), "n": self.n, "method": self.method.word}
+        result = {name: value for name, (value, default) in own.items() if value != default}
+        return {**result, **given_in(self.method), "n": self.n, "method": self.method.word}
 
     @property
     def total(self) -> int:

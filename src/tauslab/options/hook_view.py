@@ -184,8 +184,8 @@ class LatticeView:
         if by not in (None, "site_type"):
             raise ConfigError(f"counts(by={by!r}): by is 'site_type', or left out")
         samples = self._samples()
-        found: IntArray = (samples.counts if by is None else samples.by_type)[0]
-        return found.copy()
+        result: IntArray = (samples.counts if by is None else samples.by_type)[0]
+        return result.copy()
 
     def fired(self) -> IntArray:
         """Firings of each reaction on the whole lattice since a hook last called `fired`.
@@ -197,9 +197,9 @@ class LatticeView:
         int64 ``[reaction]``, in the order of `reaction_names`.
         """
         now = self._samples().fired[0]
-        found = now - self._looked
+        result = now - self._looked
         self._looked[...] = now
-        return np.asarray(found)
+        return np.asarray(result)
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -255,8 +255,8 @@ class LatticeView:
         )  # fmt: skip
         particles = np.repeat(kinds, counts)
         if len(own) < total:
-            here = (drawn >= before) & (drawn < before + len(own))
-            drawn, particles = drawn[here] - before, particles[here]
+            local = (drawn >= before) & (drawn < before + len(own))
+            drawn, particles = drawn[local] - before, particles[local]
         first = self.slab.begin * self._lattice.shape[1] * self._lattice.shape[2]
         self._put(own[drawn] + first, particles)
 
@@ -290,8 +290,8 @@ class LatticeView:
                 raise ConfigError("remove: a mask goes with all particles, not with numbers")
             return self._remove_some(species)
         names = [species] if isinstance(species, str) else list(species)
-        found = self._become(dict.fromkeys(names), None, where)
-        return found[species] if isinstance(species, str) else found
+        result = self._become(dict.fromkeys(names), None, where)
+        return result[species] if isinstance(species, str) else result
 
     @overload
     def relabel(self, old: str, new: str, where: Any = None) -> int: ...
@@ -334,8 +334,8 @@ class LatticeView:
         mask = self._mask(where)
         changed = self._engine.changing.become(self._content, before, after, mask)
         self._changed()
-        found = self._total(changed)[before].tolist()
-        return dict(zip(names, found, strict=True))
+        result = self._total(changed)[before].tolist()
+        return dict(zip(names, result, strict=True))
 
     def _remove_some(self, numbers: Mapping[str, int]) -> dict[str, int]:
         """Take out so many particles of each species, drawn at random."""
@@ -372,8 +372,8 @@ class LatticeView:
         inside = [
             (int(one["key"]), int(one["site"]) + first) <= last[int(one["particle"])] for one in own
         ]
-        found: Array = own[np.array(inside, bool)]
-        return found
+        result: Array = own[np.array(inside, bool)]
+        return result
 
     def _sites_of(self, site_type: str | None) -> tuple[IntArray, int, int]:
         """The slab's own sites of a type, how many come before them on others, and all."""
@@ -471,21 +471,21 @@ class LatticeView:
 
         def find_sites() -> None:
             """Of the types that `place` has asked for, beside a device that looks for particles."""
-            here = types[self.slab.begin : self.slab.end].reshape(-1)
+            local = types[self.slab.begin : self.slab.end].reshape(-1)
             for name in engine.places:
                 if name is not None:
-                    own[name] = np.flatnonzero(here == self._type(name))
+                    own[name] = np.flatnonzero(local == self._type(name))
 
-        found = engine.reshaping.run(
+        result = engine.reshaping.run(
             engine, types, engine.reshaping.following(follow or {}), call=self._call(),
             gather=self._gather, reach=as_reach(reach), meanwhile=find_sites,
         )  # fmt: skip
-        if found.sites:
+        if result.sites:
             self._share_sites(known=True)
             for name, sites in own.items():
                 engine.places[name] = self._among_all(sites)
             self._changed()
-        return found
+        return result
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
         """Set the stochastic constant per site (1/s) of a reaction, everywhere or in a type.
@@ -628,8 +628,8 @@ class LatticeView:
         section = self._lattice.shape[1] * self._lattice.shape[2]
         begin, end = self.slab.begin * section, self.slab.end * section
         if not self._whole:
-            here = (sites >= begin) & (sites < end)
-            sites, particles = sites[here], particles[here]
+            local = (sites >= begin) & (sites < end)
+            sites, particles = sites[local], particles[local]
         order = sites.argsort(kind="stable")
         sites, particles = sites[order], particles[order]
         left = self._engine.changing.put(self._content, sites - begin, particles)
@@ -667,9 +667,9 @@ def _rate(name: str, rate: Any) -> float:
 def _rates(rates: Mapping[str, Any]) -> FloatArray:
     """Stochastic constants, as of `_rate`."""
     if {*map(type, rates.values())} == {float}:
-        found = np.fromiter(rates.values(), np.float64, len(rates))
-        if ((found >= 0) & (found < math.inf)).all():
-            return found
+        result = np.fromiter(rates.values(), np.float64, len(rates))
+        if ((result >= 0) & (result < math.inf)).all():
+            return result
     return np.array([_rate(name, rate) for name, rate in rates.items()], np.float64)
 
 
@@ -678,9 +678,9 @@ def _counts(verb: str, numbers: Mapping[str, Any]) -> IntArray:
     values = numbers.values()
     if {*map(type, values)} == {int}:
         with suppress(OverflowError):
-            found = np.fromiter(values, np.int64, len(values))
-            if not (found >> _BITS).any():
-                return found
+            result = np.fromiter(values, np.int64, len(values))
+            if not (result >> _BITS).any():
+                return result
     several = [_number(f"{verb}({name!r})", count) for name, count in numbers.items()]
     return np.array(several, np.int64)
 

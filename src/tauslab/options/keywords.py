@@ -50,7 +50,7 @@ def sample_option(doc: str, *, follows: str = "") -> Any:
         "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and sd of the logarithm, "
         "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
         action="append", metavar="NAME=FORM",
-        stored=Stored(apart=True, read=drawn, follows=follows), doc=doc,
+        stored=Stored(separate=True, read=drawn, follows=follows), doc=doc,
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ _RECORD = (
 class _Count:
     n: int | None = option(
         None, "trajectories per point (1000; 1 for ode without random values)", flag="-n",
-        group="sampling", type=count, stored=Stored(apart=True),
+        group="sampling", type=count, stored=Stored(separate=True),
         doc="Number of trajectories; with a sweep, at each point. By default 1000; 1 for ``ode`` "
         "without random values.",
     )  # fmt: skip
@@ -184,7 +184,7 @@ class _CommonKeywords:
     method: MethodWord | Method | None = option(
         None, "ssa: exact (default); tau: leaps; auto: leaps if fast; ode; hybrid; cle: Langevin",
         flag="--method", group="method", choices=METHODS,
-        stored=Stored(apart=True),
+        stored=Stored(separate=True),
         doc="``ssa``: exact, the default; ``tau``: tau-leaping; ``auto``: leaps if they are "
         "faster and accurate; ``ode``: rate equations; ``hybrid``: some reactions as events, "
         "others as equations; ``cle``: the chemical Langevin equation. Or the settings of one: "
@@ -197,7 +197,7 @@ class _CommonKeywords:
     )  # fmt: skip
     record: str | Sequence[str] | None = option(
         None, f"any of {_RECORD}", flag="--record", group="output", metavar="WHAT",
-        stored=Stored(apart=True),
+        stored=Stored(separate=True),
         doc="Any of ``trajectories``, ``statistics``, ``final``, "
         "``histogram:SPECIES:LO:HI:BINS``, ``summary:KIND:SPECIES[:...]``, with ``ode`` "
         "``sampled`` and with ``ssa`` ``state``, from which `extend` continues; as a list or "

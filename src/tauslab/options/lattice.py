@@ -62,7 +62,7 @@ class LatticeChoices:
 
     t_end: float | None = option(
         None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
-        unit="s", stored=Stored(apart=True),
+        unit="s", stored=Stored(separate=True),
         check=number(lambda t: math.isfinite(t) and t > 0, "a finite number above 0"),
         doc="End time; by default the model's end time.",
     )  # fmt: skip
@@ -309,11 +309,11 @@ class LatticeTask:
         """
         from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of, missing_in_planes
 
-        asked = self.options.engine
-        if asked == "planes" and (missing := missing_in_planes(self.lattice)):
+        requested = self.options.engine
+        if requested == "planes" and (missing := missing_in_planes(self.lattice)):
             raise ModelError(f"{self.model.name}: {opt('engine', 'planes')}: {missing}")
-        if asked != "auto":
-            return LatticeEngineName(asked)
+        if requested != "auto":
+            return LatticeEngineName(requested)
         return engine_of(self.lattice)
 
     @property
@@ -564,14 +564,16 @@ def _lattices(
             worst = max(worst, one, key=lambda lattice: lattice.splitting.error)
             for sentence in _model_warnings(model, options, point, one.splitting.hop, values):
                 warn(f"{model.name}: {sentence}")
-    said = list(dict.fromkeys(str(each.message) for each in caught))  # most are of each point
-    for sentence in said[:_MOST_SAID]:
+    message = list(dict.fromkeys(str(each.message) for each in caught))  # most are of each point
+    for sentence in message[:_MOST_SAID]:
         warn(sentence)
-    if len(said) > _MOST_SAID:
-        warn(f"{model.name}: {len(said) - _MOST_SAID} more warnings, which `tauslab check` lists")
-    told = worst.splitting_warning()
-    if told is not None:
-        warn(told)
+    if len(message) > _MOST_SAID:
+        warn(
+            f"{model.name}: {len(message) - _MOST_SAID} more warnings, which `tauslab check` lists"
+        )
+    reported = worst.splitting_warning()
+    if reported is not None:
+        warn(reported)
     return first, passes
 
 

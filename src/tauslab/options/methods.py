@@ -312,9 +312,9 @@ class ODE:
 
     def settled(self, default: str = "auto") -> ODE:
         """Return the settings with all given that decides numbers; None for other solvers' own."""
-        found = self.settings(default)
-        own = ("substeps",) if found.solver == "rk4" else ("rtol", "atol")
-        return replace(self, **{n: getattr(found, n) for n in ("solver", "precision", *own)})
+        result = self.settings(default)
+        own = ("substeps",) if result.solver == "rk4" else ("rtol", "atol")
+        return replace(self, **{n: getattr(result, n) for n in ("solver", "precision", *own)})
 
 
 def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
@@ -374,13 +374,17 @@ def method_with(word: str, given: Mapping[str, Any]) -> Method:
         word = SSA.word  # the only method that has selectors
     kind = method_class(word)
     own = {one.name for one in fields(kind)}
-    for found, one in definitions(*METHOD_CLASSES):
+    for result, one in definitions(*METHOD_CLASSES):
         # Double precision is everyone's.
-        foreign = found.name in given and found.name not in own
-        if foreign and one.elsewhere and (found.name, given[found.name]) != ("precision", "double"):
+        foreign = result.name in given and result.name not in own
+        if (
+            foreign
+            and one.elsewhere
+            and (result.name, given[result.name]) != ("precision", "double")
+        ):
             named = {method: opt("method", method) for method in METHODS}
             why = one.elsewhere.format(method=opt("method", word), **named)
-            raise ConfigError(f"{opt(found.name)} {why}")
+            raise ConfigError(f"{opt(result.name)} {why}")
     return kind(**{name: value for name, value in given.items() if name in own})
 
 

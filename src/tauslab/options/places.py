@@ -92,9 +92,9 @@ class Dask:
 
     def settings(self) -> DaskOptions:
         """For the executor."""
-        found = dask_options("dask", self.scheduler, self.workers, self.sbatch, self.tls)
-        assert found is not None
-        return found
+        result = dask_options("dask", self.scheduler, self.workers, self.sbatch, self.tls)
+        assert result is not None
+        return result
 
 
 @declared
@@ -198,8 +198,8 @@ def file_settings(output: Name | Output | None) -> dict[str, Any]:
         raise ConfigError(
             "compress=, writer= and mpi_hints= of ts.Output are for results of networks"
         )
-    found = output_settings(output)
-    return {name: found[name] for name in ("output", "overwrite") if name in found}
+    result = output_settings(output)
+    return {name: result[name] for name in ("output", "overwrite") if name in result}
 
 
 def executor_settings(executor: Dask | None) -> DaskOptions | None:

@@ -67,8 +67,8 @@ def numbers(name: str, values: Any) -> Any:
     why = "must be numbers"
     try:
         if values is not None:  # which NumPy takes for NaN
-            found = doubles(values)
-            return values if isinstance(values, int) else found
+            result = doubles(values)
+            return values if isinstance(values, int) else result
     except ValueError as error:
         why = str(error)
     raise ConfigError(f"{name}: values {why}, not {values!r:.80}")

@@ -55,7 +55,7 @@ class Sampling:
             A text that has another form, a name given twice, an empty or reversed range, or a
             table that cannot be read or lacks a column.
         """
-        found: list[SampledPrior] = []
+        result: list[SampledPrior] = []
         kept: list[str] = []
         table = np.zeros((0, 0))
         for text in texts:
@@ -68,7 +68,7 @@ class Sampling:
                 if table.size:
                     raise ConfigError(f"{what}: one table is allowed, not two")
                 table = read_table(Path(match[3].strip()), names)
-                found += [SampledPrior(name, _TABLE, k) for k, name in enumerate(names)]
+                result += [SampledPrior(name, _TABLE, k) for k, name in enumerate(names)]
                 kept.append(text)
                 continue
             if kind not in PRIORS:
@@ -76,13 +76,13 @@ class Sampling:
                     f"{what}: {kind} is not known; allowed are {forms.FORMS}, {_TABLE}(FILE)"
                 )
             prior = forms.Prior.parse(what, f"{kind}({match[3]})")
-            found += [_for_kernels(name, prior) for name in names]
+            result += [_for_kernels(name, prior) for name in names]
             kept.append(_as_stored(text, match[1], match[3]) if kind == "lognormal" else text)
-        listed = [prior.name for prior in found]
+        listed = [prior.name for prior in result]
         for name in listed:
             if listed.count(name) > 1:
                 raise ConfigError(f"{opt('sample')} gives {name} twice")
-        return cls(tuple(kept), Priors(tuple(found), table))
+        return cls(tuple(kept), Priors(tuple(result), table))
 
     @classmethod
     def uniform(cls, ranges: dict[str, tuple[float, float]]) -> Sampling:

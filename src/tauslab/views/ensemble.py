@@ -18,9 +18,9 @@ from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.samples import (
     column_of,
     flat_rows,
-    foremost,
     has_samples,
     is_whole,
+    main_quantities,
     place_of,
 )
 from tauslab.views.distributions import (
@@ -83,7 +83,7 @@ def plot_result(
         ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes``; ``auto`` takes what suits
         the data. A summary is drawn in one way only: over what was swept, else as a histogram.
     species
-        Names; by default the first four (of equations ten) of `foremost` that ever change,
+        Names; by default the first four (of equations ten) of `main_quantities` that ever change,
         or the summaries where there is nothing else.
     t
         Sample time of a histogram, or of a sweep; by default the last.
@@ -106,7 +106,7 @@ def plot_result(
     together = _share_a_panel(result, kind, t)
     names = list(species or _default_names(result, together=together))
     _check(kind, names, colour)
-    together = together and all(name in foremost(result) for name in names)
+    together = together and all(name in main_quantities(result) for name in names)
     kinds = [] if together else [_kind_of(result, name, kind, t) for name in names]
     if t is not None and not result.swept and {*kinds} <= _OVER_TIME:
         raise ConfigError(
@@ -165,7 +165,7 @@ def _default_names(result: EnsembleData, *, together: bool) -> tuple[str, ...]:
         key in result.data for key in ("counts", "amounts", "observables", "statistics/n")
     )
     histograms = any(key.startswith("statistics/histogram/") for key in result.data)
-    quantities, most = foremost(result), _DEFAULT_LINES if together else _DEFAULT_PANELS
+    quantities, most = main_quantities(result), _DEFAULT_LINES if together else _DEFAULT_PANELS
     if not (sampled or histograms):
         return (result.summaries or quantities)[:most]
     moving = islice((name for name in quantities if _moves(result, name)), most)

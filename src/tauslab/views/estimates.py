@@ -108,7 +108,7 @@ def plot_derivatives(
             value = result.value[:, :, number] * scale
             error = result.standard_error[:, :, number] * scale
             if len(result.time) > 1:
-                _courses(axes, result, value, error)
+                _time_courses(axes, result, value, error)
             else:
                 _bars(axes, result, value[:, 0], error[:, 0])
             axes.set_title(shown_name(name))
@@ -159,7 +159,7 @@ def _logarithmic(scale: Any, limit: Any, values: FloatArray) -> None:
         limit(max(above.min() / 3, above.max() / 10**_DECADES), above.max() * 3)
 
 
-def _courses(axes: Axes, result: Derivatives, value: FloatArray, error: FloatArray) -> None:
+def _time_courses(axes: Axes, result: Derivatives, value: FloatArray, error: FloatArray) -> None:
     axes.axhline(0, color=GREY, linewidth=0.7)
     for number, name in enumerate(result.parameters[:_MOST_LINES]):
         style = line_style(number)

@@ -35,8 +35,8 @@ def batches(dtype=np.float64):
 
 
 def bins_of(values, edges):
-    found = np.clip(np.searchsorted(edges[1:-1], values, "right"), 0, len(edges) - 2)
-    return np.where(np.isfinite(values), found, -1)
+    actual = np.clip(np.searchsorted(edges[1:-1], values, "right"), 0, len(edges) - 2)
+    return np.where(np.isfinite(values), actual, -1)
 
 
 def expected(families=FAMILIES, dtype=np.float64, rows=ROWS):
@@ -94,8 +94,8 @@ def ints(row):
 def agree(counted, rows=ROWS, dtype=np.float64):
     tables, stream = counted
     wanted, cells = expected(dtype=dtype, rows=rows)
-    for found, keys, table in zip(tables.tables(stream), tables.keys, wanted, strict=True):
-        assert listed(found, keys) == sorted(table.items())
+    for actual, keys, table in zip(tables.tables(stream), tables.keys, wanted, strict=True):
+        assert listed(actual, keys) == sorted(table.items())
     variables, parameters = tables.cells(stream)
     np.testing.assert_array_equal(variables, np.concatenate(cells[:3], axis=1))
     prior = sum(np.bincount(bins_of(p[0, :rows], EDGES[3]), minlength=2) for _, p in batches(dtype))

@@ -57,12 +57,12 @@ def settings(precision: str) -> OdeSettings:
 
 def samples(backend: Backend, precision: str) -> tuple[Array, Array]:
     """Samples ``[time, variable, row]`` and what was drawn ``[prior, row]``."""
-    course = integrate(
+    solution = integrate(
         backend, system(), TIMES, settings(precision), np.zeros((1, 2)), rows=ROWS, columns=True,
         priors=PRIORS, wide=False,
     )  # fmt: skip
-    assert np.isnan(course.samples).any()
-    return course.samples, course.drawn
+    assert np.isnan(solution.samples).any()
+    return solution.samples, solution.drawn
 
 
 def edges(values: Array, drawn: Array) -> list[Array]:
@@ -128,9 +128,9 @@ def assert_equal(one: CountTables, two: CountTables, backend: Backend) -> None:
 
 def emulated_choice(precision: str, width: int) -> OdeLayout:
     planes = 2 * len(system().quantities) + len(PRIORS.priors)
-    found = layout_of(system(), precision, planes)
+    actual = layout_of(system(), precision, planes)
     return replace(
-        found, width=width, bytes_of_a_block=found.bytes_of_a_block // found.width * width + 1024
+        actual, width=width, bytes_of_a_block=actual.bytes_of_a_block // actual.width * width + 1024
     )
 
 

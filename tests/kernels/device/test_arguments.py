@@ -97,10 +97,10 @@ def test_every_field_arrives(backend, probe):
         small={"out": None, "real": 1e300},
     )  # fmt: skip
     program.launch("large_probe", 1, arguments, stream)
-    found = words_of(backend, out, stream)
-    assert found[:5] == [2**64 - 5, bits(1e300), 2**32 - 1, 2**63, 7]
-    assert found[5] != 0
-    assert found[6] == 0
+    actual = words_of(backend, out, stream)
+    assert actual[:5] == [2**64 - 5, bits(1e300), 2**32 - 1, 2**63, 7]
+    assert actual[5] != 0
+    assert actual[6] == 0
 
 
 @pytest.mark.parametrize("together", [False, True])

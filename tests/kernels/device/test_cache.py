@@ -50,10 +50,10 @@ def test_ranks_that_need_the_same_kernel_compile_it_once(tmp_path, monkeypatch):
         return compiled("0" * 64, ".so", build)
 
     with ThreadPoolExecutor(3) as ranks:
-        found = list(ranks.map(need, range(3)))
+        actual = list(ranks.map(need, range(3)))
     assert len(built) == 1
-    assert len({path for path, _ in found}) == 1
-    assert sorted(there for _, there in found) == [False, True, True]
+    assert len({path for path, _ in actual}) == 1
+    assert sorted(there for _, there in actual) == [False, True, True]
     assert not list((tmp_path / "cache").glob("*.lock"))
 
 
@@ -90,10 +90,10 @@ def test_a_home_over_quota_is_as_one_that_cannot_be_written(tmp_path, monkeypatc
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(temporary))
     monkeypatch.setattr("os.fsync", refuse)
     with pytest.warns(UserWarning, match="on this machine alone"):
-        found, there = compiled("0" * 64, ".so", build)
+        actual, there = compiled("0" * 64, ".so", build)
     assert not there
-    assert found.is_relative_to(temporary / f"tauslab-{os.getuid()}")
-    assert compiled("0" * 64, ".so", build) == (found, True)
+    assert actual.is_relative_to(temporary / f"tauslab-{os.getuid()}")
+    assert compiled("0" * 64, ".so", build) == (actual, True)
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "chosen"))
     with pytest.raises(OutputError, match="chosen: Disk quota exceeded; set TAUSLAB_CACHE_DIR"):
         compiled("0" * 64, ".so", build)
@@ -122,8 +122,8 @@ def test_devices_are_counted_where_the_home_cannot_be_written(tmp_path):
 
 def test_only_the_compiler_that_is_used_is_asked_for_its_version(monkeypatch):
     """Starting a compiler that is not needed costs time; zig without a cache never ends."""
-    asked = []
-    monkeypatch.setattr(compilers, "_version", lambda command: asked.append(command) or "1")
+    requested = []
+    monkeypatch.setattr(compilers, "_version", lambda command: requested.append(command) or "1")
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     monkeypatch.delenv("CXX", raising=False)
     compilers.host_compiler.cache_clear()
@@ -131,7 +131,7 @@ def test_only_the_compiler_that_is_used_is_asked_for_its_version(monkeypatch):
         assert compilers.host_compiler().name == "g++"
     finally:
         compilers.host_compiler.cache_clear()
-    assert asked == [("/bin/g++", "--version")]
+    assert requested == [("/bin/g++", "--version")]
 
 
 @pytest.mark.parametrize("version", CXX_VERSIONS)
@@ -215,9 +215,9 @@ def test_where_the_system_tells_nothing_the_compiler_tells_of_the_processor(monk
 
     monkeypatch.setattr("pathlib.Path.read_text", unreadable)
     compilers.cpu_features.cache_clear()
-    told = compilers.cpu_features()
+    message = compilers.cpu_features()
     compilers.cpu_features.cache_clear()
-    assert "#define __cplusplus" in told
+    assert "#define __cplusplus" in message
 
 
 def test_a_folder_that_others_may_write_is_refused(tmp_path, monkeypatch):
@@ -227,9 +227,9 @@ def test_a_folder_that_others_may_write_is_refused(tmp_path, monkeypatch):
     assert path.parent.stat().st_mode & 0o777 == 0o700
     for folder in (path.parent, path.parent.parent):
         folder.chmod(0o770)
-        with pytest.raises(OutputError, match=r"other users may write there.*chmod go-w") as found:
+        with pytest.raises(OutputError, match=r"other users may write there.*chmod go-w") as actual:
             compiled("a" * 64, ".so", lambda out: out.touch())
-        assert "\n" not in str(found.value)
+        assert "\n" not in str(actual.value)
         folder.chmod(0o700)
     assert compiled("a" * 64, ".so", lambda out: out.touch())[1]
 

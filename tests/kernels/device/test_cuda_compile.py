@@ -180,9 +180,9 @@ def test_events_compile_and_contract_nothing(entry, network, architecture):
 
 
 def test_rates_that_follow_the_time_need_little_local_memory(architecture):
-    found = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0)
-    assert found is not None
-    header = unrolled_header(found.network, CudaBackend.style, literals=8)
+    actual = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0)
+    assert actual is not None
+    header = unrolled_header(actual.network, CudaBackend.style, literals=8)
     texts = csrc_texts() | {"model.h": header}
     check(compile_usage("ensemble/ssa.cc", texts, architecture), {"ssa"}, SOME)
 
@@ -595,13 +595,13 @@ def test_every_file_compiles(monkeypatch):
 
 def test_other_headers_compile(monkeypatch):
     """Leaps of rates that follow the time, firings and leaps from tables; steps that run first."""
-    found = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0, 0.03)
-    assert found is not None
+    actual = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0, 0.03)
+    assert actual is not None
     events, lattice = lowered_events(everything()), lattice_texts(16, 3, small=True, lines=True)
     monkeypatch.setattr(event_codegen, "in_tables", lambda *_: True)
     plain = leap_header(lowered(model("schlogl")), CudaBackend.style, in_tables=True)
     headers = (
-        ("leaping/tau_leap.cc", leap_header(found.network, CudaBackend.style)),
+        ("leaping/tau_leap.cc", leap_header(actual.network, CudaBackend.style)),
         ("leaping/tau_leap.cc", plain),
         ("events/ssa_events.cc", events_header(events, in_tables=True)),
         ("leaping/tau_events.cc", event_leap_header(events, CudaBackend.style)),
@@ -657,6 +657,6 @@ def test_a_broken_kernel_names_file_line_and_flags():
 
 def test_kernels_include_no_header_of_the_system():
     for name, text in csrc_texts().items():
-        found = re.findall(r"^\s*#\s*include\s*<(.*)>", text, re.MULTILINE)
+        actual = re.findall(r"^\s*#\s*include\s*<(.*)>", text, re.MULTILINE)
         # Vector instructions of a CPU: a header of its compiler, which no other device reads.
-        assert found == (["immintrin.h"] if name == "simd/instructions.h" else []), name
+        assert actual == (["immintrin.h"] if name == "simd/instructions.h" else []), name

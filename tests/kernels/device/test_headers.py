@@ -24,13 +24,13 @@ OF_EVENTS = ("events/", "tables/events/team_events")
 
 def _included(text: str, texts: dict[str, str]) -> set[str]:
     """What a text includes, and what that includes."""
-    found: set[str] = set()
+    actual: set[str] = set()
     new = [text]
     while new:
-        names = set(re.findall(r'#\s*include "(.*?)"', new.pop())) & set(texts) - found
-        found |= names
+        names = set(re.findall(r'#\s*include "(.*?)"', new.pop())) & set(texts) - actual
+        actual |= names
         new += [texts[name] for name in names]
-    return found
+    return actual
 
 
 def _models() -> dict[str, str]:

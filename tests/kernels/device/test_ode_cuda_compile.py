@@ -91,8 +91,8 @@ def test_steps_that_adapt():
     network.add_rate("x", "y + sqrt(1 + x * x)")
     network.add_rate("y", "(1 - x * x) * y - x * time")
     system = system_of(network)
-    found = jacobian(system)
-    header = ode_header(system, more=lambda _, writer: jacobian_functions(found, writer))
+    actual = jacobian(system)
+    header = ode_header(system, more=lambda _, writer: jacobian_functions(actual, writer))
     variables = len(system.variables)
     for file, arrays in (("ode/dopri5.cc", 8), ("ode/rosenbrock.cc", 9)):
         stack, *_ = usage_of(file, header)
@@ -106,8 +106,8 @@ def test_equations_that_look_back_compile(file):
     network.add_parameter("tau", 1)
     network.add_rate("x", "-delay(x, tau) * delay(x, 1 + x * x) ^ 1.5")
     system = system_of(network, varying=["tau"])
-    found = jacobian(system)
-    header = ode_header(system, more=lambda _, writer: jacobian_functions(found, writer))
+    actual = jacobian(system)
+    header = ode_header(system, more=lambda _, writer: jacobian_functions(actual, writer))
     compile_quickly(file, csrc_texts() | {"model.h": header})
 
 
@@ -117,9 +117,9 @@ def test_parts_of_long_functions_compile():
         network.add_species(name, 1.0)
         network.add_rate(name, f"if(x > y and time < 2, x * y / (1 + z), exp(-{name})) + x * y * z")
     system = system_of(network)
-    found = jacobian(system)
+    actual = jacobian(system)
     whole, parts = (
-        ode_header(system, longest=n, more=lambda _, writer: jacobian_functions(found, writer))
+        ode_header(system, longest=n, more=lambda _, writer: jacobian_functions(actual, writer))
         for n in (1000, 5)
     )
     assert "ode_rates_0" not in whole

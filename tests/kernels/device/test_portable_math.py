@@ -108,8 +108,8 @@ DIGESTS = TESTS / "support" / "kernels" / "portable_math_digests.txt"
 
 def test_digests_are_those_of_every_device(probe) -> None:
     expected = dict(line.split() for line in DIGESTS.read_text().splitlines())
-    found = {name: measure_math.digest(probe, name, 100_000) for name in measure_math.NAMES}
-    assert found == expected
+    actual = {name: measure_math.digest(probe, name, 100_000) for name in measure_math.NAMES}
+    assert actual == expected
 
 
 @pytest.mark.gpu

@@ -41,7 +41,7 @@ def zig_for(target: str) -> tuple[str, ...] | None:
 def refused_by(command: tuple[str, ...], tmp_path: Path) -> list[tuple[str, int, str]]:
     """The kernels that a compiler does not take, each with what it says."""
     flags = [f for f in compilers.FLAGS if f not in {compilers.NATIVE, "-shared"}]
-    found = []
+    actual = []
     for file, header in dict(headers()).items():
         folder = tmp_path / file
         folder.mkdir(parents=True)
@@ -50,9 +50,9 @@ def refused_by(command: tuple[str, ...], tmp_path: Path) -> list[tuple[str, int,
         what = ["-O0", "-c", "-o", str(folder / "out.o")] if "ziglang" in command else _READ_ONLY
         line = [*command, *flags, *STRICT, *what, f"-I{folder}", f"-I{CSRC}", str(CSRC / file)]
         done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path)
-        found.append((file, done.returncode, done.stderr))
-    assert len(found) > 12
-    return [told for told in found if told[1] != 0]
+        actual.append((file, done.returncode, done.stderr))
+    assert len(actual) > 12
+    return [message for message in actual if message[1] != 0]
 
 
 def test_arm_compilers_take_every_kernel(tmp_path):
@@ -112,10 +112,10 @@ def test_a_processor_that_takes_small_numbers_for_0_is_told_of(tmp_path):
         "if len(sys.argv) > 1: ctypes.CDLL(sys.argv[1]).flush()\n"
         "backends.get_backend('cpu', backends.BackendOptions(threads=1)).close()\n"
     )
-    told = [
+    message = [
         subprocess.run([sys.executable, "-c", program, *loaded], capture_output=True, text=True,
                        check=True).stderr
         for loaded in ([], [str(library)])
     ]  # fmt: skip
-    assert told[0] == ""
-    assert "made the processor take numbers below 2.23e-308 for 0" in told[1]
+    assert message[0] == ""
+    assert "made the processor take numbers below 2.23e-308 for 0" in message[1]

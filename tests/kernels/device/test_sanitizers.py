@@ -34,8 +34,8 @@ def installed(name: str) -> bool:
     compiler = shutil.which("g++")
     if compiler is None or sys.platform != "linux":
         return False
-    asked = [compiler, f"-print-file-name={name}"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout[0] == "/"
+    requested = [compiler, f"-print-file-name={name}"]
+    return subprocess.run(requested, capture_output=True, text=True, check=True).stdout[0] == "/"
 
 
 @pytest.mark.validate
@@ -55,6 +55,6 @@ def test_reports_of_both_libraries_are_kept(tmp_path):
         cwd=tmp_path, env=sanitize.environment(check, None), check=False, capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0
-    found = " ".join(sanitize.reports(tmp_path))
-    assert "heap-buffer-overflow" in found
-    assert "nan is outside the range" in found
+    actual = " ".join(sanitize.reports(tmp_path))
+    assert "heap-buffer-overflow" in actual
+    assert "nan is outside the range" in actual

@@ -39,8 +39,8 @@ def device_sums(backend, values, per_point=0, offset=0):
     rows, times, quantities = values.shape
     statistics = Statistics(backend, (times, 0, quantities), {}, counts=True)
     points = -(-(offset + rows) // per_point) if per_point else 1
-    found = added(backend, statistics, None, values, points, per_point=per_point, offset=offset)
-    return {k.removeprefix("obs_"): v for k, v in found.items() if k.startswith("obs_")}
+    actual = added(backend, statistics, None, values, points, per_point=per_point, offset=offset)
+    return {k.removeprefix("obs_"): v for k, v in actual.items() if k.startswith("obs_")}
 
 
 def added(backend, statistics, counts, values, points, **where):
@@ -86,10 +86,12 @@ def test_warps_add_as_the_host(tmp_path, order):
 def test_powers_of_counts_are_exact(backend, most):
     counts = np.random.default_rng(6).integers(-1, most, (600, 2, 19)).astype(np.int32)
     counts[:300, 1] = most - 1
-    found = added(backend, Statistics(backend, (2, 19, 0), {}, counts=True), counts, None, 1)
+    actual = added(backend, Statistics(backend, (2, 19, 0), {}, counts=True), counts, None, 1)
     values = np.maximum(counts, 0).astype(object)
     for number, power in enumerate(POWERS, start=1):
-        words = [found[name][0].astype(object) << 32 * k for k, name in enumerate(power.words[:-1])]
+        words = [
+            actual[name][0].astype(object) << 32 * k for k, name in enumerate(power.words[:-1])
+        ]
         assert (sum(words) == (values**number).sum(axis=0)).all(), number
 
 

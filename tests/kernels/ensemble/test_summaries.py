@@ -63,8 +63,8 @@ def test_waves(backend, name, whole):
     trace = np.rint(trace).astype(np.int32) if whole else trace
     # Turning points are samples, so they miss the top by what a wave does in half a step.
     assert one(backend, trace, "amplitude") == pytest.approx(amplitude, rel=0.006)
-    found = one(backend, trace, "period")
-    assert math.isnan(found) if period is None else found == pytest.approx(period, rel=0.004)
+    actual = one(backend, trace, "period")
+    assert math.isnan(actual) if period is None else actual == pytest.approx(period, rel=0.004)
 
 
 def test_noise_on_a_wave_makes_no_turning_points(backend):
@@ -88,9 +88,9 @@ def test_noise_alone_does_not_oscillate(backend):
     for k in range(1, TIMES.size):
         red[:, k] += math.exp(-1 / 5) * red[:, k - 1]
     traces = np.rint(np.concatenate([white, red]) + 5000).astype(np.int32)
-    (found,) = run(backend, traces, [Summary("amplitude", 0, False, 0, TIMES.size)])
-    assert (found[:300] == 0).all()
-    assert (found[300:] == 0).sum() >= 296
+    (actual,) = run(backend, traces, [Summary("amplitude", 0, False, 0, TIMES.size)])
+    assert (actual[:300] == 0).all()
+    assert (actual[300:] == 0).sum() >= 296
 
 
 def test_the_period_of_a_noisy_oscillator(backend):
@@ -153,8 +153,8 @@ def test_the_mean_is_exact_for_counts(backend):
 def test_first_passage(backend, trace, level, direction, expected):
     times = np.array([0.0, 0.5, 2.0, 4.0, 4.5])
     counts = np.array(trace, np.int32)
-    found = one(backend, counts, "first-passage", times=times, level=level, direction=direction)
-    np.testing.assert_equal(found, expected)
+    actual = one(backend, counts, "first-passage", times=times, level=level, direction=direction)
+    np.testing.assert_equal(actual, expected)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_first_passage(backend, trace, level, direction, expected):
 )
 def test_extinction(backend, trace, expected):
     times = np.array([0.0, 1.0, 2.0, 4.0])
-    found = one(backend, np.array(trace, np.int32), "extinction", times=times)
-    np.testing.assert_equal(found, expected)
+    actual = one(backend, np.array(trace, np.int32), "extinction", times=times)
+    np.testing.assert_equal(actual, expected)
 
 
 def test_time_above_counts_the_state_until_the_next_sample(backend):
@@ -189,8 +189,8 @@ def test_samples_that_are_missing_make_a_summary_missing(backend):
     endless = np.where(counts < 0, np.inf, counts.astype(np.float64))
     for kind in set(KINDS) - {"first-passage"}:
         for trace in (counts, reals, endless):
-            found = one(backend, trace, kind, level=10)
-            assert np.array(found).view(np.uint64) == 0x7FF8000000000000, "the canonical NaN"
+            actual = one(backend, trace, kind, level=10)
+            assert np.array(actual).view(np.uint64) == 0x7FF8000000000000, "the canonical NaN"
     assert one(backend, counts, "amplitude", end=900) == pytest.approx(400, rel=0.006)
 
 
@@ -200,7 +200,7 @@ def test_columns_and_rows_do_not_mix(backend):
     together = run(backend, waves, summaries, columns=3)
     for row, wave in enumerate(waves):
         alone = [one(backend, wave, kind, begin=5, end=990, level=1010.0) for kind in KINDS]
-        np.testing.assert_array_equal([found[row] for found in together], alone)
+        np.testing.assert_array_equal([actual[row] for actual in together], alone)
 
 
 def test_the_bits_are_those_of_every_machine(backend):
@@ -213,6 +213,6 @@ def test_the_bits_are_those_of_every_machine(backend):
     for rows in (np.rint(traces).astype(np.int32), traces):
         real = rows.dtype.kind == "f"
         wanted = [Summary(k, 1, real, b, e, 1100.0) for k in KINDS for b, e in windows]
-        for found in run(backend, rows, wanted, columns=2):
-            sha.update(found.astype("<f8").tobytes())
+        for actual in run(backend, rows, wanted, columns=2):
+            sha.update(actual.astype("<f8").tobytes())
     assert sha.hexdigest()[:16] == "0fba0c0ad4e48847"

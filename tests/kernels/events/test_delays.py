@@ -25,17 +25,17 @@ def run(net, **options):
     ("flows", "n"), [(False, 5000), pytest.param(True, 5000, marks=pytest.mark.validate)]
 )
 def test_known_laws(flows, n):
-    found = delays.p_values(n, "cpu", flows=flows, seed=3)
-    least = min(found, key=found.get)
-    assert found[least] > ALARM / len(found), least
+    actual = delays.p_values(n, "cpu", flows=flows, seed=3)
+    least = min(actual, key=actual.get)
+    assert actual[least] > ALARM / len(actual), least
 
 
 @pytest.mark.validate
 @pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "rssa"))
 def test_known_laws_by_other_selectors(selector):
-    found = delays.p_values(5000, "cpu", seed=4, selector=selector)
-    least = min(found, key=found.get)
-    assert found[least] > ALARM / len(found), least
+    actual = delays.p_values(5000, "cpu", seed=4, selector=selector)
+    least = min(actual, key=actual.get)
+    assert actual[least] > ALARM / len(actual), least
 
 
 def test_a_wrong_law_is_found(monkeypatch):
@@ -62,8 +62,8 @@ def test_a_full_queue_ends_a_trajectory_by_name(selector):
     counts = full.counts("X")
     assert (counts[:, 0] == 0).all()
     assert (counts[:, -1] == -1).all()  # the fill value: nothing is known of it
-    room = run(queue(), method=ts.SSA(delay_queue=200, selector=selector))
-    assert (room.status == 0).all()
+    space = run(queue(), method=ts.SSA(delay_queue=200, selector=selector))
+    assert (space.status == 0).all()
     with pytest.raises(ts.ConfigError, match="delay_queue"):
         ts.SSA(delay_queue=0)
 
@@ -147,8 +147,8 @@ def test_bits_depend_on_the_trajectory_alone(tmp_path):
 @pytest.mark.gpu
 def test_a_gpu_gives_the_bits_of_the_cpu():
     for net in (mixed(), delays.network(flows=True)):
-        found = [digest_lines(run(net, n=2000, device=d), None) for d in ("cpu", "cuda")]
-        assert found[0] == found[1]
+        actual = [digest_lines(run(net, n=2000, device=d), None) for d in ("cpu", "cuda")]
+        assert actual[0] == actual[1]
 
 
 def test_auto_takes_ssa():

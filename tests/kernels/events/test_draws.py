@@ -102,22 +102,22 @@ def share(law, x, low, high):
 def test_a_continuous_law(drawn, what):
     law, *bounds = CONTINUOUS[what]
     low, high = bounds or (-INF, INF)
-    found = values(drawn, f"X{list(CONTINUOUS).index(what)}")
-    assert low <= found.min()
-    assert found.max() <= high
-    assert st.kstest(found, lambda x: share(law, x, low, high)).pvalue > P_SMALLEST
+    actual = values(drawn, f"X{list(CONTINUOUS).index(what)}")
+    assert low <= actual.min()
+    assert actual.max() <= high
+    assert st.kstest(actual, lambda x: share(law, x, low, high)).pvalue > P_SMALLEST
 
 
 @pytest.mark.parametrize("what", WHOLE)
 def test_a_law_of_whole_numbers(drawn, what):
     law, low, high = WHOLE[what]
-    found = values(drawn, f"X{len(CONTINUOUS) + list(WHOLE).index(what)}")
-    assert (found == np.round(found)).all()
-    assert low <= found.min()
-    assert found.max() <= high
-    k = np.arange(found.min(), found.max() + 1)
+    actual = values(drawn, f"X{len(CONTINUOUS) + list(WHOLE).index(what)}")
+    assert (actual == np.round(actual)).all()
+    assert low <= actual.min()
+    assert actual.max() <= high
+    k = np.arange(actual.min(), actual.max() + 1)
     expected = N * np.diff([0.0, *share(law, k, low - 1, high)])
-    observed = np.bincount((found - found.min()).astype(int))
+    observed = np.bincount((actual - actual.min()).astype(int))
     enough = expected >= 5
     bins = np.append(expected[enough], N - expected[enough].sum())
     seen = np.append(observed[enough], observed[~enough].sum())
@@ -237,10 +237,10 @@ def test_drawn_values_read_the_time_at_which_every_trajectory_begins(selector):
     net.add_species("X", "poisson(20) + 1000 * time")
     net.add_reaction("X ->", rate=1)
     device = ts.CPU(threads=1)  # which runs one trajectory after the other
-    found, expected = (
+    actual, expected = (
         run(net, n=20, method=ts.SSA(selector=one), device=device) for one in (selector, None)
     )
-    assert (found["X"][:, 0] == expected["X"][:, 0]).all()
+    assert (actual["X"][:, 0] == expected["X"][:, 0]).all()
     assert expected["X"][:, 0].max() < 100
 
 
@@ -287,11 +287,11 @@ def test_initial_assignments_of_sbml(tmp_path):
     given += assigned("X", symbol("poisson", "<ci>twice</ci>"))
     path = tmp_path / "drawn.xml"
     path.write_text(SBML.format(given, math(law)))
-    found = run(ts.read(path), times=[0, 1], n=5000)
-    k, twice = values(found, "k"), values(found, "twice")
+    actual = run(ts.read(path), times=[0, 1], n=5000)
+    k, twice = values(actual, "k"), values(actual, "twice")
     assert (twice == 2 * k).all()
     assert st.kstest(k, st.uniform(1, 2).cdf).pvalue > P_SMALLEST
-    start, end = found.counts("X")[:, 0], found.counts("X")[:, 1]
+    start, end = actual.counts("X")[:, 0], actual.counts("X")[:, 1]
     for counts, mean in ((start, 2 * k), (end, 2 * k * np.exp(-k))):
         z = (counts - mean).sum() / np.sqrt(mean.sum())
         assert abs(z) < 4

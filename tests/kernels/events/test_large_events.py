@@ -41,8 +41,8 @@ def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, or
     assert not expected[3].any()
     assert expected[4][0] > 80
     device = EmulatedBackend(tmp_path, max(32, team), order)
-    found = simulate(device, crowd(), times, 5, selector, team)
-    for one, other in zip(expected, found, strict=True):
+    actual = simulate(device, crowd(), times, 5, selector, team)
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -55,13 +55,13 @@ def test_a_gpu_gives_the_bits_of_the_cpu(selector):
         (everything(), {"n": 3000, "times": TIMES}),
         (colony(), {"n": 40, "t_end": 4, "points": 3}),
     ):
-        found = [
+        actual = [
             digest_lines(
                 ts.run(model, seed=4, device=device, record="trajectories", **options,
                        method=ts.SSA(selector=selector, team=team, presimulation=0)), None)
             for device, team in (("cpu", 0), ("cuda", 1), ("cuda", 8), ("cuda", 32), ("cuda", 128))
         ]  # fmt: skip
-        assert all(one == found[0] for one in found[1:])
+        assert all(one == actual[0] for one in actual[1:])
 
 
 def colony(stages: int = LARGEST_WITH_EVENTS) -> ts.Network:
@@ -134,10 +134,10 @@ def test_a_large_network_has_its_laws(selector):
         square = 25 * (t * t - 2 * t + 2 - 2 * np.exp(-t))
         sd = np.sqrt(left + square - left * left)
         assert abs(result.mean("Y")[at[t]] - left) < 4.4 * sd / np.sqrt(N)
-    for name, course in (("D2", [1, 7, 70]), ("T", [0, 1, 1]), ("P", [0, 0, 321]),
+    for name, solution in (("D2", [1, 7, 70]), ("T", [0, 1, 1]), ("P", [0, 0, 321]),
                          ("S", [100, 100, 111])):  # fmt: skip
         counts = result.counts(name)[:, [at[t] for t in (0.0, 2.5, 7.0)]]
-        assert (counts == course).all(), name
+        assert (counts == solution).all(), name
     assert set(np.unique(result.counts("Q")[:, -1])) == {1, 2}
     assert result.mean("k").tolist() == [5.5] * 5 + [20.0] * 3
     part = ts.run(colony(), n=40, device=ts.CPU(threads=2), species=shown, **options)
@@ -177,8 +177,12 @@ def test_a_trajectory_goes_on_from_a_state_that_was_kept(selector):
                 counts[network.species[number], t] = buffers.counts[:, k, i].copy()
     assert (keep[:, network.species.index("k")] == 20).all()
     assert (keep[:, len(network.species)] == 7).all()
-    for name, course in (("D2", [1, 7, 70, 70]), ("T", [0, 1, 1, 1]), ("S", [100, 100, 100, 111])):
-        for t, count in zip((1.5, 2.5, 3.5, 7.0), course, strict=True):
+    for name, solution in (
+        ("D2", [1, 7, 70, 70]),
+        ("T", [0, 1, 1, 1]),
+        ("S", [100, 100, 100, 111]),
+    ):
+        for t, count in zip((1.5, 2.5, 3.5, 7.0), solution, strict=True):
             assert (counts[name, t] == count).all(), (name, t)
     backend.close()
 
@@ -205,13 +209,13 @@ def test_which_selector_a_network_with_events_gets():
 @pytest.mark.parametrize("selector", ordinary(["tree", "pdm"], "pdm"))
 def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
     """As in networks whose reactions have too many dependents to list them for each reaction."""
-    found = []
+    actual = []
     for most in (plans.MOST_PLANNED, 0):
         monkeypatch.setattr(plans, "MOST_PLANNED", most)
         monkeypatch.setattr(plans, "MOST_TOUCHED", most)
         cpu = get_backend("cpu", BackendOptions(threads=1))
-        found.append(simulate(cpu, crowd(), [0.0, 0.3, 0.5], 3, selector))
-    for one, other in zip(*found, strict=True):
+        actual.append(simulate(cpu, crowd(), [0.0, 0.3, 0.5], 3, selector))
+    for one, other in zip(*actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -221,11 +225,11 @@ def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
 def test_what_events_end_a_trajectory_with(selector):
     sweep = {"what": [0.5, 1.0, 2.0, 3.0]}
     with pytest.warns(UserWarning, match="2 ended .* event_queue, 2 ended .* event_cascade"):
-        found = ts.run(endless(), n=2, times=[0.0, 0.9, 1.5, 3.5], sweep=sweep, device="cpu",
+        actual = ts.run(endless(), n=2, times=[0.0, 0.9, 1.5, 3.5], sweep=sweep, device="cpu",
                        seed=1, record="trajectories", method=ts.SSA(selector=selector))  # fmt: skip
-    assert found.status[:, 0].tolist() == [0, 6, 5, 4]
-    assert found.counts("Z")[0, 0].tolist() == [5, 5, 5, 5]
-    assert found.counts("Z")[1, 0].tolist() == [5, 5, -1, -1]
+    assert actual.status[:, 0].tolist() == [0, 6, 5, 4]
+    assert actual.counts("Z")[0, 0].tolist() == [5, 5, 5, 5]
+    assert actual.counts("Z")[1, 0].tolist() == [5, 5, -1, -1]
     whole = ts.run(crowd(14), n=60, t_end=0.5, points=3, seed=4, device="cpu",
                    method=ts.SSA(selector=selector))  # fmt: skip
     again = ts.run(crowd(14), n=60, t_end=0.5, points=3, seed=4, device=ts.CPU(threads=1),

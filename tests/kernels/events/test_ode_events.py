@@ -44,8 +44,8 @@ def height(t: float) -> float:
 @pytest.mark.parametrize("solver", ordinary(["dopri5", "rosenbrock"], "rosenbrock"))
 def test_triggers_are_found_to_the_tolerance(solver):
     times = np.linspace(0, 8, 17)
-    found = run(ball(), times, solver).amounts("h")[0]
-    assert found == pytest.approx([height(t) for t in times], abs=1e-7)
+    actual = run(ball(), times, solver).amounts("h")[0]
+    assert actual == pytest.approx([height(t) for t in times], abs=1e-7)
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,9 @@ def courses():
 
 def test_order_delays_and_persistence(courses):
     def course(name):
-        found = courses.amounts(name)
-        assert (found == found[0]).all()
-        return found[0].tolist()
+        actual = courses.amounts(name)
+        assert (actual == actual[0]).all()
+        return actual[0].tolist()
 
     assert course("D") == [1, 1, 7, 7, 7, 10, 10, 10, 10, 10]
     assert course("D2") == [1, 1, 7, 7, 7, 70, 70, 70, 70, 70]
@@ -88,8 +88,8 @@ def test_a_trigger_that_is_left_at_once():
     for name, initial in (("was", True), ("comes", False)):
         net.add_species(name, 0, fixed=True)
         net.add_event(name, trigger="p >= 1", assignments={name: 1}, initial=initial)
-    found = run(net, [0.0, 1.0])
-    assert found.amounts(["was", "comes"])[0].tolist() == [[0, 1], [0, 1]]
+    actual = run(net, [0.0, 1.0])
+    assert actual.amounts(["was", "comes"])[0].tolist() == [[0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("times", [[0.0, 5.25, 6.0], [0.0, 6.0]])
@@ -102,8 +102,8 @@ def test_an_event_at_the_time_at_which_a_rate_jumps(times):
     for name, trigger in triggers.items():
         net.add_species(name, 0, fixed=True)
         net.add_event(name, trigger=trigger, assignments={name: "time"})
-    found = run(net, times).amounts(["at", "instant", "never"])[0]
-    assert found.tolist() == [[0, 0, 0], *[[5.25, 5.25, 0]] * (len(times) - 1)]
+    actual = run(net, times).amounts(["at", "instant", "never"])[0]
+    assert actual.tolist() == [[0, 0, 0], *[[5.25, 5.25, 0]] * (len(times) - 1)]
 
 
 def test_fixed_steps_find_no_triggers():

@@ -56,8 +56,8 @@ def genes():
 def test_a_gene_that_switches_gives_the_beta_law(genes):
     """Kolmogorov's test of each time, 500 and 1,000: a false alarm in one of 5,000 seeds."""
     for time in (1, 2):
-        found = scipy.stats.kstest(genes.amounts("M")[:, time] / 500, scipy.stats.beta(2, 3).cdf)
-        assert found.pvalue > 1e-4
+        actual = scipy.stats.kstest(genes.amounts("M")[:, time] / 500, scipy.stats.beta(2, 3).cdf)
+        assert actual.pvalue > 1e-4
 
 
 @pytest.mark.validate
@@ -79,8 +79,8 @@ def test_rates_between_jumps_are_integrated():
     law = scipy.stats.poisson(50 * (1 - np.exp(-2)))
     edges = np.unique(law.ppf(np.linspace(0, 1, 21)[1:-1]))
     expected = np.diff([0.0, *law.cdf(edges), 1.0]) * N
-    found = np.searchsorted(edges, result.amounts("P")[:, 0])
-    observed = np.bincount(found, minlength=len(expected))
+    actual = np.searchsorted(edges, result.amounts("P")[:, 0])
+    observed = np.bincount(actual, minlength=len(expected))
     assert scipy.stats.chisquare(observed, expected).pvalue > 1e-4
     assert result.amounts("x") == pytest.approx(1000 * np.exp(-2), rel=1e-6)
 
@@ -208,9 +208,9 @@ def test_many_jumps_within_a_step():
     shift = result.amounts("Z")[:, 0] - 1e9 * (1 - np.exp(-2))
     laws = {"P": (50 * (1 - np.exp(-2)),) * 2, "Q": (200 * (1 - np.exp(-2)),) * 2}
     for name, (mean, variance) in laws.items():
-        found = result.amounts(name)[:, 0]
-        assert abs(found.mean() - mean) < 5 * np.sqrt(variance / N)
-        assert found.var() == pytest.approx(variance, rel=0.12)
+        actual = result.amounts(name)[:, 0]
+        assert abs(actual.mean() - mean) < 5 * np.sqrt(variance / N)
+        assert actual.var() == pytest.approx(variance, rel=0.12)
     assert abs(shift.mean() - 1000 * (1 - np.exp(-2))) < 100
     assert shift.var() == pytest.approx(5000 * (1 - np.exp(-4)), rel=0.12)
 
@@ -235,12 +235,12 @@ def test_jumps_beside_stiff_balance_and_growth():
     result = run(net, ts.Partitioned(ode=["fast*", "grow"], jump="*"), n=2000, times=[t])
     a, b, x = (result.amounts(name)[:, 0] for name in "ABx")
     e = np.exp(0.4 * t)
-    for found, mean, variance, known in (
+    for actual, mean, variance, known in (
         (a + b, 300.0, 300 * (1 - np.exp(-4 * t / 3)), 0.3),
         (x, 100 * e, 0.1 * 100 * (e * e - e) / 0.4, 0.0),
     ):
-        assert abs(found.mean() - mean) < 5 * np.sqrt(variance / 2000) + known
-        assert found.var() == pytest.approx(variance, rel=0.16)
+        assert abs(actual.mean() - mean) < 5 * np.sqrt(variance / 2000) + known
+        assert actual.var() == pytest.approx(variance, rel=0.16)
     assert np.median(b / a) == pytest.approx(2, rel=0.02)
 
 
@@ -291,8 +291,8 @@ def test_what_ends_steps_lets_jumps_end_them_too():
     dosed, limited = gene(), gene()
     dosed.add_event("wash", time=400, assignments={"M": "0"})
     limited.add_reaction("on -> on + M", law="piecewise(on, M < 100, 0)", name="more")
-    found = [jumps_within(lowered_events(n, {"make", "decay"})) for n in (gene(), dosed, limited)]
-    assert found == [True, False, False]
+    actual = [jumps_within(lowered_events(n, {"make", "decay"})) for n in (gene(), dosed, limited)]
+    assert actual == [True, False, False]
     assert not jumps_within(lowered_events(growing()))  # equations of rate rules
 
 

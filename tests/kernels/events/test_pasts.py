@@ -85,8 +85,8 @@ def test_each_path_finds_its_own_past(flows):
     ],
 )
 def test_beside_a_loop_that_remembers_its_path(name, n, others):
-    found = pasts.differences(pasts.MODELS[name](), n, others, "cpu", 4)
-    assert max(map(abs, found.values())) < pasts.st.norm.isf(ALARM / (2 * len(found)))
+    actual = pasts.differences(pasts.MODELS[name](), n, others, "cpu", 4)
+    assert max(map(abs, actual.values())) < pasts.st.norm.isf(ALARM / (2 * len(actual)))
 
 
 def linear(tau: object = 2.0) -> ts.Network:
@@ -120,8 +120,8 @@ def test_no_delay_is_the_state_now():
     )
     plain.features.clear()
     there = run(linear(0), n=40, method=ts.SSA(selector="linear"))
-    here = run(plain, n=40, method=ts.SSA(selector="linear"))
-    assert (there.counts("X") == here.counts("X")).all()
+    local = run(plain, n=40, method=ts.SSA(selector="linear"))
+    assert (there.counts("X") == local.counts("X")).all()
 
 
 def test_what_differs_between_trajectories():
@@ -164,8 +164,8 @@ def test_bits_depend_on_the_trajectory_alone(tmp_path):
 def test_a_gpu_gives_the_bits_of_the_cpu():
     for flows in (False, True):
         net = looks_back(flows=flows)
-        found = [digest_lines(run(net, n=3000, device=d), None) for d in ("cpu", "cuda")]
-        assert found[0] == found[1]
+        actual = [digest_lines(run(net, n=3000, device=d), None) for d in ("cpu", "cuda")]
+        assert actual[0] == actual[1]
 
 
 def test_a_full_queue_ends_a_trajectory_by_name():
@@ -228,16 +228,16 @@ def test_events_may_set_what_is_looked_back_at(flows, selector):
     ):
         for point, delay in enumerate(delays):
             back = round(delay / 0.25)
-            found = observable(result, name)[point]
-            assert (found[:, :back] == first).all()
-            assert np.array_equal(found[:, back:], what[point, :, : len(GRID) - back])
+            actual = observable(result, name)[point]
+            assert (actual[:, :back] == first).all()
+            assert np.array_equal(actual[:, back:], what[point, :, : len(GRID) - back])
     assert (result.counts("F") == (GRID > 2.1)).all()
 
 
 def test_a_change_that_does_not_fit_into_the_queue_ends_a_trajectory():
     with pytest.warns(UserWarning, match="delay_queue"):
-        found = run(dosed(), n=3, method=ts.SSA(delay_queue=64))
-    assert (found.status == 8).all()
+        actual = run(dosed(), n=3, method=ts.SSA(delay_queue=64))
+    assert (actual.status == 8).all()
 
 
 def refused(change, methods=("ode",)) -> str:

@@ -104,11 +104,11 @@ def test_what_events_end_a_trajectory_with_and_times_that_are_swept():
     """Events that fire each other for ever, a queue that is full, a count below zero."""
     sweep = {"what": [0.5, 1.0, 2.0, 3.0]}
     with pytest.warns(UserWarning, match="2 ended .* event_queue, 2 ended .* event_cascade"):
-        found = run(endless(), n=2, times=[0.0, 0.9, 1.5, 3.5], sweep=sweep)
-    assert found.status[:, 0].tolist() == [0, 6, 5, 4]
-    assert found.counts("Z")[0, 0].tolist() == [5, 5, 5, 5]
-    assert found.counts("Z")[1, 0].tolist() == [5, 5, -1, -1]
-    assert found.counts("Z")[3, 0].tolist() == [5, 5, -1, -1]
+        actual = run(endless(), n=2, times=[0.0, 0.9, 1.5, 3.5], sweep=sweep)
+    assert actual.status[:, 0].tolist() == [0, 6, 5, 4]
+    assert actual.counts("Z")[0, 0].tolist() == [5, 5, 5, 5]
+    assert actual.counts("Z")[1, 0].tolist() == [5, 5, -1, -1]
+    assert actual.counts("Z")[3, 0].tolist() == [5, 5, -1, -1]
 
 
 def test_a_trajectory_of_events_alone():
@@ -119,7 +119,7 @@ def test_a_trajectory_of_events_alone():
     net.add_event(
         "divide", trigger="time - last >= 0.7", assignments={"V": "V / 2", "last": "time"}
     )
-    found = run(net, n=2, times=[0.0, 0.6, 0.7, 1.3, 1.5, 2.2])
-    assert found.status.tolist() == [0, 0]
-    assert found.mean("V").tolist() == [1, 1, 0.5, 0.5, 0.25, 0.125]
-    assert found.mean("late")[1] == 0.6
+    actual = run(net, n=2, times=[0.0, 0.6, 0.7, 1.3, 1.5, 2.2])
+    assert actual.status.tolist() == [0, 0]
+    assert actual.mean("V").tolist() == [1, 1, 0.5, 0.5, 0.25, 0.125]
+    assert actual.mean("late")[1] == 0.6

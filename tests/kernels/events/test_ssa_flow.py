@@ -54,8 +54,8 @@ def test_rates_that_move_give_poisson_laws(result, name, rate, t):
     law = scipy.stats.poisson(mean)
     edges = np.unique(law.ppf(np.linspace(0, 1, 21)[1:-1]))
     expected = np.diff([0.0, *law.cdf(edges), 1.0]) * N
-    found = np.searchsorted(edges, result.counts(name)[:, TIMES.index(t)])
-    observed = np.bincount(found, minlength=len(expected))
+    actual = np.searchsorted(edges, result.counts(name)[:, TIMES.index(t)])
+    observed = np.bincount(actual, minlength=len(expected))
     assert expected.min() >= 5
     assert scipy.stats.chisquare(observed, expected).pvalue > P_SMALLEST
 

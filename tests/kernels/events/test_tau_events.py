@@ -64,8 +64,8 @@ def test_a_threshold_that_noise_reaches_is_seen(result, t):
     """The reflection principle holds exactly for a symmetric walk of single steps."""
     walk = scipy.stats.skellam(500 * t, 500 * t)
     hit = 2 * walk.sf(60) + walk.pmf(60)
-    found = int(result.counts("F")[:, TIMES.index(t)].sum())
-    assert scipy.stats.binomtest(found, N, hit).pvalue > P_SMALLEST
+    actual = int(result.counts("F")[:, TIMES.index(t)].sum())
+    assert scipy.stats.binomtest(actual, N, hit).pvalue > P_SMALLEST
 
 
 def test_doses_that_are_closer_than_a_leap_all_come(result):
@@ -76,8 +76,8 @@ def test_doses_that_are_closer_than_a_leap_all_come(result):
 
 def test_leaps_are_taken(tmp_path):
     """And exact events near thresholds: what the file counts."""
-    found = run(many(), n=20, output=ts.Output(tmp_path / "many.h5"))
-    with h5py.File(found.path) as file:
+    actual = run(many(), n=20, output=ts.Output(tmp_path / "many.h5"))
+    with h5py.File(actual.path) as file:
         work = {name: int(np.sum(file["profile"][name])) for name in ("leaps", "exact_events")}
     fired = 20 * 2 * (3000 + 1000 + 2 * 3000)
     assert 0 < work["exact_events"] < fired / 2
@@ -93,18 +93,18 @@ def test_bits_do_not_depend_on_threads(result):
 def test_sbml_rules_of_order_hold_under_leaps():
     """All that `everything` says of queues, delays, priorities and chance."""
     times = [0.0, 1.0, 2.0, 2.5, 2.999, 3.0, 4.0, 6.0, 6.5, 7.0]
-    found = run(everything(), times=times)
-    for name, course in (
+    actual = run(everything(), times=times)
+    for name, solution in (
         ("D", [1, 1, 7, 7, 7, 10, 10, 10, 10, 10]),
         ("D2", [1, 1, 7, 7, 7, 70, 70, 70, 70, 70]),
         ("T", [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]),
         ("P", [0] * 7 + [321] * 3),
         ("S", [100] * 7 + [101, 111, 111]),
     ):
-        counts = found.counts(name)
+        counts = actual.counts(name)
         assert (counts == counts[0]).all()
-        assert counts[0].tolist() == course
-    ones = int((found.counts("Q")[:, -1] == 1).sum())
+        assert counts[0].tolist() == solution
+    ones = int((actual.counts("Q")[:, -1] == 1).sum())
     assert scipy.stats.binomtest(ones, N).pvalue > P_SMALLEST
 
 
@@ -116,23 +116,23 @@ def test_events_that_fire_for_ever_end_their_trajectory():
     net.add_event("up", trigger="time > 1 && Z < 6", assignments={"Z": 6})
     net.add_event("down", trigger="time > 1 && Z > 5", assignments={"Z": 5})
     with pytest.warns(UserWarning, match="3 ended with status event_cascade"):
-        found = run(net, n=3, times=[0.5, 2.0])
-    assert found.status.tolist() == [6] * 3
-    assert (found.counts("X")[:, 0] > 4000).all()
+        actual = run(net, n=3, times=[0.5, 2.0])
+    assert actual.status.tolist() == [6] * 3
+    assert (actual.counts("X")[:, 0] > 4000).all()
 
 
 @pytest.mark.validate
 @pytest.mark.parametrize("t", [1.0, 3.0])
 def test_what_moves_by_itself_gives_poisson_laws_of_many(t):
     """As in test_ssa_flow.py, with a thousand times as many molecules."""
-    found = run(growing(1000.0), times=[1.0, 3.0], seed=3)
+    actual = run(growing(1000.0), times=[1.0, 3.0], seed=3)
     s = np.linspace(0, t, 200_001)
     for name, rate in (
         ("X", 1e4 * np.exp(0.5 * np.mod(s, 2 * np.log(2)))),
         ("Y", 2e4 * (1 + np.sin(3 * s))),
     ):
         mean = scipy.integrate.simpson(rate * np.exp(-0.3 * (t - s)), x=s)
-        counts = found.counts(name)[:, [1.0, 3.0].index(t)]
+        counts = actual.counts(name)[:, [1.0, 3.0].index(t)]
         # Leaps may be wrong by 0.1 % of the mean and 3 % of the standard deviation.
         assert counts.mean() == pytest.approx(mean, rel=1e-3 + 4 / np.sqrt(mean * N))
         assert counts.std() == pytest.approx(np.sqrt(mean), rel=0.03 + 4 / np.sqrt(2 * N))
@@ -142,8 +142,8 @@ def test_what_moves_by_itself_gives_poisson_laws_of_many(t):
 @pytest.mark.gpu
 @pytest.mark.parametrize("net", [many(), everything(), growing(), growing(1000.0)])
 def test_a_gpu_gives_the_bits_of_the_cpu(net):
-    found = [digest_lines(run(net, n=500, device=device), None) for device in ("cpu", "cuda")]
-    assert found[0] == found[1]
+    actual = [digest_lines(run(net, n=500, device=device), None) for device in ("cpu", "cuda")]
+    assert actual[0] == actual[1]
 
 
 @pytest.mark.parametrize("method", ["ssa", "tau"])
@@ -163,11 +163,11 @@ def test_firings_from_tables_have_the_bits_of_those_in_text(monkeypatch, method)
         net.add_event("high", trigger="S1 > 60", assignments={"S1": "30"})
         return run(net, n=5, times=[0.5, 1.0], method=method).digest()
 
-    updated, asked = digest(), []
+    updated, requested = digest(), []
     for module in (event_codegen, events_ssa):
-        monkeypatch.setattr(module, "in_tables", lambda *_: not asked.append(True))
+        monkeypatch.setattr(module, "in_tables", lambda *_: not requested.append(True))
     assert digest() == updated
-    assert asked
+    assert requested
 
 
 def test_more_reactions_than_a_compiler_takes_as_text():
@@ -181,8 +181,8 @@ def test_more_reactions_than_a_compiler_takes_as_text():
         net.add_reaction(f"-> S{i}", rate=1000.0)
         net.add_reaction(f"S{i} ->", rate=1.0)
     net.add_event("dose", 0.5, {"S0": "S0 + 300"})
-    found = run(net, n=n, times=[1.0])
-    counts = np.array([found.counts(f"S{i}")[:, 0] for i in range(species)])
+    actual = run(net, n=n, times=[1.0])
+    counts = np.array([actual.counts(f"S{i}")[:, 0] for i in range(species)])
     variance = 1000 * (1 - np.exp(-2))
     dosed = 1000 + 300 * np.exp(-0.5)
     assert counts[0].mean() == pytest.approx(dosed, abs=1 + 5 * np.sqrt(variance / n))

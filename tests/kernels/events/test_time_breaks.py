@@ -79,8 +79,8 @@ def test_no_smooth_pulse_at_swept_times_is_passed_over(method: str) -> None:
     n, mean = 1 if method == "ode" else 2000, 5 * math.sqrt(math.pi)
     swept = {"n": n, "times": [100.0], "method": method, "seed": 1, "device": "cpu"}
     result = ts.run(net, sweep={"width": [0.05, 0.1]}, **swept)
-    for found in result.mean("X")[:, 0]:
-        assert abs(found - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
+    for actual in result.mean("X")[:, 0]:
+        assert abs(actual - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
 
 
 def test_smooth_pulses_that_are_no_function_of_one_line_are_told() -> None:
@@ -92,13 +92,13 @@ def test_smooth_pulses_that_are_no_function_of_one_line_are_told() -> None:
 def test_equations_pass_over_no_pulse_whose_two_ends_are_swept() -> None:
     both = pulsed("if(time > 40 * width && time < 41 * width, 100, 0)")
     swept = {"times": [100.0], "sweep": {"width": [1.0, 2.0]}, "device": "cpu"}
-    found = ts.run(both, method=ts.ODE(solver="dopri5"), **swept)
-    assert found.mean("X")[:, 0] == pytest.approx([100.0, 200.0], rel=1e-5)
+    actual = ts.run(both, method=ts.ODE(solver="dopri5"), **swept)
+    assert actual.mean("X")[:, 0] == pytest.approx([100.0, 200.0], rel=1e-5)
     with pytest.warns(UserWarning, match="differ between trajectories"):
         ts.run(both, method=ts.ODE(solver="rk4"), **swept)
     one = pulsed("if(time > 40 && time < 41 * width, 100, 0)")  # its begin is known
-    found = ts.run(one, method=ts.ODE(solver="dopri5"), **swept)
-    assert found.mean("X")[:, 0] == pytest.approx([100.0, 4200.0], rel=1e-3)
+    actual = ts.run(one, method=ts.ODE(solver="dopri5"), **swept)
+    assert actual.mean("X")[:, 0] == pytest.approx([100.0, 4200.0], rel=1e-3)
 
 
 @pytest.mark.parametrize("method", ["ssa", "ode"])
@@ -110,10 +110,10 @@ def test_particles_pass_over_no_pulse_of_their_own(method: str) -> None:
     )
     particles.advance(30.0)
     particles.advance(100.0)
-    found, mean = particles.values("X"), 5 * math.sqrt(math.pi)
-    assert abs(float(found.mean()) - mean) < 5 * math.sqrt(mean / 2000)
+    actual, mean = particles.values("X"), 5 * math.sqrt(math.pi)
+    assert abs(float(actual.mean()) - mean) < 5 * math.sqrt(mean / 2000)
     if method == "ode":
-        assert abs(found - mean).max() < 1e-3 * mean
+        assert abs(actual - mean).max() < 1e-3 * mean
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,10 @@ def test_no_pulse_of_a_clock_is_passed_over(law: str, method: str) -> None:
     net.add_rate("V", "20 * width")
     mean = 100.0 if law == CLOCKED[0] else 5 * math.sqrt(math.pi)
     n = 1 if method == "ode" else 2000
-    found = float(ts.run(net, n=n, times=[100.0], method=method, seed=1, device="cpu").mean("X")[0])
-    assert abs(found - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
+    actual = float(
+        ts.run(net, n=n, times=[100.0], method=method, seed=1, device="cpu").mean("X")[0]
+    )
+    assert abs(actual - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
 
 
 def test_pulses_of_clocks_with_swept_starts_are_told() -> None:
@@ -173,8 +175,8 @@ def test_a_clock_that_sets_off_an_event_once_needs_no_warning() -> None:
     net.add_species("V", 10)
     net.add_rate("V", "2")
     net.add_event("once", trigger="V >= 50", assignments={"X": "V"})
-    found = ts.run(net, times=[100.0], sweep={"V": [10, 30]}, method="ode", device="cpu").mean("X")
-    assert found.ravel().tolist() == pytest.approx([58.0, 59.0], rel=1e-5)
+    actual = ts.run(net, times=[100.0], sweep={"V": [10, 30]}, method="ode", device="cpu").mean("X")
+    assert actual.ravel().tolist() == pytest.approx([58.0, 59.0], rel=1e-5)
 
 
 @pytest.mark.parametrize("method", ["ssa", "ode"])
@@ -182,16 +184,18 @@ def test_no_pulse_of_an_earlier_time_is_passed_over(method: str) -> None:
     net = pulsed("delay(pulse, 200 * width)")
     net.add_rule("pulse", "50 * exp(-((time - 30) / 0.1) ^ 2)")
     n, mean = 1 if method == "ode" else 2000, 5 * math.sqrt(math.pi)
-    found = float(ts.run(net, n=n, times=[100.0], method=method, seed=1, device="cpu").mean("X")[0])
-    assert abs(found - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
+    actual = float(
+        ts.run(net, n=n, times=[100.0], method=method, seed=1, device="cpu").mean("X")[0]
+    )
+    assert abs(actual - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
 
 
 def test_cells_pass_over_no_pulse() -> None:
     net = pulsed("50 * exp(-((time - 50) / 0.1) ^ 2)")
     net.add_event("divide", trigger="X >= 1000000", assignments={"X": 0})
-    found = ts.population(net, times=[100.0], division="divide", cells=500, seed=1)
+    actual = ts.population(net, times=[100.0], division="divide", cells=500, seed=1)
     mean = 5 * math.sqrt(math.pi)
-    assert abs(found.snapshots[0].mean("X") - mean) < 5 * math.sqrt(mean / 500)
+    assert abs(actual.snapshots[0].mean("X") - mean) < 5 * math.sqrt(mean / 500)
 
 
 def test_particles_tell_which_pulses_they_do_not_know() -> None:

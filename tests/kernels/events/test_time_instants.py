@@ -61,9 +61,9 @@ def test_an_equality_whose_instants_are_not_known_names_its_event() -> None:
     net.add_parameter("p", 3.0)
     net.add_reaction("X ->", rate=0.1)
     net.add_event("dose", trigger="time / p == floor(time / p)", assignments={"X": "X + 1"})
-    with pytest.warns(UserWarning, match="event dose|differ between trajectories") as told:
+    with pytest.warns(UserWarning, match="event dose|differ between trajectories") as message:
         ts.run(net, n=1, times=[1.0], sweep={"p": [1.0, 2.0]}, seed=1, device="cpu")
-    assert any("event dose" in str(one.message) for one in told)
+    assert any("event dose" in str(one.message) for one in message)
 
 
 def test_equations_compute_steps_of_the_time_as_the_host_does() -> None:

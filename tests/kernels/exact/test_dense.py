@@ -50,13 +50,13 @@ def same(one, other) -> bool:
 @pytest.mark.parametrize("n", ordinary([5, 70], 70))  # one group of owners, three
 def test_the_bits_are_those_of_lists(monkeypatch, n):
     assert is_dense(colloidal(n))
-    found = []
+    actual = []
     for chosen in (large.positions_of, lambda *_: None):
         monkeypatch.setattr(large, "positions_of", chosen)
         cpu = get_backend("cpu", BackendOptions(threads=1))
-        found.append(simulate(cpu, colloidal(n), TIMES, 4, "pdm"))
-    assert found[0][4][0] > 20 * n
-    assert same(*found)
+        actual.append(simulate(cpu, colloidal(n), TIMES, 4, "pdm"))
+    assert actual[0][4][0] > 20 * n
+    assert same(*actual)
 
 
 @pytest.mark.validate

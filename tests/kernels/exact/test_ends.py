@@ -70,7 +70,7 @@ def test_final_states_have_the_bits_of_ssa(case):
     network, initial = lowered(model())
     engine, stream = UnrolledSsa(backend, network, [0.0]), backend.stream()
     ends = Ends(backend, unrolled_header(network, CudaBackend.style, literals=8))
-    found = []
+    actual = []
     for listed in (False, True):
         buffers = SampleBuffers.of(
             backend, ROWS, final_counts=backend.empty((ROWS, len(network.species)), np.int32)
@@ -83,8 +83,8 @@ def test_final_states_have_the_bits_of_ssa(case):
         ends.fits = lambda *_: True
         engine.start(launch, buffers, stream)
         stream.record().wait()
-        found.append((buffers.final_counts, buffers.status, buffers.work[:1]))
-    for one, other in zip(*found, strict=True):
+        actual.append((buffers.final_counts, buffers.status, buffers.work[:1]))
+    for one, other in zip(*actual, strict=True):
         assert np.array_equal(one, other)
     assert least <= ends.listed["listed"][0] <= most
     backend.close()
@@ -92,12 +92,12 @@ def test_final_states_have_the_bits_of_ssa(case):
 
 @pytest.mark.gpu
 def test_a_gpu_has_the_bits_of_a_cpu():
-    found = []
+    actual = []
     for device in ("cpu", "cuda"):
         with ts.Ensemble(predators(), 1 << 16, seed=5, device=device) as particles:
             for t in (0.25, 0.5):
                 particles.advance(t)
-            found.append(particles.counts)
+            actual.append(particles.counts)
             if device == "cuda":
                 assert particles._motion._engine._ends.listed
-    assert np.array_equal(*found)
+    assert np.array_equal(*actual)

@@ -39,8 +39,8 @@ def run(work, expected, monkeypatch, width=0):
         assert made.entry == ("ssa" if expected is ONE else "ssa_lanes")
         return made
 
-    found = run_on_lanes(work, engine, monkeypatch, quick_flags(), width)
-    return {**found, "events": found.pop("work")[:1]}
+    actual = run_on_lanes(work, engine, monkeypatch, quick_flags(), width)
+    return {**actual, "events": actual.pop("work")[:1]}
 
 
 def check(work, monkeypatch, shapes=ENOUGH):
@@ -48,9 +48,9 @@ def check(work, monkeypatch, shapes=ENOUGH):
     expected = run(work, ONE, monkeypatch)
     for width, trajectories in shapes:
         lanes = Expected(trajectories * work.threads)
-        found = run(work, lanes, monkeypatch, width)
+        actual = run(work, lanes, monkeypatch, width)
         for name, array in expected.items():
-            assert np.array_equal(found[name], array, equal_nan=True), (width, trajectories, name)
+            assert np.array_equal(actual[name], array, equal_nan=True), (width, trajectories, name)
     return expected
 
 
@@ -80,15 +80,15 @@ def ring(species: int) -> Network:
 @pytest.mark.parametrize("species", ordinary([10, 12, 59], 59))
 def test_reactions_that_are_searched_for(monkeypatch, species):
     work = Work(ring(species), np.linspace(0, 0.4, 5).tolist(), n=30)
-    found = check(work, monkeypatch, SHAPES if species == 12 else ENOUGH)
-    assert found["events"][0] > 1000
+    actual = check(work, monkeypatch, SHAPES if species == 12 else ENOUGH)
+    assert actual["events"][0] > 1000
 
 
 def test_last_reactions_compute_what_they_change_alone(monkeypatch):
     """All lanes of a vector fire one of these now and then."""
     work = Work(fast_at_the_end(), np.linspace(0, 0.4, 5).tolist(), n=30)
-    found = check(work, monkeypatch, (*ENOUGH, (2, 10)))
-    assert found["events"][0] > 1000
+    actual = check(work, monkeypatch, (*ENOUGH, (2, 10)))
+    assert actual["events"][0] > 1000
 
 
 @pytest.mark.validate
@@ -128,9 +128,9 @@ def test_laws_rules_and_constants_of_each_trajectory(monkeypatch, per_point):
     """In a sweep, with a row for each trajectory, and with none."""
     work = Work(all_functions(), np.linspace(0, 1, 7).tolist(), per_point=per_point or 0,
                 varying=() if per_point is None else ("k",), before=per_point or 0)  # fmt: skip
-    found = check(work, monkeypatch, ENOUGH[1:] if per_point else SHAPES)
-    assert np.isfinite(found["observables"]).all()
-    assert found["events"][0] > 1000
+    actual = check(work, monkeypatch, ENOUGH[1:] if per_point else SHAPES)
+    assert np.isfinite(actual["observables"]).all()
+    assert actual["events"][0] > 1000
 
 
 def pair() -> Network:
@@ -144,9 +144,9 @@ def pair() -> Network:
 @pytest.mark.parametrize("start", [0, 1, 20, 21])
 def test_trajectories_that_are_absorbed(monkeypatch, start):
     work = Work(pair(), [0.0, 0.05, 100.0], counts={"X": start})
-    found = check(work, monkeypatch)
-    assert (found["status"] == 1).all()
-    assert (found["final"] == start % 2).all()
+    actual = check(work, monkeypatch)
+    assert (actual["status"] == 1).all()
+    assert (actual["final"] == start % 2).all()
 
 
 def burst() -> Network:
@@ -163,15 +163,15 @@ def burst() -> Network:
 def test_counts_that_pass_their_limit(monkeypatch, below):
     """Some trajectories end early, others at the end of time."""
     work = Work(burst(), [0.0, 0.1, 1.0, 2.0], counts={"X": 2**31 - 1 - below})
-    found = check(work, monkeypatch)
-    assert 2 in found["status"] or below == 1000
+    actual = check(work, monkeypatch)
+    assert 2 in actual["status"] or below == 1000
 
 
 @pytest.mark.parametrize("most", [0, 1, 15, 16, 17, 40])
 def test_a_limit_of_steps(monkeypatch, most):
     work = Work(burst(), [0.0, 5.0, 10.0], max_steps=most)
-    found = check(work, monkeypatch)
-    assert 3 in found["status"]
+    actual = check(work, monkeypatch)
+    assert 3 in actual["status"]
 
 
 @pytest.mark.validate
@@ -181,15 +181,15 @@ def test_a_law_that_becomes_negative_ends_its_trajectory(monkeypatch):
     net.add_reaction("-> X", law="8 - X")
     net.add_reaction("X -> ", law="X / 100")
     net.add_reaction("-> X", law="0.1 * X * (12 - X)")
-    found = check(Work(net, [0.0, 0.5, 9.0]), monkeypatch)
-    assert set(found["status"].tolist()) == {4}
+    actual = check(Work(net, [0.0, 0.5, 9.0]), monkeypatch)
+    assert set(actual["status"].tolist()) == {4}
 
 
 def test_more_draws_than_a_look(monkeypatch):
     """Tens of thousands of events: pauses at every look, and many samples between two events."""
     times = [0.0, *np.linspace(0.1, 0.2, 500).tolist(), 8000.0]
-    found = check(Work(burst(), times, n=21), monkeypatch)
-    assert found["events"][0] > 21 * 20_000
+    actual = check(Work(burst(), times, n=21), monkeypatch)
+    assert actual["events"][0] > 21 * 20_000
 
 
 def test_vectors_are_for_many_trajectories():

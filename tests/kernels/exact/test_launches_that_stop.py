@@ -87,17 +87,17 @@ def test_a_launch_ends_when_it_is_asked_to(backend, case):
     lane.start(0, ROWS)
     time.sleep(0.3)
     assert not lane.ended, "the case is meant to last"
-    told = lane.in_flight()
+    message = lane.in_flight()
     delivery, took = stopped(lane)
     assert delivery.stopped
     assert took < WITHIN
     assert lane.in_flight() is None
     assert not lane.halt(), "there is nothing left to stop"
-    assert told is not None
-    assert delivery.told.time >= told.time
+    assert message is not None
+    assert delivery.told.time >= message.time
     if case != "rk4":  # which tells where it is, but counts no steps on its way
-        assert delivery.told.events >= told.events > 0
-        assert 0 < told.time < ENDLESS
+        assert delivery.told.events >= message.events > 0
+        assert 0 < message.time < ENDLESS
 
 
 @pytest.mark.parametrize(

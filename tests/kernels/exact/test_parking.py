@@ -51,8 +51,8 @@ def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, orde
     alone = simulate(get_backend("cpu", BackendOptions(threads=1)), switching(), times, n, "linear")
     backend = EmulatedBackend(tmp_path, LANES, order)
     handed = simulate(backend, switching(), times, n, "linear")
-    for found, expected in zip(handed, alone, strict=True):
-        assert np.array_equal(found, expected)
+    for actual, expected in zip(handed, alone, strict=True):
+        assert np.array_equal(actual, expected)
     ((_, ready),) = queues
     assert np.count_nonzero(ready) >= FEWEST
 
@@ -67,5 +67,5 @@ def test_trajectories_that_lanes_share_keep_their_bits(tmp_path, monkeypatch, la
     )
     monkeypatch.setattr(ssa, "lanes_of", lambda *_: lanes)
     shared = simulate(EmulatedBackend(tmp_path, LANES, -1), fast_at_the_end(), times, n, "linear")
-    for found, expected in zip(shared, alone, strict=True):
-        assert np.array_equal(found, expected)
+    for actual, expected in zip(shared, alone, strict=True):
+        assert np.array_equal(actual, expected)

@@ -79,15 +79,15 @@ def test_exact_trajectories_of_a_random_network(tmp_path, seed):
     net, masses = random_network(dice, dice.choice((1, 3, 20, 70)))
     selectors = (SELECTORS[seed % 2], SELECTORS[2 + seed // 2 % 3])
     for selector in selectors[len(net.reactions) > 30 and selectors[0] == "linear" :]:
-        found = simulate(cpu(), net, TIMES, 5, selector)
-        is_possible(found, masses)
-        assert same(found, simulate(cpu(3), net, TIMES, 5, selector))
+        actual = simulate(cpu(), net, TIMES, 5, selector)
+        is_possible(actual, masses)
+        assert same(actual, simulate(cpu(3), net, TIMES, 5, selector))
         if selector != "linear":
             team, order = dice.choice((8, 32, 128)), dice.choice((1, -1))
             folder = tmp_path / selector
             folder.mkdir()
             device = EmulatedBackend(folder, max(32, team), order)
-            assert same(found, simulate(device, net, TIMES, 5, selector, team)), (selector, team)
+            assert same(actual, simulate(device, net, TIMES, 5, selector, team)), (selector, team)
 
 
 @compiler
@@ -98,17 +98,17 @@ def test_leaps_of_a_random_network(tmp_path, seed):
     epsilon, most = dice.choice((0.01, 0.3)), dice.choice((50, 5000))
     options = {"epsilon": epsilon, "max_steps": most}
     if seed % 2 or CASES:
-        found = leap(cpu(), net, TIMES, 5, engine=TauLeap, **options)
-        is_possible(found, masses)
-        assert same(found, leap(cpu(3), net, TIMES, 5, engine=TauLeap, **options))
+        actual = leap(cpu(), net, TIMES, 5, engine=TauLeap, **options)
+        is_possible(actual, masses)
+        assert same(actual, leap(cpu(3), net, TIMES, 5, engine=TauLeap, **options))
     if seed % 2 == 0 or CASES:
         threads, blocks, crew = dice.choice(((32, 1, 1), (32, 3, 3), (64, 4, 2)))
-        found = leap(cpu(), net, TIMES, 5, **options)
-        is_possible(found, masses)
-        assert same(found, leap(cpu(3), net, TIMES, 5, **options))
+        actual = leap(cpu(), net, TIMES, 5, **options)
+        is_possible(actual, masses)
+        assert same(actual, leap(cpu(3), net, TIMES, 5, **options))
         device = EmulatedBackend(tmp_path, threads, dice.choice((1, -1)), blocks)
         spread = {"blocks": crew, "layout": (threads, 1)}
-        assert same(found, leap(device, net, TIMES, 5, **options, **spread))
+        assert same(actual, leap(device, net, TIMES, 5, **options, **spread))
 
 
 @pytest.mark.parametrize("seed", NETWORKS)
@@ -118,11 +118,11 @@ def test_courses_of_a_random_network(seed, solver, precision):
     dice = random.Random(f"courses {seed}")
     net, _ = random_network(dice, dice.choice((1, 3, 20)))
     settings = OdeSettings(solver, substeps=20, precision=precision)
-    found = [
+    actual = [
         integrate(cpu(threads), system_of(net), TIMES, settings, rows=5, max_steps=2000)
         for threads in (1, 3)
     ]
-    for one, other in zip(*(course.arrays for course in found), strict=True):
+    for one, other in zip(*(solution.arrays for solution in actual), strict=True):
         assert np.array_equal(one, other, equal_nan=True)
 
 
@@ -141,8 +141,8 @@ def test_particles_on_a_random_lattice(tmp_path, monkeypatch, seed):
     if model.closed:
         assert np.array_equal(counts.counts, start + counts.fired @ model.change)
     for engine in others(tmp_path, dice, model):
-        found = engine.run_sampled(marks)
-        assert np.array_equal(found.by_type, counts.by_type)
+        actual = engine.run_sampled(marks)
+        assert np.array_equal(actual.by_type, counts.by_type)
         assert digest(engine) == digest(expected)
 
 
@@ -173,8 +173,8 @@ def others(folder, dice, model):
 
 def sparse_ones(folder, dice, model, three):
     """Steps that look for the sites that hold particles, with two barriers and with one."""
-    room = lattice_bytes(model.lattice) in SECTION_ROOM
-    for sections in (False, True)[: 1 + room]:
+    space = lattice_bytes(model.lattice) in SECTION_ROOM
+    for sections in (False, True)[: 1 + space]:
         options = {"sparse": True, "sections": sections, "capacity": dice.choice((1, 4, 4096))}
         yield started(three, model, **options)
         threads = sparse_threads(model.lattice, SECTION * sections)

@@ -57,19 +57,19 @@ class Run:
             3, self.rows, backend.upload(initial.repeat(self.rows, 0) if self.varying else initial),
             backend.upload(np.zeros((1, 1)) if constants is None else constants), seed=11,
         )  # fmt: skip
-        found = [self._launched(backend, engine, lowered, launch, most) for most in self.limits]
+        actual = [self._launched(backend, engine, lowered, launch, most) for most in self.limits]
         backend.close()
-        return found
+        return actual
 
     def _launched(self, backend, engine, lowered, launch, limit):
         buffers = recording(backend, engine, lowered, len(self.times), self.rows)
         stream = backend.stream()
         engine.start(replace(launch, max_steps=limit), buffers, stream)
         stream.record().wait()
-        found = [buffers.counts, buffers.reals, buffers.final_counts, buffers.status,
+        actual = [buffers.counts, buffers.reals, buffers.final_counts, buffers.status,
                  buffers.work[:1]]  # fmt: skip
-        found += [engine.firings] if self.pilot else []
-        return [np.array(a.get() if hasattr(a, "get") else a) for a in found]
+        actual += [engine.firings] if self.pilot else []
+        return [np.array(a.get() if hasattr(a, "get") else a) for a in actual]
 
 
 def thread():
@@ -146,12 +146,12 @@ CROWDED = Run(crowded(), TIMES, LIMITS, {"each": np.array([0.0, 0.5, 1.0, 3.0])}
 @pytest.fixture(scope="module")
 def by_a_thread():
     """Runs by the CPU, each of them once."""
-    found = {}
+    actual = {}
 
     def of(name, run):
-        if name not in found:
-            found[name] = run.by(thread())
-        return found[name]
+        if name not in actual:
+            actual[name] = run.by(thread())
+        return actual[name]
 
     return of
 
@@ -286,8 +286,8 @@ def test_ends_of_trajectories_have_the_bits_of_a_thread(tmp_path, name):
     if name == "just below":
         top = expected[0][0][:, -1, :2].max(0)
         assert (top > MOST - 30).all()
-    found = run.by(EmulatedBackend(tmp_path, 32), 8 if name == "absorbed" else 32)
-    assert agree(expected, found)
+    actual = run.by(EmulatedBackend(tmp_path, 32), 8 if name == "absorbed" else 32)
+    assert agree(expected, actual)
 
 
 def test_tables_list_every_reader_and_put_frequent_reactions_first():
@@ -315,8 +315,8 @@ def test_tables_list_every_reader_and_put_frequent_reactions_first():
     species = table("READERS", 6, 4)
     records = table("READER", species[-1][2], 4)
     own = [records[begin:end] for _, begin, end, _ in species]
-    found = [[order[item] for item, *_ in readers] for readers in own]
-    assert found == [[2, 1, 0, 6, 3], [4, 0, 6], [3], [3], [], []]
+    actual = [[order[item] for item, *_ in readers] for readers in own]
+    assert actual == [[2, 1, 0, 6, 3], [4, 0, 6], [3], [3], [], []]
     exact, unread = rejection.EXACT, rejection.UNREAD
     assert [kind for kind, *_ in species] == [exact, exact, exact, exact, unread, unread]
     assert [kind for *_, kind in own[0]] == [1, 3, 2, long, long]

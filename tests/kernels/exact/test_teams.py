@@ -69,8 +69,8 @@ def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, or
     expected = simulate(cpu, mixture(), times, 4, selector)
     assert expected[4][0] > 150
     device = EmulatedBackend(tmp_path, max(32, team), order)  # four teams of 8 in a warp
-    found = simulate(device, mixture(), times, 4, selector, team)
-    for one, other in zip(expected, found, strict=True):
+    actual = simulate(device, mixture(), times, 4, selector, team)
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -83,11 +83,11 @@ def test_sums_in_registers_give_the_same_bits(tmp_path, monkeypatch, selector):
     device = EmulatedBackend(tmp_path, 32)
     monkeypatch.setattr(device, "fast_memory", 4 * 6_000, raising=False)
     few = Expected(2)
-    found = simulate(device, mixture(), [0.0, 0.2], 2, selector, 32, few)
+    actual = simulate(device, mixture(), [0.0, 0.2], 2, selector, 32, few)
     text = (tmp_path / "model.h").read_text()
     assert "#define KEEPS_SUMS 1" in text
     assert selector == "tree" or "constexpr i64 SHARED_WHOLE = 0;" not in text
-    for one, other in zip(wanted, found, strict=True):
+    for one, other in zip(wanted, actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -133,11 +133,11 @@ def test_short_events_give_the_bits_of_a_thread(
     assert expected[4][0] > 200
     device = EmulatedBackend(tmp_path, 32)
     monkeypatch.setattr(device, "fast_memory", fast, raising=False)
-    found = simulate(device, network, [0.0, 0.2, 0.3], 5, "tree", 8)
+    actual = simulate(device, network, [0.0, 0.2, 0.3], 5, "tree", 8)
     text = (tmp_path / "model.h").read_text()
     assert "#define SHORT_SLOTS 8" in text or "#define SHORT_SLOTS 4" in text
     assert ("constexpr i64 FAST_VALUES = 0;" in text) == (fast == 0)
-    for one, other in zip(expected, found, strict=True):
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -152,9 +152,9 @@ def test_short_events_that_change_nothing(tmp_path):
     cpu = get_backend("cpu", BackendOptions(threads=1))
     expected = simulate(cpu, net, [0.0, 0.1], 5, "tree")
     assert expected[4][0] > 200
-    found = simulate(EmulatedBackend(tmp_path, 32), net, [0.0, 0.1], 5, "tree", 8)
+    actual = simulate(EmulatedBackend(tmp_path, 32), net, [0.0, 0.1], 5, "tree", 8)
     assert "#define SHORT_SLOTS 0" not in (tmp_path / "model.h").read_text()
-    for one, other in zip(expected, found, strict=True):
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -166,8 +166,8 @@ def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch):
     expected = simulate(cpu, mixture(), [0.0, 0.2], 2, "pdm")
     monkeypatch.setattr(plans, "MOST_PLANNED", 0)
     monkeypatch.setattr(plans, "MOST_TOUCHED", 0)
-    found = simulate(EmulatedBackend(tmp_path, 32), mixture(), [0.0, 0.2], 2, "pdm", 32)
-    for one, other in zip(expected, found, strict=True):
+    actual = simulate(EmulatedBackend(tmp_path, 32), mixture(), [0.0, 0.2], 2, "pdm", 32)
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -179,8 +179,8 @@ def test_teams_of_a_gpu_give_the_bits_of_the_cpu(selector, team):
     cpu = get_backend("cpu", BackendOptions(threads=2))
     cuda = get_backend("cuda", BackendOptions())
     expected = simulate(cpu, mixture(), times, 100, selector)
-    found = simulate(cuda, mixture(), times, 100, selector, team)
-    for one, other in zip(expected, found, strict=True):
+    actual = simulate(cuda, mixture(), times, 100, selector, team)
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other.get() if hasattr(other, "get") else other)
 
 
@@ -192,8 +192,8 @@ def test_short_events_of_a_gpu_give_the_bits_of_the_cpu(n_reactions, n_species):
         get_backend("cpu", BackendOptions(threads=2)), network, [0.0, 0.3], 70, "tree"
     )
     cuda = get_backend("cuda", BackendOptions())
-    found = simulate(cuda, network, [0.0, 0.3], 70, "tree", 8, Expected(70))
-    for one, other in zip(expected, found, strict=True):
+    actual = simulate(cuda, network, [0.0, 0.3], 70, "tree", 8, Expected(70))
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other.get() if hasattr(other, "get") else other)
 
 

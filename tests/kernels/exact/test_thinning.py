@@ -210,8 +210,8 @@ def test_growth_that_nothing_is_left_to_follow_ends_soon():
 def test_a_gpu_gives_the_bits_of_the_cpu():
     for net in (forced(), births("if(sin(9 * time) > 0.9, 100, 0)"), switched()):
         for method in ("ssa", "tau"):
-            found = [run(net, device=device, method=method) for device in ("cuda", "cpu")]
-            assert digest_lines(found[0], None) == digest_lines(found[1], None)
+            actual = [run(net, device=device, method=method) for device in ("cuda", "cpu")]
+            assert digest_lines(actual[0], None) == digest_lines(actual[1], None)
 
 
 def test_bounds_are_refused_for_too_many_rows():

@@ -85,10 +85,10 @@ CUTS = [("crowded", 2, 1, 2), ("crowded", 3, 3, 1), ("held", 3, 1, 1), ("typed p
 )  # fmt: skip
 def test_a_cut_changes_nothing(name, size, depth, threads, record, early):
     options = HaloOptions(transport="peer", depth=depth, record=record, early=early)
-    found = on_threads(size, lambda comm: advanced(comm, name, options, threads))
-    same([state for state, _, _ in found], whole(name))
-    assert all((count > 0) == record for _, count, _ in found)
-    assert {way for *_, ways in found for way in ways} <= {"peer", None}
+    actual = on_threads(size, lambda comm: advanced(comm, name, options, threads))
+    same([state for state, _, _ in actual], whole(name))
+    assert all((count > 0) == record for _, count, _ in actual)
+    assert {way for *_, ways in actual for way in ways} <= {"peer", None}
 
 
 @pytest.mark.parametrize(
@@ -102,27 +102,27 @@ def test_a_cut_changes_nothing(name, size, depth, threads, record, early):
 def test_streams_may_be_as_slow_as_they_like(slow, depth, early):
     """What one stream needs of the other it waits for, however late that comes."""
     options = HaloOptions(transport="peer", depth=depth, record=False, early=early)
-    found = on_threads(2, lambda comm: advanced(comm, "crowded", options, slow=slow))
-    same([state for state, _, _ in found], whole("crowded"))
+    actual = on_threads(2, lambda comm: advanced(comm, "crowded", options, slow=slow))
+    same([state for state, _, _ in actual], whole("crowded"))
 
 
 def test_each_neighbour_has_its_own_transport():
     """Rank 2's memory cannot be opened: the others reach it through the host, each other not."""
-    found = on_threads(3, lambda comm: advanced(comm, "crowded", HaloOptions(), closed=(2,)))
-    same([state for state, _, _ in found], whole("crowded"))
-    assert [ways for *_, ways in found] == [("host", "peer"), ("peer", "host"), ("host", "host")]
-    assert not any(count for _, count, _ in found)
+    actual = on_threads(3, lambda comm: advanced(comm, "crowded", HaloOptions(), closed=(2,)))
+    same([state for state, _, _ in actual], whole("crowded"))
+    assert [ways for *_, ways in actual] == [("host", "peer"), ("peer", "host"), ("host", "host")]
+    assert not any(count for _, count, _ in actual)
 
 
 def test_ranks_of_a_node_share_host_memory_where_devices_do_not_reach_each_other():
     """As above, but kernels may wait: no message takes the host's time; launches are recorded."""
-    found = on_threads(
+    actual = on_threads(
         3, lambda comm: advanced(comm, "crowded", HaloOptions(), closed=(2,), aside=True)
     )
-    same([state for state, _, _ in found], whole("crowded"))
-    ways = [ways for *_, ways in found]
+    same([state for state, _, _ in actual], whole("crowded"))
+    ways = [ways for *_, ways in actual]
     assert ways == [("shared", "peer"), ("peer", "shared"), ("shared", "shared")]
-    assert all(count for _, count, _ in found)
+    assert all(count for _, count, _ in actual)
     gc.collect()
     assert not [name for name in map(os.readlink, files_open()) if "memfd:tauslab" in name]
 
@@ -171,8 +171,8 @@ def test_one_closed_memory_refuses_peers_on_all_ranks():
 def test_full_lists_and_messages_change_nothing():
     """On some ranks only, so that the others must do the batch again for them."""
     options = HaloOptions(transport="auto", depth=2, capacity=40, room=3)
-    found = on_threads(3, lambda comm: advanced(comm, "crowded", options))
-    same([state for state, _, _ in found], whole("crowded"))
+    actual = on_threads(3, lambda comm: advanced(comm, "crowded", options))
+    same([state for state, _, _ in actual], whole("crowded"))
 
 
 def test_changes_from_outside_reach_the_neighbours():

@@ -52,12 +52,12 @@ def begun(backend, model, seed=3, slab=None, gather=lambda *own: [own]):
 def moved(engine, objects, passes, gather=lambda *own: [own]):
     """Passes without steps between them: displacements after each ``[pass, object, 3]``."""
     every = objects.intervals[0]
-    found = []
+    actual = []
     for _ in range(passes):
         engine.step += every
         objects.move(Ground(engine, gather), engine.step)
-        found.append(objects.rosters["ribosome"].moved.copy())
-    return np.array(found)
+        actual.append(objects.rosters["ribosome"].moved.copy())
+    return np.array(actual)
 
 
 @pytest.mark.validate

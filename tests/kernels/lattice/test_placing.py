@@ -78,10 +78,10 @@ def placed(backend, lattice, slab, seed, replica):
 def test_a_device_places_what_the_host_places(backend, name):
     lattice = CASES[name]
     for seed, replica in ((1, 0), (2**64 - 1, 3)):
-        found = placed(backend, lattice, Slab(0, 12), seed, replica)
+        actual = placed(backend, lattice, Slab(0, 12), seed, replica)
         expected = lower_lattice(lattice).particles(0, 12, seed, replica)
-        assert found.dtype == expected.dtype
-        assert np.array_equal(found, expected)
+        assert actual.dtype == expected.dtype
+        assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("name", ["crowded", "types"])
@@ -93,8 +93,8 @@ def test_slabs_are_parts_of_one_start(backend, name, cut):
 
 def test_more_particles_than_there_is_room_for_at_first(backend, monkeypatch):
     monkeypatch.setattr(placing, "_ROOM", 1)
-    found = placed(backend, CASES["crowded"], Slab(0, 12), 1, 0)
-    assert np.array_equal(found, lower_lattice(CASES["crowded"]).particles(0, 12, 1))
+    actual = placed(backend, CASES["crowded"], Slab(0, 12), 1, 0)
+    assert np.array_equal(actual, lower_lattice(CASES["crowded"]).particles(0, 12, 1))
 
 
 def test_an_engine_lets_the_device_place_many(backend, monkeypatch):

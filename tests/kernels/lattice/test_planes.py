@@ -164,7 +164,7 @@ def test_a_step_between_site_types_is_that_of_slots(cpu, boundary):
 def test_reactions_are_those_of_slots(cpu, frequent):
     """Firings and counts after some steps, over many seeds; few and many reactions of a site."""
     lattice = binding((3, 4, 40), 2.5, frequent=frequent)
-    found = []
+    actual = []
     for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
         engine.load_start()
         state, rows = engine.save(), []
@@ -173,8 +173,8 @@ def test_reactions_are_those_of_slots(cpu, frequent):
             engine.load(state)
             samples = engine.run_sampled([1, 4])
             rows.append([*samples.fired.ravel(), samples.counts[-1, 2]])
-        found.append(np.array(rows, float))
-    for planes, slots in zip(found[0].T, found[1].T, strict=True):
+        actual.append(np.array(rows, float))
+    for planes, slots in zip(actual[0].T, actual[1].T, strict=True):
         assert stats.ttest_ind(planes, slots).pvalue > LEAST
         assert stats.ks_2samp(planes, slots).pvalue > LEAST
 
@@ -206,9 +206,9 @@ def test_what_comes_through_a_held_face_is_poisson(cpu, face):
     for species, number in np.ndindex(2, 2):
         mean = lattice.ghost[0 if plane == 0 else 1][species] * hop[number, species]
         law = stats.poisson.pmf(np.arange(20), mean)
-        found = tables[species, number]
+        actual = tables[species, number]
         assert mean > 0.005
-        assert chi_square(found, found.sum() * law / law.sum()) > LEAST
+        assert chi_square(actual, actual.sum() * law / law.sum()) > LEAST
 
 
 @pytest.mark.validate
@@ -218,7 +218,7 @@ def test_what_comes_through_a_held_face_is_poisson(cpu, face):
 )
 def test_held_faces_are_those_of_slots(cpu, slots, hops):
     """After some steps, over many seeds: without and with many that wait, then of one species."""
-    lattice, found = held_everywhere(slots, **hops), []
+    lattice, actual = held_everywhere(slots, **hops), []
     for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
         rows = []
         for seed in range(120):
@@ -226,9 +226,9 @@ def test_held_faces_are_those_of_slots(cpu, slots, hops):
             engine.load_start()
             samples = engine.run_sampled([1, 12])
             rows.append([*samples.counts.ravel(), *samples.fired.ravel(), *samples.spills])
-        found.append(np.array(rows, float))
-    assert (found[0][:, -1].mean() > 100) == (slots == 8)
-    for planes, slots_ in zip(found[0].T, found[1].T, strict=True):
+        actual.append(np.array(rows, float))
+    assert (actual[0][:, -1].mean() > 100) == (slots == 8)
+    for planes, slots_ in zip(actual[0].T, actual[1].T, strict=True):
         assert (planes == slots_).all() or stats.ttest_ind(planes, slots_).pvalue > LEAST
         assert stats.ks_2samp(planes, slots_).pvalue > LEAST
 
@@ -294,7 +294,7 @@ def test_particles_wait_as_often_as_in_slots(cpu):
     """One species, so that it does not matter who waits: the same law."""
     model = empty_lattice((6, 6, 40), {"A": 0.2}, slots=8)
     model.place("A", count=int(0.7 * 8 * 6 * 6 * 40))
-    lattice, found = lowered(model), []
+    lattice, actual = lowered(model), []
     for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
         engine.load_start()
         state, rows = engine.save(), []
@@ -303,8 +303,8 @@ def test_particles_wait_as_often_as_in_slots(cpu):
             engine.load(state)
             samples = engine.run_sampled([5, 6])
             rows.append([*samples.spills, *samples.waiting])
-        found.append(np.array(rows, float))
-    for planes, slots in zip(found[0].T, found[1].T, strict=True):
+        actual.append(np.array(rows, float))
+    for planes, slots in zip(actual[0].T, actual[1].T, strict=True):
         assert stats.ttest_ind(planes, slots).pvalue > LEAST
         assert stats.ks_2samp(planes, slots).pvalue > LEAST
 
@@ -312,12 +312,12 @@ def test_particles_wait_as_often_as_in_slots(cpu):
 def test_a_full_list_is_made_longer(cpu):
     """The batch is done again, with the same bits."""
     lattice = binding((5, 6, 40), 6, slots=8)
-    found = []
+    actual = []
     for capacity in (4, None):
         engine = started(cpu, lattice, capacity=capacity)
         engine.run_sampled([7, 20])
-        found.append(digest(engine))
-    assert found[0] == found[1]
+        actual.append(digest(engine))
+    assert actual[0] == actual[1]
 
 
 # -------------------------------------------------------------------- the same bits
@@ -379,9 +379,9 @@ def test_vectors_of_any_width_have_the_same_bits(cpu, monkeypatch, name, words):
     expected.run_sampled([25])
     given = os.environ.get("TAUSLAB_CXXFLAGS", "")
     monkeypatch.setenv("TAUSLAB_CXXFLAGS", f"{given} -DPLANE_WORDS={words}")
-    found = started(cpu, lattice)
-    found.run_sampled([25])
-    assert digest(found) == digest(expected)
+    actual = started(cpu, lattice)
+    actual.run_sampled([25])
+    assert digest(actual) == digest(expected)
 
 
 # Digests of states. Tests above compare the laws with those of slots, with `-m validate`.
@@ -429,12 +429,12 @@ def test_slabs_have_the_bits_of_the_whole(cpu, name, size, transport):
         backend.close()
         return state, samples
 
-    found = on_threads(size, advanced)
+    actual = on_threads(size, advanced)
     state = whole.save()
-    assert np.array_equal(np.concatenate([s.particles for s, _ in found]), state.particles)
-    assert np.array_equal(np.concatenate([s.waiting for s, _ in found]), state.waiting)
+    assert np.array_equal(np.concatenate([s.particles for s, _ in actual]), state.particles)
+    assert np.array_equal(np.concatenate([s.waiting for s, _ in actual]), state.waiting)
     for number in range(2):
-        rows = sum(samples[number].rows() for _, samples in found)
+        rows = sum(samples[number].rows() for _, samples in actual)
         assert np.array_equal(rows[0], expected.rows()[number])
 
 
@@ -455,12 +455,12 @@ def test_kernels_wait_for_each_other_on_devices_of_their_own(devices, more, toge
 
 
 def test_replicas_and_seeds_differ(cpu):
-    lattice, found = cases()["odd"](), set()
+    lattice, actual = cases()["odd"](), set()
     for seed, replica in ((5, 0), (5, 1), (6, 0)):
         engine = started(cpu, lattice, seed=seed, replica=replica)
         engine.run_sampled([10])
-        found.add(digest(engine))
-    assert len(found) == 3
+        actual.add(digest(engine))
+    assert len(actual) == 3
 
 
 def test_counts_on_the_way_are_those_between_batches(cpu):

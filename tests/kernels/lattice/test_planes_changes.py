@@ -39,8 +39,8 @@ def engines(backend, cpu, lattice):
 
 def by_species(particles):
     """Particles in the first slots of each site, ordered."""
-    found = np.sort(np.where(particles == 0, 255, particles), axis=-1)
-    return np.where(found == 255, 0, found).astype(np.uint8)
+    actual = np.sort(np.where(particles == 0, 255, particles), axis=-1)
+    return np.where(actual == 255, 0, actual).astype(np.uint8)
 
 
 def cells(engine):
@@ -98,11 +98,11 @@ def test_threads_of_a_gpu_make_the_changes_of_a_cpu(cpu, tmp_path, name):
     lattice = LATTICES[name]()
     mask = np.random.default_rng(2).random(lattice.shape) < 0.4
     emulated = EmulatedLattices(tmp_path, 32, 1, counter=cpu)
-    found = []
+    actual = []
     for backend in (emulated, cpu):
         _, planes = engines(backend, cpu, lattice)
-        found.append(changed(planes, lattice, mask))
-    compare(*found)
+        actual.append(changed(planes, lattice, mask))
+    compare(*actual)
 
 
 @pytest.mark.gpu
@@ -111,11 +111,11 @@ def test_a_gpu_makes_the_changes_of_a_cpu(cpu):
         for make in LATTICES.values():
             lattice = make()
             mask = np.random.default_rng(2).random(lattice.shape) < 0.4
-            found = []
+            actual = []
             for backend in (gpu, cpu):
                 _, planes = engines(backend, cpu, lattice)
-                found.append(changed(planes, lattice, mask))
-            compare(*found)
+                actual.append(changed(planes, lattice, mask))
+            compare(*actual)
 
 
 def test_slots_and_back_change_nothing(cpu):

@@ -93,9 +93,9 @@ def test_devices_threads_and_launches_give_the_same_bits(backend, cpu, lattice):
 @pytest.fixture
 def block_of_threads(monkeypatch):
     """A CPU device whose threads are those of one block, as a GPU runs them."""
-    here = TESTS / "support" / "kernels"
+    local = TESTS / "support" / "kernels"
     prelude = "".join(
-        f.read_text() for f in (CSRC / "device/cpu.h", *(here / n for n in BLOCK_THREADS))
+        f.read_text() for f in (CSRC / "device/cpu.h", *(local / n for n in BLOCK_THREADS))
     )
     monkeypatch.setattr(cpu_backend, "csrc_texts", lambda: csrc_texts() | {"device/cpu.h": prelude})
     opened = get_backend("cpu", BackendOptions(threads=5))
@@ -116,9 +116,9 @@ def test_threads_of_a_block_give_the_same_bits(block_of_threads, cpu, name, monk
         expected = engine_on(cpu, lattice)
     counts = expected.run_sampled([9, 20])
     engine = engine_on(block_of_threads, lattice)
-    found = engine.run_sampled([9, 20])
+    actual = engine.run_sampled([9, 20])
     assert digest(engine) == digest(expected)
-    assert np.array_equal(found.by_type, counts.by_type)
+    assert np.array_equal(actual.by_type, counts.by_type)
 
 
 def test_tiles_do_not_matter(cpu, lattice, monkeypatch):
@@ -144,7 +144,7 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
     start[1, 2, 3] = start[6, 13, 39] = 1
     monkeypatch.setattr(lattice_codegen, "tile_of", lambda _, **__: Tile(4, 4, 128))
     monkeypatch.setattr(rdme, "tile_of", lambda _, **__: Tile(4, 4, 128))
-    found = []
+    actual = []
     for always in (False, True):
         engine = LatticeEngine(cpu, lattice, seed=3, wishes=Wishes(together=False))
         engine.load(state_of(lattice, start))
@@ -156,8 +156,8 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
             assert 0.02 < filled.mean() < 0.7
             engine.run_sampled([180])
         engine.run_sampled([200 - engine.step])
-        found.append(digest(engine))
-    assert found[0] == found[1]
+        actual.append(digest(engine))
+    assert actual[0] == actual[1]
 
 
 @pytest.mark.parametrize(
@@ -261,24 +261,24 @@ def test_a_restart_changes_nothing(backend, step):
 def test_seeds_and_replicas_differ(cpu):
     lattice = MODELS["periodic"]()
     start = state_of(lattice, lattice.particles(0, SHAPE[0], 1))
-    found = set()
+    actual = set()
     for seed, replica in ((1, 0), (2, 0), (1, 1), (1 + 2**40, 0)):
         engine = LatticeEngine(cpu, lattice, seed=seed, replica=replica)
         engine.load(start)
-        found.add(after(engine, 5))
-    assert len(found) == 4
+        actual.add(after(engine, 5))
+    assert len(actual) == 4
 
 
 def test_steps_and_sites_beyond_32_bits_have_draws_of_their_own(cpu):
     lattice = MODELS["periodic"]()
     start = state_of(lattice, lattice.particles(0, SHAPE[0], 1))
-    found = set()
+    actual = set()
     for step in (0, 2**30, 2**32, 2**47):
         engine = LatticeEngine(cpu, lattice, seed=1)
         engine.load(replace(start, step=step))
         engine.run_sampled([3])
-        found.add(engine.save().particles.tobytes())
-    assert len(found) == 4
+        actual.add(engine.save().particles.tobytes())
+    assert len(actual) == 4
 
 
 def test_counts_by_type_are_those_of_the_particles(backend):

@@ -91,15 +91,15 @@ def test_rare_hops_between_the_sixteen_bits(backend):
 
 def test_the_bound_that_ends_most_sites_changes_nothing(backend):
     lattice = binding((6, 9, 11), 3.0, frequent=3)
-    found = []
+    actual = []
     for bounded in (True, False):
         engine = LatticeEngine(backend, lattice, seed=2)
         engine.load_start()
         if not bounded:
             engine.tables._bounds = backend.upload(np.full(8, 2**32 - 1, np.uint32))
         engine.run_sampled([40])
-        found.append(digest(engine))
-    assert found[0] == found[1]
+        actual.append(digest(engine))
+    assert actual[0] == actual[1]
 
 
 def test_bounds_hold_for_every_content():

@@ -98,19 +98,19 @@ SOME = [CASES[0], CASES[11]]
 def engines(cpu, folder, lattice, order=1, blocks=3):
     backend = EmulatedLattices(folder, THREADS, order, blocks, counter=cpu)
     expected = engine_on(cpu, lattice, together=False)
-    found = engine_on(backend, lattice, together=True, sparse=False, lines=True)
-    assert isinstance(found.steps, LineSteps)
-    return expected, found
+    actual = engine_on(backend, lattice, together=True, sparse=False, lines=True)
+    assert isinstance(actual.steps, LineSteps)
+    return expected, actual
 
 
 @pytest.mark.parametrize(("name", "order", "blocks"), ordinary(CASES, SOME[0]))
 def test_lines_give_the_bits_of_single_steps(cpu, tmp_path, name, order, blocks):
-    expected, found = engines(cpu, tmp_path, MODELS[name](), order, blocks)
+    expected, actual = engines(cpu, tmp_path, MODELS[name](), order, blocks)
     counts = expected.run_sampled([3, 8])
-    assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
-    assert digest(found) == digest(expected)
-    assert found.steps.lines.blocks == blocks
-    found.backend.close()
+    assert np.array_equal(actual.run_sampled([3, 8]).by_type, counts.by_type)
+    assert digest(actual) == digest(expected)
+    assert actual.steps.lines.blocks == blocks
+    actual.backend.close()
 
 
 @pytest.mark.validate
@@ -119,12 +119,12 @@ def test_particles_that_are_made_where_none_can_hop(cpu, tmp_path):
     lattice = typed((4, 17, 45))
     assert (lattice.sites(3, 4)[0, 0] == 2).all()
     assert not (lattice.hop > 0)[:, 2].any()
-    expected, found = engines(cpu, tmp_path, lattice)
-    for engine in (expected, found):
+    expected, actual = engines(cpu, tmp_path, lattice)
+    for engine in (expected, actual):
         engine.run_sampled([100])
     assert expected.save().fired[2] > 0
-    assert digest(found) == digest(expected)
-    found.backend.close()
+    assert digest(actual) == digest(expected)
+    actual.backend.close()
 
 
 @pytest.mark.gpu
@@ -133,12 +133,12 @@ def test_lines_of_a_gpu(cpu, name, monkeypatch):
     monkeypatch.undo()  # as many threads as a GPU takes
     backend = get_backend("cuda", BackendOptions())
     expected = engine_on(cpu, MODELS[name]())
-    found = engine_on(backend, MODELS[name](), together=True, sparse=False, lines=True)
-    assert isinstance(found.steps, LineSteps)
+    actual = engine_on(backend, MODELS[name](), together=True, sparse=False, lines=True)
+    assert isinstance(actual.steps, LineSteps)
     for marks in ([3, 40], [200], [1000]):
         counts = expected.run_sampled(marks)
-        assert np.array_equal(found.run_sampled(marks).by_type, counts.by_type)
-        assert digest(found) == digest(expected)
+        assert np.array_equal(actual.run_sampled(marks).by_type, counts.by_type)
+        assert digest(actual) == digest(expected)
     backend.close()
 
 
@@ -149,13 +149,13 @@ def test_all_multiprocessors_of_a_gpu_keep_lines(cpu, apart, monkeypatch):
     monkeypatch.undo()
     backend = get_backend("cuda", BackendOptions())
     lattice = binding((32, 64, 64), 1.6)
-    found = engine_on(backend, lattice)
-    assert isinstance(found.steps, LineSteps)
-    found.steps.lines.apart = apart
+    actual = engine_on(backend, lattice)
+    assert isinstance(actual.steps, LineSteps)
+    actual.steps.lines.apart = apart
     expected = engine_on(backend, lattice, together=False)
-    for engine in (expected, found):
+    for engine in (expected, actual):
         engine.run_sampled([3, 1000])
-    assert digest(found) == digest(expected)
+    assert digest(actual) == digest(expected)
     backend.close()
 
 
@@ -168,11 +168,11 @@ def test_blocks_that_fall_behind(cpu, tmp_path, crowded):
     expected.run_sampled([5])
     expected.run_sampled([7])
     backend = EmulatedLattices(tmp_path, THREADS, 7, 5, counter=cpu)
-    found = engine_on(backend, lattice, together=True, sparse=False, lines=True)
+    actual = engine_on(backend, lattice, together=True, sparse=False, lines=True)
     for steps in (5, 7):
-        found.run_sampled([steps])
-    assert digest(found) == digest(expected)
-    assert found.steps.lines.apart != crowded
+        actual.run_sampled([steps])
+    assert digest(actual) == digest(expected)
+    assert actual.steps.lines.apart != crowded
     backend.close()
 
 
@@ -184,39 +184,39 @@ def test_blocks_wait_whatever_their_cells_held_before(cpu, tmp_path):
     expected.run_sampled([7])
     for held in (0, (1 << 31) - 1):
         backend = EmulatedLattices(tmp_path, THREADS, 7, 5, counter=cpu)
-        found = engine_on(backend, lattice, together=True, sparse=False, lines=True)
-        found.steps.lines._reached[...] = held
-        found.run_sampled([7])
-        assert digest(found) == digest(expected)
-        assert found.steps.lines.apart
+        actual = engine_on(backend, lattice, together=True, sparse=False, lines=True)
+        actual.steps.lines._reached[...] = held
+        actual.run_sampled([7])
+        assert digest(actual) == digest(expected)
+        assert actual.steps.lines.apart
         backend.close()
 
 
 @pytest.mark.validate
 def test_particles_that_find_no_room_make_all_blocks_wait(cpu, tmp_path):
     """The first of them makes the engine do the steps again; later batches know."""
-    expected, found = engines(cpu, tmp_path, MODELS["crowded"](), blocks=4)
-    assert found.steps.lines.apart
+    expected, actual = engines(cpu, tmp_path, MODELS["crowded"](), blocks=4)
+    assert actual.steps.lines.apart
     for steps in (2, 3):
-        for engine in (expected, found):
+        for engine in (expected, actual):
             engine.run_sampled([steps])
-        assert digest(found) == digest(expected)
+        assert digest(actual) == digest(expected)
     assert expected.save().spills > 0
-    assert not found.steps.lines.apart
-    found.backend.close()
+    assert not actual.steps.lines.apart
+    actual.backend.close()
 
 
 def test_particles_that_wait_at_the_start_of_a_launch(cpu, tmp_path):
     """Blocks that would wait for their neighbours only see the list, and wait for all."""
-    expected, found = engines(cpu, tmp_path, MODELS["crowded"](), blocks=4)
+    expected, actual = engines(cpu, tmp_path, MODELS["crowded"](), blocks=4)
     expected.run_sampled([4])
     assert len(expected.waiting()) > 0
-    found.load(expected.save())
-    assert found.steps.lines.apart
-    for engine in (expected, found):
+    actual.load(expected.save())
+    assert actual.steps.lines.apart
+    for engine in (expected, actual):
         engine.run_sampled([3])
-    assert digest(found) == digest(expected)
-    found.backend.close()
+    assert digest(actual) == digest(expected)
+    actual.backend.close()
 
 
 @pytest.mark.validate
@@ -224,14 +224,14 @@ def test_bits_are_drawn_when_they_are_needed_where_memory_is_short(cpu, tmp_path
     lattice = binding((2, 21, 37), 1.6)
     needed = line_plan(EmulatedLattices(tmp_path, THREADS, 1, counter=cpu), lattice, 84, 1)
     assert needed.ahead
-    room = needed.bytes + lines_module._TABLES - lines_module._RESERVED
-    monkeypatch.setattr(EmulatedLattices, "fast_memory", room - 1)
-    expected, found = engines(cpu, tmp_path, lattice, blocks=1)
-    assert not found.steps.lines.plan.ahead
-    for engine in (expected, found):
+    space = needed.bytes + lines_module._TABLES - lines_module._RESERVED
+    monkeypatch.setattr(EmulatedLattices, "fast_memory", space - 1)
+    expected, actual = engines(cpu, tmp_path, lattice, blocks=1)
+    assert not actual.steps.lines.plan.ahead
+    for engine in (expected, actual):
         engine.run_sampled([3, 5])
-    assert digest(found) == digest(expected)
-    found.backend.close()
+    assert digest(actual) == digest(expected)
+    actual.backend.close()
 
 
 @pytest.mark.validate
@@ -245,36 +245,36 @@ def test_particles_outside_of_the_lines(cpu, tmp_path, where, monkeypatch):
     start = np.zeros((*lattice.shape, lattice.slots), np.uint8)
     kinds = lattice.sites(0, lattice.shape[0]) == ("medium", "cell").index(where)
     start[kinds, 0] = np.arange(kinds.sum()) % 3
-    expected, found = engines(cpu, tmp_path, lattice, blocks=1)
-    few = len(found.steps.lines._list)
-    for engine in (expected, found):
+    expected, actual = engines(cpu, tmp_path, lattice, blocks=1)
+    few = len(actual.steps.lines._list)
+    for engine in (expected, actual):
         engine.load(state_of(lattice, start))
         engine.run_sampled([4])
-    assert digest(found) == digest(expected)
+    assert digest(actual) == digest(expected)
     # The medium has more lines than find room.
-    assert isinstance(found.steps, LineSteps) == (where != "medium")
+    assert isinstance(actual.steps, LineSteps) == (where != "medium")
     if where == "cell":
-        assert len(found.steps.lines._list) == few
-    found.backend.close()
+        assert len(actual.steps.lines._list) == few
+    actual.backend.close()
 
 
 @pytest.mark.validate
 def test_other_site_types(cpu, tmp_path):
     """Some of the medium becomes part of the cell, then more: lines are listed anew."""
     lattice = cell()
-    expected, found = engines(cpu, tmp_path, lattice, blocks=2)
+    expected, actual = engines(cpu, tmp_path, lattice, blocks=2)
     types = lattice.sites(0, lattice.shape[0]).copy()
-    lengths = [len(found.steps.lines._list)]
+    lengths = [len(actual.steps.lines._list)]
     for more in (np.s_[3, 5:12, 2:23], np.s_[:3, 0, 40:44]):
         types[more] = 1
-        for engine in (expected, found):
+        for engine in (expected, actual):
             engine.synchronize()
             engine.tables.set_types(types.copy())
             engine.run_sampled([6])
-        assert digest(found) == digest(expected)
-        lengths.append(len(found.steps.lines._list))
+        assert digest(actual) == digest(expected)
+        lengths.append(len(actual.steps.lines._list))
     assert lengths[0] < lengths[1] < lengths[2]
-    found.backend.close()
+    actual.backend.close()
 
 
 def test_lattices_that_are_done_in_lines(cpu, tmp_path):

@@ -75,12 +75,12 @@ def test_lanes_give_the_same_bits(cpu, tmp_path, name, words, order, monkeypatch
     assert words_in_registers(lattice) == words
     backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
     expected = engine_on(cpu, lattice)
-    found = engine_on(backend, lattice, together=False, tall=name == TALL)
-    assert found.plan.tile.y == (32 if name == TALL else 16)
-    assert found.plan.warps == THREADS // 32
+    actual = engine_on(backend, lattice, together=False, tall=name == TALL)
+    assert actual.plan.tile.y == (32 if name == TALL else 16)
+    assert actual.plan.warps == THREADS // 32
     counts = expected.run_sampled([3, 8])
-    assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
-    assert digest(found) == digest(expected)
+    assert np.array_equal(actual.run_sampled([3, 8]).by_type, counts.by_type)
+    assert digest(actual) == digest(expected)
     backend.close()
 
 
@@ -138,17 +138,17 @@ def test_a_lattice_that_fills_up_is_done_as_one_that_began_full(cpu, tmp_path, d
     else:
         backend = EmulatedLattices(tmp_path, THREADS, 1, counter=cpu)
     backend.sites_together = 0  # the lattice is small, and taken for a large one
-    expected, found = engine_on(cpu, lattice), engine_on(backend, lattice)
-    assert not found.plan.together
+    expected, actual = engine_on(cpu, lattice), engine_on(backend, lattice)
+    assert not actual.plan.together
     words = []
     for _ in range(6):
         assert np.array_equal(
-            found.run_sampled([4, 9]).by_type, expected.run_sampled([4, 9]).by_type
+            actual.run_sampled([4, 9]).by_type, expected.run_sampled([4, 9]).by_type
         )
-        assert digest(found) == digest(expected)
-        words.append(words_in_registers(found.lattice))
+        assert digest(actual) == digest(expected)
+        words.append(words_in_registers(actual.lattice))
     assert [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]] == [2, 4, 0]
-    found.load(state_of(lattice, lattice.particles(0, lattice.shape[0], 1)))
-    found.run_sampled([1])
-    assert words_in_registers(found.lattice) == 2, "a lattice that is emptied again"
+    actual.load(state_of(lattice, lattice.particles(0, lattice.shape[0], 1)))
+    actual.run_sampled([1])
+    assert words_in_registers(actual.lattice) == 2, "a lattice that is emptied again"
     backend.close()

@@ -58,11 +58,11 @@ def test_blocks_of_a_gpu_give_the_bits_of_single_steps(cpu, tmp_path, name, orde
     threads = tile_of(lattice, small=True).threads
     backend = EmulatedLattices(tmp_path, threads, order, counter=cpu)
     expected = engine_on(cpu, lattice, together=False)
-    found = engine_on(backend, lattice, together=True, sparse=False)
-    assert found.plan.tile.x * found.plan.tile.y <= threads  # a thread has one site
+    actual = engine_on(backend, lattice, together=True, sparse=False)
+    assert actual.plan.tile.x * actual.plan.tile.y <= threads  # a thread has one site
     counts = expected.run_sampled([3, 8])
-    assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
-    assert digest(found) == digest(expected)
+    assert np.array_equal(actual.run_sampled([3, 8]).by_type, counts.by_type)
+    assert digest(actual) == digest(expected)
     backend.close()
 
 
@@ -96,9 +96,9 @@ def test_particles_walk_into_empty_regions(cpu, three_threads, cuts, monkeypatch
         engine.load(state_of(lattice, in_a_corner()))
         engine.run_sampled(cuts)
     assert digest(engines[0]) == digest(engines[1])
-    found = np.argwhere(engines[1].save().particles.any(axis=3))
-    assert len(found) == 3
-    tiles = {tuple(site // (1, 4, 4)) for site in found}
+    actual = np.argwhere(engines[1].save().particles.any(axis=3))
+    assert len(actual) == 3
+    tiles = {tuple(site // (1, 4, 4)) for site in actual}
     started = {(1, 0, 0), (6, 3, 9), (11, 0, 5)}
     assert not tiles & started  # none is where it was
     assert listed(engines[1]) > 0
@@ -109,17 +109,17 @@ def test_stamps_do_not_come_round(cpu, three_threads, monkeypatch):
     small_tiles(monkeypatch)
     lattice = binding(SHAPE, 0)
     late = 2**32 - 3
-    found = LatticeEngine(
+    actual = LatticeEngine(
         three_threads, lattice, seed=3, wishes=Wishes(together=True, sparse=False)
     )
-    found.load(state_of(lattice, in_a_corner()))
-    found.run_sampled([50])
+    actual.load(state_of(lattice, in_a_corner()))
+    actual.run_sampled([50])
     expected = LatticeEngine(cpu, lattice, seed=3, wishes=Wishes(together=False))
-    expected.load(replace(found.save(), step=late))
-    found.step = late  # as if nothing had been stamped for all those steps
-    for engine in (expected, found):
+    expected.load(replace(actual.save(), step=late))
+    actual.step = late  # as if nothing had been stamped for all those steps
+    for engine in (expected, actual):
         engine.run_sampled([100])
-    assert digest(found) == digest(expected)
+    assert digest(actual) == digest(expected)
 
 
 def test_empty_tiles_are_not_on_the_list(three_threads, monkeypatch):

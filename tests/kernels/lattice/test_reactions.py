@@ -41,7 +41,7 @@ def test_means_are_exact_whatever_happens_in_a_pass(backend):
     grown, left = math.exp(GROWS * STEPS), math.exp(-DIES * (STEPS - 1))
     apart = math.exp(-MEETS * STEPS)
     turned, made = 2 * SITES * TURNS / 2 * STEPS, SITES * COMES * STEPS
-    found = {
+    actual = {
         "G": (counts["G"], SITES * grown, SITES * grown * (grown - 1)),
         "D": (counts["D"], SITES * left, SITES * left * (1 - left)),
         "P": (counts["P"], made, made),
@@ -49,7 +49,7 @@ def test_means_are_exact_whatever_happens_in_a_pass(backend):
         "turned": (int(samples.fired[-1, 1:3].sum()), turned, turned),
         "Q": (counts["Q"], SITES / 2, SITES / 4),
     }
-    for name, (number, mean, variance) in found.items():
+    for name, (number, mean, variance) in actual.items():
         assert abs(number - mean) < 4 * math.sqrt(variance), name
     assert (samples.spills[-1], samples.truncated[-1]) == (0, 0)
 

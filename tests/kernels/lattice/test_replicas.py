@@ -43,14 +43,14 @@ def cpu(two_threads):
 
 def one_by_one(backend, lattice, numbers, rates=None, made=LatticeEngine):
     """Counts at the marks, and the last state, of each."""
-    found = []
+    actual = []
     for place, number in enumerate(numbers):
         engine = made(backend, lattice, seed=7, replica=number)
         for reaction, own in enumerate(() if rates is None else rates[place]):
             engine.set_rate(reaction, own)
         engine.load_start()
-        found.append((engine.run_sampled(MARKS).by_type, engine.save()))
-    return found
+        actual.append((engine.run_sampled(MARKS).by_type, engine.save()))
+    return actual
 
 
 def check(lattices, expected, first=4):
@@ -177,14 +177,14 @@ def test_a_copy_goes_on_as_what_it_was(cpu):
 def test_threads_of_a_block_have_the_bits_of_one(cpu, tmp_path):
     lattice = binding((3, 9, 10), 7.5, slots=8)
     threads = tile_of(lattice, small=True).threads
-    found = []
+    actual = []
     for backend in (cpu, EmulatedLattices(tmp_path, threads, -1, counter=cpu)):
         lattices = LatticeReplicas(backend, lattice)
         lattices.begin([(lattice, number) for number in range(2)], 7)
         lattices.run_sampled([6], range(2), seed=7)
-        found.append((lattices.host(lattices.cells), lattices.rest.spills))
-    assert (found[0][0] == found[1][0]).all()
-    assert (found[0][1] == found[1][1]).all()
+        actual.append((lattices.host(lattices.cells), lattices.rest.spills))
+    assert (actual[0][0] == actual[1][0]).all()
+    assert (actual[0][1] == actual[1][1]).all()
 
 
 @pytest.mark.gpu

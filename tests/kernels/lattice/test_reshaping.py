@@ -69,11 +69,11 @@ def begun(backend, lattice, slab=None):
 
 
 def reshaped(engine, types, gather=lambda *own: [own], follow=None, reach=8):
-    found = engine.reshaping.run(
+    actual = engine.reshaping.run(
         engine, types, engine.reshaping.following(follow or {}), call=CALL, gather=gather,
         reach=reach,
     )  # fmt: skip
-    return found, engine.save()
+    return actual, engine.save()
 
 
 def all_particles(state):
@@ -114,7 +114,7 @@ def one_by_one(particles, before, after, homes):
     for _, site, _, particle, ties in (leavers[i] for i in order):
         at = np.array(np.unravel_index(site, SHAPE))
         for begin, end in itertools.pairwise(rings.tolist()):
-            found = []
+            actual = []
             for place in range(begin, end):
                 to = at + offsets[place]
                 if (to < 0).any() or (to >= SHAPE).any():
@@ -122,9 +122,9 @@ def one_by_one(particles, before, after, homes):
                 number = int(np.ravel_multi_index(tuple(to), SHAPE))
                 if homes[after.flat[number], particle - 1] and len(held[number]) < slots:
                     low = (tie(ties, place) & ~1023) | (place - begin)
-                    found.append((low, number))
-            if found:
-                held[min(found)[1]].append(particle)
+                    actual.append((low, number))
+            if actual:
+                held[min(actual)[1]].append(particle)
                 break
     made = np.zeros((len(held), slots), particles.dtype)
     for site, row in held.items():
@@ -136,9 +136,9 @@ def test_each_goes_in_its_turn_to_the_nearest_free_site(cpu):
     engine = begun(cpu, lowered())
     before, homes = engine.save().particles, engine.reshaping.habitats
     assert homes.tolist() == [[False] * 3, [True, False, True], [True, True, False]]
-    found, after = reshaped(engine, ball(2.6))
+    actual, after = reshaped(engine, ball(2.6))
     expected, moved = one_by_one(before, ball(3.0), ball(2.6), homes)
-    assert (found.moved, found.waiting) == (moved, 0)
+    assert (actual.moved, actual.waiting) == (moved, 0)
     assert moved > 60
     assert np.array_equal(after.particles, expected)
 
@@ -156,26 +156,26 @@ SHAPES = {
 @functools.cache
 def alone(name, boundary="reflecting"):
     backend = CpuBackend(BackendOptions(threads=1))
-    found = reshaped(begun(backend, lowered(boundary=boundary)), SHAPES[name].astype(np.uint8))
+    actual = reshaped(begun(backend, lowered(boundary=boundary)), SHAPES[name].astype(np.uint8))
     backend.close()
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_nothing_is_lost_and_nothing_stands_in_a_wall(name):
     types = SHAPES[name].astype(np.uint8)
-    found, state = alone(name)
+    actual, state = alone(name)
     rows = all_particles(state)
     assert np.bincount(rows[:, 1], minlength=4)[1:].tolist() == [700, 150, 12]
     kinds = types.reshape(-1)[rows[:, 0]]
     assert (kinds != OUT).all()
     assert (kinds[rows[:, 1] == 2] == RIM).all()
     assert (kinds[rows[:, 1] == 3] == IN).all()
-    assert found.waiting == (rows[:, 2] == 1).sum() == state.spills
+    assert actual.waiting == (rows[:, 2] == 1).sum() == state.spills
     full = state.particles.reshape(-1, 8)
     assert ((full[:, 1:] == 0) | (full[:, :-1] > 0)).all()
     if name == "one site":  # 8 of the inside have a slot, the others wait there
-        assert found.waiting > 3
+        assert actual.waiting > 3
         assert (full[5 * 110 + 5 * 11 + 5] > 0).all()
 
 
@@ -200,16 +200,16 @@ def test_cuts_change_nothing(name, bounds):
         return made
 
     parts = on_threads(len(bounds) - 1, slab)
-    found, state = alone(name, boundary)
-    assert {told for told, _ in parts} == {found}
+    actual, state = alone(name, boundary)
+    assert {message for message, _ in parts} == {actual}
     assert np.array_equal(np.concatenate([one.particles for _, one in parts]), state.particles)
     assert np.array_equal(np.concatenate([one.waiting for _, one in parts]), state.waiting)
 
 
 @pytest.mark.parametrize("name", ["grows", "one site"])
 def test_threads_change_nothing(many_threads, name):
-    found, state = reshaped(begun(many_threads, lowered()), SHAPES[name].astype(np.uint8))
-    assert found == alone(name)[0]
+    actual, state = reshaped(begun(many_threads, lowered()), SHAPES[name].astype(np.uint8))
+    assert actual == alone(name)[0]
     assert np.array_equal(state.particles, alone(name)[1].particles)
     assert np.array_equal(state.waiting, alone(name)[1].waiting)
 
@@ -220,8 +220,8 @@ def test_emulated_blocks_change_nothing(cpu, tmp_path, order):
     emulated = EmulatedLattices(tmp_path, 32, order, 2, counter=cpu)
     source = _source(engine)
     engine.reshaping.__dict__["_program"] = emulated.compile(source)
-    found, state = reshaped(engine, SHAPES["shrinks"])
-    assert found == alone("shrinks")[0]
+    actual, state = reshaped(engine, SHAPES["shrinks"])
+    assert actual == alone("shrinks")[0]
     assert np.array_equal(state.particles, alone("shrinks")[1].particles)
     emulated.close()
 
@@ -254,13 +254,13 @@ def test_bit_planes_do_the_same(name):
         backend.close()
         return made
 
-    (found, state), *_ = on_threads(1, slab)
+    (actual, state), *_ = on_threads(1, slab)
     rows = all_particles(state)
     assert np.bincount(rows[:, 1], minlength=4)[1:].tolist() == [700, 150, 12]
     assert (types.reshape(-1)[rows[:, 0]] != OUT).all()
-    assert found.moved == alone(name)[0].moved
+    assert actual.moved == alone(name)[0].moved
     parts = on_threads(2, slab)
-    assert {told for told, _ in parts} == {found}
+    assert {message for message, _ in parts} == {actual}
     assert np.array_equal(np.concatenate([one.particles for _, one in parts]), state.particles)
     assert np.array_equal(np.concatenate([one.waiting for _, one in parts]), state.waiting)
 
@@ -270,11 +270,11 @@ def test_those_that_wait_go_too(cpu):
     engine = begun(cpu, lowered())
     assert reshaped(engine, SHAPES["one site"].astype(np.uint8))[0].waiting > 3
     types = ball(2.5, (5.5, 4.5, 8.5))
-    found, state = reshaped(engine, types)
+    actual, state = reshaped(engine, types)
     rows = all_particles(state)
     assert np.bincount(rows[:, 1]).tolist() == [0, 700, 150, 12]
     assert (types.reshape(-1)[rows[:, 0]] != OUT).all()
-    assert found.waiting == len(state.waiting) < 100
+    assert actual.waiting == len(state.waiting) < 100
 
 
 def test_a_full_lattice_makes_them_wait(cpu):
@@ -282,10 +282,10 @@ def test_a_full_lattice_makes_them_wait(cpu):
     everywhere[0] = RIM
     engine = begun(cpu, lowered((1209 * 8, 0, 0), start=everywhere))
     before = engine.save().particles
-    found, state = reshaped(engine, np.where(Z > 8, OUT, everywhere).astype(np.uint8), reach=2)
-    assert found.moved == (before[9:] > 0).sum()
-    assert found.waiting > 0
-    assert found.waiting + (state.particles > 0).sum() == 1209 * 8
+    actual, state = reshaped(engine, np.where(Z > 8, OUT, everywhere).astype(np.uint8), reach=2)
+    assert actual.moved == (before[9:] > 0).sum()
+    assert actual.waiting > 0
+    assert actual.waiting + (state.particles > 0).sum() == 1209 * 8
     assert (state.particles[9:] == 0).all()
     assert (state.waiting["site"] >= 8 * 110).all()
 

@@ -81,8 +81,8 @@ CASES = [(name, (-1) ** i) for i, name in enumerate(MODELS)]
 def same(engines, marks):
     """Counts, particles, waiting particles and reactions of all are those of the first."""
     counts = [engine.run_sampled(marks).by_type for engine in engines]
-    for engine, found in zip(engines[1:], counts[1:], strict=True):
-        assert np.array_equal(found, counts[0])
+    for engine, actual in zip(engines[1:], counts[1:], strict=True):
+        assert np.array_equal(actual, counts[0])
         assert digest(engine) == digest(engines[0])
 
 
@@ -135,16 +135,16 @@ def test_what_waits_for_room_is_kept_between_kernels(cpu, three_threads):
     """A list of waiting particles goes from one kernel to another, and overflows."""
     lattice = binding((3, 18, 33), 5.5, slots=8)
     expected = engine_on(cpu, lattice, together=False)
-    found = engine_on(three_threads, lattice, sparse=True, sections=True, capacity=64)
-    same([expected, found], [5, 9])
-    assert found.capacity > 64
-    assert len(found.waiting()) > 0
+    actual = engine_on(three_threads, lattice, sparse=True, sections=True, capacity=64)
+    same([expected, actual], [5, 9])
+    assert actual.capacity > 64
+    assert len(actual.waiting()) > 0
     for sections in (False, True, False):
-        found._wishes, found._follows = Wishes(sparse=True, sections=sections), True
-        found.filling, found._density = MANY, 0.05
-        found.follow()
-        assert found.plan.way is (Way.SECTIONS if sections else Way.SPARSE)
-        same([expected, found], [1, 4])
+        actual._wishes, actual._follows = Wishes(sparse=True, sections=sections), True
+        actual.filling, actual._density = MANY, 0.05
+        actual.follow()
+        assert actual.plan.way is (Way.SECTIONS if sections else Way.SPARSE)
+        same([expected, actual], [1, 4])
 
 
 def test_steps_go_on_after_a_load_and_after_other_launches(cpu, three_threads):
@@ -247,8 +247,8 @@ def test_the_choice_follows_the_state(cpu, three_threads, device, name):
     make, expected = CHANGING[name]
     lattice = make()
     gpu = get_backend("cuda", BackendOptions()) if device == "cuda" else None
-    found = engine_on(gpu or three_threads, lattice)
-    passed = followed(engine_on(cpu, lattice, together=False), found)
+    actual = engine_on(gpu or three_threads, lattice)
+    passed = followed(engine_on(cpu, lattice, together=False), actual)
     assert passed == [(filling, filling < MANY) for filling in expected]
     if gpu:
         gpu.close()
@@ -257,8 +257,8 @@ def test_the_choice_follows_the_state(cpu, three_threads, device, name):
 def test_the_choice_stays_where_it_was_made_by_hand(cpu, three_threads):
     lattice = growing(0.05)
     for how in ({"sparse": False}, {"sparse": True}, {"follows": False}):
-        found = engine_on(three_threads, lattice, **how)
-        passed = followed(engine_on(cpu, lattice, together=False), found)
+        actual = engine_on(three_threads, lattice, **how)
+        passed = followed(engine_on(cpu, lattice, together=False), actual)
         assert {sparse for _, sparse in passed} == {how.get("sparse", True)}
 
 

@@ -78,14 +78,14 @@ def test_law(probe, trials, p) -> None:
     expected = n * np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]]))
     drawn = numbers(probe, trials, p, n)
     assert 0 <= drawn.min() <= drawn.max() <= trials
-    found = np.bincount(np.searchsorted(edges, drawn), minlength=len(expected))
+    actual = np.bincount(np.searchsorted(edges, drawn), minlength=len(expected))
     for _ in range(2):  # cells of few are joined with their neighbours, at both ends
         while expected[-1] < 5:
             expected = np.append(expected[:-2], expected[-2:].sum())
-            found = np.append(found[:-2], found[-2:].sum())
-        expected, found = expected[::-1], found[::-1]
+            actual = np.append(actual[:-2], actual[-2:].sum())
+        expected, actual = expected[::-1], actual[::-1]
     assert len(expected) > 1
-    chi_square = float(((found - expected) ** 2 / expected).sum())
+    chi_square = float(((actual - expected) ** 2 / expected).sum())
     assert stats.chi2.sf(chi_square, len(expected) - 1) > FALSE_ALARM
 
 
@@ -147,8 +147,8 @@ def test_probability_that_the_rejection_compares_with(probe, trials, p) -> None:
         np.clip(np.append(k, [0, 1, trials - 1, trials] if trials < 200 else []), 0, trials)
     )
     arrays = (np.full(len(k), float(trials)), np.full(len(k), p), k)
-    found = probe.run("probe_log_binomial", np.empty(len(k)), len(k), *arrays)
-    for value, number in zip(found.tolist(), k.tolist(), strict=True):
+    actual = probe.run("probe_log_binomial", np.empty(len(k)), len(k), *arrays)
+    for value, number in zip(actual.tolist(), k.tolist(), strict=True):
         with mpmath.workdps(60):
             law = (
                 mpmath.log(mpmath.binomial(trials, number)) if trials < 10**7

@@ -43,9 +43,9 @@ TIMES = [0.0, 0.1, 0.2]
 
 @pytest.fixture(scope="module")
 def expected():
-    found = simulate(cpu(), busy(), TIMES, 4)
-    assert all(found[4][i] > 20 for i in range(3)), "leaps and exact events"
-    return found
+    actual = simulate(cpu(), busy(), TIMES, 4)
+    assert all(actual[4][i] > 20 for i in range(3)), "leaps and exact events"
+    return actual
 
 
 @compiler
@@ -62,14 +62,14 @@ def expected():
 )
 def test_crews_give_the_bits_of_a_thread(tmp_path, expected, threads, blocks, crew, order):
     device = EmulatedBackend(tmp_path, threads, order, blocks)
-    found = simulate(device, busy(), TIMES, 4, blocks=crew, layout=(threads, 1))
-    for one, other in zip(expected, found, strict=True):
+    actual = simulate(device, busy(), TIMES, 4, blocks=crew, layout=(threads, 1))
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other)
 
 
 def test_threads_take_trajectories_in_any_order(expected):
-    found = simulate(cpu(threads=3), busy(), TIMES, 4)
-    for one, other in zip(expected, found, strict=True):
+    actual = simulate(cpu(threads=3), busy(), TIMES, 4)
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -81,10 +81,10 @@ def test_a_network_of_two_reactions_gives_the_bits_of_the_generated_code():
         net.add_species(name, count)
     net.add_reaction("A -> B", rate=1.0)
     net.add_reaction("B -> C", rate=2.0)
-    found = [
+    actual = [
         simulate(cpu(), net, [0.5, 2.0, 9.0], 20, engine=engine) for engine in (FineTau, TauLeap)
     ]
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -129,8 +129,8 @@ def test_crews_share_a_device(items, rows):
 @pytest.mark.parametrize(("crew", "n"), [(0, 300), (1, 40), (7, 40), (0, 1)])
 def test_crews_of_a_gpu_give_the_bits_of_the_cpu(crew, n):
     expected = simulate(cpu(2), busy(), TIMES, n)
-    found = simulate(get_backend("cuda", BackendOptions()), busy(), TIMES, n, blocks=crew)
-    for one, other in zip(expected, found, strict=True):
+    actual = simulate(get_backend("cuda", BackendOptions()), busy(), TIMES, n, blocks=crew)
+    for one, other in zip(expected, actual, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -138,9 +138,9 @@ def test_crews_of_a_gpu_give_the_bits_of_the_cpu(crew, n):
 def test_a_whole_gpu_gives_the_bits_of_the_cpu():
     """A network that fills the device: leaps, and exact events of a sum tree of four levels."""
     net = random_network(species=30_000, reactions=40_000, rates=(1e-5, 1e-3), seed=2)
-    found = [
+    actual = [
         simulate(get_backend(name, BackendOptions()), net, [1e-3, 5e-3], 3, max_steps=400)
         for name in ("cpu", "cuda")
     ]
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*actual, strict=True):
         assert np.array_equal(one, other)

@@ -116,12 +116,12 @@ def test_law(probe, mean) -> None:
     # Small means have few values: their tail too, down to an expected count of 10.
     edges = np.unique(np.append(edges, law.isf([1e-3, 1e-4, 1e-5])))
     expected = n * np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]]))
-    found = np.bincount(np.searchsorted(edges, numbers(probe, mean, n)), minlength=len(expected))
+    actual = np.bincount(np.searchsorted(edges, numbers(probe, mean, n)), minlength=len(expected))
     while expected[-1] < 5:
         expected = np.append(expected[:-2], expected[-2:].sum())
-        found = np.append(found[:-2], found[-2:].sum())
+        actual = np.append(actual[:-2], actual[-2:].sum())
     assert len(expected) > 1
-    chi_square = float(((found - expected) ** 2 / expected).sum())
+    chi_square = float(((actual - expected) ** 2 / expected).sum())
     assert stats.chi2.sf(chi_square, len(expected) - 1) > FALSE_ALARM
 
 
@@ -171,8 +171,8 @@ def test_probability_that_the_rejection_compares_with(probe, mean) -> None:
     k = np.unique(np.maximum(np.floor(mean + away * math.sqrt(mean)), 0.0))
     k = np.unique(np.append(k, [0.0, 1.0, 2.0, 15.0, 16.0, 17.0] if mean < 50 else []))
     means = np.full(len(k), mean)
-    found = probe.run("probe_log_probability", np.empty(len(k)), len(k), means, k)
-    for value, number in zip(found.tolist(), k.tolist(), strict=True):
+    actual = probe.run("probe_log_probability", np.empty(len(k)), len(k), means, k)
+    for value, number in zip(actual.tolist(), k.tolist(), strict=True):
         with mpmath.workdps(60):
             law = number * mpmath.log(mean) - mean - mpmath.loggamma(number + 1)
             error = abs(float(value + 2 * law))
@@ -296,11 +296,11 @@ def check_estimates(probe, n):
     """What is not open is what double precision makes of it, and little is open."""
     for mean in ESTIMATED:
         words, usual = hard_words(mean, n)
-        found, exact = estimates(probe, mean, words)
-        wrong = (found != OPEN) & (found != exact)
-        assert not wrong.any(), (mean, words[wrong][:3], found[wrong][:3], exact[wrong][:3])
+        actual, exact = estimates(probe, mean, words)
+        wrong = (actual != OPEN) & (actual != exact)
+        assert not wrong.any(), (mean, words[wrong][:3], actual[wrong][:3], exact[wrong][:3])
         if mean > 1e-30:  # its reciprocal is too large
-            assert np.mean(found[usual] == OPEN) < (0.008 if mean < 2000 else 0.03), mean
+            assert np.mean(actual[usual] == OPEN) < (0.008 if mean < 2000 else 0.03), mean
 
 
 def test_estimates_are_right_or_open(probe) -> None:
@@ -309,8 +309,8 @@ def test_estimates_are_right_or_open(probe) -> None:
 
 def test_means_beyond_estimates_are_open(probe) -> None:
     for mean in (4096.5, 1e6, 2.0**50, 2.0**60):
-        found, exact = estimates(probe, mean, hard_words(mean, 5000)[0])
-        assert np.all((found == OPEN) | (exact == FAILED))
+        actual, exact = estimates(probe, mean, hard_words(mean, 5000)[0])
+        assert np.all((actual == OPEN) | (exact == FAILED))
 
 
 # Of 20,000 numbers a line.

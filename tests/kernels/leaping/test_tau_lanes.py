@@ -43,9 +43,9 @@ def check(work, monkeypatch, *widths):
     """Lanes of these widths against one trajectory at a time; what they agreed on."""
     expected = run(work, 1, monkeypatch)
     for width in widths or (8,):
-        found = run(work, MANY * work.threads, monkeypatch, width)
+        actual = run(work, MANY * work.threads, monkeypatch, width)
         for name, array in expected.items():
-            assert np.array_equal(found[name], array, equal_nan=True), (width, name)
+            assert np.array_equal(actual[name], array, equal_nan=True), (width, name)
     return expected | dict(zip(WORK, expected["work"].tolist(), strict=True))
 
 
@@ -91,9 +91,9 @@ def test_leaps_and_exact_events(monkeypatch, network, width):
     times = [0.0, *np.linspace(0.1, 1.0, 7).tolist(), 1.0 + 1e-9, 4.0]
     varying = ("k",) if network is few_channels else ()
     work = Work(network(), times, threads=2, varying=varying, per_point=20 * len(varying), before=9)
-    found = check(work, monkeypatch, width)
-    assert found["leaps"] > 1000
-    assert found["exact_events"] > 1000
+    actual = check(work, monkeypatch, width)
+    assert actual["leaps"] > 1000
+    assert actual["exact_events"] > 1000
 
 
 @pytest.mark.validate
@@ -123,9 +123,9 @@ def steep() -> Network:
                                                for n in (0, 1, 17, 101))])  # fmt: skip
 def test_leaps_that_are_taken_back_and_limits_of_steps(monkeypatch, most):
     work = Work(steep(), [0.0, 0.1, 20.0, 40.0], epsilon=0.99, max_steps=most, n=200)
-    found = check(work, monkeypatch)
-    assert found["halved"] > 0 or most < MAX_STEPS
-    assert (3 in found["status"]) == (most < MAX_STEPS)
+    actual = check(work, monkeypatch)
+    assert actual["halved"] > 0 or most < MAX_STEPS
+    assert (3 in actual["status"]) == (most < MAX_STEPS)
 
 
 @pytest.mark.validate
@@ -140,8 +140,8 @@ def test_counts_that_pass_their_limit_and_numbers_beyond_lanes(monkeypatch, belo
     net.add_reaction("Y -> Y + Z", rate=1e-6)
     net.add_reaction("Z ->", rate=1.0)
     net.add_reaction("Y -> Y", rate=1e6)
-    found = check(Work(net, [0.0, 0.1, 1.0, 50.0]), monkeypatch)
-    assert (2 in found["status"]) == (below < 100_000)
+    actual = check(Work(net, [0.0, 0.1, 1.0, 50.0]), monkeypatch)
+    assert (2 in actual["status"]) == (below < 100_000)
 
 
 @pytest.mark.parametrize(("start", "rate"), [(10, 1e12), (2**31 - 200, 30.0)])
@@ -151,9 +151,9 @@ def test_a_count_beyond_its_limit_ends_a_trajectory_at_once(monkeypatch, start, 
     net.add_species("X", start)
     net.add_reaction("-> X", rate=rate)
     net.add_reaction("X ->", rate=1e-9 if rate < 1e3 else 1.0)
-    found = check(Work(net, [0.0, 0.001, 100.0], max_steps=10**6, n=40), monkeypatch)
-    assert set(found["status"].tolist()) == {2}
-    assert found["leaps"] + found["exact_events"] < 100_000
+    actual = check(Work(net, [0.0, 0.001, 100.0], max_steps=10**6, n=40), monkeypatch)
+    assert set(actual["status"].tolist()) == {2}
+    assert actual["leaps"] + actual["exact_events"] < 100_000
 
 
 @pytest.mark.validate
@@ -171,6 +171,6 @@ def test_laws_that_become_negative_and_states_that_absorb(monkeypatch):
 
 def test_lanes_are_for_many_trajectories():
     backend = get_backend("cpu", BackendOptions(threads=2))
-    found = [leaps_on_lanes(backend, 2 * each) for each in (1, FEWEST_ON_LANES, 0)]
-    assert found == [False, True, True]
+    actual = [leaps_on_lanes(backend, 2 * each) for each in (1, FEWEST_ON_LANES, 0)]
+    assert actual == [False, True, True]
     backend.close()

@@ -50,12 +50,12 @@ def test_warps_give_the_numbers_of_a_thread(
     # A block of two warps; in the last case with launches beside it.
     monkeypatch.setattr(tau_leap, "leaps_on_lanes", lambda *_: False)
     device = EmulatedBackend(tmp_path, 64, order)
-    found = leap(device, model(), TIMES, n, engine=TauLeap, trajectories=trajectories)
+    actual = leap(device, model(), TIMES, n, engine=TauLeap, trajectories=trajectories)
     wanted = leap(CpuBackend(BackendOptions(threads=1)), model(), TIMES, n, engine=TauLeap)
-    for array, expected in zip(found, wanted, strict=True):
+    for array, expected in zip(actual, wanted, strict=True):
         np.testing.assert_array_equal(array, expected)
-    assert found[-1][1] > 0
-    assert found[-1][2] > 0
+    assert actual[-1][1] > 0
+    assert actual[-1][2] > 0
 
 
 def test_a_queue_has_room_for_all_trajectories_of_a_block() -> None:
@@ -66,13 +66,13 @@ def test_a_queue_has_room_for_all_trajectories_of_a_block() -> None:
 def test_a_launch_of_fewer_rows_stays_in_its_buffer(tmp_path, monkeypatch) -> None:
     # Of 4 blocks, 17 rows begin on 2 lanes of each warp, and 16 on one: more warps.
     monkeypatch.setattr(tau_leap, "leaps_on_lanes", lambda *_: False)
-    device, room, rows = EmulatedBackend(tmp_path, 128, blocks=4), 17, 16
+    device, space, rows = EmulatedBackend(tmp_path, 128, blocks=4), 17, 16
     model, initial = lowered(schlogl())
     engine = TauLeap(device, model, TIMES, 0.03, rows)
-    slots, words = engine.scratch(room).shape
+    slots, words = engine.scratch(space).shape
     guard, mark = 2048, np.uint32(0xABCDABCD)
     memory = np.full((slots + guard, words), mark, np.uint32)
-    buffers = recording(device, engine, model, len(TIMES), room)
+    buffers = recording(device, engine, model, len(TIMES), space)
     buffers.scratch = memory[:slots]
     stream = device.stream()
     launch = Launch(0, rows, device.upload(initial), device.upload(np.zeros((1, 1))), seed=1)

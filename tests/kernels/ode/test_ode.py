@@ -94,10 +94,10 @@ def test_published_courses(backend, name, settings, tolerance):
     times, species, expected = published(name)
     network = read_sbml(DATA / "sbml" / f"{name}.xml")
     system = system_of(network, recorded=species)
-    found = integrate(backend, system, times, settings)
-    assert found.status.tolist() == [0]
+    actual = integrate(backend, system, times, settings)
+    assert actual.status.tolist() == [0]
     order = [species.index(n) for n in system.names]
-    assert worst(found.samples[0], expected[:, order]) < tolerance
+    assert worst(actual.samples[0], expected[:, order]) < tolerance
 
 
 def test_an_event_takes_place_at_its_time(backend):
@@ -105,9 +105,9 @@ def test_an_event_takes_place_at_its_time(backend):
     network = read_sbml(DATA / "sbml" / "BIOMD0000000088.xml")
     settings = OdeSettings("rosenbrock", rtol=1e-5, atol=1e-11)
     system = system_of(network, recorded=["s2", "s174"])
-    found = integrate(backend, system, [0, 299.5, 300, 310], settings).samples[0]
+    actual = integrate(backend, system, [0, 299.5, 300, 310], settings).samples[0]
     volume = network.parameter_values()["c0"]
-    assert found[:, 0].tolist() == [0, 0, 0.01 * volume, 0.01 * volume]
+    assert actual[:, 0].tolist() == [0, 0, 0.01 * volume, 0.01 * volume]
 
 
 @pytest.mark.parametrize(
@@ -127,17 +127,17 @@ def test_other_systems_against_scipy(backend, network, times, settings):
         model = read_sbml(DATA / "sbml" / f"{network}.xml")
         names = published(network)[1]  # the same kernel as of the published courses
     system = system_of(model, recorded=names)
-    found = integrate(backend, system, times, settings).samples[0]
+    actual = integrate(backend, system, times, settings).samples[0]
     order = [list(model.species).index(name) for name in system.names]
-    assert worst(found, by_scipy(model, times, 1e-11)[:, order]) < 2e-5
+    assert worst(actual, by_scipy(model, times, 1e-11)[:, order]) < 2e-5
 
 
 @pytest.mark.parametrize("solver", ["rk4", "dopri5", "rosenbrock"])
 def test_segmentation_clock_against_scipy(backend, solver):
     settings = OdeSettings(solver, substeps=2000, rtol=1e-8, atol=1e-10)
     system = system_of(clock())
-    found = integrate(backend, system, CLOCK_TIMES, settings)
-    assert worst(found.samples[0][:, : system.species], clock_by_scipy()) < 2e-6
+    actual = integrate(backend, system, CLOCK_TIMES, settings)
+    assert worst(actual.samples[0][:, : system.species], clock_by_scipy()) < 2e-6
 
 
 def test_every_function_and_the_time(backend):
@@ -150,8 +150,8 @@ def test_every_function_and_the_time(backend):
     times = [0.0, 1.0, 4.0]
     for solver in ("rk4", "dopri5", "rosenbrock"):
         settings = OdeSettings(solver, substeps=200, rtol=1e-9, atol=1e-11)
-        found = integrate(backend, system_of(network), times, settings)
-        assert worst(found.samples[0], by_scipy(network, times)) < 1e-7, solver
+        actual = integrate(backend, system_of(network), times, settings)
+        assert worst(actual.samples[0], by_scipy(network, times)) < 1e-7, solver
 
 
 def error_of(backend, solver: str, substeps: int, rtol: float = 1.0) -> tuple[float, int]:
@@ -162,9 +162,9 @@ def error_of(backend, solver: str, substeps: int, rtol: float = 1.0) -> tuple[fl
     network.add_rate("x", "y * cos(time)")
     network.add_rate("y", "-x * cos(time)")
     settings = OdeSettings(solver, substeps=substeps, rtol=rtol, atol=rtol)
-    found = integrate(backend, system_of(network), [1.0], settings)
+    actual = integrate(backend, system_of(network), [1.0], settings)
     exact = [math.sin(math.sin(1.0)), math.cos(math.sin(1.0))]
-    return float(np.abs(found.samples[0, 0] - exact).max()), int(found.work[0])
+    return float(np.abs(actual.samples[0, 0] - exact).max()), int(actual.work[0])
 
 
 def test_rk4_has_order_4(backend):
@@ -196,10 +196,10 @@ def robertson() -> Network:
 def test_stiff_equations_take_few_steps(backend):
     times = [0.4, 40.0, 4e3, 4e5]
     settings = OdeSettings("rosenbrock", rtol=1e-6, atol=1e-12)
-    found = integrate(backend, system_of(robertson()), times, settings)
+    actual = integrate(backend, system_of(robertson()), times, settings)
     expected = by_scipy(robertson(), times, 1e-12)
-    assert np.abs(found.samples[0] / expected - 1).max() < 1e-5
-    assert found.work[0] < 500
+    assert np.abs(actual.samples[0] / expected - 1).max() < 1e-5
+    assert actual.work[0] < 500
 
 
 def test_van_der_pol(backend):
@@ -211,9 +211,9 @@ def test_van_der_pol(backend):
     network.add_rate("y", "1000 * ((1 - x * x) * y) - x")
     times = [100.0, 500.0, 1000.0]
     settings = OdeSettings("rosenbrock", rtol=1e-8, atol=1e-10)
-    found = integrate(backend, system_of(network), times, settings)
-    assert np.abs(found.samples[0] / by_scipy(network, times, 1e-11) - 1).max() < 1e-4
-    assert found.work[0] < 3000
+    actual = integrate(backend, system_of(network), times, settings)
+    assert np.abs(actual.samples[0] / by_scipy(network, times, 1e-11) - 1).max() < 1e-4
+    assert actual.work[0] < 3000
 
 
 def test_reactions_of_a_builder_take_their_limit(backend):
@@ -223,8 +223,8 @@ def test_reactions_of_a_builder_take_their_limit(backend):
     network.add_species("Y", 40.0)
     network.add_reaction("2 X ->", rate=0.01)
     network.add_reaction("2 Y ->", law="0.01 * Y * (Y - 1) / 2")
-    found = integrate(backend, system_of(network), [5.0], OdeSettings("dopri5", rtol=1e-10))
-    x, y = found.samples[0, 0]
+    actual = integrate(backend, system_of(network), [5.0], OdeSettings("dopri5", rtol=1e-10))
+    x, y = actual.samples[0, 0]
     assert x == pytest.approx(40 / (1 + 0.01 * 40 * 5), rel=1e-8)
     # y' = -k y (y - 1), so 1 - 1 / y falls as exp(-k t)
     assert 1 - 1 / y == pytest.approx((1 - 1 / 40) * math.exp(-0.05), rel=1e-8)
@@ -239,32 +239,32 @@ def test_what_blows_up_ends_alone(backend):
     system = system_of(network, varying=["k"])
     inputs = np.array([[0.1], [1.0], [0.2]])
     for solver in ("rk4", "dopri5", "rosenbrock"):
-        found = integrate(
+        actual = integrate(
             backend, system, [0.0, 0.5, 2.0, 3.0], OdeSettings(solver, substeps=100), inputs
         )
-        assert found.status[[0, 2]].tolist() == [0, 0]
-        assert found.status[1] in (3, 4)
-        assert np.isfinite(found.samples[[0, 2]]).all()
-        assert np.isfinite(found.samples[1, :2]).all()
-        assert np.isnan(found.samples[1, 3]).all()
-        assert np.isnan(found.final[1]).all()
+        assert actual.status[[0, 2]].tolist() == [0, 0]
+        assert actual.status[1] in (3, 4)
+        assert np.isfinite(actual.samples[[0, 2]]).all()
+        assert np.isfinite(actual.samples[1, :2]).all()
+        assert np.isnan(actual.samples[1, 3]).all()
+        assert np.isnan(actual.final[1]).all()
 
 
 def test_too_many_steps_are_a_status(backend):
     """Stiff equations and a method that is not for them."""
     system = system_of(robertson())
-    found = integrate(backend, system, [0.0, 40.0, 4e5], OdeSettings("dopri5"), max_steps=2000)
-    assert found.status.tolist() == [3]
-    assert np.isfinite(found.samples[0, 0]).all()
-    assert np.isnan(found.samples[0, 2]).all()
+    actual = integrate(backend, system, [0.0, 40.0, 4e5], OdeSettings("dopri5"), max_steps=2000)
+    assert actual.status.tolist() == [3]
+    assert np.isfinite(actual.samples[0, 0]).all()
+    assert np.isnan(actual.samples[0, 2]).all()
 
 
 def test_single_precision(backend):
     system = system_of(clock())
     settings = OdeSettings("rk4", substeps=500, precision="single")
-    found = integrate(backend, system, CLOCK_TIMES, settings, wide=False)
-    assert found.samples.dtype == np.float32
-    assert worst(found.samples[0][:, : system.species], clock_by_scipy()) < 2e-3
+    actual = integrate(backend, system, CLOCK_TIMES, settings, wide=False)
+    assert actual.samples.dtype == np.float32
+    assert worst(actual.samples[0][:, : system.species], clock_by_scipy()) < 2e-3
 
 
 def test_columns_hold_the_same_numbers(backend):
@@ -308,16 +308,16 @@ def test_devices_and_layouts_give_the_same_bits(name, warps, precision):
     settings = OdeSettings("rk4", substeps=50, precision=precision)
     words = 1 if precision == "single" else 2
     choice = spread(system, words, warps) if warps else alone(system, words)
-    courses = []
+    solutions = []
     for device in ("cpu", "cuda"):
         backend = get_backend(device, BackendOptions(threads=2))
-        courses.append(
+        solutions.append(
             integrate(
                 backend, system, [0.0, 0.1, 0.2], settings, rows=300, priors=priors, choice=choice
             )
         )
         backend.close()
-    for a, b in zip(courses[0].arrays, courses[1].arrays, strict=True):
+    for a, b in zip(solutions[0].arrays, solutions[1].arrays, strict=True):
         assert a.tobytes() == b.tobytes()
 
 
@@ -327,9 +327,9 @@ def test_devices_give_the_same_bits_with_steps_that_adapt(solver):
     from tauslab.kernels.backends import BackendOptions, get_backend
 
     system = system_of(clock())
-    found = []
+    actual = []
     for device in ("cpu", "cuda"):
         backend = get_backend(device, BackendOptions(threads=2))
-        found.append(integrate(backend, system, [0.0, 5.0], OdeSettings(solver), rows=40))
+        actual.append(integrate(backend, system, [0.0, 5.0], OdeSettings(solver), rows=40))
         backend.close()
-    assert found[0].samples.tobytes() == found[1].samples.tobytes()
+    assert actual[0].samples.tobytes() == actual[1].samples.tobytes()

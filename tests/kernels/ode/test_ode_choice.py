@@ -61,8 +61,8 @@ def test_constants_without_room_in_shared_memory_stay_in_registers():
     for i in range(32):
         model.add_rate(f"X{i}", " - ".join(f"k{i}_{j} * X{j}" for j in range(32)))
     system = system_of(model, varying=list(model.parameters))
-    for found in (alone(system, 2), layout_of(system, "double"), layout_of(system, "double", 20)):
-        assert (found.entry, found.shared_constants, found.planes) == ("ode_rk4", False, 0)
+    for actual in (alone(system, 2), layout_of(system, "double"), layout_of(system, "double", 20)):
+        assert (actual.entry, actual.shared_constants, actual.planes) == ("ode_rk4", False, 0)
 
 
 def test_what_shared_memory_cannot_hold_is_not_spread():

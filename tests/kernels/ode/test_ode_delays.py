@@ -19,11 +19,11 @@ def run(net, times, solver="dopri5", rtol=1e-8, n=1, device="cpu", history=None,
 
 @pytest.mark.parametrize("solver", ["dopri5", "rosenbrock"])
 def test_courses_are_those_known(solver):
-    found = run(many_delays(), TIMES, solver)
-    assert found.status.tolist() == [0]
+    actual = run(many_delays(), TIMES, solver)
+    assert actual.status.tolist() == [0]
     for name in many_delays().species:
         expected = course(name, np.array(TIMES))
-        assert found.amounts(name)[0] == pytest.approx(expected, abs=1e-6), name
+        assert actual.amounts(name)[0] == pytest.approx(expected, abs=1e-6), name
 
 
 def test_a_delay_may_be_any_number_of_each_point():
@@ -34,9 +34,9 @@ def test_a_delay_may_be_any_number_of_each_point():
     net.add_rate("x", "-delay(x, tau)")
     delays = {"tau": [0, 1e-9, 1, 100, -1]}
     with pytest.warns(UserWarning, match="1 ended with status negative_delay.*a delay is below 0"):
-        found = run(net, [0.0, 3.0], sweep=delays)
-    assert found.status[:, 0].tolist() == [0, 0, 0, 0, 9]
-    ends = found.amounts("x")[:4, 0, -1]
+        actual = run(net, [0.0, 3.0], sweep=delays)
+    assert actual.status[:, 0].tolist() == [0, 0, 0, 0, 9]
+    ends = actual.amounts("x")[:4, 0, -1]
     assert ends == pytest.approx([np.exp(-3), np.exp(-3), -1 / 6, -2], abs=1e-6)
     with pytest.warns(UserWarning, match="ended with status delay_history.*raise delay_history="):
         short = run(net, np.linspace(0, 3, 61), history=16)
@@ -93,8 +93,10 @@ def test_bits_depend_on_the_trajectory_alone():
 def test_a_gpu_gives_the_bits_of_the_cpu():
     for solver in ("dopri5", "rosenbrock"):
         points = {"tau": np.linspace(0.2, 2, 100)}
-        found = [run(many_delays(), TIMES, solver, device=d, sweep=points) for d in ("cpu", "cuda")]
-        assert digest_lines(found[0], None) == digest_lines(found[1], None)
+        actual = [
+            run(many_delays(), TIMES, solver, device=d, sweep=points) for d in ("cpu", "cuda")
+        ]
+        assert digest_lines(actual[0], None) == digest_lines(actual[1], None)
 
 
 @pytest.mark.validate

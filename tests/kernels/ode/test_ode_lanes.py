@@ -50,19 +50,19 @@ def run(monkeypatch, network, solver, width, most=MAX_STEPS, rows=21, threads=1)
         inputs = np.tile(np.linspace(0.2, 1.4, rows)[:, None], (1, len(system.inputs)))
         priors = Priors((SampledPrior(system.inputs[0], "uniform", 0.3, 1.1),))
         settings = OdeSettings(solver, substeps=3)
-        found = integrate(backend, system, TIMES, settings, inputs, priors=priors, max_steps=most,
+        actual = integrate(backend, system, TIMES, settings, inputs, priors=priors, max_steps=most,
                           trajectories=999 if width else 1)  # fmt: skip
         backend.close()
-    return {"samples": found.samples, "final": found.final, "drawn": found.drawn,
-            "status": found.status, "steps": found.work}  # fmt: skip
+    return {"samples": actual.samples, "final": actual.final, "drawn": actual.drawn,
+            "status": actual.status, "steps": actual.work}  # fmt: skip
 
 
 def check(monkeypatch, network, solver, width, **options):
     """Lanes against one at a time; what they agreed on."""
     expected = run(monkeypatch, network, solver, 0, **options)
-    found = run(monkeypatch, network, solver, width, **options)
+    actual = run(monkeypatch, network, solver, width, **options)
     for name, array in expected.items():
-        assert np.array_equal(found[name], array, equal_nan=True), name
+        assert np.array_equal(actual[name], array, equal_nan=True), name
     return expected
 
 
@@ -70,8 +70,8 @@ def check(monkeypatch, network, solver, width, **options):
 def test_lanes_give_the_same_bits(monkeypatch, solver, width):
     """An event, the time, trajectories that end as not a number, limits of steps, idle lanes."""
     mixed = ode_mixed.network()
-    found = check(monkeypatch, mixed, solver, width)
-    assert set(found["status"].tolist()) == {0, 4}
+    actual = check(monkeypatch, mixed, solver, width)
+    assert set(actual["status"].tolist()) == {0, 4}
     for rows, threads in ((1, 1), (5, 3)):
         check(monkeypatch, mixed, solver, width, rows=rows, threads=threads)
     if solver != "rk4":
@@ -84,8 +84,8 @@ def test_lanes_give_the_same_bits(monkeypatch, solver, width):
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 @pytest.mark.parametrize("solver", ["dopri5", "rosenbrock", "rk4"])
 def test_functions_of_rates(monkeypatch, solver, width):
-    found = check(monkeypatch, functions(), solver, width)
-    assert (found["status"] == 0).all()
+    actual = check(monkeypatch, functions(), solver, width)
+    assert (actual["status"] == 0).all()
 
 
 def test_lanes_are_for_many_trajectories_in_double_precision():

@@ -42,14 +42,14 @@ def test_a_dose_into_a_model_at_rest(backend, solver):
     network.add_reaction("A -> B", law="50 * A ^ h / (3 ^ h + A ^ h)")
     network.add_reaction("A ->", law="2 * A")
     network.add_reaction("B ->", law="5 * B ^ 0.5")
-    found = integrate(
+    actual = integrate(
         backend, with_slack(network, 1e-9), [0.0, 1.5, 50.0], OdeSettings(solver), max_steps=20_000
     )
-    assert found.status.tolist() == [0]
+    assert actual.status.tolist() == [0]
     # Between the dose and t = 1.5 by 200,000 steps of Euler's with Richardson's extrapolation.
-    assert found.samples[0, 1] == pytest.approx(euler_of_dose(), rel=2e-5)
-    assert np.abs(found.samples[0, 2]).max() < 1e-6
-    assert found.work[0] < 5000
+    assert actual.samples[0, 1] == pytest.approx(euler_of_dose(), rel=2e-5)
+    assert np.abs(actual.samples[0, 2]).max() < 1e-6
+    assert actual.work[0] < 5000
 
 
 def euler_of_dose() -> list[float]:
@@ -79,18 +79,18 @@ def test_amounts_are_zero_within_the_slack_only():
 
 def value_of(graph: ExpressionGraph, node: int, x: float) -> float:
     """A node of a system of one variable."""
-    found: dict[int, float] = {}
+    actual: dict[int, float] = {}
     constants = ExpressionGraph()
     for n in graph.reached([node], stage=0):
         own = graph.nodes[n]
         if own.kind in ("number", "variable"):
-            found[n] = own.value if own.kind == "number" else x
+            actual[n] = own.value if own.kind == "number" else x
         elif own.kind == "reciprocal":
-            found[n] = 1 / found[own.arguments[0]]
+            actual[n] = 1 / actual[own.arguments[0]]
         else:
-            numbers = [constants.number(found[a]) for a in own.arguments]
-            found[n] = constants.nodes[constants.apply(own.kind, *numbers)].value
-    return found[node]
+            numbers = [constants.number(actual[a]) for a in own.arguments]
+            actual[n] = constants.nodes[constants.apply(own.kind, *numbers)].value
+    return actual[node]
 
 
 def test_a_short_pulse_is_not_stepped_over(backend):
@@ -100,9 +100,9 @@ def test_a_short_pulse_is_not_stepped_over(backend):
     network.add_rate("X", "if(time >= 1, if(time < 1.05, 100, 0), 0) + if(2 * time - 80 > 0, 1, 0)")
     system = system_of(network)
     assert system.jumps == (1.0, 1.05, 40.0)
-    found = integrate(backend, system, [0.0, 100.0], OdeSettings("dopri5"))
-    assert found.samples[0, 1, 0] == pytest.approx(65, rel=1e-12)
-    assert found.work[4] == 0  # no step has both sides of a jump
+    actual = integrate(backend, system, [0.0, 100.0], OdeSettings("dopri5"))
+    assert actual.samples[0, 1, 0] == pytest.approx(65, rel=1e-12)
+    assert actual.work[4] == 0  # no step has both sides of a jump
 
 
 def test_spans_end_before_a_jump_and_begin_after_it():
@@ -130,16 +130,16 @@ def solved(table: Elimination, matrix: np.ndarray, right: np.ndarray) -> np.ndar
         cells[own] = np.where(np.arange(own.start, own.stop) < own.start + table.lower[i],
                               cells[own], row[table.columns[own]])  # fmt: skip
         cells[own.start + table.lower[i]] = 1 / row[i]
-    found = right[table.order].astype(float)
+    actual = right[table.order].astype(float)
     for i, own in enumerate(rows):
         lower = slice(own.start, own.start + table.lower[i])
-        found[i] -= cells[lower] @ found[table.columns[lower]]
+        actual[i] -= cells[lower] @ actual[table.columns[lower]]
     for i in reversed(range(size)):
         diagonal = rows[i].start + table.lower[i]
         beyond = slice(diagonal + 1, rows[i].stop)
-        found[i] = (found[i] - cells[beyond] @ found[table.columns[beyond]]) * cells[diagonal]
+        actual[i] = (actual[i] - cells[beyond] @ actual[table.columns[beyond]]) * cells[diagonal]
     answer = np.empty(size)
-    answer[table.order] = found
+    answer[table.order] = actual
     return answer
 
 
@@ -172,11 +172,11 @@ def hub(size: int) -> Network:
 def test_a_rate_of_a_thousand_terms():
     """Deep sums are no deep recursion, and the matrix fills up by the one row and column."""
     system = system_of(hub(1000))
-    found = jacobian(system)
-    assert len(found.nodes) == 2002
-    entries = dict(zip(zip(found.rows, found.columns, strict=True), found.nodes, strict=True))
+    actual = jacobian(system)
+    assert len(actual.nodes) == 2002
+    entries = dict(zip(zip(actual.rows, actual.columns, strict=True), actual.nodes, strict=True))
     assert [system.graph.value_of(entries[0, i]) for i in (0, 1, 500)] == [-2, 1, 500]
-    assert found.elimination.cells <= 2010
+    assert actual.elimination.cells <= 2010
 
 
 def test_derivatives_of_shared_sums():
@@ -223,10 +223,10 @@ def test_a_pool_that_runs_empty(backend, solver):
     network = read_sbml(DATA / "sbml" / "MODEL2310250001.xml")
     system = lower_ode(network, parameters=network.parameter_values(), recorded=["PYR_1"])
     settings = OdeSettings(solver, rtol=1e-9, atol=1e-13)
-    found = integrate(backend, system, [4.0, 5.0, 8.0, 8.3], settings)
+    actual = integrate(backend, system, [4.0, 5.0, 8.0, 8.3], settings)
     # libRoadRunner 2.10.0, relative tolerance 1e-12, absolute 1e-18
     expected = [0.02791256, 0.16195267, 0.59895149, 0.59906795]
-    assert found.samples[0, :, 0] == pytest.approx(expected, abs=2e-8)
+    assert actual.samples[0, :, 0] == pytest.approx(expected, abs=2e-8)
 
 
 @pytest.mark.parametrize("method", ["dopri5", "rosenbrock", "rk4", "ssa", "tau"])

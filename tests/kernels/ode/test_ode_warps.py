@@ -83,13 +83,13 @@ def test_constants_in_shared_memory_change_no_bit(
 
 
 def test_stages_with_one_text_give_the_same_bits(backend, monkeypatch):
-    courses = []
+    solutions = []
     for longest in (0, 10**6):
         monkeypatch.setattr(ode_codegen, "LONG_STEP", longest)
         system = system_of(network(), varying=("k",))
         inputs = np.linspace(0.2, 1.0, 9)[:, None]
-        courses.append(integrate(backend, system, TIMES, OdeSettings("rk4", substeps=7), inputs))
-    assert_equal(*courses)
+        solutions.append(integrate(backend, system, TIMES, OdeSettings("rk4", substeps=7), inputs))
+    assert_equal(*solutions)
 
 
 @pytest.mark.parametrize("name", ["BIOMD0000000033", "BIOMD0000000088", "BIOMD0000000201"])

@@ -140,7 +140,7 @@ def test_free_beads_fill_a_region_evenly_and_never_leave_it(backend, noise):
     """Nor pass a wall, however long their moves are beside it."""
     mask = np.zeros((3, 3, 5), bool)
     mask[1, 1, :3] = mask[:, 1, 0] = True  # five sites around a corner
-    room = np.flatnonzero(mask)
+    space = np.flatnonzero(mask)
     mask[1, 1, 4] = True  # behind a wall of one site
     at = np.full((2000, 3), 1.5)
     engine = PolymerEngine(
@@ -151,8 +151,8 @@ def test_free_beads_fill_a_region_evenly_and_never_leave_it(backend, noise):
         engine.run(150)
         sites = np.floor(engine.positions()).astype(int)
         numbers = np.ravel_multi_index(tuple(sites.T), mask.shape)
-        assert np.isin(numbers, room).all()
-    counts = np.bincount(numbers, minlength=mask.size)[room]
+        assert np.isin(numbers, space).all()
+    counts = np.bincount(numbers, minlength=mask.size)[space]
     assert ((counts - 400) ** 2 / 400).sum() < 35  # 4 degrees of freedom: 5e-7
 
 
@@ -185,5 +185,5 @@ def dense(backend):
 @pytest.mark.parametrize("order", [1, -1, 5])
 def test_blocks_of_threads_in_any_order_give_the_bits_of_one(tmp_path, order):
     expected = dense(get_backend("cpu", BackendOptions(threads=1)))
-    found = dense(EmulatedBackend(tmp_path, 128, order, 2))
-    np.testing.assert_array_equal(found, expected)
+    actual = dense(EmulatedBackend(tmp_path, 128, order, 2))
+    np.testing.assert_array_equal(actual, expected)

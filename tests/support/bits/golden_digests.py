@@ -112,8 +112,8 @@ def lines(names: list[str], device: str, jobs: int) -> Iterator[str]:
         folder = Path(scratch)
         machine_bits.write_models(folder)
         digests = pool.map(lambda run: digest_of(run[0], run[1], folder, device), runs)
-        for (name, way), found in zip(runs, digests, strict=True):
-            yield f"{found}  {name}, {way}"
+        for (name, way), actual in zip(runs, digests, strict=True):
+            yield f"{actual}  {name}, {way}"
 
 
 def main() -> None:
@@ -127,16 +127,16 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, help="write the lines to this file")
     parser.add_argument("--check", type=Path, help="compare with the lines of this file")
     given = parser.parse_args()
-    found = []
+    actual = []
     for line in lines(given.cases or list(machine_bits.CASES), given.device, given.jobs):
         print(line, flush=True)
-        found.append(line)
+        actual.append(line)
     if given.output is not None:
-        given.output.write_text("\n".join(found) + "\n", encoding="utf-8")
+        given.output.write_text("\n".join(actual) + "\n", encoding="utf-8")
     if given.check is not None:
         known = set(given.check.read_text(encoding="utf-8").splitlines())
-        different = [line for line in found if line not in known]
-        print(f"{len(found)} runs, {len(different)} differ", *different, sep="\n")
+        different = [line for line in actual if line not in known]
+        print(f"{len(actual)} runs, {len(different)} differ", *different, sep="\n")
         sys.exit(bool(different))
 
 

@@ -215,11 +215,11 @@ def absolute(command: str, folder: Path) -> Iterator[str]:
 
 
 def _run(arguments: list[str]) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as told:
+    with contextlib.redirect_stdout(io.StringIO()) as message:
         code = tauslab(arguments)
     if code != 0:
         sys.exit(f"{' '.join(arguments)} ended with {code}")
-    return told.getvalue()
+    return message.getvalue()
 
 
 def main() -> None:

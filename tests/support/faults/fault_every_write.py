@@ -134,11 +134,11 @@ def again(environment: dict[str, str], cases: int | None) -> int:
 
 def searched() -> list[dict[str, str]]:
     """Where Python looks for modules: without and with an h5py that has MPI."""
-    found: list[dict[str, str]] = [{}]
+    actual: list[dict[str, str]] = [{}]
     if parallel := os.environ.get("TAUSLAB_PARALLEL_H5PY"):
         folders = filter(None, (parallel, os.environ.get("PYTHONPATH")))
-        found.append({"PYTHONPATH": os.pathsep.join(folders)})
-    return found
+        actual.append({"PYTHONPATH": os.pathsep.join(folders)})
+    return actual
 
 
 def jobs() -> Iterator[Job]:
@@ -217,12 +217,12 @@ def kill(job: Job, wanted: str, rows: Any, number: int, kind: str, moment: str) 
             forked(resumed)
         else:
             ranks_of(job, resumed)
-    found = digest()
+    actual = digest()
     clean()
-    good = found == wanted and not wrong and seconds < MOST_SECONDS
-    told = (number, "data" if kind == "w" else "other", moment if reached else "done before")
-    left = (f"{seconds:.2f}", on_disk, wrong, again, "same" if found == wanted else found)
-    return job.label, job.ranks, job.victim, *told, *left, "pass" if good else "FAIL"
+    good = actual == wanted and not wrong and seconds < MOST_SECONDS
+    message = (number, "data" if kind == "w" else "other", moment if reached else "done before")
+    left = (f"{seconds:.2f}", on_disk, wrong, again, "same" if actual == wanted else actual)
+    return job.label, job.ranks, job.victim, *message, *left, "pass" if good else "FAIL"
 
 
 def left_on_disk(job: Job, rows: dict[str, Any]) -> tuple[str, int]:

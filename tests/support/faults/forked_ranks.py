@@ -63,7 +63,7 @@ def run_ranks(count: int, work: Callable[[int], int]) -> int:
 def fork_rank(listener: socket.socket, work: Callable[[int], int]) -> tuple[int, socket.socket]:
     """Fork the rank that asks for it next; its process and the connection with its stand-in."""
     connection, _ = listener.accept()
-    told, files, _, _ = socket.recv_fds(connection, 1 << 20, 4)
+    message, files, _, _ = socket.recv_fds(connection, 1 << 20, 4)
     child = os.fork()
     if child:
         for file in files:
@@ -71,7 +71,7 @@ def fork_rank(listener: socket.socket, work: Callable[[int], int]) -> tuple[int,
         return child, connection
     code = 1
     try:
-        environment = json.loads(told)
+        environment = json.loads(message)
         os.environ.clear()
         os.environ.update(environment | {"PMI_FD": str(files[3])})
         for standard in range(3):
@@ -96,9 +96,9 @@ def wait_for(ranks: dict[int, tuple[int, socket.socket]]) -> None:
         late = time.monotonic() > until
         for number in list(by_connection) if late else [n for n in ready if n in by_connection]:
             child, connection = by_connection[number]
-            told = b"" if late else connection.recv(1)
-            os.kill(child, told[0] if told else signal.SIGKILL)
-            if not told:
+            message = b"" if late else connection.recv(1)
+            os.kill(child, message[0] if message else signal.SIGKILL)
+            if not message:
                 del by_connection[number]
         for number in [n for n in ready if n in ranks]:
             child, connection = ranks.pop(number)

@@ -107,15 +107,15 @@ def sources(kind: str) -> list[tuple[str, bytes]]:
             assert isinstance(lattice, ts.Lattice)
             return [(".h5", lattice.write(model.with_suffix(".h5")).read_bytes())]
     if kind in ("toml", "lattice"):
-        found = [p for p in EXAMPLES.glob("*.toml") if (p.name in LATTICES) == (kind == "lattice")]
+        actual = [p for p in EXAMPLES.glob("*.toml") if (p.name in LATTICES) == (kind == "lattice")]
     elif kind == "events":
-        found = [p for p in (*DATA.glob("sbml/*.xml"), *DATA.glob("semantic/*/*.xml"), *DATA.glob("dsmts/**/*.xml"))
+        actual = [p for p in (*DATA.glob("sbml/*.xml"), *DATA.glob("semantic/*/*.xml"), *DATA.glob("dsmts/**/*.xml"))
                  if b"<event" in p.read_bytes()]  # fmt: skip
     else:
         pattern = {"sbml": "sbml/*.xml", "net": "net/*.net", "bngl": "bngl/*.bngl", "lm": "lm/*.lm"}
-        found = list(DATA.glob(pattern[kind]))
+        actual = list(DATA.glob(pattern[kind]))
     boxes = [(".toml", box(shape).encode()) for shape in SHAPES if kind == "lattice"]
-    small = sorted(path for path in found if kind == "lm" or path.stat().st_size < LARGEST)
+    small = sorted(path for path in actual if kind == "lm" or path.stat().st_size < LARGEST)
     return [(path.suffix, path.read_bytes()) for path in small] + boxes
 
 

@@ -413,9 +413,9 @@ def document(
 
 
 def _math(tree: Formula) -> Any:
-    found = libsbml.parseL3Formula(infix(tree))
-    assert found is not None, libsbml.getLastParseL3Error()
-    return found
+    actual = libsbml.parseL3Formula(infix(tree))
+    assert actual is not None, libsbml.getLastParseL3Error()
+    return actual
 
 
 def _add_compartment(model: Any, name: str, size: Fraction, *, constant: bool) -> None:

@@ -75,13 +75,13 @@ def answer(arguments: Sequence[str]) -> Answer:
     """Call the command line in this process."""
     from tauslab.cli.main import main
 
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+    message = io.StringIO()
+    with contextlib.redirect_stderr(message), contextlib.redirect_stdout(io.StringIO()):
         try:
             ended = str(main(list(arguments)))
         except SystemExit as left:  # argparse
             ended = str(left.code)
         except BaseException:  # noqa: BLE001 - whatever it is, it is a fault
             ended = "traceback"
-            said.write(traceback.format_exc())
-    return Answer(ended, said.getvalue())
+            message.write(traceback.format_exc())
+    return Answer(ended, message.getvalue())

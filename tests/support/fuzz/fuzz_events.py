@@ -43,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.stats
 from drawn_events import TIMES, Drawing, Part, document
-from plain_events import AmbiguousError, Course, courses, one_course
+from plain_events import AmbiguousError, Course, courses, one_solution
 
 import tauslab as ts
 from tauslab.formats.read import read_network
@@ -61,7 +61,7 @@ PLAIN_TRAJECTORIES = 200
 COMPARED = (4, 9, 16, 24)  # places of times at which means are compared
 Array = npt.NDArray[np.float64]
 Statuses = npt.NDArray[np.uint8]
-Courses = dict[Course, Fraction]
+ConditionRuns = dict[Course, Fraction]
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class Found:
 
     def alarms(self) -> list[str]:
         """Differences that chance does not explain."""
-        told = list(self.wrong)
+        message = list(self.wrong)
         least = FALSE_ALARM / max(1, len(self.chances))
-        told += [f"{where}: p = {p:.2g}" for p, where in self.chances if p < least]
+        message += [f"{where}: p = {p:.2g}" for p, where in self.chances if p < least]
         most = largest_gap(len(self.gaps))
-        told += [f"{where}: {z:.1f} standard errors" for z, where in self.gaps if z > most]
-        return told
+        message += [f"{where}: {z:.1f} standard errors" for z, where in self.gaps if z > most]
+        return message
 
     def report(self) -> str:
         """A few lines."""
@@ -132,9 +132,9 @@ class Drawn:
     values: list[list[dict[str, Fraction]]]
     background: float | None
     text: str = ""
-    known: dict[tuple[int, int, bool], tuple[Courses, int]] = field(default_factory=dict)
+    known: dict[tuple[int, int, bool], tuple[ConditionRuns, int]] = field(default_factory=dict)
 
-    def expected(self, number: int, point: int, *, counted: bool) -> tuple[Courses, int]:
+    def expected(self, number: int, point: int, *, counted: bool) -> tuple[ConditionRuns, int]:
         """Courses of a part at a point, and how many executions were followed."""
         key = (number, point, counted)
         if key not in self.known:
@@ -180,9 +180,9 @@ def drawn(case: Case) -> Drawn:
         if len(points) == POINTS[case.kind]:
             parts.append(part)
             values.append(points)
-    found = Drawn(parts, values, background)
-    found.text = document(parts, [points[0] for points in values], dice, background)
-    return found
+    actual = Drawn(parts, values, background)
+    actual.text = document(parts, [points[0] for points in values], dice, background)
+    return actual
 
 
 def _good_values(part: Part, kind: str, dice: random.Random) -> dict[str, Fraction] | None:
@@ -192,7 +192,7 @@ def _good_values(part: Part, kind: str, dice: random.Random) -> dict[str, Fracti
         try:
             if kind == "reactions":
                 model = part.plain(values, float)
-                one_course(model, [float(t) for t in TIMES], part.names, random.Random(1))
+                one_solution(model, [float(t) for t in TIMES], part.names, random.Random(1))
                 return {**values}
             followed, executed = expected(part, values, counted=True)
             expected(part, values, counted=False)
@@ -205,7 +205,9 @@ def _good_values(part: Part, kind: str, dice: random.Random) -> dict[str, Fracti
     return None
 
 
-def expected(part: Part, values: Mapping[str, Fraction], *, counted: bool) -> tuple[Courses, int]:
+def expected(
+    part: Part, values: Mapping[str, Fraction], *, counted: bool
+) -> tuple[ConditionRuns, int]:
     """All courses of a part, with their probabilities."""
     return courses(part.plain(values, Fraction), TIMES, part.names, counted=counted)
 
@@ -263,9 +265,9 @@ def compare(case: Case, made: Drawn, method: str, folder: Path, found: Found) ->
             judge(where, seen, allowed, exact=exact, found=found)
 
 
-def judge(where: str, seen: Array, allowed: Courses, *, exact: bool, found: Found) -> None:
+def judge(where: str, seen: Array, allowed: ConditionRuns, *, exact: bool, found: Found) -> None:
     """Whether trajectories have the courses that are allowed, as often as they should."""
-    listed = np.array([[[float(x) for x in row] for row in course] for course in allowed])
+    listed = np.array([[[float(x) for x in row] for row in solution] for solution in allowed])
     away = np.array([np.abs(seen - one).reshape(len(seen), -1).max(axis=1) for one in listed])
     which = np.argmin(away, axis=0)
     distance = away[which, np.arange(len(seen))]
@@ -298,7 +300,7 @@ def compare_means(
             model = part.plain(made.values[number][point], float)
             dice = random.Random(f"{case.name} {number} {point}")
             plain = np.array(
-                [one_course(model, times, part.names, dice) for _ in range(PLAIN_TRAJECTORIES)]
+                [one_solution(model, times, part.names, dice) for _ in range(PLAIN_TRAJECTORIES)]
             )
             for method, (names, values, status) in ours.items():
                 place = {name: k for k, name in enumerate(names)}
@@ -391,13 +393,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for case in chosen:
             show(case)
         return 0
-    found, begin = Found(), time.monotonic()
-    fuzz(chosen, options.methods.split(","), found)
-    print(found.report())
+    actual, begin = Found(), time.monotonic()
+    fuzz(chosen, options.methods.split(","), actual)
+    print(actual.report())
     print(f"{time.monotonic() - begin:.0f} s")
-    for line in found.alarms():
+    for line in actual.alarms():
         print(line)
-    return int(bool(found.alarms()))
+    return int(bool(actual.alarms()))
 
 
 if __name__ == "__main__":

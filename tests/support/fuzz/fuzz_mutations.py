@@ -244,8 +244,8 @@ def _named(root: ET.Element, *names: str) -> list[ET.Element]:
 def _any_name(root: ET.Element, dice: random.Random) -> str:
     """A name that something in the model has, most often a quantity."""
     quantities = _named(root, "species", "parameter", "compartment")
-    found = quantities if quantities and dice.random() < 0.8 else list(root.iter())
-    return dice.choice([e.get("id") or e.get("name") or "x" for e in found])
+    actual = quantities if quantities and dice.random() < 0.8 else list(root.iter())
+    return dice.choice([e.get("id") or e.get("name") or "x" for e in actual])
 
 
 def _formula(root: ET.Element, dice: random.Random, where: str) -> ET.Element:
@@ -260,7 +260,7 @@ def _formula(root: ET.Element, dice: random.Random, where: str) -> ET.Element:
 
 
 def _other_flag(root: ET.Element, dice: random.Random) -> None:
-    for element in dice.sample(found := _named(root, *_FLAGS), min(1, len(found))):
+    for element in dice.sample(actual := _named(root, *_FLAGS), min(1, len(actual))):
         flag = dice.choice(_FLAGS[_local(element)])
         name = _any_name(root, dice)
         pick = dice.random()
@@ -277,8 +277,8 @@ def _other_flag(root: ET.Element, dice: random.Random) -> None:
 
 
 def _other_formula(root: ET.Element, dice: random.Random) -> None:
-    found = _named(root, "trigger", "delay", "priority", "eventAssignment")
-    for element in dice.sample(found, min(1, len(found))):
+    actual = _named(root, "trigger", "delay", "priority", "eventAssignment")
+    for element in dice.sample(actual, min(1, len(actual))):
         if dice.random() < 0.97:
             for math in _named(element, "math"):
                 element.remove(math)
@@ -300,7 +300,7 @@ def _other_part(root: ET.Element, dice: random.Random) -> None:
 
 def _more_parts(root: ET.Element, dice: random.Random) -> None:
     """A delay, a priority or a trigger that an event has not; or one of its assignments more."""
-    for event in dice.sample(found := _named(root, "event"), min(1, len(found))):
+    for event in dice.sample(actual := _named(root, "event"), min(1, len(actual))):
         name = dice.choice(("delay", "priority", "trigger", "eventAssignment"))
         made = ET.Element(_like(event, name))
         made.append(_formula(root, dice, name))
@@ -350,13 +350,13 @@ def change_hdf5(path: Path, dice: random.Random) -> None:
         for _ in range(dice.choice((1, 1, 2, 3))):
             names: list[str] = []
             file.visit(names.append)
-            found = file[dice.choice(names)] if names else file
-            if len(found.attrs) and dice.random() < 0.4:
-                _change_attribute(found, dice)
-            elif isinstance(found, h5py.Dataset):
-                _change_dataset(file, found, dice)
-            elif found.name != "/":
-                _change_group(file, found.name, dice)
+            actual = file[dice.choice(names)] if names else file
+            if len(actual.attrs) and dice.random() < 0.4:
+                _change_attribute(actual, dice)
+            elif isinstance(actual, h5py.Dataset):
+                _change_dataset(file, actual, dice)
+            elif actual.name != "/":
+                _change_group(file, actual.name, dice)
 
 
 def _change_attribute(found: Any, dice: random.Random) -> None:

@@ -12,7 +12,7 @@ the latter just after t; there a relation whose sides are equal is decided by th
 `courses` follows every choice among equal priorities and gives each course with its probability. Where two
 things come at one time that rounding may part (the value of something that moves decides one of them), or
 a number is no double, it raises `AmbiguousError`: nobody can say what a program with rounding has to do.
-`one_course` is a Gillespie loop with the same events: it draws reactions and choices.
+`one_solution` is a Gillespie loop with the same events: it draws reactions and choices.
 """
 
 from __future__ import annotations
@@ -159,10 +159,10 @@ class Look:
         """Value and rate of a name."""
         if name == "time":
             return self.world.time[0], 1
-        found = self.known.get(name)
-        if found is None:
-            found = self.known[name] = self._symbol(name)
-        return found
+        actual = self.known.get(name)
+        if actual is None:
+            actual = self.known[name] = self._symbol(name)
+        return actual
 
     def _symbol(self, name: str) -> tuple[Any, Any]:
         model = self.model
@@ -203,13 +203,13 @@ class Look:
         return min(parts) if tree[0] == "min" else max(parts)
 
     def _piecewise(self, parts: Sequence[Formula]) -> tuple[Any, Any]:
-        found = None
+        actual = None
         for value, condition in zip(parts[0:-1:2], parts[1::2], strict=True):
-            here = self.number(value)
-            if self.holds(condition) and found is None:
-                found = here
+            local = self.number(value)
+            if self.holds(condition) and actual is None:
+                actual = local
         otherwise = self.number(parts[-1])
-        return otherwise if found is None else found
+        return otherwise if actual is None else actual
 
     def _cross(self, tree: Formula, value: Any, slope: Any) -> None:
         """Note when a difference comes to 0."""
@@ -390,16 +390,16 @@ class Interpreter:
         layer = {None: (self.triggered(world), Fraction(1))}
         for _ in range(MOST_AT_ONE_TIME):
             after: dict[Any, tuple[World, Fraction]] = {}
-            for here, chance in layer.values():
-                choices = self.choices(here)
+            for local, chance in layer.values():
+                choices = self.choices(local)
                 if self.dice is not None and len(choices) > 1:
                     choices = [self.dice.choice(choices)]
                 for place in choices:
                     # What follows an execution is looked at in the state that it leaves.
-                    there = self.triggered(self.execute(here, place))
+                    there = self.triggered(self.execute(local, place))
                     _add(after, there, chance / len(choices))
                 if not choices:
-                    _add(done, here, chance)
+                    _add(done, local, chance)
             if not after:
                 return list(done.values())
             if len(after) > MOST_WORLDS:
@@ -425,15 +425,15 @@ class Interpreter:
         for reaction in self.model.reactions:
             look.number(reaction.law)
         t = world.time[0]
-        found: list[tuple[Any, bool, Any, Any]] = [(samples[-1], False, "sample", None)]
-        found += [(at, soft, ("cross", at if not soft else key), key)
+        actual: list[tuple[Any, bool, Any, Any]] = [(samples[-1], False, "sample", None)]
+        actual += [(at, soft, ("cross", at if not soft else key), key)
                   for key, (at, soft) in look.crossings.items()]  # fmt: skip
-        found += [(e.time[0], e.soft, ("execution", e.key) if e.soft else "execution", None)
+        actual += [(e.time[0], e.soft, ("execution", e.key) if e.soft else "execution", None)
                   for e in world.waiting if e.time[0] > t]  # fmt: skip
-        first = min(at for at, *_ in found)
+        first = min(at for at, *_ in actual)
         if not self.strict:
             return Stop(first, soft=False, crossed=frozenset())
-        near = [one for one in found if one[0] - first < CLOSE]
+        near = [one for one in actual if one[0] - first < CLOSE]
         soft = any(rounded for _, rounded, _, _ in near)
         if soft and (
             len({name for _, _, name, _ in near}) > 1
@@ -531,28 +531,28 @@ def courses(
         If rounding, or a choice that is not followed, decides.
     """
     interpreter = Interpreter(model, counted=counted)
-    found: dict[Course, Fraction] = {}
+    actual: dict[Course, Fraction] = {}
     open_: list[tuple[World, Fraction, Course, int]] = [(interpreter.begin(), Fraction(1), (), 0)]
     leaves = 0
     while open_:
-        world, chance, course, stops = open_.pop()
+        world, chance, solution, stops = open_.pop()
         if stops > MOST_STOPS:
             raise AmbiguousError("too many stops")
-        for here, likely in interpreter.settled(world):
-            rows = course
-            if len(rows) < len(times) and here.time == (times[len(rows)], 0):
-                rows = (*rows, _recorded(interpreter, here, names))
+        for local, likely in interpreter.settled(world):
+            rows = solution
+            if len(rows) < len(times) and local.time == (times[len(rows)], 0):
+                rows = (*rows, _recorded(interpreter, local, names))
             if len(rows) == len(times):
-                found[rows] = found.get(rows, Fraction(0)) + chance * likely
+                actual[rows] = actual.get(rows, Fraction(0)) + chance * likely
                 leaves += 1
                 continue
-            for there, unlikely in interpreter.settled(interpreter.just_after(here)):
+            for there, unlikely in interpreter.settled(interpreter.just_after(local)):
                 ahead, seen = interpreter.forward(there, times[len(rows) :])
                 more = (*rows, *(_recorded(interpreter, one, names) for one in seen))
                 open_.append((ahead, chance * likely * unlikely, more, stops + 1))
         if len(open_) + leaves > MOST_WORLDS:
             raise AmbiguousError("too many courses")
-    return found, interpreter.executed
+    return actual, interpreter.executed
 
 
 def _recorded(interpreter: Interpreter, world: World, names: Sequence[str]) -> tuple[Any, ...]:
@@ -565,7 +565,7 @@ def _recorded(interpreter: Interpreter, world: World, names: Sequence[str]) -> t
     return tuple(row)
 
 
-def one_course(
+def one_solution(
     model: PlainModel, times: Sequence[float], names: Sequence[str], dice: random.Random
 ) -> list[list[float]]:
     """One trajectory of a model with reactions: values of `names` at `times`."""

@@ -126,13 +126,13 @@ class Drawing:
 
     def events(self, count: int) -> list[PlainEvent]:
         """Some events; the last read the quantity `Y`, which others set."""
-        found = []
+        actual = []
         for number in range(count):
             trigger = self.trigger()
             if number >= count - READERS:
                 reads = (self.dice.choice(("lt", "ge")), "Y", Fraction(self.dice.randint(1, 6)))
                 trigger = (self.dice.choice(("and", "or")), trigger, reads)
-            found.append(
+            actual.append(
                 PlainEvent(
                     trigger,
                     self.dice.randint(0, 1) if number < count - READERS else 0,
@@ -142,7 +142,7 @@ class Drawing:
                     bool(self.dice.randrange(3)),
                 )
             )
-        return found
+        return actual
 
 
 def infix(tree: Formula) -> str:
@@ -238,10 +238,10 @@ def drawn(dice: random.Random, number: int) -> Case:
     drawing = Drawing(dice, unit)
     events = drawing.events(number)
     end = Fraction(dice.randint(3, 5))
-    course = list(Interpreter(events, drawing.parts).course(end))
+    solution = list(Interpreter(events, drawing.parts).course(end))
     exact = unit in EXACT
     chosen: dict[float, list[int]] = {}
-    for t, at, after in dice.sample(course[:-1], 6):
+    for t, at, after in dice.sample(solution[:-1], 6):
         if exact and t.denominator <= unit:
             chosen[float(t)] = at
         chosen[float(t + Fraction(1, 2 * drawing.parts))] = after
@@ -276,15 +276,15 @@ def network_of(case: Case) -> ts.Network:
 def differences(case: Case, methods: Sequence[Any] = METHODS) -> list[str]:
     """Where a method counts otherwise than the interpreter."""
     net = network_of(case)
-    found = []
+    actual = []
     for method in methods:
         result = ts.run(net, n=1, times=case.times, method=method, seed=1, device="cpu")
         for e, event in enumerate(case.events):
             got = result.mean(f"d{e}")
             want = [row[e] for row in case.expected]
             if not np.array_equal(got, want):
-                found.append(f"{method} {infix(event.trigger)} {event}: {got} for {want}")
-    return found
+                actual.append(f"{method} {infix(event.trigger)} {event}: {got} for {want}")
+    return actual
 
 
 def table_differences(case: Case) -> list[str]:
@@ -293,7 +293,7 @@ def table_differences(case: Case) -> list[str]:
     end = case.times[-1]
     breaks = time_breaks(net, net.parameter_values(), end)
     applied = breaks.applied(net, all_tables=True)
-    found = []
+    actual = []
     for event, plain in zip(applied.events, case.events, strict=True):
         if not isinstance(event, Event) or "Y" in symbols(event.trigger):
             continue
@@ -301,6 +301,6 @@ def table_differences(case: Case) -> list[str]:
             t = Fraction(2 * k + 1, 2 * case.parts)
             got = bool(evaluate(event.trigger, {"time": float(t)}))
             if got != bool(value_of(plain.trigger, {"time": t})):
-                found.append(f"{infix(plain.trigger)} at {float(t)}: {got}")
+                actual.append(f"{infix(plain.trigger)} at {float(t)}: {got}")
                 break
-    return found
+    return actual

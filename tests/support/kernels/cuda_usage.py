@@ -41,13 +41,13 @@ def compile_usage(file: str, texts: dict[str, str], architecture: str) -> Usage:
     texts = with_layout_checks(file, texts)
     cubin, log = compile_cubin(file, texts, nvrtc_flags(architecture, THREADS_PER_BLOCK))
     assert cubin.startswith(b"\x7fELF")
-    found = re.findall(
+    actual = re.findall(
         r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
         r"(\d+) bytes spill loads.*?Used (\d+) registers",
         log,
         re.DOTALL,
     )
-    return {name: tuple(map(int, numbers)) for name, *numbers in found}
+    return {name: tuple(map(int, numbers)) for name, *numbers in actual}
 
 
 def compile_quickly(file: str, texts: dict[str, str]) -> None:

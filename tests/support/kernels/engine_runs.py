@@ -47,15 +47,15 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
     engine.start(launch, buffers, stream)
     stream.record().wait()
     backend.close()
-    found = (buffers.counts, buffers.reals, buffers.final_counts, buffers.status, buffers.work[:1])
-    return [array.copy() for array in found]
+    actual = (buffers.counts, buffers.reals, buffers.final_counts, buffers.status, buffers.work[:1])
+    return [array.copy() for array in actual]
 
 
 def lowered(network: Network) -> tuple[LoweredNetwork, np.ndarray]:
     values = network.parameter_values()
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
-    found = lower(network, parameters=values, counts=counts)
-    return found, np.array([[counts[s] for s in found.species]], np.int32)
+    actual = lower(network, parameters=values, counts=counts)
+    return actual, np.array([[counts[s] for s in actual.species]], np.int32)
 
 
 def leap(backend, network, times, n, *, engine=FineTau, epsilon=0.03, max_steps=MAX_STEPS,
@@ -69,10 +69,10 @@ def leap(backend, network, times, n, *, engine=FineTau, epsilon=0.03, max_steps=
     launch = Launch(3, n, backend.upload(initial), constants, seed=11, max_steps=max_steps)
     simulator.start(launch, buffers, stream)
     stream.record().wait()
-    found = [buffers.counts, buffers.reals, buffers.final_counts, buffers.status, buffers.work]
-    found = [array.get() if hasattr(array, "get") else array.copy() for array in found]
+    actual = [buffers.counts, buffers.reals, buffers.final_counts, buffers.status, buffers.work]
+    actual = [array.get() if hasattr(array, "get") else array.copy() for array in actual]
     backend.close()
-    return found
+    return actual
 
 
 def fast_at_the_end() -> Network:

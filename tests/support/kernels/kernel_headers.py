@@ -96,15 +96,15 @@ def headers(models=MODELS):
     network = read_sbml(SBML / "toggle_switch.xml")
     values = network.parameter_values()
     system = lower_ode(network, parameters=values, varying=tuple(values)[:2])
-    found = jacobian(system)
+    actual = jacobian(system)
     yield "ode/rk4.cc", ode_header(system, precision="single", wide=False)
     yield "ode/dopri5.cc", ode_header(system)
-    yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
+    yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(actual, w))
     yield "ode/rk4.cc", ode_header(system, lanes=True)
     yield "ode/dopri5.cc", ode_header(system, lanes=True)
     yield (
         "ode/rosenbrock.cc",
-        ode_header(system, more=lambda _, w: jacobian_functions(found, w), lanes=True),
+        ode_header(system, more=lambda _, w: jacobian_functions(actual, w), lanes=True),
     )
 
     network = everything()
@@ -121,11 +121,11 @@ def headers(models=MODELS):
         event_leap_header(lowered_events(growing()), Style(branches=True)),
     )
     system = lower_ode(network, parameters=values)
-    found = jacobian(system)
+    actual = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)
     yield (
         "ode/rosenbrock.cc",
-        ode_header(system, more=lambda _, w: jacobian_functions(found, w, unrolled=True)),
+        ode_header(system, more=lambda _, w: jacobian_functions(actual, w, unrolled=True)),
     )
 
 

@@ -212,8 +212,8 @@ def exact_function(name: str) -> Callable[..., Any]:
         "pow": mpmath.power,
         "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
     }
-    found: Callable[..., Any] = special.get(name) or getattr(mpmath, name)
-    return found
+    actual: Callable[..., Any] = special.get(name) or getattr(mpmath, name)
+    return actual
 
 
 def max_ulp(probe: Probe, domain: Domain, n: int, seed: int = 1) -> float:

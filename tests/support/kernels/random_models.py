@@ -96,11 +96,11 @@ class RandomLattice:
     @property
     def change(self) -> npt.NDArray[np.int64]:
         """Particles ``[reaction, species]`` that a reaction makes, less those it takes."""
-        found = np.zeros((len(self.lattice.reactions), len(self.lattice.species)), np.int64)
-        for row, reaction in zip(found, self.lattice.reactions, strict=True):
+        actual = np.zeros((len(self.lattice.reactions), len(self.lattice.species)), np.int64)
+        for row, reaction in zip(actual, self.lattice.reactions, strict=True):
             np.subtract.at(row, list(reaction.reactants), 1)
             np.add.at(row, list(reaction.products), 1)
-        return found
+        return actual
 
 
 def random_lattice(dice: random.Random) -> RandomLattice:

@@ -50,7 +50,7 @@ def run(case, backend, comm):
     samples = [slab.run_sampled([mark]) for mark in case["marks"]]
     counts = [sum(comm.allgather(s.counts)).tolist() for s in samples]
     rows = [s.spills + s.waiting for s in samples]
-    told = {
+    message = {
         "digest": digest(comm.allgather(slab.engine.save())),
         "counts": list(itertools.chain(*counts)),
         "spills": [int(sum(comm.allgather(row[0]))) for row in rows],
@@ -58,7 +58,7 @@ def run(case, backend, comm):
         "capacities": comm.allgather(slab.engine.capacity),
     }
     slab.close()
-    return told
+    return message
 
 
 def main():
@@ -67,9 +67,9 @@ def main():
     device = sys.argv[2]
     index = comm.rank % device_count(device)  # of those there are, also where ranks must share
     backend = get_backend(device, BackendOptions(index=index, threads=1))
-    told = [run(case, backend, comm) for case in json.loads(sys.argv[1])]
+    message = [run(case, backend, comm) for case in json.loads(sys.argv[1])]
     if comm.rank == 0:
-        print("told", json.dumps(told))
+        print("told", json.dumps(message))
     backend.close()
 
 

@@ -91,17 +91,17 @@ def case(method: str, features: frozenset[str]) -> tuple[list[int], str]:
     words += ["-o", "case/a.h5"]
     until, resume = "until" in features, "resume" in features
     n = "20000" if until else "60"
-    told = StringIO()
-    with redirect_stderr(told), redirect_stdout(told):
+    message = StringIO()
+    with redirect_stderr(message), redirect_stdout(message):
         codes = list(calls(words, same, features, n, resume=resume))
         if codes[-1] != 0:
-            return codes, told.getvalue()
+            return codes, message.getvalue()
         with open_result("case/a.h5") as result:
-            found = digest_total(digest_lines(result)), result.n
-        main([*same, "-n", str(found[1]), "-o", "case/b.h5"])
+            actual = digest_total(digest_lines(result)), result.n
+        main([*same, "-n", str(actual[1]), "-o", "case/b.h5"])
     with open_result("case/b.h5") as plain:
-        good = digest_total(digest_lines(plain)) == found[0]
-    return codes, outcome(good, told.getvalue())
+        good = digest_total(digest_lines(plain)) == actual[0]
+    return codes, outcome(good, message.getvalue())
 
 
 def outcome(same: bool, told: str) -> str:
@@ -133,12 +133,12 @@ def calls(
 
 def stopped(words: list[str]) -> int:
     """Run a command that is asked to stop when some of its blocks are done: one in a launch."""
-    asked, real, usual = count(), run.stop_in_order, SharedBlocks.__init__
+    requested, real, usual = count(), run.stop_in_order, SharedBlocks.__init__
 
     def begin(self: SharedBlocks, numbers: npt.NDArray[np.intp], **_: int) -> None:
         usual(self, numbers, smallest=1, room=1, largest=1)
 
-    run.stop_in_order = lambda *_: lambda: next(asked) > 1
+    run.stop_in_order = lambda *_: lambda: next(requested) > 1
     SharedBlocks.__init__ = begin
     try:
         return main(words)
@@ -153,14 +153,14 @@ def lattice_case(features: frozenset[str]) -> tuple[list[int], str]:
     own = {k: v for f, (own, _) in OF_LATTICES.items() if f in features for k, v in own.items()}
     codes = []
     if "resume" in features:
-        asked = count()
-        codes.append(run_on_lattice("a.h5", own, lambda: next(asked) > 5))
+        requested = count()
+        codes.append(run_on_lattice("a.h5", own, lambda: next(requested) > 5))
         own = {**own, "resume": True}
     codes.append(run_on_lattice("a.h5", own))
     run_on_lattice("b.h5", {**both, "threads": 2})
     ranks().barrier()
-    found = [digest_total(lattice_digest_lines(Path("case", name))) for name in ("a.h5", "b.h5")]
-    return codes, outcome(found[0] == found[1], "")
+    actual = [digest_total(lattice_digest_lines(Path("case", name))) for name in ("a.h5", "b.h5")]
+    return codes, outcome(actual[0] == actual[1], "")
 
 
 def run_on_lattice(name: str, own: dict[str, Any], stop: Callable[[], bool] = lambda: False) -> int:

@@ -64,11 +64,11 @@ def find_programs() -> dict[str, str] | None:
     """
     root = os.environ.get("TAUSLAB_SLURM", "/")
     folders = os.pathsep.join(os.path.join(root, sub) for sub in ("usr/sbin", "usr/bin"))  # noqa: PTH118
-    found = {
+    actual = {
         name: shutil.which(name, path=folders) or shutil.which(f"{name}-wlm", path=folders)
         for name in _PROGRAMS
     }
-    return None if None in found.values() else found
+    return None if None in actual.values() else actual
 
 
 class SlurmCluster:

@@ -32,11 +32,11 @@ def test_python_is_exact_unless_asked():
     its deviation is below 0.03, so 0.8 to 1.2 fails fewer than one correct program in 10^9.
     """
     times = np.arange(1.0, 21.0)
-    found = ts.run(births_and_deaths(1000), n=400, times=times, seed=1, device="cpu")
-    assert found.method == "ssa"
-    assert found.approximate == ""
-    assert "approximate" not in found.attributes
-    counts = found.counts("X").astype(float)
+    actual = ts.run(births_and_deaths(1000), n=400, times=times, seed=1, device="cpu")
+    assert actual.method == "ssa"
+    assert actual.approximate == ""
+    assert "approximate" not in actual.attributes
+    counts = actual.counts("X").astype(float)
     fano = counts.var(0, ddof=1).mean() / counts.mean()
     assert 0.8 < fano < 1.2
 
@@ -47,12 +47,12 @@ def test_the_command_is_exact_unless_asked(tmp_path):
     run = ["run", str(path), "-n", "5", "--t-end", "1", "--seed", "1", "--device", "cpu", "--quiet",
            "-o", str(out), "--overwrite"]  # fmt: skip
     assert main(run) == 0
-    with ts.open(out) as found:
-        assert found.method == "ssa"
-        default = digest_lines(found)
+    with ts.open(out) as actual:
+        assert actual.method == "ssa"
+        default = digest_lines(actual)
     assert main([*run, "--method", "ssa"]) == 0
-    with ts.open(out) as found:
-        assert digest_lines(found) == default
+    with ts.open(out) as actual:
+        assert digest_lines(actual) == default
 
 
 @pytest.mark.parametrize(
@@ -86,29 +86,29 @@ def test_leaps_say_so(tmp_path, capsys):
            "--method", "tau", "-o", str(out)]  # fmt: skip
     assert main(run) == 0
     assert f"  approximate: {MARK}" in capsys.readouterr().out
-    with ts.open(out) as found:
-        assert found.approximate.startswith(MARK)
-        assert str(found.attributes["approximate"]).startswith(MARK)
-        assert ": tau (approximate, epsilon 0.03), 5 trajectories" in repr(found)
-        assert any(line.startswith(f"approximate: {MARK}") for line in describe(found))
-        assert facts(found)["approximate"].startswith(MARK)
-        assert str(found.to_xarray().attrs["approximate"]).startswith(MARK)
+    with ts.open(out) as actual:
+        assert actual.approximate.startswith(MARK)
+        assert str(actual.attributes["approximate"]).startswith(MARK)
+        assert ": tau (approximate, epsilon 0.03), 5 trajectories" in repr(actual)
+        assert any(line.startswith(f"approximate: {MARK}") for line in describe(actual))
+        assert facts(actual)["approximate"].startswith(MARK)
+        assert str(actual.to_xarray().attrs["approximate"]).startswith(MARK)
     exact = ts.run(births_and_deaths(10), **SMALL)
     assert not any(line.startswith("approximate") for line in describe(exact))
     assert facts(exact)["approximate"] is None
 
 
 def test_a_file_of_an_earlier_version_says_so_too(tmp_path):
-    found = ts.run(births_and_deaths(), **SMALL, method="tau", output=tmp_path / "a.h5")
-    del found.attributes["approximate"]
-    assert found.approximate.startswith(MARK)
+    actual = ts.run(births_and_deaths(), **SMALL, method="tau", output=tmp_path / "a.h5")
+    del actual.attributes["approximate"]
+    assert actual.approximate.startswith(MARK)
 
 
 def test_an_interval_by_leaps_is_told_to_lack_their_error():
     more = {"until": "mean(X) rel 0.1", "n": 5000, "method": "tau"}
     with pytest.warns(UserWarning, match="that of sampling alone and does not hold the leaps' err"):
-        found = ts.run(births_and_deaths(), **{**SMALL, **more})
-    assert "of sampling alone" in found.approximate
+        actual = ts.run(births_and_deaths(), **{**SMALL, **more})
+    assert "of sampling alone" in actual.approximate
 
 
 def test_a_file_keeps_its_method_where_none_is_given(tmp_path):

@@ -81,13 +81,13 @@ class Program:
     def become(self):
         where = self.mask()
         names = dict(zip(SPECIES, self.rng.choice(SPECIES, 3).tolist(), strict=True))
-        found = self.view.relabel(names, where=where)
+        actual = self.view.relabel(names, where=where)
         before = self.held * (1 if where is None else where[..., None])
         for old, new in names.items():
             moved = before[..., SPECIES.index(old)]
             self.held[..., SPECIES.index(old)] -= moved
             self.held[..., SPECIES.index(new)] += moved
-            assert found[old] == (0 if old == new else moved.sum())
+            assert actual[old] == (0 if old == new else moved.sum())
 
     def remove(self):
         where, number = self.mask(), int(self.rng.integers(len(SPECIES)))
@@ -110,13 +110,13 @@ class Program:
 
     def take(self):
         numbers, before = self.some(), self.held + 0
-        found = self.view.remove(numbers)
+        actual = self.view.remove(numbers)
         self.held = self.seen()
         gone = before - self.held
         assert (gone >= 0).all()
         for k, name in enumerate(SPECIES):
             wanted = min(numbers.get(name, 0), before[..., k].sum())
-            assert gone[..., k].sum() == found.get(name, 0) == wanted
+            assert gone[..., k].sum() == actual.get(name, 0) == wanted
 
     def by_hand(self):
         site = tuple(int(self.rng.integers(k)) for k in SHAPE)

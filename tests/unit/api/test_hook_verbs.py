@@ -49,13 +49,13 @@ def run(hook, model=None, steps=20, every=10, **given):
 
 def seen(look, **given):
     """What `look` of a view gives, at the start."""
-    found = []
-    run(lambda v: found.append(look(v)), every=99, at_start=True, **given).close()
-    return found[0]
+    actual = []
+    run(lambda v: actual.append(look(v)), every=99, at_start=True, **given).close()
+    return actual[0]
 
 
 def test_all_counts_and_firings():
-    found = []
+    actual = []
 
     def hook(view):
         counts = view.counts()
@@ -66,14 +66,14 @@ def test_all_counts_and_firings():
         fired = view.fired()
         assert (view.fired() == 0).all()
         counts[:] = -1  # a copy
-        found.append((view.step, view.count("A"), view.count("B"), *fired.tolist()))
+        actual.append((view.step, view.count("A"), view.count("B"), *fired.tolist()))
 
     with run(hook, steps=40, at_start=True, count_every=10) as result:
-        assert [row[0] for row in found] == [0, 10, 20, 30, 40]
-        assert found[0] == (0, 300, 0, 0, 0)
-        for (_, _, before, *_), (_, _, after, turned, back) in itertools.pairwise(found):
+        assert [row[0] for row in actual] == [0, 10, 20, 30, 40]
+        assert actual[0] == (0, 300, 0, 0, 0)
+        for (_, _, before, *_), (_, _, after, turned, back) in itertools.pairwise(actual):
             assert after - before == turned - back
-        assert result.counts("A").tolist() == [row[1] for row in found]
+        assert result.counts("A").tolist() == [row[1] for row in actual]
     assert seen(lambda v: v.reaction_names) == ("turn", "back")
 
 
@@ -217,10 +217,12 @@ def test_a_start_is_called_once(tmp_path):
     with run(hook, steps=30, at_start=True, count_every=10) as whole:
         assert steps == [0, 10, 20, 30]
         assert whole.counts("C").tolist() == [40, 45, 50, 55]
-    asked = iter([False, True])
+    requested = iter([False, True])
     path = tmp_path / "a.h5"
     with pytest.raises(ts.StoppedEarly):
-        run(hook, steps=30, at_start=True, count_every=10, output=path, stop=lambda: next(asked))
+        run(
+            hook, steps=30, at_start=True, count_every=10, output=path, stop=lambda: next(requested)
+        )
     with run(hook, steps=30, at_start=True, count_every=10, output=path, resume=True) as result:
         assert result.counts("C").tolist() == [40, 45, 50, 55]
     assert steps[4:] == [0, 10, 20, 30]
@@ -268,7 +270,7 @@ def all_verbs(view):
 
 def test_what_is_removed_does_not_depend_on_what_is_listed(monkeypatch):
     """By the host (first three), and by a device, whose lists are long enough or too short."""
-    found, listed, refused, crowded = set(), [], [], cell(A=900, B=2, C=40)
+    actual, listed, refused, crowded = set(), [], [], cell(A=900, B=2, C=40)
     first_of, take = changing.first_of, changing.Changing._take_of_lists
 
     def counted(candidates, *given):
@@ -289,8 +291,8 @@ def test_what_is_removed_does_not_depend_on_what_is_listed(monkeypatch):
         monkeypatch.setattr(changing, "_MOST_COMPARED", most)
         monkeypatch.setattr(changing, "_BESIDE", beside)
         with run(lambda view: view.remove({"A": 60, "C": 3}), crowded, steps=90) as result:
-            found.add(digest_total(lattice_digest_lines(result.path)))
-    assert len(found) == 1
+            actual.add(digest_total(lattice_digest_lines(result.path)))
+    assert len(actual) == 1
     every, some, twice, *_ = listed
     assert some[0] == every[0] > 2 * some[1]
     assert len(twice) > len(every)
@@ -301,8 +303,8 @@ def test_what_is_removed_does_not_depend_on_what_is_listed(monkeypatch):
 
 @pytest.mark.gpu
 def test_devices_agree():
-    found = []
+    actual = []
     for device in ("cpu", "cuda"):
         with run(all_verbs, steps=40, at_start=True, frame_every=5, device=device) as result:
-            found.append(digest_total(lattice_digest_lines(result.path)))
-    assert found[0] == found[1]
+            actual.append(digest_total(lattice_digest_lines(result.path)))
+    assert actual[0] == actual[1]

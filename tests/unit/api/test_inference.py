@@ -116,5 +116,5 @@ def test_an_ensemble_sampler_takes_filters():
     pytest.importorskip("emcee", reason="emcee is not installed")
     from inference_emcee import posterior
 
-    found = posterior(walkers=12, steps=30, warm_up=10, n=50, rows=4)
-    assert (np.abs(found.mean(axis=0) - [1.0, 0.6]) < 5 * found.std(axis=0)).all()
+    actual = posterior(walkers=12, steps=30, warm_up=10, n=50, rows=4)
+    assert (np.abs(actual.mean(axis=0) - [1.0, 0.6]) < 5 * actual.std(axis=0)).all()

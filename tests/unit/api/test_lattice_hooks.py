@@ -55,9 +55,9 @@ def test_a_rate_that_a_hook_raises_is_judged():
     def hook(view):
         view.set_rate("bind", {20: 5.0, 40: 5e4, 60: 4e4}[view.step])
 
-    with pytest.warns(UserWarning, match="reaction bind in water is so fast") as told:
+    with pytest.warns(UserWarning, match="reaction bind in water is so fast") as message:
         run(hooks=[(20, hook)], frame_every=0, count_every=20).close()
-    assert len(told) == 1
+    assert len(message) == 1
 
 
 def test_a_run_goes_on_from_a_frame_whose_hooks_were_not_called(tmp_path, monkeypatch):

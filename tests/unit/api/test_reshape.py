@@ -37,18 +37,20 @@ def cell(slots, scale=1, shape=SHAPE, radius=20.0, ball=BALL):
 @pytest.mark.parametrize("slots", [pytest.param(16, marks=pytest.mark.validate), 8])
 def test_a_cell_grows_site_by_site(slots):
     """Nobody goes farther than two sites; the last shape takes all at once."""
-    told = []
+    message = []
 
     def grow(view):
         for radius, reach in ((21, 2), (22, 2), (23, 2), (24, 2), (25, 2), (20, 8)):
-            found = view.reshape(BALL(view, radius=radius * SPACING), reach=reach)
+            actual = view.reshape(BALL(view, radius=radius * SPACING), reach=reach)
             table = view.counts(by="site_type")
             held = np.asarray(view.particles > 0).any(axis=-1)
-            told.append((table.tolist(), found, bool((held & np.asarray(view.sites == 0)).any())))
+            message.append(
+                (table.tolist(), actual, bool((held & np.asarray(view.sites == 0)).any()))
+            )
 
     ts.run(cell(slots), t_end=5e-5, hooks=[(1, grow)], seed=1, quiet=True, device="cpu").close()
     names = ["out", "membrane", "shell", "cytoplasm"]
-    for table, found, in_wall in told:
+    for table, actual, in_wall in message:
         by_type = {name: dict(zip("CPM", row, strict=True))
                    for name, row in zip(names, table, strict=True)}  # fmt: skip
         assert not in_wall
@@ -56,7 +58,7 @@ def test_a_cell_grows_site_by_site(slots):
         assert by_type["shell"]["P"] == 7_400
         assert by_type["membrane"] == {"C": 0, "P": 0, "M": 4_200}
         assert by_type["shell"]["C"] + by_type["cytoplasm"]["C"] == 73_400
-        assert found.waiting == 0
+        assert actual.waiting == 0
 
 
 @pytest.mark.gpu
@@ -67,15 +69,15 @@ def test_devices_agree():
         radius = (6 + 0.3 * (view.step % 7)) * SPACING
         view.reshape(ball(view, radius=radius), follow={"C": "shell"}, reach=3)
 
-    found = []
+    actual = []
     for engine in ("slots", "planes"):
         for device in ("cpu", "cuda"):
             model = cell(8, 20, (30, 28, 26), 6.0, ball)
             run = {"t_end": 50 * 5e-5, "hooks": [(2, grow)], "seed": 3, "frame_every": 10}
             with ts.run(model, device=device, engine=engine, quiet=True, **run) as result:
-                found.append(digest_total(lattice_digest_lines(result.path)))
-    assert found[0] == found[1]
-    assert found[2] == found[3]
+                actual.append(digest_total(lattice_digest_lines(result.path)))
+    assert actual[0] == actual[1]
+    assert actual[2] == actual[3]
 
 
 @pytest.mark.parametrize(

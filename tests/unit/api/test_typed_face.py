@@ -69,14 +69,14 @@ def test_a_type_checker_names_results_and_refuses_misspelt_options(tmp_path):
     ran = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
     )
-    told = ran.stdout
-    revealed = re.findall(r'Revealed type is "(.*)"', told)
+    message = ran.stdout
+    revealed = re.findall(r'Revealed type is "(.*)"', message)
     plain = [re.sub(r"[\w.]+\.(\w+)", r"\1", text) for text in revealed]
-    assert plain == REVEALED, told
-    lines = {int(n) for n in re.findall(r"script\.py:(\d+): error", told)}
+    assert plain == REVEALED, message
+    lines = {int(n) for n in re.findall(r"script\.py:(\d+): error", message)}
     first = SCRIPT.count("\n") + 1
-    assert lines == set(range(first, first + WRONG.count("\n"))), told
-    assert 'did you mean "t_end"?' in told
+    assert lines == set(range(first, first + WRONG.count("\n"))), message
+    assert 'did you mean "t_end"?' in message
 
 
 def test_a_file_may_hold_either_kind_of_model():
@@ -112,22 +112,22 @@ def test_completion_lists_the_options():
 
 @pytest.mark.parametrize("made", [ts.SSA, ts.TauLeaping, ts.Auto, ts.ODE, ts.CPU, ts.GPU, ts.Dask])
 def test_every_setting_is_told_in_the_docstring(made):
-    told = inspect.getdoc(made)
-    assert "{options}" not in told
-    assert [one.name for one in fields(made) if f"\n{one.name}\n    " not in told] == []
+    message = inspect.getdoc(made)
+    assert "{options}" not in message
+    assert [one.name for one in fields(made) if f"\n{one.name}\n    " not in message] == []
 
 
 def test_type_checkers_see_the_names_that_are_imported_late():
     tree = ast.parse((ROOT / "src" / "tauslab" / "__init__.py").read_text(encoding="utf-8"))
     typed = next(node for node in tree.body if isinstance(node, ast.If))
-    found = {
+    actual = {
         alias.asname: f"{node.module}.{alias.name}"
         for node in typed.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert found.keys() | {"__version__"} == set(ts.__all__)
-    for name, where in found.items():
+    assert actual.keys() | {"__version__"} == set(ts.__all__)
+    for name, where in actual.items():
         home, _, own = where.rpartition(".")
         __import__(home)
         assert getattr(ts, name) is getattr(sys.modules[home], own), name
@@ -158,6 +158,6 @@ def test_importing_loads_next_to_nothing():
 def test_running_loads_no_package_that_a_run_does_not_need():
     script = "import sys, tauslab as ts; ts.run, ts.Network; print(*sorted(sys.modules))"
     command = [sys.executable, "-c", script]
-    found = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    actual = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     unneeded = {"scipy", "xarray", "matplotlib", "libsbml", "mpi4py", "cupy", "dask", "distributed"}
-    assert not unneeded & found
+    assert not unneeded & actual

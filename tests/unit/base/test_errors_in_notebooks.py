@@ -22,9 +22,9 @@ def model():
 
 
 def caught(code, **names):
-    with pytest.raises(ts.TauslabError) as found:
+    with pytest.raises(ts.TauslabError) as actual:
         exec(compile(code, "cell", "exec"), {"ts": ts, "__name__": "__main__", **names})  # noqa: S102
-    return found.value
+    return actual.value
 
 
 @pytest.fixture
@@ -85,12 +85,12 @@ def test_interrupts_and_errors_of_hooks_have_few_frames(kind):
     def hook(view):
         raise kind
 
-    with pytest.raises(kind) as found:
+    with pytest.raises(kind) as actual:
         ts.run(lattice, t_end=1e-5, seed=1, device="cpu", hooks=[(1, hook)])
-    names = [frame.name for frame in traceback.extract_tb(found.value.__traceback__)]
+    names = [frame.name for frame in traceback.extract_tb(actual.value.__traceback__)]
     whole = kind is KeyboardInterrupt
     assert names[1:] == ["wrapped", "briefly", *([] if whole else ["hook"])]
-    assert str(found.value) == ("ts.run was interrupted" if whole else "")
+    assert str(actual.value) == ("ts.run was interrupted" if whole else "")
 
 
 def test_in_ipython_itself(capsys, model):
@@ -100,16 +100,16 @@ def test_in_ipython_itself(capsys, model):
     shell = InteractiveShell.instance()
     try:
         shell.push({"ts": ts, "model": model})
-        told = []
+        message = []
         for mode in ("Context", "Verbose"):
             shell.InteractiveTB.set_mode(mode)
             capsys.readouterr()
             shell.run_cell(CELL)
             shown = capsys.readouterr()
-            told.append(shown.out + shown.err)
+            message.append(shown.out + shown.err)
     finally:
         InteractiveShell.clear_instance()
-    short, whole = told
+    short, whole = message
     assert short.rstrip().endswith("is not allowed: a whole number from 1 to 1099511627776")
     assert short.count("\n") < 10
     assert "sweep()" in short

@@ -88,14 +88,14 @@ def test_a_result_names_the_attribute_that_may_be_meant(name, hint):
 
 
 def test_other_attributes_fail_as_they_do():
-    found = Found()
-    for name, told in (("zzz", "no attribute 'zzz'$"), ("_t", "no attribute '_t'$")):
-        with pytest.raises(AttributeError, match=told):
-            getattr(found, name)
+    actual = Found()
+    for name, message in (("zzz", "no attribute 'zzz'$"), ("_t", "no attribute '_t'$")):
+        with pytest.raises(AttributeError, match=message):
+            getattr(actual, name)
     with pytest.raises(AttributeError, match="'tuple' object has no attribute 'shape'"):
-        _ = found.broken
-    assert not hasattr(found, "t")
-    for again in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        _ = actual.broken
+    assert not hasattr(actual, "t")
+    for again in (copy.deepcopy(actual), pickle.loads(pickle.dumps(actual))):
         assert again.times == (0, 1)
 
 

@@ -93,9 +93,9 @@ def test_in_an_allocation_of_tasks_doctor_reports_and_one_rank_may_run(monkeypat
     ranks.cache_clear()
     try:
         assert main(["doctor"]) == 2
-        told = capsys.readouterr()
-        assert "compilers" in told.out
-        assert "1 MPI rank(s) run but SLURM_NTASKS is 4" in told.err
+        message = capsys.readouterr()
+        assert "compilers" in message.out
+        assert "1 MPI rank(s) run but SLURM_NTASKS is 4" in message.err
         with pytest.raises(ConfigError, match='in this process alone give comm="self"'):
             ts.run(model, t_end=1, n=1)
         assert ts.run(model, t_end=1, n=1, comm="self").n == 1
@@ -172,9 +172,9 @@ def test_whole_numbers_may_have_an_exponent(tmp_path, capsys):
 def test_the_output_is_looked_at_before_anything_is_tried(tmp_path, capsys):
     for place in (tmp_path, tmp_path / "no" / "out.h5"):
         assert main(["run", MODEL, "--t-end", "1", "--device", "cpu", "-o", str(place)]) == 2
-        told = capsys.readouterr()
-        assert told.err.count("\n") == 1
-        assert told.out == ""  # the pilot that chooses a method would have said something
+        message = capsys.readouterr()
+        assert message.err.count("\n") == 1
+        assert message.out == ""  # the pilot that chooses a method would have said something
 
 
 @pytest.mark.parametrize("method", ["ssa", "ode"])
@@ -216,9 +216,9 @@ def test_a_full_disk_behind_the_output_is_told():
 def test_a_misspelt_option_is_refused_with_the_one_that_was_meant(capsys):
     for command in (["run", MODEL, "--tend", "1"], ["slurm", "--", "run", MODEL, "--tend", "1"]):
         assert main(command) == 2
-        told = capsys.readouterr()
-        assert "--tend 1 (is --t-end meant?); tauslab run --help" in told.err
-        assert told.out == ""
+        message = capsys.readouterr()
+        assert "--tend 1 (is --t-end meant?); tauslab run --help" in message.err
+        assert message.out == ""
 
 
 @pytest.mark.parametrize("command", sorted(EXAMPLES))

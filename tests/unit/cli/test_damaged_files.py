@@ -77,10 +77,10 @@ def chunk(path, name):
 
 
 def says_so(arguments, path):
-    found = answer([*arguments[:1], str(path), *arguments[1:]])
-    assert found.ended == "2", found
-    assert is_one_sentence(found.said), found
-    assert path.name in found.said
+    actual = answer([*arguments[:1], str(path), *arguments[1:]])
+    assert actual.ended == "2", actual
+    assert is_one_sentence(actual.said), actual
+    assert path.name in actual.said
 
 
 COMMANDS = (["info"], ["digest"], ["check"], ["plot", "--overwrite"], ["export", "--overwrite"],
@@ -133,14 +133,14 @@ def test_what_is_resumed(result):
     spoil(result, header(result, "species"))
     model = str(ROOT / "examples" / "schlogl.toml")
     options = ["-n", "40", "--t-end", "2", "--device", "cpu", "--threads", "1", "--seed", "1"]
-    found = answer(["run", model, *options, "-o", str(result), "--resume"])
-    assert (found.ended, is_one_sentence(found.said)) == ("2", True), found
+    actual = answer(["run", model, *options, "-o", str(result), "--resume"])
+    assert (actual.ended, is_one_sentence(actual.said)) == ("2", True), actual
 
 
 def test_a_name_that_no_file_can_have():
     for command in ("info", "check"):
-        found = answer([command, "n" * 400 + ".h5"])
-        assert (found.ended, is_one_sentence(found.said)) == ("2", True), found
+        actual = answer([command, "n" * 400 + ".h5"])
+        assert (actual.ended, is_one_sentence(actual.said)) == ("2", True), actual
 
 
 def test_only_what_hdf5_raised_counts_as_damage():
@@ -169,8 +169,8 @@ TOO_LONG = "there is no such file" if sys.version_info >= (3, 14) else "File nam
 )
 def test_a_name_that_no_file_can_have_is_bad_input(data, capsys, command, told):
     words = command.replace("LONG", "a" * 300).split()
-    found = [str(data / "net" / "birth-death.net") if w == "MODEL" else w for w in words]
-    assert main(found) == 2
+    actual = [str(data / "net" / "birth-death.net") if w == "MODEL" else w for w in words]
+    assert main(actual) == 2
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
@@ -186,8 +186,8 @@ def test_a_file_that_may_not_be_looked_at_is_bad_input(capsys, monkeypatch):
     monkeypatch.setattr(Path, "is_file", refused)
     assert main(["run", "no/m.xml"]) == 2
     assert code_alone(refusal) == 2
-    told = "tauslab: no/m.xml: cannot be read: Permission denied\n"
-    assert capsys.readouterr().err == told + "tauslab: no/m.h5: Permission denied\n"
+    message = "tauslab: no/m.xml: cannot be read: Permission denied\n"
+    assert capsys.readouterr().err == message + "tauslab: no/m.h5: Permission denied\n"
 
 
 @pytest.mark.parametrize("quiet", ordinary([[], ["--quiet"]], []))

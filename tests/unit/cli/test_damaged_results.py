@@ -97,12 +97,12 @@ class Sources:
 
     def copy(self, kind: str) -> Path:
         """A fresh copy of a kind's files where the child works."""
-        here = self.reader.folder
+        local = self.reader.folder
         for name in ("r.h5", "again.h5", "table.csv", "none.h5"):
-            (here / name).unlink(missing_ok=True)
-        shutil.rmtree(here / "r.h5.parts", ignore_errors=True)
-        shutil.copytree(self.folder / kind, here, dirs_exist_ok=True)
-        return here / "r.h5"
+            (local / name).unlink(missing_ok=True)
+        shutil.rmtree(local / "r.h5.parts", ignore_errors=True)
+        shutil.copytree(self.folder / kind, local, dirs_exist_ok=True)
+        return local / "r.h5"
 
     def ask(self, kind: str, *, grow: bool) -> dict[str, str]:
         """What the files that are there answer; nothing where they are refused."""

@@ -93,8 +93,8 @@ def test_a_result_of_a_like_name_is_told(capsys, command):
      ("run", MODEL, "--times", ""), ("run", ""), ("info", ""), ("slurm", "-o", "", "--", "run")],
 )  # fmt: skip
 def test_an_empty_name_is_no_folder(capsys, words):
-    told = said(capsys, *words)
-    assert "it is empty: the name of a file is expected" in told
+    message = said(capsys, *words)
+    assert "it is empty: the name of a file is expected" in message
     assert list(Path().iterdir()) == []
 
 
@@ -114,9 +114,9 @@ def test_help_is_a_command(capsys):
      ("foo.png", "plot foo.h5 -o foo.png")],
 )  # fmt: skip
 def test_a_table_is_no_result(capsys, name, then):
-    told = said(capsys, "run", MODEL, *SMALL, "-o", name)
-    assert f"then tauslab {then}\n" in told
-    assert f"-o {name}: a result is an HDF5 file" in told
+    message = said(capsys, "run", MODEL, *SMALL, "-o", name)
+    assert f"then tauslab {then}\n" in message
+    assert f"-o {name}: a result is an HDF5 file" in message
 
 
 def test_a_table_is_no_result_in_python():
@@ -160,20 +160,20 @@ def test_a_molar_model_gets_options_that_work(capsys):
     model = str(ROOT / "tests/data/sbml/BIOMD0000000010.xml")
     command = ["run", model, *SMALL, "-n", "2", "-o", "a.h5"]
     assert "--molecules converts them" in said(capsys, *command)
-    told = said(capsys, *command, "--molecules")
-    found = re.search(r"--set (uVol=\S+), --amounts F, without --molecules", told)
-    assert found is not None, told
-    assert "--method ode has no such limit" in told
-    assert main([*command, "--molecules", "--set", found[1], "--quiet"]) == 0
+    message = said(capsys, *command, "--molecules")
+    actual = re.search(r"--set (uVol=\S+), --amounts F, without --molecules", message)
+    assert actual is not None, message
+    assert "--method ode has no such limit" in message
+    assert main([*command, "--molecules", "--set", actual[1], "--quiet"]) == 0
     assert main([*command, "--amounts", "1e5", "--overwrite", "--quiet"]) == 0
 
 
 def test_overflow_names_what_helps(capsys):
     text = '[species]\nX = 0\n[[reactions]]\nequation = "-> 2000000000 X"\nrate = 50\n'
     Path("m.toml").write_text(text, encoding="utf-8")
-    told = said(capsys, "run", "m.toml", "--t-end", "1", "-n", "4", "--quiet", code=1)
+    message = said(capsys, "run", "m.toml", "--t-end", "1", "-n", "4", "--quiet", code=1)
     for option in ("--t-end", "--set NAME=SIZE", "--method ode"):
-        assert option in told
+        assert option in message
 
 
 def test_completion_says_what_it_lacks(capsys, monkeypatch):

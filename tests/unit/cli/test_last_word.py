@@ -51,10 +51,10 @@ def stop(run):
     began = time.monotonic()
     run.send_signal(signal.SIGTERM)
     try:
-        _, said = run.communicate(timeout=20)
+        _, message = run.communicate(timeout=20)
     finally:
         run.kill()
-    return time.monotonic() - began, said
+    return time.monotonic() - began, message
 
 
 class Comm:
@@ -124,9 +124,9 @@ def test_a_step_of_many_passes_is_left_in_the_middle_and_gone_on_with(tmp_path):
     run = started(tmp_path, model)
     when((tmp_path / "out.h5").exists)
     time.sleep(1.0)
-    took, said = stop(run)
-    assert run.returncode == 75, said
-    assert "stopped on request after 0 of 1 steps of replica 0: --resume completes" in said
+    took, message = stop(run)
+    assert run.returncode == 75, message
+    assert "stopped on request after 0 of 1 steps of replica 0: --resume completes" in message
     assert took < 5
 
 
@@ -156,7 +156,7 @@ def test_placing_particles_can_be_stopped(tmp_path):
     run = started(tmp_path, model)
     when((tmp_path / "out.h5").exists)  # made just before
     time.sleep(0.5)
-    took, said = stop(run)
-    assert run.returncode == 75, said
-    assert "stopped on request" in said
+    took, message = stop(run)
+    assert run.returncode == 75, message
+    assert "stopped on request" in message
     assert took < 15  # 3.5 s of patience, and memory that is given back, on a busy machine

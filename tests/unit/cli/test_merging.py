@@ -94,8 +94,8 @@ def test_files_of_an_array_become_the_result_of_one_run(tmp_path, record, capsys
     ]
     merged = str(tmp_path / "merged.h5")
     assert main(["merge", *parts[::-1], "-o", merged]) == 0
-    said = capsys.readouterr().out
-    assert "merged.h5 holds 5 points from 3 files, made without --task: missing points" in said
+    message = capsys.readouterr().out
+    assert "merged.h5 holds 5 points from 3 files, made without --task: missing points" in message
     assert main(["digest", whole, merged]) == 0
     with open_result(merged) as result, open_result(whole) as one:
         assert result.attributes["model_sha256"] == one.attributes["model_sha256"]
@@ -218,8 +218,8 @@ def test_other_points_of_a_file_of_an_array_are_numbered_anew(tmp_path):
     ts.run(net, **chosen, sweep=first, task="1/2", output=own).close()
     wanted = ts.run(net, **chosen, sweep=other)
     for given in ({}, {"task": "0/1", "seed": 1}):
-        found = ts.run(own, sweep=other, device="cpu", **given)
-        assert (found.counts("X") == wanted.counts("X")).all()
+        actual = ts.run(own, sweep=other, device="cpu", **given)
+        assert (actual.counts("X") == wanted.counts("X")).all()
 
 
 def test_digests_of_several_files_are_compared(tmp_path, capsys):
@@ -228,9 +228,9 @@ def test_digests_of_several_files_are_compared(tmp_path, capsys):
     assert main(["digest", first, first, "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)) == [first]
     assert main(["digest", first, other]) == 1
-    told = capsys.readouterr()
-    assert [line.split()[1] for line in told.out.splitlines()] == [first, other]
-    assert "these results differ" in told.err
+    message = capsys.readouterr()
+    assert [line.split()[1] for line in message.out.splitlines()] == [first, other]
+    assert "these results differ" in message.err
 
 
 @pytest.mark.parametrize(
@@ -249,9 +249,9 @@ def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
     assert not [path for path in tmp_path.iterdir() if path.suffix != ".h5"]
     assert main(["info", merged]) == 0
     assert main(["merge", *files[:2], "-o", str(tmp_path / "b.h5")]) == 2
-    said = capsys.readouterr().err
-    assert "a0.h5 ends before replica 2" in said
-    assert "a3.h5 begins with replica 3" in said
+    message = capsys.readouterr().err
+    assert "a0.h5 ends before replica 2" in message
+    assert "a3.h5 begins with replica 3" in message
     lattice_run(tmp_path / "other.h5", first_replica=4, seed=8, **options).close()
     assert main(["merge", *files, str(tmp_path / "other.h5"), "-o", str(tmp_path / "b.h5")]) == 2
     assert "other.h5 is of another run than" in capsys.readouterr().err

@@ -146,8 +146,8 @@ def test_population(capsys):
         assert (one.time, one.log_size) == (other.time, other.log_size)
     assert stored.generations() == python.generations()
     facts = json.loads(printed(capsys, *POPULATION, "--t", "1,4", "--json"))
-    told = json.loads(printed(capsys, "info", "c.h5", "--json"))
-    assert told.items() <= facts.items()
+    message = json.loads(printed(capsys, "info", "c.h5", "--json"))
+    assert message.items() <= facts.items()
     assert printed(capsys, "export", "c.h5", "-o", "-").startswith("time,cells,log_size,X_mean")
     cells = printed(capsys, "export", "c.h5", "-o", "-", "--what", "trajectories").splitlines()
     assert len(cells) == 1 + sum(facts["cells"])
@@ -222,8 +222,8 @@ def test_pictures(capsys):
     printed(capsys, *rare, "-o", "r.h5")
     printed(capsys, *rare, "--steady", "-o", "r2.h5")
     data = {"time": [1, 2], "D": [3, 2]}
-    found = ts.particle_filter("m.toml", data, observe={"D": "normal(1)"}, n=20, seed=1)
-    assert len(found.plot().axes) == 3
+    actual = ts.particle_filter("m.toml", data, observe={"D": "normal(1)"}, n=20, seed=1)
+    assert len(actual.plot().axes) == 3
     panels = {"s": 2, "s2": 2, "c": 3, "r": 2, "r2": 2}
     for name, number in panels.items():
         assert len(ts.open(f"{name}.h5").plot().axes) == number
@@ -231,7 +231,7 @@ def test_pictures(capsys):
     printed(capsys, "plot", "r.h5", "-o", "r3.svg")
     for one, words in (("s.h5", "elasticity"), ("c.h5", "V_mean"), ("r.h5", "95 %")):
         assert words in ts.open(one)._repr_html_()
-    assert "effective particles" in found._repr_html_()
+    assert "effective particles" in actual._repr_html_()
     for words, message in (
         (["plot", "s.h5", "--species", "Q"], "'Q' is not in this result; it has A, D"),
         (["plot", "c.h5", "--species", "Q"], "'Q' is not in this result; it has X, V"),
@@ -245,15 +245,15 @@ def test_a_rule_that_is_infinite_is_null(capsys):
     """JSON has no word for it."""
     text = CELL.replace('V = "0.5 * V"', 'V = "0.5 * V"\nL = "log(X)"').replace("20 * V", "0 * V")
     Path("c.toml").write_text(text)
-    found = json.loads(
+    actual = json.loads(
         printed(capsys, *POPULATION, "--t", "1", "--json"), parse_constant=pytest.fail
     )
-    assert found["mean"]["L"] == [None]
-    assert found["variance"]["L"] == [None]
+    assert actual["mean"]["L"] == [None]
+    assert actual["variance"]["L"] == [None]
 
 
 def test_a_value_that_is_not_finite_is_null(capsys):
     Path("m.toml").write_text(DIMERS.replace("0.01", "inf"))
     assert main(["check", "m.toml", "--json"]) == 2  # no method runs it
-    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert found["values"] == {"k1": None, "k2": 1.0}
+    actual = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert actual["values"] == {"k1": None, "k2": 1.0}

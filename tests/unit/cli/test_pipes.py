@@ -62,9 +62,9 @@ def test_every_text_format_is_known_by_its_text():
 def test_what_is_no_model_gets_a_sentence(monkeypatch, capsys, data, said):
     typed(monkeypatch, data)
     assert main(["run", "-", *COMMON]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert "/tauslab-" not in told, "the name of a temporary file says nothing"
+    message = capsys.readouterr().err
+    assert said in message
+    assert "/tauslab-" not in message, "the name of a temporary file says nothing"
     assert list(Path().iterdir()) == []
 
 
@@ -78,13 +78,13 @@ def test_a_run_answers_in_json(monkeypatch, capsys):
     typed(monkeypatch, SBML)
     assert main(["run", "-", *COMMON, "--species", "X", "--json", "--method", "auto"]) == 0
     shown = capsys.readouterr()
-    found = json.loads(shown.out)
+    actual = json.loads(shown.out)
     assert shown.err == ""
-    assert (found["trajectories"], found["path"]) == (6, "stdin.h5")
-    assert found["status"]["done"] == 6
-    assert found["events"] > 0 < found["seconds"]
+    assert (actual["trajectories"], actual["path"]) == (6, "stdin.h5")
+    assert actual["status"]["done"] == 6
+    assert actual["events"] > 0 < actual["seconds"]
     with ts.open("stdin.h5") as result:
-        assert found["last"]["X"]["mean"] == result.mean("X")[-1]
+        assert actual["last"]["X"]["mean"] == result.mean("X")[-1]
 
 
 def test_json_of_what_has_no_number(monkeypatch, capsys):

@@ -87,17 +87,17 @@ def test_rare_refuses(capsys, more, message):
 def test_filter(capsys):
     text = printed(capsys, *FILTER, "-o", "f.h5")
     assert "of 3 rows" in text
-    told = printed(capsys, "info", "f.h5")
-    assert text.startswith(told.rstrip())
-    found = json.loads(printed(capsys, *FILTER, "--json"))
+    message = printed(capsys, "info", "f.h5")
+    assert text.startswith(message.rstrip())
+    actual = json.loads(printed(capsys, *FILTER, "--json"))
     data = {"time": [1, 2, 3], "X": [20, float("nan"), 23.5]}
     python = ts.particle_filter(
         "m.toml", data, observe={"X": "normal(5)"}, n=50, seed=1, device="cpu"
     )
-    assert found["log_likelihood"] == python.log_likelihood
+    assert actual["log_likelihood"] == python.log_likelihood
     for _ in range(2):  # the second one goes on at the end
         kept = json.loads(printed(capsys, *FILTER, "--json", "--checkpoint", "c.h5"))
-        assert kept == found
+        assert kept == actual
     assert main([*FILTER[:5], "--checkpoint", "c.h5"]) == 2
     assert "--checkpoint needs --seed" in capsys.readouterr().err
     stored = ts.open("f.h5")

@@ -51,10 +51,10 @@ def started(arguments, folder, **environment):
 
 def ended(process, number):
     """Exit code, what it said, and seconds after the signal."""
-    asked = time.monotonic()
+    requested = time.monotonic()
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    return process.returncode, out + err, time.monotonic() - asked
+    return process.returncode, out + err, time.monotonic() - requested
 
 
 def read_until(stream, text):
@@ -76,13 +76,13 @@ def test_inside_an_endless_trajectory(endless, tmp_path, number):
     assert line.startswith("tauslab: endless: about 1.")
     assert "e+13 events in 20 exact trajectories, about " in line
     time.sleep(1.0)
-    code, said, took = ended(process, number)
+    code, message, took = ended(process, number)
     assert code == 75
     assert took < WITHIN
-    assert "--resume completes endless.h5" in said
-    assert "blocks done" in said
-    with ts.open(tmp_path / "endless.h5") as found:
-        assert not found.complete
+    assert "--resume completes endless.h5" in message
+    assert "blocks done" in message
+    with ts.open(tmp_path / "endless.h5") as actual:
+        assert not actual.complete
 
 
 # Launches of one block; a signal comes when the third has been written.
@@ -115,12 +115,12 @@ def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
     )  # fmt: skip
     assert done.returncode == 75, done.stdout + done.stderr
     path = tmp_path / "endless.h5"
-    with ts.open(path) as found:
-        assert 3 <= found.completed_blocks.sum() < 40
+    with ts.open(path) as actual:
+        assert 3 <= actual.completed_blocks.sum() < 40
     assert main([*map(str, run), "--resume", "-o", str(path)]) == 0
     whole = ts.run(ts.read(endless), n=80, t_end=0.000001, points=3, seed=5, device="cpu")
-    with ts.open(path) as found:
-        assert digest_lines(found) == digest_lines(whole)
+    with ts.open(path) as actual:
+        assert digest_lines(actual) == digest_lines(whole)
 
 
 def test_while_the_model_is_read(tmp_path):
@@ -140,9 +140,9 @@ def test_while_the_model_is_read(tmp_path):
         stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     read_until(process.stdout, "reading")
-    code, said, took = ended(process, signal.SIGTERM)
-    assert (code, took < WITHIN) == (75, True), said
-    assert "stopped on request before the run had begun" in said
+    code, message, took = ended(process, signal.SIGTERM)
+    assert (code, took < WITHIN) == (75, True), message
+    assert "stopped on request before the run had begun" in message
     assert not list(tmp_path.glob("*.h5*"))
 
 
@@ -168,8 +168,8 @@ def test_while_the_compiler_runs(endless, tmp_path):
     while not pid.exists() and time.monotonic() < end:
         time.sleep(0.05)
     time.sleep(0.2)
-    code, said, took = ended(process, signal.SIGINT)
-    assert (code, took < WITHIN) == (75, True), said
+    code, message, took = ended(process, signal.SIGINT)
+    assert (code, took < WITHIN) == (75, True), message
     assert not list(tmp_path.glob("*.h5*"))
     assert not Path(f"/proc/{int(pid.read_text())}/exe").exists(), "the compiler is gone"
 
@@ -197,10 +197,10 @@ def test_from_python(endless, tmp_path):
     )  # fmt: skip
     read_until(process.stdout, "begins")
     time.sleep(4.0)  # the kernel is compiled and runs
-    code, said, took = ended(process, signal.SIGINT)
-    assert code == 0, said
+    code, message, took = ended(process, signal.SIGINT)
+    assert code == 0, message
     assert took < WITHIN + 0.5
-    assert "interrupted\nidle" in said
+    assert "interrupted\nidle" in message
 
 
 def test_a_lattice(tmp_path):
@@ -216,9 +216,9 @@ def test_a_lattice(tmp_path):
     while not (tmp_path / "box.h5").exists() and time.monotonic() < end:
         time.sleep(0.05)
     time.sleep(1.0)
-    code, said, took = ended(process, signal.SIGTERM)
-    assert (code, took < WITHIN) == (75, True), said
-    assert "--resume completes box.h5" in said
+    code, message, took = ended(process, signal.SIGTERM)
+    assert (code, took < WITHIN) == (75, True), message
+    assert "--resume completes box.h5" in message
 
 
 LATTICE = """

@@ -125,9 +125,9 @@ def test_the_times_of_sbatch_are_taken(time):
 def test_options_of_sbatch_stand_in_a_line_each_as_sbatch_reads_them(capsys):
     given = "-p gpu --account x --comment='two # words' --constraint=\"a|b\""
     assert main(["slurm", "--sbatch", given, "--", "run", "m.xml"]) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#SBATCH ")]
+    message = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#SBATCH ")]
     wanted = ["-p gpu", "--account x", "'--comment=two # words'", "'--constraint=a|b'"]
-    assert told[-4:] == [f"#SBATCH {line}" for line in wanted]
+    assert message[-4:] == [f"#SBATCH {line}" for line in wanted]
 
 
 def test_sbatch_options_that_cannot_be_parted(capsys):
@@ -149,9 +149,9 @@ def test_a_script_needs_a_place_of_its_own(tmp_path, capsys):
         (Path("/dev/null"), "is a device"),
     ):
         assert main(["slurm", "-o", str(path), "--overwrite", "--", "run", "m.xml"]) == 2
-        said = capsys.readouterr().err
-        assert re.search(sentence, said), said
-        assert said.count("\n") == 1
+        message = capsys.readouterr().err
+        assert re.search(sentence, message), message
+        assert message.count("\n") == 1
     assert (tmp_path / "notes.txt").read_text() == "keep me"
 
 
@@ -291,8 +291,8 @@ def test_a_job_asks_mpi4py_which_mpi_it_loads(tmp_path, told, environment, found
     """The lines of the script, run by bash with a stand-in for Python."""
     python = tmp_path / "python"
     body = "exit 1" if told is None else f"printf '{told}\\000\\n'"
-    asked = '[ "$*" = "-m mpi4py --mpi-lib-version" ] || exit 3'
-    python.write_text(f"#!/bin/sh\n{asked}\n{body}\n")
+    requested = '[ "$*" = "-m mpi4py --mpi-lib-version" ] || exit 3'
+    python.write_text(f"#!/bin/sh\n{requested}\n{body}\n")
     python.chmod(0o755)
     script = (ROOT / "slurm" / "multi_node.sbatch").read_text()
     lines = re.search(r"(?ms)^mpi=.*?^fi$", script)
@@ -373,9 +373,9 @@ def test_a_job_activates_the_environment_that_wrote_its_script(tmp_path, monkeyp
     (conda / "bin" / "activate").write_text('echo "$NOT_SET"; touch "activated ${1##*/}"\n')
     monkeypatch.setattr(slurm.sys, "prefix", str(venv))
     monkeypatch.delenv("CONDA_EXE", raising=False)
-    for found, made in (((venv / "bin" / "activate",), "activated"),
+    for actual, made in (((venv / "bin" / "activate",), "activated"),
                         ((conda / "bin" / "activate", venv), "activated a venv")):  # fmt: skip
-        assert this_environment() == found
+        assert this_environment() == actual
         assert main(["slurm", "--", "run", "m.xml"]) == 0
         done, _ = run_script(tmp_path, capsys.readouterr().out)
         assert (done.returncode, done.stderr) == (0, "")

@@ -47,9 +47,9 @@ def test_a_run_that_stops_is_completed_later(tmp_path, capsys):
     run = ["run", str(MODEL), "-n", "300", "--t-end", "1", "--points", "3", "--seed", "1",
            "--device", "cpu", "--quiet", "--method", "ssa", "-o", str(path)]  # fmt: skip
     assert main([*run, "--max-time", "0"]) == 75
-    said = capsys.readouterr().err
-    assert "stopped at --max-time with" in said
-    assert "--resume completes" in said
+    message = capsys.readouterr().err
+    assert "stopped at --max-time with" in message
+    assert "--resume completes" in message
     assert main([*run, "--resume"]) == 0
 
 
@@ -80,9 +80,9 @@ def test_a_signal_while_threads_start_is_no_error_of_threads(tmp_path, monkeypat
     path = tmp_path / "a.h5"
     run = ["run", str(MODEL), "-n", "3", "--t-end", "1", "--device", "cpu", "-o", str(path)]
     assert main(run) == 75
-    said = capsys.readouterr().err
-    assert "stopped on request before the run had begun" in said
-    assert "threads" not in said
+    message = capsys.readouterr().err
+    assert "stopped on request before the run had begun" in message
+    assert "threads" not in message
     assert not path.exists()
 
 

@@ -42,27 +42,30 @@ def test_a_finished_run_needs_no_streams(shell, streams):
 
 def test_an_answer_that_cannot_be_printed_is_a_failure(shell):
     assert shell(RUN)[0] == 0
-    code, _, said = shell(f"{TAUSLAB} info out.h5 >/dev/full")
-    assert (code, said) == (1, "tauslab: the answer cannot be printed: No space left on device\n")
-    code, out, said = shell(f"{TAUSLAB} info out.h5 | head -1; exit ${{PIPESTATUS[0]}}")
-    assert (code, out.count("\n"), said) == (0, 1, "")
+    code, _, message = shell(f"{TAUSLAB} info out.h5 >/dev/full")
+    assert (code, message) == (
+        1,
+        "tauslab: the answer cannot be printed: No space left on device\n",
+    )
+    code, out, message = shell(f"{TAUSLAB} info out.h5 | head -1; exit ${{PIPESTATUS[0]}}")
+    assert (code, out.count("\n"), message) == (0, 1, "")
 
 
 def test_an_ascii_locale(shell, tmp_path):
     """A compiler's cache of its own, so that all texts are read and written."""
     variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "TAUSLAB_CACHE_DIR": str(tmp_path / "cache")}
-    code, _, said = shell(f"{RUN} --quiet", **variables)
-    assert (code, said) == (0, "")
+    code, _, message = shell(f"{RUN} --quiet", **variables)
+    assert (code, message) == (0, "")
 
 
 def test_names_do_not_steer_a_terminal(shell, tmp_path):
     (tmp_path / "m.toml").write_text(MODEL)
-    code, out, said = shell(RUN.replace("out.h5", "$'o\\e[2J.h5'"))
+    code, out, printed = shell(RUN.replace("out.h5", "$'o\\e[2J.h5'"))
     assert code == 0
-    _, told, _ = shell(f"{TAUSLAB} info $'o\\e[2J.h5'")
+    _, message, _ = shell(f"{TAUSLAB} info $'o\\e[2J.h5'")
     _, _, wrong = shell(f"{TAUSLAB} info $'none\\e[2J\\n.h5'")
-    assert "\x1b" not in out + said + told + wrong
-    assert "o\\x1b[2J.h5" in told
+    assert "\x1b" not in out + printed + message + wrong
+    assert "o\\x1b[2J.h5" in message
     assert wrong == ("tauslab: none\\x1b[2J\\n.h5: there is no such file; is o\\x1b[2J.h5 meant?\n")
 
 

@@ -25,8 +25,8 @@ def named_after_files(page):
     """
     for station in re.findall(r"(?m)^\d\. .*", page):
         _, *parts = re.split(FILE, re.sub(r"\([^()]*\)", "", station))
-        for file, said in zip(parts[::2], parts[1::2], strict=True):
-            words = re.findall(r"`([A-Za-z_]\w*)`(?! (?:in|of) $)", said)
+        for file, message in zip(parts[::2], parts[1::2], strict=True):
+            words = re.findall(r"`([A-Za-z_]\w*)`(?! (?:in|of) $)", message)
             yield from ((file, name) for name in words)
 
 

@@ -47,10 +47,10 @@ def test_every_page_was_run_or_says_why_not(coming_from, rows):
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in LATTICES])
 def test_our_model_of_a_page_has_the_mean_of_the_others(page, coming_from, tmp_path):
     """By the master equation, which is solved twice: here for the page's own code."""
-    found = blocks(f"docs/coming-from/{page}.md", "python")
-    if found:
+    actual = blocks(f"docs/coming-from/{page}.md", "python")
+    if actual:
         names = {"ts": ts}
-        exec(found[0][: found[0].index("ts.run(")].rpartition("\n")[0], names)  # noqa: S102
+        exec(actual[0][: actual[0].index("ts.run(")].rpartition("\n")[0], names)  # noqa: S102
         network = names["net"]
     else:
         text = blocks(f"docs/coming-from/{page}.md", "toml")[0]

@@ -48,13 +48,13 @@ def slug(heading):
 
 @cache
 def anchors(page):
-    found: list[str] = []
+    actual: list[str] = []
     for heading in re.findall(r"(?m)^#+ +(.*?)#*$", FENCE.sub("", text_of(page))):
         name = slug(heading)
         again = sum(known == name or re.fullmatch(rf"{name}-\d+", known) is not None
-                    for known in found)  # fmt: skip
-        found.append(f"{name}-{again}" if again else name)
-    return found
+                    for known in actual)  # fmt: skip
+        actual.append(f"{name}-{again}" if again else name)
+    return actual
 
 
 def broken(page, text):
@@ -94,15 +94,15 @@ def test_paths_that_pages_speak_of():
 
 
 def test_pages_that_the_code_speaks_of():
-    found = {
+    actual = {
         (name_of(path), named)
         for folder in ("src", "scripts", "examples", "slurm")
         for path in (ROOT / folder).rglob("*")
         if path.suffix in {".py", ".h", ".cc", ".sbatch", ".toml"}
         for named in re.findall(r"(?<!-o )(?<!scripts/)\bdocs/[\w/-]+\.\w+", path.read_text())
     }
-    assert found
-    assert sorted((where, page) for where, page in found if not (ROOT / page).exists()) == []
+    assert actual
+    assert sorted((where, page) for where, page in actual if not (ROOT / page).exists()) == []
 
 
 def test_every_page_can_be_reached():

@@ -54,10 +54,10 @@ def differences(block, names, capsys):
 def test_the_tutorial_tells_what_happens(tmp_path, monkeypatch, capsys):
     in_folder_with_model(tmp_path, monkeypatch)
     names: dict[str, object] = {}
-    found = [d for block in transcripts(PAGE) for d in differences(block, names, capsys)]
+    actual = [d for block in transcripts(PAGE) for d in differences(block, names, capsys)]
     for value in names.values():
         getattr(value, "close", lambda: None)()
-    assert not found, "\n".join(found)
+    assert not actual, "\n".join(actual)
 
 
 def test_a_transcript_is_read_whole():

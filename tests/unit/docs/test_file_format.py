@@ -17,12 +17,12 @@ ELSEWHERE = re.compile(r"model/|profile/")
 
 
 def datasets(path):
-    found: list[str] = []
+    actual: list[str] = []
     with h5py.File(path) as file:
         file.visititems(
-            lambda name, one: found.append(name) if isinstance(one, h5py.Dataset) else None
+            lambda name, one: actual.append(name) if isinstance(one, h5py.Dataset) else None
         )
-    return found
+    return actual
 
 
 def unnamed(names, text):

@@ -132,17 +132,17 @@ def test_many_runs_leave_nothing_behind():
 
 def test_threads_may_run_at_the_same_time():
     alone = [ts.run(turnover(), n=80, times=[2], seed=s, device="cpu").counts("X") for s in (1, 2)]
-    found = {}
+    actual = {}
 
     def run(seed):
-        found[seed] = ts.run(turnover(), n=80, times=[2], seed=seed, device="cpu").counts("X")
+        actual[seed] = ts.run(turnover(), n=80, times=[2], seed=seed, device="cpu").counts("X")
 
     threads = [threading.Thread(target=run, args=(seed,)) for seed in (1, 2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(np.array_equal(found[seed], alone[seed - 1]) for seed in (1, 2))
+    assert all(np.array_equal(actual[seed], alone[seed - 1]) for seed in (1, 2))
 
 
 def test_results_go_to_other_processes(tmp_path, monkeypatch):

@@ -29,19 +29,19 @@ def test_the_page_names_all_of_them():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_has_the_cells_of_its_notebook(name):
     stored = json.loads((notebooks.FOLDER / f"{name}.ipynb").read_text())["cells"]
-    found = list(notebooks.cells((notebooks.FOLDER / f"{name}.py").read_text()))
-    assert found[0].markdown
-    assert found[0].source.startswith("# ")
+    actual = list(notebooks.cells((notebooks.FOLDER / f"{name}.py").read_text()))
+    assert actual[0].markdown
+    assert actual[0].source.startswith("# ")
     sources = ["".join(cell["source"]) for cell in stored]
-    assert sources == [cell.source for cell in found], "run scripts/docs/notebooks.py"
+    assert sources == [cell.source for cell in actual], "run scripts/docs/notebooks.py"
     assert any(cell.get("outputs") for cell in stored)
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_notebook_runs_small(name):
-    found = notebooks.executed(notebooks.FOLDER / f"{name}.py", shorter_python)
-    assert sum(len(cell.pictures) for cell in found) == 1
-    assert any("exact mean" in cell.printed for cell in found)
+    actual = notebooks.executed(notebooks.FOLDER / f"{name}.py", shorter_python)
+    assert sum(len(cell.pictures) for cell in actual) == 1
+    assert any("exact mean" in cell.printed for cell in actual)
 
 
 @pytest.mark.validate

@@ -35,9 +35,9 @@ def test_pages_are_written_and_old_ones_removed(monkeypatch, tmp_path):
 
 def test_every_public_name_is_there():
     entries = [entry for page in PAGES for entry in page.entries]
-    told = {entry.title for entry in entries} | {entry.call for entry in entries}
+    message = {entry.title for entry in entries} | {entry.call for entry in entries}
     modules = {f"tauslab.{name}" for name in ("dbn", "geometry", "petab", "shapes")}
-    assert set(public_names()) - modules <= told
+    assert set(public_names()) - modules <= message
 
 
 def test_what_is_hidden_is_there():
@@ -48,12 +48,12 @@ def test_what_is_hidden_is_there():
 
 @pytest.mark.parametrize("entry", FUNCTIONS, ids=lambda entry: entry.object.__name__)
 def test_parameters_of_a_function_are_told(entry):
-    told = inspect.getdoc(entry.object)
+    message = inspect.getdoc(entry.object)
     given = inspect.signature(entry.object).parameters
-    if len(given) > 4 or "\nParameters\n" in told:
-        items = re.findall(r"(?m)^(\w+(?:, \w+)*)$", told)
+    if len(given) > 4 or "\nParameters\n" in message:
+        items = re.findall(r"(?m)^(\w+(?:, \w+)*)$", message)
         names = {name for item in items for name in item.split(", ")}
-        assert given.keys() - names - set(re.findall(r"`(\w+)`", told)) <= EVIDENT
+        assert given.keys() - names - set(re.findall(r"`(\w+)`", message)) <= EVIDENT
 
 
 def test_names_in_docstrings_are_those_of_something():

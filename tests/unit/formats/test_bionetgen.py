@@ -242,11 +242,12 @@ def test_time_and_memory_are_limited(
 def test_no_bionetgen(no_program: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _model(tmp_path)
     assert main(["run", str(path), "--t-end", "1"]) == 2
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert (
-        "BioNetGen, which makes a network of rules, is not found: 'pip install bionetgen'" in said
+        "BioNetGen, which makes a network of rules, is not found: 'pip install bionetgen'"
+        in message
     )
-    assert "run model.net" in said
+    assert "run model.net" in message
     (tmp_path / "model.net").write_text(NET)
     with pytest.raises(ModelError, match=r"is not found; .*model\.net may be one: run it"):
         read_network(path)

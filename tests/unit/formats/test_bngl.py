@@ -86,7 +86,7 @@ def test_constants_hold_the_half_of_symmetric_reactions() -> None:
 
 def _independent_propensities(path: Path, values: dict[str, float], counts: list[int]) -> list:
     """Propensities straight from the text of a file whose rates are ``[number*]parameter``."""
-    found, inside = [], False
+    actual, inside = [], False
     for line in path.read_text().splitlines():
         words = line.split("#")[0].split()
         if words[:1] in (["begin"], ["end"]):
@@ -99,8 +99,8 @@ def _independent_propensities(path: Path, values: dict[str, float], counts: list
                 expected *= math.perm(counts[index - 1], taken)
             change = Counter(int(i) for i in words[2].split(",") if i != "0")
             change.subtract(left)
-            found.append((expected, {i - 1: by for i, by in change.items() if by}))
-    return found
+            actual.append((expected, {i - 1: by for i, by in change.items() if by}))
+    return actual
 
 
 read_once = functools.cache(read_net)  # of tests that change nothing
@@ -218,10 +218,10 @@ def test_functions_agree_with_bionetgen(
         return change
 
     times = [row[0] for row in rows]
-    course = scipy.integrate.solve_ivp(
+    solution = scipy.integrate.solve_ivp(
         slope, (0, times[-1]), start, "LSODA", times, rtol=1e-7, atol=1e-6
     )
-    for column, row in zip(course.y.T, rows, strict=True):
+    for column, row in zip(solution.y.T, rows, strict=True):
         state = values(column)
         assert [state[o] for o in observables] == pytest.approx(row[1:], rel=2e-4)
 

@@ -215,8 +215,8 @@ def test_the_true_bionetgen_makes_the_same_networks_as_of_the_file_itself(
     network = read_network(path)
     recorded = [rule.name for rule in network.rules.values() if rule.recorded]
     first = network.labels[next(iter(network.species))]
-    found = (len(network.species), len(network.reactions), recorded, first, network.t_end)
-    assert found == NETWORKS[name]
+    actual = (len(network.species), len(network.reactions), recorded, first, network.t_end)
+    assert actual == NETWORKS[name]
     text = re.sub(r"(?m)^\s*(simulate|saveParameters)\(.*", "", path.read_text("utf-8"))
     text = re.sub(r"(?s)begin actions(.*)end actions", r"\1", text)
     (tmp_path / "itself.bngl").write_text(text)

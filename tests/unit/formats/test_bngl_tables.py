@@ -82,5 +82,5 @@ def test_trajectories_follow_a_table():
 
 
 def test_the_index_may_hold_commas():
-    found = values(f'tfun({X},{Y},max(time,5),method=>"step")', [0, 5, 9, 12])
-    assert found == [20, 20, 20, 3]
+    actual = values(f'tfun({X},{Y},max(time,5),method=>"step")', [0, 5, 9, 12])
+    assert actual == [20, 20, 20, 3]

@@ -97,12 +97,12 @@ def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> N
         " Limits(600, 8 << 30))"
     )
     process = subprocess.Popen([sys.executable, "-c", outer])
-    said = tmp_path / "out"
+    message = tmp_path / "out"
     end = time.monotonic() + 60
-    while not (said.is_file() and said.read_text("ascii").endswith("\n")):
+    while not (message.is_file() and message.read_text("ascii").endswith("\n")):
         assert time.monotonic() < end
         time.sleep(0.02)
-    pid = int(said.read_text("ascii"))
+    pid = int(message.read_text("ascii"))
     assert _is_alive(pid)
     process.kill()
     process.wait()

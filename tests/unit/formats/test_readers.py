@@ -110,9 +110,9 @@ def test_a_file_of_a_like_name_is_told(tmp_path, typed, meant) -> None:
         (tmp_path / name).touch()
     with pytest.raises(ModelError) as caught:
         read(tmp_path / typed)
-    told = str(caught.value)
-    assert "there is no such file" in told or "a model is one of" in told
-    assert told.endswith(f"; is {tmp_path / meant} meant?") if meant else "meant" not in told
+    message = str(caught.value)
+    assert "there is no such file" in message or "a model is one of" in message
+    assert message.endswith(f"; is {tmp_path / meant} meant?") if meant else "meant" not in message
 
 
 def _foreign(path: Path, network: Network) -> None:
@@ -174,10 +174,10 @@ def test_a_message_that_repeats_a_long_piece_of_a_file_is_short(
     path = tmp_path / "long.toml"
     path.write_text(f"[species]\nX = 1\n[{'e' * 100_000}]\n")
     assert main(["check", str(path)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"tauslab: {path}: the file: unknown key 'eeee")
-    assert len(said) < 2200
-    assert "characters) ... eee" in said
+    message = capsys.readouterr().err
+    assert message.startswith(f"tauslab: {path}: the file: unknown key 'eeee")
+    assert len(message) < 2200
+    assert "characters) ... eee" in message
 
 
 def test_nesting_in_sbml_is_refused_by_its_limit(data: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.cli.main import main
-from tauslab.store.results.samples import foremost
+from tauslab.store.results.samples import main_quantities
 
 
 @pytest.fixture
@@ -31,20 +31,20 @@ def test_observables_stand_first(chain: Path, capsys: pytest.CaptureFixture[str]
     assert main([*run, "--device", "cpu", "-o", str(output)]) == 0
     assert "\n  Last at t = 9: mean" in capsys.readouterr().out
     with ts.open(output) as result:
-        assert foremost(result)[:2] == ("Last", "S1")
+        assert main_quantities(result)[:2] == ("Last", "S1")
         with pytest.raises(ts.ConfigError, match=r"it has Last, S1, S2, .*, S14$"):
             result.mean("Other")
     few = ts.run(chain, t_end=1, n=2, seed=1, species="S1,Last", device="cpu")
-    assert foremost(few) == ("S1", "Last")
+    assert main_quantities(few) == ("S1", "Last")
     np.testing.assert_array_equal(few.mean("S1")[0], 10)
 
 
 def test_check_tells_patterns(chain: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(chain)]) == 0
-    said = capsys.readouterr().out
-    assert "observables: Last\n" in said
-    assert "patterns: S1 is A(x~1), S2 is A(x~2), " in said
-    assert "selector of ssa: linear, an event changes the inputs of 1.92 propensities" in said
+    message = capsys.readouterr().out
+    assert "observables: Last\n" in message
+    assert "patterns: S1 is A(x~1), S2 is A(x~2), " in message
+    assert "selector of ssa: linear, an event changes the inputs of 1.92 propensities" in message
 
 
 @pytest.mark.parametrize(

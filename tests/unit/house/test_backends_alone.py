@@ -12,12 +12,12 @@ CONTEXT = ROOT / "src" / "tauslab" / "kernels" / "cuda_context.py"
 
 
 def test_backends_import_themselves_and_the_base_only():
-    found = {
+    actual = {
         node.module
         for path in [*BACKENDS.glob("*.py"), CONTEXT]
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tauslab.")
     }
-    assert found  # the test sees imports
+    assert actual  # the test sees imports
     allowed = ("tauslab.kernels.backends", "tauslab.kernels.cuda_context", "tauslab.base.")
-    assert [name for name in sorted(found) if not name.startswith(allowed)] == []
+    assert [name for name in sorted(actual) if not name.startswith(allowed)] == []

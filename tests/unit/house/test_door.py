@@ -38,5 +38,5 @@ def test_each_entry_is_a_public_method_and_a_function(method):
     owner, _, name = method.partition(".")
     assert callable(getattr(getattr(tauslab, owner), name))
     module, _, function = DOOR[method].partition(":")
-    found = behind_door(method)
-    assert (found.__module__, found.__name__) == (module, function)
+    actual = behind_door(method)
+    assert (actual.__module__, actual.__name__) == (module, function)

@@ -147,10 +147,10 @@ def test_no_branch_on_the_style_of_a_backend():
     def branches(name: str, tree: ast.Module) -> Iterator[object]:
         if "/backends/" in name or name in GENERATORS:
             return
-        for asked in decided(tree):
-            of = asked.value if isinstance(asked, ast.Attribute) else None
+        for requested in decided(tree):
+            of = requested.value if isinstance(requested, ast.Attribute) else None
             if "style" in (getattr(of, "attr", None), getattr(of, "id", None)):
-                yield asked.lineno
+                yield requested.lineno
 
     assert places_of(branches) == []
 
@@ -276,13 +276,13 @@ def test_the_rule_sees_a_text_that_is_cut(use):
 
 
 def test_no_path_of_one_machine():
-    found = [
+    actual = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in files_of_the_project()
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
         if MACHINE.search(line)
     ]
-    assert found == []
+    assert actual == []
 
 
 def test_the_rule_sees_a_path():

@@ -72,13 +72,13 @@ def test_the_wheel_holds_every_source_file(wheel):
         inside = {name for name in archive.namelist() if name.startswith("tauslab/")}
         licences = [name for name in archive.namelist() if name.endswith("LICENSE")]
     package = ROOT / "src" / "tauslab"
-    here = {
+    local = {
         f"tauslab/{path.relative_to(package)}"
         for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    here |= {f"tauslab/examples/{path.name}" for path in (ROOT / "examples").glob("*.*")}
-    assert inside == here
+    local |= {f"tauslab/examples/{path.name}" for path in (ROOT / "examples").glob("*.*")}
+    assert inside == local
     assert len(licences) == 1
     assert "tauslab/py.typed" in inside
     assert "tauslab/kernels/csrc/ensemble/ssa.cc" in inside

@@ -36,11 +36,11 @@ def test_guides_speak_of_equal_numbers():
     """What "bits" are is explained on the page of concepts; the format of files counts them."""
     named = {"README.md", "index.md", "faq.md", "concepts.md", "file-format.md"}
     guides = [page for page in PAGES if page.name not in named]
-    said = {
+    message = {
         page.name: re.findall(r"\b(?<!64 )bits\b", CODE.sub("", page.read_text()))
         for page in guides
     }
-    assert {name: words for name, words in said.items() if words} == {}
+    assert {name: words for name, words in message.items() if words} == {}
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:

@@ -66,8 +66,8 @@ def test_kernels_and_their_structs_are_found():
 
 def test_structs_are_laid_out_as_c_does():
     # Inner: 8 + 4 + 4 + 4, and 4 more so that the next begins at a multiple of 8.
-    found = {field.path: field.offset for field in layout().fields}
-    assert found == {
+    actual = {field.path: field.offset for field in layout().fields}
+    assert actual == {
         "first": 0, "inner.values": 8, "inner.step": 16, "inner.stride": 20, "inner.last": 24,
         "other.values": 32, "other.step": 40, "other.stride": 44, "other.last": 48, "after": 56,
         "by": 64, "opaque": 72, "unknown": 80, "seed": 88,
@@ -163,14 +163,14 @@ def test_every_field_is_checked_where_it_is_compiled():
 def test_every_kernel_takes_one_struct():
     texts = dict(csrc_texts())
     files = [file for file in texts if file.endswith(".cc")]
-    found = {file: layouts_of(file, texts) for file in files}
+    actual = {file: layouts_of(file, texts) for file in files}
     for file in files:
         kernels = len(re.findall(r"^\s*\w*KERNEL\w*\((?!name)", texts[file], re.MULTILINE))
-        assert len(found[file]) == kernels, file
-    names = {entry: layout.name for own in found.values() for entry, layout in own.items()}
+        assert len(actual[file]) == kernels, file
+    names = {entry: layout.name for own in actual.values() for entry, layout in own.items()}
     assert (names["ssa"], names["ssa_lanes"]) == ("SsaArguments", "EnsembleArguments")
     assert names["ssa_table"] == names["ssa_rejection"] == "TableArguments"
-    assert max(layout.size for own in found.values() for layout in own.values()) < 512
+    assert max(layout.size for own in actual.values() for layout in own.values()) < 512
 
 
 def test_kept_structs_follow_what_changes():
@@ -186,9 +186,9 @@ def test_kept_structs_follow_what_changes():
     first, second = np.zeros(2), np.ones(2)
     for array, step in ((first, 1), (first, 2**30), (second, 2**30), (None, 5), (first, 5)):
         given = INNER | {"values": array, "step": step}
-        found = kept.of("probe", **values(inner=given))
-        assert found.packed() == Arguments(layout(), values(inner=given)).packed()
-        assert all(buffer is array for buffer in found.buffers() if buffer is not None)
+        actual = kept.of("probe", **values(inner=given))
+        assert actual.packed() == Arguments(layout(), values(inner=given)).packed()
+        assert all(buffer is array for buffer in actual.buffers() if buffer is not None)
     assert probe.made == 1
     kept.of("other_probe", **INNER)
     assert probe.made == 2

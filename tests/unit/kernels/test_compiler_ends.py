@@ -33,12 +33,12 @@ def alive(pid: int) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_compiler_ends_with_its_process(tmp_path, number):
-    told = tmp_path / "pid"
+    message = tmp_path / "pid"
     with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, str(told)], stderr=subprocess.DEVNULL
+        [sys.executable, "-c", _PROGRAM, str(message)], stderr=subprocess.DEVNULL
     ) as process:
-        until(told.exists, 60)
-        worker = int(told.read_text(encoding="utf-8"))
+        until(message.exists, 60)
+        worker = int(message.read_text(encoding="utf-8"))
         assert alive(worker)
         os.kill(process.pid, number)
         process.wait(timeout=30)

@@ -121,16 +121,18 @@ def test_a_broken_section_leaves_the_others(monkeypatch, name):
 
     monkeypatch.setitem(doctor._SECTIONS, name, broken)
     report = doctor_report(Communicator())
-    told = [text for text in report if "not usable: ImportError: libbroken.so: cannot open" in text]
-    assert len(told) == 1
+    message = [
+        text for text in report if "not usable: ImportError: libbroken.so: cannot open" in text
+    ]
+    assert len(message) == 1
     assert len(report) > 8
 
 
 @pytest.mark.parametrize("package", ["cupy", "mpi4py"])
 def test_missing_packages_are_named(monkeypatch, package):
-    found = doctor.importlib.util.find_spec
+    actual = doctor.importlib.util.find_spec
     monkeypatch.setattr(
-        doctor.importlib.util, "find_spec", lambda name: None if name == package else found(name)
+        doctor.importlib.util, "find_spec", lambda name: None if name == package else actual(name)
     )
     report = doctor_report(Communicator())
     assert any(text.startswith(("CUDA", "MPI")) and "pip install" in text for text in report)
@@ -155,8 +157,8 @@ def test_a_cache_on_a_full_disk(monkeypatch, tmp_path):
 
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("os.fsync", refuse)
-    told = line(doctor_report(Communicator()), "cache")
-    assert "not writable: No space left on device" in told
+    message = line(doctor_report(Communicator()), "cache")
+    assert "not writable: No space left on device" in message
 
 
 @pytest.mark.parametrize(
@@ -177,8 +179,8 @@ def test_the_cluster_section(tmp_path):
 
 def test_a_folder_that_is_not_there(tmp_path):
     report = doctor_report(Communicator(), tmp_path / "nowhere")
-    told = line(report, "storage")
-    assert "not writable: rank 0: No such file or directory" in told
+    message = line(report, "storage")
+    assert "not writable: rank 0: No such file or directory" in message
 
 
 def test_the_matrix_of_peers(monkeypatch):

@@ -40,9 +40,9 @@ def test_segments_are_within_bounds(resident):
 
 
 def test_few_filled_tiles_make_thin_segments():
-    found = [planes_of_a_block(62, 128, H200, filled) for filled in (0.1, 0.3, 1.0)]
-    assert found == sorted(found)
-    assert found[0] < found[-1]
+    actual = [planes_of_a_block(62, 128, H200, filled) for filled in (0.1, 0.3, 1.0)]
+    assert actual == sorted(actual)
+    assert actual[0] < actual[-1]
 
 
 def test_a_choice_takes_no_time():

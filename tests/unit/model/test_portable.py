@@ -40,7 +40,7 @@ def test_shapes_and_few_numbers() -> None:
 
 
 def test_few_are_computed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
-    monkeypatch.setattr(portable, "value_of", lambda name, one: asked.append(one) or 0.0)
+    requested: list[float] = []
+    monkeypatch.setattr(portable, "value_of", lambda name, one: requested.append(one) or 0.0)
     rounded_log(np.random.default_rng(2).random(20_000))
-    assert len(asked) <= 5
+    assert len(requested) <= 5

@@ -49,8 +49,8 @@ def test_rows_and_runs_share_them_too():
     assert (run(n=3).counts("X")[0] == rows[0]).all()
     assert not (run(n=3).counts("X")[0] == run(n=3).counts("X")[1]).all()
     simulate = ts.simulator(turnover(), ["k"], times=[3.0], common=True, device="cpu")
-    found = simulate([[5.0], [5.0], [5000.0]])
-    assert found[0] == found[1] < found[2]
+    actual = simulate([[5.0], [5.0], [5000.0]])
+    assert actual[0] == actual[1] < actual[2]
 
 
 def test_a_file_keeps_it(tmp_path):

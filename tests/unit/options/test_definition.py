@@ -25,18 +25,18 @@ from tauslab.options.values.definition import (
 
 @pytest.mark.parametrize("command", [run, lattice, dbn])
 def test_every_option_has_help_a_group_and_a_place_in_python(command):
-    for found, one in definitions(*command.OPTIONS):
-        assert one.help if one.flags else one.doc, found.name
-        assert one.group in GROUPS, found.name
-        assert one.doc or not one.python or one.flags == ("--executor",), found.name
+    for actual, one in definitions(*command.OPTIONS):
+        assert one.help if one.flags else one.doc, actual.name
+        assert one.group in GROUPS, actual.name
+        assert one.doc or not one.python or one.flags == ("--executor",), actual.name
 
 
 @pytest.mark.parametrize("command", ["run", "rdme", "dbn"])
 def test_help_is_in_groups(capsys, command):
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    told = capsys.readouterr().out
-    places = [told.find(f"\n{group}:\n") for group in GROUPS]
+    message = capsys.readouterr().out
+    places = [message.find(f"\n{group}:\n") for group in GROUPS]
     assert -1 not in places
     assert places == sorted(places)
 

@@ -142,12 +142,12 @@ def messages(tree: ast.Module) -> Iterator[str]:
 
 def test_words_of_messages():
     plain = re.compile(r"\blaw(?:=| or| is| takes)|either rate=? or law|with law;")
-    said = (
+    message = (
         (where, used(plain.sub("", text)))
         for where, tree in sources(r"\braise\b|\bwarn\(")
         for text in messages(tree)
     )
-    assert [(where, words) for where, words in said if words] == []
+    assert [(where, words) for where, words in message if words] == []
 
 
 def test_the_rules_see_a_flag_and_an_option_that_is_gone():
@@ -189,20 +189,20 @@ def test_one_message_has_two_spellings(wrong, in_python, at_the_command_line):
 
 
 def test_threads_of_a_command_name_flags_too():
-    told: list[str] = []
+    message: list[str] = []
     with command_line():
-        thread = threading.Thread(target=lambda: told.append(opt("t_end")))
+        thread = threading.Thread(target=lambda: message.append(opt("t_end")))
         thread.start()
         thread.join()
-    assert (told, opt("t_end")) == (["--t-end"], "t_end=")
+    assert (message, opt("t_end")) == (["--t-end"], "t_end=")
 
 
 def test_a_rounding_is_told_in_the_words_of_who_reads_it():
     def told() -> str:
-        with warnings.catch_warnings(record=True) as found:
+        with warnings.catch_warnings(record=True) as actual:
             warnings.simplefilter("always")
             round_counts({"A": 1e-21}, warn=warn)
-        return str(found[0].message)
+        return str(actual[0].message)
 
     assert "(amounts in moles need ts.in_molecules(model))" in told()
     with command_line():
@@ -220,6 +220,6 @@ def test_a_warning_points_to_the_line_of_its_reader():
     network = ts.Network("rounded")
     network.add_species("X", 1.5)
     network.add_reaction("X ->", rate=1.0)
-    with pytest.warns(UserWarning, match="not whole were rounded") as found:
+    with pytest.warns(UserWarning, match="not whole were rounded") as actual:
         ts.run(network, n=1, t_end=1, seed=1, device="cpu")
-    assert [each.filename for each in found] == [__file__]
+    assert [each.filename for each in actual] == [__file__]

@@ -48,11 +48,11 @@ def entries_of(rank: int) -> Entries:
 def test_tables_are_added_by_pairs(size):
     """Rank 0 never has the tables of all ranks, which a thousand ranks would make too large."""
     ways = {(a, b): queue.SimpleQueue() for a in range(size) for b in range(size)}
-    shared, found = Shared(size), {}
+    shared, actual = Shared(size), {}
     ranks = [Exchanging(shared, rank, ways) for rank in range(size)]
 
     def be(comm):
-        found[comm.rank] = merged(entries_of(comm.rank), comm)
+        actual[comm.rank] = merged(entries_of(comm.rank), comm)
 
     threads = [threading.Thread(target=be, args=(comm,)) for comm in ranks]
     for thread in threads:
@@ -61,8 +61,8 @@ def test_tables_are_added_by_pairs(size):
         thread.join()
     wanted = Entries.merged([entries_of(rank) for rank in range(size)])
     for name in ("high", "low", "counts"):
-        assert np.array_equal(getattr(found[0], name), getattr(wanted, name))
-    assert all(len(found[rank].counts) == 0 for rank in range(1, size))
+        assert np.array_equal(getattr(actual[0], name), getattr(wanted, name))
+    assert all(len(actual[rank].counts) == 0 for rank in range(1, size))
     assert max(comm.most for comm in ranks) <= len(wanted.counts)
 
 

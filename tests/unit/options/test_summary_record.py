@@ -107,9 +107,9 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(full, tmp_path):
         times=np.linspace(0, 10, 101), n=40, seed=3, device="cpu", threads=1, block=4,
         record=Record.parse(RECORD), output=path, quiet=True,
     )  # fmt: skip
-    asked = iter([False, True])
+    requested = iter([False, True])
     with pytest.raises(StoppedEarly):
-        run_network(decay(), options, Communicator(), lambda: next(asked, True))
+        run_network(decay(), options, Communicator(), lambda: next(requested, True))
     with ts.open(path) as broken:
         left = int(broken.completed_blocks.sum())
         assert 0 < left < 10
@@ -184,10 +184,10 @@ def test_devices_and_threads_agree(device, method, full):
         (RECORD, {"sweep": {"k": [0.5, 2.0, 8.0]}, "n": 25}),
     ):
         options = {"record": record, "method": method, **more}
-        here = run(
+        local = run(
             **{**options, "device": ts.CPU(threads=2) if device == "cpu" else device, "block": 3}
         )
-        assert lines(here) == lines(run(**options))
+        assert lines(local) == lines(run(**options))
     if method == "ssa":
         assert summaries(run(record=RECORD, device=device)) == summaries(full)
 
@@ -240,9 +240,9 @@ def test_bad_input_is_one_sentence(record, words, tmp_path, capsys):
     )
     arguments = ["run", str(path), "--t-end", "10", "-n", "4", "--device", "cpu", "-o", str(out)]
     assert main([*arguments, "--record", record]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert all(word in told for word in words), told
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert all(word in message for word in words), message
     assert not out.exists()
 
 

@@ -128,10 +128,10 @@ def test_statistics_are_those_of_the_trajectories_of_each_point(run):
     cells = result.data["statistics/histogram/X"][()]
     for point in range(6):
         for time in range(4):
-            found, _ = np.histogram(x[point, :, time], np.arange(0, 21, 2))
+            actual, _ = np.histogram(x[point, :, time], np.arange(0, 21, 2))
             inside = x[point, :, time][x[point, :, time] < 20]
-            found[-1] = (inside >= 18).sum()
-            assert cells[point, time, 1:-1].tolist() == found.tolist()
+            actual[-1] = (inside >= 18).sum()
+            assert cells[point, time, 1:-1].tolist() == actual.tolist()
             assert cells[point, time, -1] == (x[point, :, time] >= 20).sum()
     assert np.array_equal(result.final("X"), x[..., -1])
     totals = result.data["observables"][()][..., 0]
@@ -236,11 +236,11 @@ def test_dask_reads_a_sweep(run, tmp_path):
 @pytest.mark.usefixtures("one_block_launches")
 @pytest.mark.parametrize("record", ["trajectories,statistics", "statistics"])
 def test_a_stopped_sweep_is_resumed(device, tmp_path, record):
-    path, asked = tmp_path / "a.h5", []
+    path, requested = tmp_path / "a.h5", []
 
     def stop() -> bool:
-        asked.append(0)
-        return len(asked) > 2
+        requested.append(0)
+        return len(requested) > 2
 
     def go(output, *, resume=False, ask=lambda: False):
         options = Options(

@@ -56,15 +56,15 @@ def test_files_are_compared(scripts, tmp_path, monkeypatch):
     given = {"t_end": 2.0, "points": 3, "ssa": 0, "molecules": False}
     options = argparse.Namespace(**given, tolerance=1e-5)
     peer = compare.Peer(sys.executable, 30.0)
-    found = {}
+    actual = {}
     for name in ("broken", "right", "wrong", "empty"):
         path = tmp_path / f"{name}.xml"
         path.write_text("<sbml/>" if name == "empty" else _MODEL)
-        found[name] = compare.compare(path, peer, options)
+        actual[name] = compare.compare(path, peer, options)
     peer.close()
-    outcomes = {name: row.outcome for name, row in found.items()}
+    outcomes = {name: row.outcome for name, row in actual.items()}
     assert outcomes == {
         "broken": "peer failed", "right": "same", "wrong": "differs", "empty": "refused"
     }  # fmt: skip
-    assert found["right"].quantities == 1
-    assert found["wrong"].difference == pytest.approx(1e-3, rel=0.01)
+    assert actual["right"].quantities == 1
+    assert actual["wrong"].difference == pytest.approx(1e-3, rel=0.01)

@@ -46,8 +46,8 @@ def test_random_networks_are_consistent_and_complete(species, reactions, seed):
     assert (changes < 0).any(axis=1).all(), "every reaction consumes"
     assert (changes < 0).any(axis=0).all(), "every species is consumed"
     assert (changes > 0).any(axis=0).all(), "every species is made"
-    found = linprog(np.ones(species), A_eq=changes, b_eq=np.zeros(reactions), bounds=(1, 100))
-    assert found.success, "a positive mass vector is conserved"
+    actual = linprog(np.ones(species), A_eq=changes, b_eq=np.zeros(reactions), bounds=(1, 100))
+    assert actual.success, "a positive mass vector is conserved"
 
 
 def reaction_rate(reaction):

@@ -20,8 +20,8 @@ def slow(seed):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_answers_are_those_of_all_keys_in_order(jobs):
-    asked = [("a", 1), ("b", 2), ("a", 3)]
-    assert answers(half, asked, jobs=jobs) == {key: half(*key) for key in asked}
+    requested = [("a", 1), ("b", 2), ("a", 3)]
+    assert answers(half, requested, jobs=jobs) == {key: half(*key) for key in requested}
 
 
 def test_what_is_kept_is_not_asked_again(tmp_path):
@@ -29,13 +29,13 @@ def test_what_is_kept_is_not_asked_again(tmp_path):
     first = answers(half, [("a", 1)], keep=keep)
     with keep.open("a", encoding="utf-8") as file:
         file.write('[["a", 2], "kept"]\n[["a", 3], "cu')
-    found = answers(half, [("a", 1), ("a", 2), ("a", 3)], keep=keep)
-    assert found == {**first, ("a", 2): "kept", ("a", 3): ["a", 1.5]}
+    actual = answers(half, [("a", 1), ("a", 2), ("a", 3)], keep=keep)
+    assert actual == {**first, ("a", 2): "kept", ("a", 3): ["a", 1.5]}
     assert len(keep.read_text(encoding="utf-8").splitlines()) == 3
 
 
 @pytest.mark.parametrize("jobs", ordinary([1, 2], 1))
 def test_after_the_time_no_seed_begins(jobs):
-    found = answers(slow, [(seed,) for seed in range(1000)], jobs=jobs, seconds=0.3)
-    assert len(found) < 1000
-    assert found == {(seed,): seed for (seed,) in found}
+    actual = answers(slow, [(seed,) for seed in range(1000)], jobs=jobs, seconds=0.3)
+    assert len(actual) < 1000
+    assert actual == {(seed,): seed for (seed,) in actual}

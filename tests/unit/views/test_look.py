@@ -57,13 +57,13 @@ def shares(figure):
     grid = panels[0].get_subplotspec().get_gridspec()
     share = 1 / (grid.nrows * grid.ncols)
     bars = [axes for axes in figure.axes if axes.get_label() == "<colorbar>"]
-    found = []
+    actual = []
     for axes in panels:
         box = axes.get_position()
         own = [bar.get_position() for bar in bars if axes in bar._colorbar_info["parents"]]
         right = max([box.x1, *(bar.x1 for bar in own)])
-        found.append((right - box.x0) * box.height / share)
-    return found
+        actual.append((right - box.x0) * box.height / share)
+    return actual
 
 
 LONG = "a_species_with_a_very_long_name_that_nobody_can_read"
@@ -298,8 +298,8 @@ def test_bars_of_derivatives_begin_at_a_line_of_zero():
 
 def test_bands_of_counts_end_at_zero():
     data = {"time": [0.1, 1.0], "X": [0.0, 3.0]}
-    found = ts.particle_filter(
+    actual = ts.particle_filter(
         births(), data, observe={"X": "normal(4)"}, n=50, seed=1, device="cpu"
     )
-    assert (found.mean - 2 * found.sd).min() < 0
-    assert found.plot().axes[0].collections[0].get_paths()[0].vertices[:, 1].min() == 0
+    assert (actual.mean - 2 * actual.sd).min() < 0
+    assert actual.plot().axes[0].collections[0].get_paths()[0].vertices[:, 1].min() == 0

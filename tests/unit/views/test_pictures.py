@@ -64,8 +64,8 @@ def test_a_listed_equation_and_rate_build_the_same_reaction():
         again.add_species(name, species.initial)
     again.add_parameter("k", 0.1)
     for line in str(net).splitlines()[-4:]:
-        found = re.fullmatch(r"  (\w+): +(.*?)  +(rate|law) (.*)", line)
-        again.add_reaction(found[2], name=found[1], **{found[3]: found[4]})
+        actual = re.fullmatch(r"  (\w+): +(.*?)  +(rate|law) (.*)", line)
+        again.add_reaction(actual[2], name=actual[1], **{actual[3]: actual[4]})
     assert again == net
 
 

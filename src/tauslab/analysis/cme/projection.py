@@ -23,7 +23,7 @@ from tauslab.analysis.cme.propagate import CUT, Propagator, require_scipy
 from tauslab.analysis.cme.propensities import Propensities
 from tauslab.analysis.cme.states import (
     OUTSIDE,
-    Room,
+    StateLimits,
     StateSet,
     TooManyStatesError,
     bytes_of_states,
@@ -93,14 +93,14 @@ class Projection:
         self.report: Callable[[float, int], None] = lambda *_: None
         self._network, self._name = network, name
         propensities = Propensities(network)
-        self._room = _room(propensities.change.shape, most)
+        self._state_limits = _state_limits(propensities.change.shape, most)
         self._tolerance, self._end, self._patience = tolerance, end, patience
         self.time = self._since = self._cut = 0.0
         self.rounding = 0.0
         self._spent = 0.0  # seconds, by estimate
         shape = propensities.change.shape
-        self._looked_ahead = False
-        if not self._room.holds(len(states), 0, shape):
+        self._checked_ahead = False
+        if not self._state_limits.holds(len(states), 0, shape):
             self._refuse_many(len(states), bytes_of_states(len(states), 0, shape))
         self._set = StateSet(propensities, states)
         if not len(self._set):
@@ -167,7 +167,7 @@ class Projection:
         """Take the whole reachable set if it is small, else what is near."""
         everything = np.arange(len(self._set))
         whole = StateSet(self._set.propensities, self._set.states)
-        small = Room(min(_CLOSED, self._room.most), self._room.memory)
+        small = StateLimits(min(_CLOSED, self._state_limits.most), self._state_limits.memory)
         if _bounded(self._set.change):
             with suppress(TooManyStatesError):
                 whole.grow(everything, _DEEPEST, small)
@@ -190,9 +190,9 @@ class Projection:
 
     def _moved(self, states: Int32Array, probabilities: FloatArray) -> FloatArray:
         """`probabilities` of `states` on the set; what the set has not is lost."""
-        found = self._set.find(states)
-        inside = found != OUTSIDE
-        return np.bincount(found[inside], probabilities[inside], minlength=len(self._set)).astype(
+        result = self._set.find(states)
+        inside = result != OUTSIDE
+        return np.bincount(result[inside], probabilities[inside], minlength=len(self._set)).astype(
             np.float64
         )
 
@@ -263,7 +263,7 @@ class Projection:
 
     def _grow(self, sources: IntArray, layers: int) -> int:
         try:
-            added = self._set.grow(sources, layers, self._room, self._watch)
+            added = self._set.grow(sources, layers, self._state_limits, self._watch)
         except TooManyStatesError as error:
             self._refuse_many(error.states, error.memory)
         self._probabilities = np.concatenate([self._probabilities, np.zeros(added)])
@@ -272,8 +272,8 @@ class Projection:
 
     def _watch(self) -> None:
         """Look ahead once, when there are many states; the distribution is of the first of them."""
-        if not self._looked_ahead and len(self._set) > _LOOK_AHEAD:
-            self._looked_ahead = True
+        if not self._checked_ahead and len(self._set) > _LOOK_AHEAD:
+            self._checked_ahead = True
             self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -283,7 +283,7 @@ class Projection:
         now, left = self._set.states[: len(self._probabilities)], self._end - self.time
         for ahead in times_of_many(self._set.propensities, now, self._probabilities, left):
             time = self.time + ahead
-            if not self._room.holds(states, states, shape):
+            if not self._state_limits.holds(states, states, shape):
                 self._refuse_many(states, bytes_of_states(states, states, shape), time)
             seconds += propagator.seconds_with(states, ahead - since) if since else 0.0
             since = ahead
@@ -312,9 +312,9 @@ class Projection:
     def _refuse_many(self, states: int, memory: int, time: float | None = None) -> NoReturn:
         time = self.time if time is None else time
         at_most = (
-            f"max_states={self._room.most}"
-            if states > self._room.most
-            else f"{in_bytes(int(self._room.memory))} of memory may be taken here"
+            f"max_states={self._state_limits.most}"
+            if states > self._state_limits.most
+            else f"{in_bytes(int(self._state_limits.memory))} of memory may be taken here"
         )
         raise ConfigError(
             f"{self._name}: its distribution takes {states} states or more ({in_bytes(memory)}) "
@@ -322,15 +322,15 @@ class Projection:
         )
 
     def _refuse_undefined(self, time: float, loss: float) -> None:
-        found = self._set.undefined
+        result = self._set.undefined
         where = ""
-        if found is not None:
+        if result is not None:
             counts = ", ".join(
                 f"{name} = {count}"
-                for name, count in zip(self._network.species, found.counts, strict=True)
+                for name, count in zip(self._network.species, result.counts, strict=True)
             )
             where = (
-                f": reaction {found.reaction} has the propensity {found.value:g} where {counts}; "
+                f": reaction {result.reaction} has the propensity {result.value:g} where {counts}; "
                 "it must be finite and 0 or more"
             )
         raise ModelError(
@@ -347,13 +347,13 @@ def _bounded(change: IntArray) -> bool:
     require_scipy()
     from scipy.optimize import linprog
 
-    found = linprog(
+    result = linprog(
         np.zeros(species), A_ub=change, b_ub=np.zeros(reactions), bounds=[(1, None)] * species
     )
-    return bool(found.status == 0)
+    return bool(result.status == 0)
 
 
-def _room(shape: tuple[int, int], most: int | None) -> Room:
+def _state_limits(shape: tuple[int, int], most: int | None) -> StateLimits:
     """States at most as given, and in any case what half of the free memory holds."""
     memory = max(available_memory() // 2, bytes_of_states(1, 0, shape))
-    return Room(sys.maxsize if most is None else most, memory)
+    return StateLimits(sys.maxsize if most is None else most, memory)

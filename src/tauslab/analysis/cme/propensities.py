@@ -82,15 +82,15 @@ def _evaluate(law: Law, counts: FloatArray, known: dict[int, FloatArray]) -> Flo
             value = np.full(len(counts), part.value)
         else:
             assert isinstance(part, Operation)
-            inputs = [_found(argument, parts, known) for argument in part.arguments]
+            inputs = [_evaluated(argument, parts, known) for argument in part.arguments]
             value = apply(part.function, *inputs)
         parts[id(part)] = value
-    value = _found(law, parts, known)
+    value = _evaluated(law, parts, known)
     known[id(law)] = value
     return value
 
 
-def _found(law: Law, parts: dict[int, FloatArray], known: dict[int, FloatArray]) -> FloatArray:
+def _evaluated(law: Law, parts: dict[int, FloatArray], known: dict[int, FloatArray]) -> FloatArray:
     return parts[id(law)] if id(law) in parts else known[id(law)]
 
 

@@ -197,19 +197,19 @@ class CmeResult(ArrayResult):
         """The distribution at time `t`, by default the last one, with its errors."""
         if t is None:
             return self._snapshots[-1]
-        found = np.flatnonzero(np.isclose(self.time, t, rtol=1e-12, atol=0))
-        if not len(found):
+        result = np.flatnonzero(np.isclose(self.time, t, rtol=1e-12, atol=0))
+        if not len(result):
             raise ConfigError(
                 f"t={t:g} is not one of the {len(self.time)} times of this result, which end at "
                 f"{self.time[-1]:g}"
             )
-        return self._snapshots[int(found[0])]
+        return self._snapshots[int(result[0])]
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them; states of all times in one row."""
         looks, names = self._snapshots, self._observables
         sizes = np.array([len(one.states) for one in looks])
-        found: dict[str, Array] = {
+        result: dict[str, Array] = {
             "time": self.time, "species": np.array(self.species),
             "mean": np.stack([self.mean(name) for name in self.species], axis=1),
             "variance": np.stack([self.variance(name) for name in self.species], axis=1),
@@ -219,10 +219,10 @@ class CmeResult(ArrayResult):
             "probabilities": np.concatenate([one.probabilities for one in looks]),
         }  # fmt: skip
         if not names:
-            return found
+            return result
         observed = [list(self._observed(at).values()) for at in range(len(looks))]
-        found["observed"] = np.concatenate([np.stack(values, axis=1) for values in observed])
-        return found | {"observable": np.array(names)}
+        result["observed"] = np.concatenate([np.stack(values, axis=1) for values in observed])
+        return result | {"observable": np.array(names)}
 
     def facts(self) -> dict[str, Any]:
         """The result as a dictionary for JSON."""

@@ -12,7 +12,7 @@ from tauslab.analysis.cme.keywords import ProjectionChoices
 from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection, StateDistribution
 from tauslab.analysis.cme.propensities import observables_of
 from tauslab.analysis.cme.result import CmeResult
-from tauslab.analysis.counts_alone import require_counts_alone
+from tauslab.analysis.counts_alone import require_counts_only
 from tauslab.base.arrays import FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ModelError
 from tauslab.base.host import require_memory
@@ -42,7 +42,7 @@ def lowered_counts(
     ModelError
         The exact method cannot honour the model.
     """
-    require_counts_alone(network, "a master equation")
+    require_counts_only(network, "a master equation")
     require_support(without_missing(network, values.keys()), "ssa")
     if not network.species:
         raise ModelError(f"{network.name} has no species: there is nothing to solve")

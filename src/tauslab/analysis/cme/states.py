@@ -29,7 +29,7 @@ class Undefined:
 
 
 @dataclass(frozen=True)
-class Room:
+class StateLimits:
     """Limits of a set of states: their number, and bytes."""
 
     most: int
@@ -123,20 +123,20 @@ class StateSet:
 
     def missing(self, sources: IntArray) -> Int32Array:
         """States outside that reactions of `sources` lead to; some may be given twice."""
-        found = []
+        result = []
         for reaction, change in enumerate(self.change):
             leaving = sources[
                 (self.targets[sources, reaction] == OUTSIDE) & (self.rates[sources, reaction] > 0)
             ]
             rows = self.states[leaving].astype(np.int64) + change
-            found.append(rows[(rows <= _LARGEST_COUNT).all(axis=1)].astype(np.int32))
-        return np.concatenate(found) if found else self.states[:0]
+            result.append(rows[(rows <= _LARGEST_COUNT).all(axis=1)].astype(np.int32))
+        return np.concatenate(result) if result else self.states[:0]
 
     def grow(
         self,
         sources: IntArray,
         layers: int,
-        room: Room,
+        room: StateLimits,
         watch: Callable[[], None] = lambda: None,
     ) -> int:
         """Add what is at most `layers` firings away from `sources`; how many states that were.
@@ -157,7 +157,7 @@ class StateSet:
                 break
         return len(self) - before
 
-    def _require(self, room: Room, sources: IntArray) -> None:
+    def _require(self, room: StateLimits, sources: IntArray) -> None:
         """Refuse a layer without room. Its states are counted by their keys, before their rows."""
         shape = self.change.shape
         leaving = (self.targets[sources] == OUTSIDE) & (self.rates[sources] > 0)
@@ -184,9 +184,9 @@ class StateSet:
 
     def find(self, rows: Int32Array) -> IntArray:
         """Numbers of states ``[row, species]``, `OUTSIDE` for one that is not in the set."""
-        found = self._look_up(self._key(rows))
-        same = (self.states[found] == rows).all(axis=1) if len(self) else np.zeros(0, bool)
-        return np.where((found != OUTSIDE) & same, found, OUTSIDE)
+        result = self._look_up(self._key(rows))
+        same = (self.states[result] == rows).all(axis=1) if len(self) else np.zeros(0, bool)
+        return np.where((result != OUTSIDE) & same, result, OUTSIDE)
 
     def _draw_multipliers(self) -> None:
         words = np.random.Philox(key=self._trial).random_raw(self.change.shape[1])
@@ -253,8 +253,8 @@ class StateSet:
             self._link(self._look_up(keys - jump), added, reaction)
 
     def _link(self, sources: IntArray, targets: IntArray, reaction: int) -> None:
-        found = (sources != OUTSIDE) & (targets != OUTSIDE)
-        sources, targets = sources[found], targets[found]
+        result = (sources != OUTSIDE) & (targets != OUTSIDE)
+        sources, targets = sources[result], targets[result]
         wanted = self.states[sources].astype(np.int64) + self.change[reaction]
         if (self.states[targets] != wanted).any():
             raise _SharedKeyError

@@ -15,7 +15,7 @@ from tauslab.analysis.dbn.lane import (
     DbnLane,
     count_lane,
     engine_of,
-    lane_room,
+    lane_capacity,
 )
 from tauslab.analysis.dbn.parts import PartWriter, added, merged, remove_parts
 from tauslab.analysis.dbn.plan import (
@@ -120,9 +120,9 @@ def _largest(task: DbnTask, plan: CountingPlan, engine: Ode) -> int:
     """Trajectories of a launch at most: whole blocks, in the memory of a lane."""
     # The kernel that integrates may also count; then a lane keeps bins only.
     itemsize = 1 if engine.counts else engine.sample_dtype.itemsize
-    room = lane_room(task, engine.backend, itemsize)
+    space = lane_capacity(task, engine.backend, itemsize)
     wanted = max(_FULL * engine.trajectories_in_flight(LANES), plan.block)
-    most = min(room, max(wanted, PILOT), task.options.samples)
+    most = min(space, max(wanted, PILOT), task.options.samples)
     return min(max(1, most // plan.block) * plan.block, task.options.samples)
 
 
@@ -151,10 +151,10 @@ class _CountingDriver:
         self._lanes = [DbnLane(task, engine, self._rows, own) for _ in range(LANES)]
         self.stream = self.backend.stream()
         fill = -(-_FULL * engine.trajectories_in_flight(LANES) // plan.block)
-        room = max(1, self._rows // plan.block)
-        fewest = min(fill, room)
+        space = max(1, self._rows // plan.block)
+        fewest = min(fill, space)
         self._blocks = SharedBlocks(
-            np.flatnonzero(~plan.counted), smallest=fewest, room=room, largest=fewest
+            np.flatnonzero(~plan.counted), smallest=fewest, room=space, largest=fewest
         )
         self.counted, self._seconds = 0, 0.0
 

@@ -94,7 +94,7 @@ class DbnLane:
 
     def to_host(self) -> tuple[FloatArray, FloatArray]:
         """Samples ``[time, variable, row]`` and drawn parameters ``[parameter, row]``."""
-        backend, found = self._engine.backend, []
+        backend, result = self._engine.backend, []
         for buffer, shape in (
             (self._samples, (self._times, self._variables, self.rows)),
             (self._drawn, (self._parameters, self.rows)),
@@ -103,16 +103,16 @@ class DbnLane:
             if size:
                 backend.download(buffer, mirror, size, self._stream)
                 self._stream.record().wait()
-            found.append(mirror[:size].reshape(shape).astype(np.float64))
-        return found[0], found[1]
+            result.append(mirror[:size].reshape(shape).astype(np.float64))
+        return result[0], result[1]
 
 
-def lane_room(task: DbnTask, backend: Backend, itemsize: int) -> int:
+def lane_capacity(task: DbnTask, backend: Backend, itemsize: int) -> int:
     """Trajectories that a lane may hold."""
     times, variables = len(task.options.times), len(task.structure.variables)
     row_bytes = itemsize * times * variables + 8 * len(task.sampling.names) + 1
-    room = min(_LANE_BYTES, backend.free_memory() // (4 * LANES))
-    return max(1, room // row_bytes)
+    space = min(_LANE_BYTES, backend.free_memory() // (4 * LANES))
+    return max(1, space // row_bytes)
 
 
 def pilot_samples(
@@ -122,17 +122,17 @@ def pilot_samples(
 
     In as many launches as memory makes it take, which changes nothing.
     """
-    room = min(lane_room(task, engine.backend, 8), trajectories)
-    lane = DbnLane(task, engine, room)
-    found: list[list[FloatArray]] = [[] for _ in task.structure.names]
-    for first in range(0, trajectories, room):
-        lane.start(first, min(first + room, trajectories))
+    space = min(lane_capacity(task, engine.backend, 8), trajectories)
+    lane = DbnLane(task, engine, space)
+    result: list[list[FloatArray]] = [[] for _ in task.structure.names]
+    for first in range(0, trajectories, space):
+        lane.start(first, min(first + space, trajectories))
         values, parameters = lane.to_host()
-        for kept, own in zip(found, [*np.moveaxis(values, 1, 0), *parameters], strict=True):
+        for kept, own in zip(result, [*np.moveaxis(values, 1, 0), *parameters], strict=True):
             finite = own[np.isfinite(own)]
             few = np.array([finite.min(), finite.max()]) if extremes and len(finite) else finite
             kept.append(few)
-    return [np.concatenate(kept) for kept in found]
+    return [np.concatenate(kept) for kept in result]
 
 
 def nominal_values(task: DbnTask, backend: Backend) -> FloatArray:

@@ -73,18 +73,18 @@ def gathered(output: Path) -> tuple[DynamicNetwork, BoolArray] | None:
     InputFileError
         A file is none of these, or holds some blocks of another and some that are new.
     """
-    found: tuple[DynamicNetwork, BoolArray] | None = None
+    result: tuple[DynamicNetwork, BoolArray] | None = None
     for path in _files(output):
         network, blocks = load(path, unfinished=True), counted_blocks(path)
-        if found is None:
-            found = network, blocks
-        elif blocks.shape != found[1].shape:
+        if result is None:
+            result = network, blocks
+        elif blocks.shape != result[1].shape:
             raise InputFileError(f"{path} is of another build than {output}: remove it")
-        elif not (blocks & found[1]).any():
-            found = added(found[0], network), found[1] | blocks
-        elif (blocks & ~found[1]).any():
+        elif not (blocks & result[1]).any():
+            result = added(result[0], network), result[1] | blocks
+        elif (blocks & ~result[1]).any():
             raise InputFileError(f"{path} holds blocks that {output} has in part: remove it")
-    return found
+    return result
 
 
 def _files(output: Path) -> Iterator[Path]:
@@ -119,14 +119,14 @@ def merged(entries: Entries, comm: Communicator) -> Entries:
             _pass(entries, comm, comm.rank - apart, sent=True)
             entries = Entries.merged([])
         elif place == 0 and comm.rank + apart < comm.size:
-            other = _room(lengths[comm.rank + apart], entries)
+            other = _empty_entries(lengths[comm.rank + apart], entries)
             _pass(other, comm, comm.rank + apart, sent=False)
             entries = Entries.merged([entries, other])
         apart *= 2
     return entries
 
 
-def _room(length: int, like: Entries) -> Entries:
+def _empty_entries(length: int, like: Entries) -> Entries:
     """Return an array with room for as many entries, not filled."""
     high, low, counts = (np.empty(length, a.dtype) for a in (like.high, like.low, like.counts))
     return Entries(high, low, counts)

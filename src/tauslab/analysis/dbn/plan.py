@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tauslab.analysis.dbn.lane import lane_room, nominal_values, pilot_samples
+from tauslab.analysis.dbn.lane import lane_capacity, nominal_values, pilot_samples
 from tauslab.analysis.dbn.parts import gathered, next_attempt, parts_of, remove_parts
 from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.dbn.task import DbnTask
@@ -65,10 +65,10 @@ def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BoolArray] | None:
         return None
     require_place(path)
     if options.resume:
-        found = gathered(path)
-        if found is not None:
-            _require_equal_settings(task, found[0], path)
-        return found
+        result = gathered(path)
+        if result is not None:
+            _require_equal_settings(task, result[0], path)
+        return result
     if path.exists() and not options.overwrite:
         raise ConfigError(
             f"{path} exists: give {replacing(path)}, {opt('resume')} or another {opt('output')}"
@@ -115,7 +115,7 @@ def plan_of(
         return CountingPlan(edges, int(network.attributes["block"]), counted, nominal)
     size = storage_block_size(task.options.samples, 1, fine=True, ranks=ranks)
     block = task.options.block or min(size, PILOT)
-    block = min(block, lane_room(task, engine.backend, 8))
+    block = min(block, lane_capacity(task, engine.backend, 8))
     counted = np.zeros(Blocks(task.options.samples, block).count, bool)
     edges = _edges(task, engine)
     return CountingPlan(edges, block, counted, nominal_values(task, engine.backend))

@@ -65,8 +65,8 @@ def _over_time(axes: Axes, network: DynamicNetwork, name: str, frontier: FloatAr
     axes.plot(times, network.mean(name), color=BLUE, label="mean of samples")
     axes.plot(times, frontier, color=BLUE, linestyle=":", label="factored frontier")
     if network.nominal is not None:
-        course = network.nominal[:, network.variables.index(name)]
-        axes.plot(times, course, color=VERMILION, label="nominal solution")
+        time_course = network.nominal[:, network.variables.index(name)]
+        axes.plot(times, time_course, color=VERMILION, label="nominal solution")
     axes.set_xlim(float(times[0]), float(times[-1]))
     axes.set_xlabel("time")
     axes.set_ylabel(shown_name(name))

@@ -36,14 +36,14 @@ def observed_data(data: Any) -> dict[str, xarray.Dataset]:
 
     if data is None:
         return {}
-    courses = time_courses(data, None, None)
-    names = [name for name in next(iter(courses.values())) if name != "time"]
+    solutions = time_courses(data, None, None)
+    names = [name for name in next(iter(solutions.values())) if name != "time"]
     columns = {
-        name: np.concatenate([doubles(cell[name]) for cell in courses.values()])
+        name: np.concatenate([doubles(cell[name]) for cell in solutions.values()])
         for name in ("time", *names)
     }
     seen: dict[str, Any] = {name: ("time", columns[name]) for name in names}
-    if "" not in courses:
-        rows = [len(cell["time"]) for cell in courses.values()]
-        seen[COLUMN] = ("time", np.repeat(list(courses), rows))
+    if "" not in solutions:
+        rows = [len(cell["time"]) for cell in solutions.values()]
+        seen[COLUMN] = ("time", np.repeat(list(solutions), rows))
     return {"observed_data": xarray.Dataset(seen, {"time": columns["time"]})}

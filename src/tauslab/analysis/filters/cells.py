@@ -101,10 +101,10 @@ class Cells(Sequence[Observations]):
     """
 
     def __init__(self, courses: dict[str, Any], observe: Observe) -> None:
-        found = []
+        result = []
         for name, data in courses.items():
             try:
-                found.append(Observations(data, observe))
+                result.append(Observations(data, observe))
             except ConfigError as error:
                 if name:
                     raise ConfigError(f"cell {name}: {error}") from None
@@ -114,7 +114,7 @@ class Cells(Sequence[Observations]):
                         "a list"
                     ) from None
                 raise
-        self._cells = tuple(found)
+        self._cells = tuple(result)
 
     def __len__(self) -> int:
         """Number of cells."""
@@ -138,15 +138,15 @@ class Cells(Sequence[Observations]):
 
         One may end earlier, after half the rows at least: till the end it is simulated in vain.
         """
-        found: list[Run] = []
+        result: list[Run] = []
         for number, cell in enumerate(self._cells):
-            last = found[-1] if found else Run(0, ())
+            last = result[-1] if result else Run(0, ())
             both = Run(last.first, (*last.cells, cell))
             if last.cells and len(both.cells) <= most and _side_by_side(both, cell):
-                found[-1] = both
+                result[-1] = both
             else:
-                found.append(Run(number, (cell,)))
-        return found
+                result.append(Run(number, (cell,)))
+        return result
 
 
 def _side_by_side(run: Run, last: Observations) -> bool:

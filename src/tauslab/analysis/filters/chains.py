@@ -146,9 +146,9 @@ class Chain(Draws):
 
     def to_xarray(self) -> xarray.Dataset:
         """Parameters and log-likelihood ``[chain, step]`` as an `xarray.Dataset`."""
-        found = super().to_xarray()
-        return found.drop_dims("parameter").assign(
-            {name: (found["accepted"].dims, self[name]) for name in self.parameters}
+        result = super().to_xarray()
+        return result.drop_dims("parameter").assign(
+            {name: (result["accepted"].dims, self[name]) for name in self.parameters}
         )
 
     def to_arviz(self, data: Any = None) -> Any:

@@ -18,8 +18,8 @@ def words_of(key: UintArray, column: int, generation: int, first: int, m: int, e
     """Random words u64 ``[m, each]`` of the candidates from `first` on."""
     blocks = -(-each // _COUNTERS)
     counter = np.array([first * blocks, column, generation, 0], np.uint64)
-    found = np.random.Philox(key=key, counter=counter).random_raw(m * blocks * _COUNTERS)
-    return np.asarray(found, np.uint64).reshape(m, -1)[:, :each]
+    result = np.random.Philox(key=key, counter=counter).random_raw(m * blocks * _COUNTERS)
+    return np.asarray(result, np.uint64).reshape(m, -1)[:, :each]
 
 
 def uniforms_of(words: UintArray) -> FloatArray:
@@ -67,12 +67,12 @@ class NoiseDraws:
         """Rows of one generator, which each begins at a counter of its own."""
         bits = np.random.Philox(key=self._key)
         draws, state = np.random.Generator(bits), bits.state
-        found = []
+        result = []
         for i in range(m):
             number = self._first + i
             state["state"]["counter"] = np.array(
                 [0, self._column, self._generation, number + 1], np.uint64
             )
             bits.state = state
-            found.append(draw(draws, i))
-        return np.array(found, np.float64)
+            result.append(draw(draws, i))
+        return np.array(result, np.float64)

@@ -32,7 +32,7 @@ class Asking:
     """
 
     def __init__(self, ask: Callable[[str], FloatArray], shares: Shares) -> None:
-        self._ask, self._shares = ask, shares
+        self._request, self._shares = ask, shares
         self._known: dict[str, FloatArray] = {}
         self._broken = False
 
@@ -41,7 +41,7 @@ class Asking:
         if name not in self._known:
             self._tell(f"asks for {name!r}")
             self._broken = True  # a failure before all have given their part ends all ranks
-            self._known[name] = np.asarray(self._shares.joined(self._ask(name)))
+            self._known[name] = np.asarray(self._shares.joined(self._request(name)))
             self._broken = False
         return self._known[name]
 
@@ -54,13 +54,13 @@ class Asking:
             It failed on another rank, or does not do the same everywhere.
         """
         try:
-            found = function()
+            result = function()
         except Exception as error:
             if not self._broken:
                 self._tell("failed", f"{type(error).__name__}: {error}")
             raise
         self._tell("is done")
-        return found
+        return result
 
     def _tell(self, state: str, failure: str = "") -> None:
         if self._shares.ranks == 1:
@@ -148,14 +148,14 @@ class ParticleFilters:
         self._settle()
         logs = self._particles.joined(self._weights.logs()).reshape(self.count, self.n)
         names = ("resamplings", "terms", "sizes", "mean", "sd")
-        found = {name: getattr(self, name) for name in names}
+        result = {name: getattr(self, name) for name in names}
         if self.count == 1:  # amounts at the start: the ensemble has the present ones alone
-            found |= {
+            result |= {
                 _CONSTANT + name: values
                 for name, values in self._constants.items()
                 if isinstance(values, np.ndarray) and name not in self._particles.given
             }
-        return {"row": np.array(self.row), "logs": logs, **kept_ended(self.ended), **found}
+        return {"row": np.array(self.row), "logs": logs, **ended_counts(self.ended), **result}
 
     def go_on(self, kept: State) -> None:
         """Go on from what was kept; the ensemble is where it was then."""
@@ -330,13 +330,13 @@ class ParticleFilters:
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
             asking = Asking(looked, particles.shares)
-            found = asking.answer(
+            result = asking.answer(
                 lambda: self._log_density(asking, self._constants, slice(0, particles.n))
             )
-            if found is None:
+            if result is None:
                 return False
-            if not self._weights.multiply(found[own]):
-                particle_weights.require_log_weights(np.where(particles.alive, found, -np.inf))
+            if not self._weights.multiply(result[own]):
+                particle_weights.require_log_weights(np.where(particles.alive, result, -np.inf))
             return True
         take = begun[0] if begun else self._begin_observing(looked)
         if take is None:
@@ -345,8 +345,8 @@ class ParticleFilters:
             each = {
                 k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()
             }
-            found = self._log_density(looked, each, own)
-            particle_weights.require_log_weights(particles.joined(np.asarray(found)))
+            result = self._log_density(looked, each, own)
+            particle_weights.require_log_weights(particles.joined(np.asarray(result)))
         return True
 
     def _log_density(self, values: Values, constants: Constants, own: slice) -> FloatArray | None:
@@ -357,7 +357,7 @@ class ParticleFilters:
         if len(self._cells) == 1:
             return self._data.log_density(self.row, values, constants, own.stop - own.start)
         each = self._particles.n // len(self._cells)
-        found, none = np.zeros(own.stop - own.start), True
+        result, none = np.zeros(own.stop - own.start), True
         for number, data in enumerate(self._cells):
             ends = np.clip([number * each, (number + 1) * each], own.start, own.stop) - own.start
             part = slice(*ends.tolist())
@@ -365,8 +365,8 @@ class ParticleFilters:
                 logs = data.log_density(
                     self.row, *part_of(part, values, constants), part.stop - part.start
                 )
-                found[part], none = (0.0 if logs is None else logs), none and logs is None
-        return None if none else found
+                result[part], none = (0.0 if logs is None else logs), none and logs is None
+        return None if none else result
 
 
 class _Looked:
@@ -383,13 +383,13 @@ class _Looked:
         return self._known[name]
 
 
-def kept_ended(ended: Mapping[int, int]) -> dict[str, Array]:
+def ended_counts(ended: Mapping[int, int]) -> dict[str, Array]:
     """How many particles ended, by status, as an array to keep."""
     return {"ended": np.array(sorted(ended.items()), np.int64).reshape(-1, 2)}
 
 
 def ended_before(kept: State) -> Counter[int]:
-    """Take `kept_ended`; files of earlier versions do not say."""
+    """Take `ended_counts`; files of earlier versions do not say."""
     table = kept.take("ended", np.int64, None, 2, low=0) if "ended" in kept else np.zeros((0, 2))
     return Counter(dict(table.astype(np.int64).tolist()))
 

@@ -91,18 +91,18 @@ def observations(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     >>> observations(["X=normal(10)", "gfp=X:poisson(0.3)"])
     {'X': ('X', 'normal(10)'), 'gfp': ('X', 'poisson(0.3)')}
     """
-    found: dict[str, tuple[str, str]] = {}
+    result: dict[str, tuple[str, str]] = {}
     for text in texts:
-        column, equals, told = text.partition("=")
-        if not equals or not column.strip() or not told.strip():
+        column, equals, reported = text.partition("=")
+        if not equals or not column.strip() or not reported.strip():
             raise ConfigError(
                 f'{opt("observe")} {text}: write COLUMN=NOISE, such as "X=normal(10)", or '
                 'COLUMN=NAME:NOISE, such as "gfp=X:poisson(0.3)"'
             )
-        name, colon, noise = told.partition(":")
-        how = (name.strip(), noise) if colon else (column.strip(), told)
-        add_once(found, column.strip(), how, "observe")
-    return found
+        name, colon, noise = reported.partition(":")
+        how = (name.strip(), noise) if colon else (column.strip(), reported)
+        add_once(result, column.strip(), how, "observe")
+    return result
 
 
 @declared
@@ -160,11 +160,11 @@ class DataKeywords:
 
 def max_steps_option(what: str) -> int | None:
     """The option `max_steps` of functions that run many sets of values; `what` it limits."""
-    found: int | None = option(
+    result: int | None = option(
         None, type=count, check=unless_none(whole(1, MAX_STEPS)),
         doc=f"{what} Without it, parameters at which counts explode take hours.",
     )  # fmt: skip
-    return found
+    return result
 
 
 @declared

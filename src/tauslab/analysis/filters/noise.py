@@ -38,18 +38,18 @@ def draw(
     first = np.broadcast_to(numbers[0], x.shape)
     second = np.broadcast_to(numbers[1], x.shape) if len(numbers) > 1 else first
     if kind == "normal":
-        found = known + first * draws.standard_normal(x.shape)
+        result = known + first * draws.standard_normal(x.shape)
     elif kind == "lognormal":
         held = held & (x > 0)
-        found = known * np.exp(first * draws.standard_normal(x.shape))
+        result = known * np.exp(first * draws.standard_normal(x.shape))
     elif kind == "poisson":
-        found = draws.poisson(np.maximum(first * known + second, 0.0)).astype(np.float64)
+        result = draws.poisson(np.maximum(first * known + second, 0.0)).astype(np.float64)
     elif kind == "negative_binomial":
         mean = np.maximum(second * known, 0.0)
-        found = draws.negative_binomial(first, first / (first + mean)).astype(np.float64)
+        result = draws.negative_binomial(first, first / (first + mean)).astype(np.float64)
     elif kind == "binomial":
         molecules = np.maximum(np.floor(known), 0.0).astype(np.int64)
-        found = draws.binomial(molecules, first).astype(np.float64)
+        result = draws.binomial(molecules, first).astype(np.float64)
     else:
-        found = known + second * draws.standard_t(first, x.shape)
-    return np.where(held, found, np.nan)
+        result = known + second * draws.standard_t(first, x.shape)
+    return np.where(held, result, np.nan)

@@ -189,21 +189,21 @@ class ObservationModel:
                 'such as ("X", "normal(sd=10)"); a function takes the place of all columns'
             )
         quantity, text = pair
-        found = _FORM.match(text) if isinstance(text, str) else None
-        if found is None or found[1] not in KINDS:
+        result = _FORM.match(text) if isinstance(text, str) else None
+        if result is None or result[1] not in KINDS:
             raise ConfigError(
                 f"observe {column}: {text!r} is not known; allowed are {_spellings()}, or a "
                 "function in place of all"
             )
-        defaults = KINDS[found[1]].defaults
-        parts = arguments_of(f"observe {column}", found[1], found[2] or "", tuple(defaults))
+        defaults = KINDS[result[1]].defaults
+        parts = arguments_of(f"observe {column}", result[1], result[2] or "", tuple(defaults))
         chosen = {name: _number_or_name(value) for name, value in parts.items()}
         for name, default in defaults.items():
             if default is not None:
                 chosen.setdefault(name, default)
             if name not in chosen:
-                raise ConfigError(f"observe {column}: {found[1]} needs {name}, a number above 0")
-        return cls(column, quantity, found[1], chosen)
+                raise ConfigError(f"observe {column}: {result[1]} needs {name}, a number above 0")
+        return cls(column, quantity, result[1], chosen)
 
     def log_density(self, y: float, values: Values, constants: Constants) -> FloatArray:
         """Logarithm of the density or probability of `y` in each state.
@@ -370,12 +370,12 @@ class Observations:
 
     def digest(self) -> bytes:
         """A digest of all data and of how they are observed; of a function its name alone."""
-        found = hashlib.sha256(self.times.tobytes())
+        result = hashlib.sha256(self.times.tobytes())
         for name, column in self._columns.items():
-            found.update(name.encode() + column.tobytes())
+            result.update(name.encode() + column.tobytes())
         name = getattr(self._function, "__qualname__", "")
-        found.update(repr((self.models, name)).encode())
-        return found.digest()
+        result.update(repr((self.models, name)).encode())
+        return result.digest()
 
     def seen(self, row: int) -> Mapping[str, float]:
         """Values of a row by column, without missing ones; none after the last row."""
@@ -440,13 +440,13 @@ class Observations:
             return None
         if self._function is not None:
             given = self._function(values, seen, float(self.times[row]))
-            found = np.asarray(given, np.float64)
-            if found.shape != (n,):
+            result = np.asarray(given, np.float64)
+            if result.shape != (n,):
                 raise ConfigError(
-                    f"observe= gave shape {found.shape} at t = {self.times[row]:g}: one log "
+                    f"observe= gave shape {result.shape} at t = {self.times[row]:g}: one log "
                     f"density per state ({n}) is needed"
                 )
-            return found
+            return result
         given = [
             model.log_density(seen[model.column], values, constants)
             for model in self.models

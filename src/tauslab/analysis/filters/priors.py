@@ -34,16 +34,16 @@ def places_of(priors: Priors, words: UintArray) -> FloatArray:
 
 def log_density_at(priors: Priors, places: FloatArray) -> FloatArray:
     """Return logarithms ``[m]`` of the prior's density, up to a constant."""
-    found = np.zeros(len(places))
+    result = np.zeros(len(places))
     for column, prior in enumerate(priors.values()):
         x = places[:, column]
         if prior.between_ends:
             half = math.sqrt(3) * prior.spread()
-            found = np.where(np.abs(x - prior.start()) <= half, found, -np.inf)
+            result = np.where(np.abs(x - prior.start()) <= half, result, -np.inf)
         else:
             z = (x - prior.start()) / prior.spread()
-            found = found - 0.5 * (z * z)
-    return found
+            result = result - 0.5 * (z * z)
+    return result
 
 
 def values_at(priors: Priors, places: FloatArray) -> dict[str, FloatArray]:

@@ -185,12 +185,12 @@ class Walk:
         priors = np.array([self._log_prior(place) for place in tried])
         inside = priors > -math.inf
         if inside.any():  # elsewhere a filter runs where the chain is, and is not looked at
-            asked = np.where(inside[:, None], tried, self.place)
-            found = self._log_likelihood(self._values(asked), step + 1)
+            requested = np.where(inside[:, None], tried, self.place)
+            result = self._log_likelihood(self._values(requested), step + 1)
             for c in np.flatnonzero(inside).tolist():
-                gain = found[c] + priors[c] - self.found[c] - self.prior[c]
+                gain = result[c] + priors[c] - self.found[c] - self.prior[c]
                 if math.log(uniforms[c]) < gain:
-                    self.place[c], self.prior[c], self.found[c] = tried[c], priors[c], found[c]
+                    self.place[c], self.prior[c], self.found[c] = tried[c], priors[c], result[c]
                     self.moved[c, step] = True
         self.visited[:, step], self.logs[:, step] = self.place, self.found
         every = max(_ADAPT_LEAST, -(-_ADAPT_EVERY // chains))

@@ -182,7 +182,7 @@ class Weighing:
         if not alone or scheme == "multinomial" or isinstance(piece.weights, CutWeights):
             return None
         every = np.ones(self._count, bool)
-        rows = self._found(piece.weights, piece, every, numbers, scheme, ahead=True)
+        rows = self._ancestors_of(piece.weights, piece, every, numbers, scheme, ahead=True)
         return Copies([0, len(rows)], rows)
 
     def ancestors(self, chosen: BoolArray, numbers: IntArray, scheme: str) -> Copies:
@@ -192,18 +192,18 @@ class Weighing:
         how often each was resampled.
         """
         sizes = np.array([self._n * len(rows) for rows in self._whole])
-        found = []
+        result = []
         for piece in self._pieces:
             if isinstance(piece.weights, CutWeights):
                 part, each = self._found_of_cut(piece.weights, piece, chosen, numbers, scheme)
                 sizes += each
             else:
-                part = self._found(piece.weights, piece, chosen, numbers, scheme)
-            found.append(part)
-        backend, rows = self._particles.backend, found[0]
-        if len(found) > 1:
-            rows, at = backend.empty((sum(map(len, found)),), np.int64), 0
-            for part in found:
+                part = self._ancestors_of(piece.weights, piece, chosen, numbers, scheme)
+            result.append(part)
+        backend, rows = self._particles.backend, result[0]
+        if len(result) > 1:
+            rows, at = backend.empty((sum(map(len, result)),), np.int64), 0
+            for part in result:
                 backend.copy(part, rows[at : at + len(part)], self._particles.stream)
                 at += len(part)
             self._particles.stream.record().wait()
@@ -231,7 +231,7 @@ class Weighing:
             base=base,
         )  # fmt: skip
 
-    def _found(
+    def _ancestors_of(
         self, weights: DeviceWeights, piece: _Piece, chosen: BoolArray, numbers: IntArray,
         scheme: str, *, ahead: bool = False,
     ) -> Any:  # fmt: skip
@@ -266,10 +266,10 @@ class Weighing:
             each = [start() for start in starts]
 
             def moments() -> tuple[FloatArray, FloatArray]:
-                found = np.zeros((2, int(counts.shape[1]), self._count))
+                result = np.zeros((2, int(counts.shape[1]), self._count))
                 for piece, those in zip(self._pieces, each, strict=True):
-                    found[:, :, piece.rows] = those()
-                means, variances = self._everywhere(found)
+                    result[:, :, piece.rows] = those()
+                means, variances = self._everywhere(result)
                 return means, variances
 
             return moments
@@ -291,9 +291,9 @@ class Weighing:
         if not any(sizes) or min(sizes) == self._count:  # all ranks know all
             return table
         own = self._whole[shares.rank]
-        found = shares.gathered(np.moveaxis(table[..., own.start : own.stop], -1, 0), sizes)
+        result = shares.gathered(np.moveaxis(table[..., own.start : own.stop], -1, 0), sizes)
         places = np.concatenate([np.array(rows, np.int64) for rows in self._whole])
-        table[..., places] = np.moveaxis(found, 0, -1)
+        table[..., places] = np.moveaxis(result, 0, -1)
         return table
 
 

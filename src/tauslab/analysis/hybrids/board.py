@@ -65,17 +65,17 @@ class Course:
         if how != "mean":
             return taken(self.values[first if how == "start" else last], columns)
         whole = self._integral(columns, end) - self._integral(columns, start)
-        found: FloatArray = whole / ((end - start) * tick / 2)
-        return found
+        result: FloatArray = whole / ((end - start) * tick / 2)
+        return result
 
     def _integral(self, columns: Columns, tick: int) -> FloatArray:
         """Integrals to a tick."""
         before = bisect_right(self.ticks, tick) - 1
-        found = taken(self.integrals[before], columns)
+        result = taken(self.integrals[before], columns)
         if past := tick - self.ticks[before]:
             step = self.ticks[before + 1] - self.ticks[before]
-            found = found + (taken(self.integrals[before + 1], columns) - found) * (past / step)
-        return found
+            result = result + (taken(self.integrals[before + 1], columns) - result) * (past / step)
+        return result
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Board:
 
         Less than a unit of a pool with a member in counts is rounding.
         """
-        found = []
+        result = []
         places = {key: self.watches[key[0]].shared.index(key[1]) for key in self.pool_of}
         counted = {
             pool for key, pool in self.pool_of.items() if self._shared[key[0]].whole[places[key]]
@@ -214,11 +214,11 @@ class Board:
                 apart &= np.abs(own - pool) * units >= 1
             if (which := np.flatnonzero(apart & (own != 0))).size:
                 first = which[0]
-                found.append(
+                result.append(
                     f"{part}.{name} begins with the {pool[first]:g} of its pool, and not with the "
                     f"{own[first]:g} of its model"
                 )
-        return found
+        return result
 
     # ---------------------------------------------------------------- values
 
@@ -259,8 +259,8 @@ class Board:
     def seen(self, part: str) -> FloatArray:
         """Amounts of pools ``[cell, Watch.shared]``, in the units of a part."""
         shared = self._shared[part]
-        found = self.ledger.seen(shared.pools, shared.whole)
-        return found / self._scale(part) if part in self._volumes else found
+        result = self.ledger.seen(shared.pools, shared.whole)
+        return result / self._scale(part) if part in self._volumes else result
 
     def _scale(self, part: str) -> FloatArray:
         """Units of pools for one unit of a part, ``[cell, Watch.shared]``.
@@ -273,7 +273,7 @@ class Board:
         how: tuple[Callable[[str], str | None], int, int] = (lambda _: None, 0, 0)
         if self.stepping is not None and self.stepping[0] == part:
             how = self.stepping[1:]
-        found = np.ones((self.n, len(self.watches[part].shared)))
+        result = np.ones((self.n, len(self.watches[part].shared)))
         places, inputs = self._volumes[part]
         scales = inputs.values(*how)
         wrong = self.alive[:, None] & ~(np.isfinite(scales) & (scales > 0))
@@ -285,8 +285,8 @@ class Board:
                 f"share with {'.'.join(key)}: volume= {self._scales[key].text} is {value:g}; it "
                 "must be above 0"
             )
-        found[:, places] = np.where(self.alive[:, None], scales, 1.0)
-        return found
+        result[:, places] = np.where(self.alive[:, None], scales, 1.0)
+        return result
 
     # ---------------------------------------------------------------- steps
 
@@ -332,7 +332,7 @@ class Board:
             values = np.where(self.alive[:, None], values, self.now[part])
         self.now[part] = values
 
-    def look_again(self, part: str, values: FloatArray) -> None:
+    def take_values(self, part: str, values: FloatArray) -> None:
         """Take the values of a part that changed between its steps, such as counts in regions."""
         self.now[part] = np.where(self.alive[:, None], values, self.now[part])
 
@@ -350,16 +350,18 @@ class Board:
 
     def follow(self, part: str, before: FloatArray, reading: Reading, end: int, took: int) -> None:
         """Keep what others read: integrals that a part has, or the mean of both ends."""
-        watch, course = self.watches[part], self.courses[part]
+        watch, time_course = self.watches[part], self.courses[part]
         if not watch.followed:
             return
         first = len(watch.shared)
         values, known = self.now[part][:, first:], reading.integrals
         if known is None:
-            known = course.integrals[-1] + (before[:, first:] + values) * (took * self.tick / 4)
+            known = time_course.integrals[-1] + (before[:, first:] + values) * (
+                took * self.tick / 4
+            )
         if not self.alive.all():
-            known = np.where(self.alive[:, None], known, course.integrals[-1])
-        course.add(end, known, values)
+            known = np.where(self.alive[:, None], known, time_course.integrals[-1])
+        time_course.add(end, known, values)
 
     def take(self, index: IntArray) -> None:
         """Make cell i a copy of cell ``index[i]``; the ledger has its own."""
@@ -367,22 +369,22 @@ class Board:
         for tables in (self.now, self.held):
             for part, table in tables.items():
                 tables[part] = table[index]
-        for course in self.courses.values():
-            course.integrals = [one[index] for one in course.integrals]
-            course.values = [one[index] for one in course.values]
+        for time_course in self.courses.values():
+            time_course.integrals = [one[index] for one in time_course.integrals]
+            time_course.values = [one[index] for one in time_course.values]
 
-    def begin_again(self, part: str, values: FloatArray) -> None:
+    def restart_series(self, part: str, values: FloatArray) -> None:
         """Take the values of a part in which cells divided, for those who read the present too."""
-        self.look_again(part, values)
+        self.take_values(part, values)
         shared = self.watches[part].shared
         table = self._with_shared(part, self.seen(part)) if shared else self.now[part]
         self.courses[part].values[-1] = table[:, len(shared) :]
 
-    def begin_courses(self) -> None:
+    def start_series(self) -> None:
         """Begin with values now."""
-        for part, course in self.courses.items():
+        for part, time_course in self.courses.items():
             values = self.now[part][:, len(self.watches[part].shared) :]
-            course.add(0, np.zeros_like(values), values)
+            time_course.add(0, np.zeros_like(values), values)
 
     # ---------------------------------------------------------------- keeping
 
@@ -397,13 +399,13 @@ class Board:
 
     def take_up(self, part: str, state: State) -> None:
         """Go on from what `stored` gave."""
-        watch, n, course = self.watches[part], self.n, self.courses[part]
+        watch, n, time_course = self.watches[part], self.n, self.courses[part]
         self.now[part] = state.take("now", np.float64, n, len(watch.read))
         self.held[part] = state.take("given", np.float64, n, len(watch.driven))
-        course.ticks = state.take("ticks", np.int64, None).tolist()
-        shape = (len(course.ticks), n, len(watch.followed))
-        course.integrals = list(state.take("integrals", np.float64, *shape))
-        course.values = list(state.take("values", np.float64, *shape))
+        time_course.ticks = state.take("ticks", np.int64, None).tolist()
+        shape = (len(time_course.ticks), n, len(watch.followed))
+        time_course.integrals = list(state.take("integrals", np.float64, *shape))
+        time_course.values = list(state.take("values", np.float64, *shape))
 
 
 class Inputs:
@@ -447,10 +449,10 @@ class Inputs:
         board, table = self._board, self._table
         for part, to, columns, shared, of_course in self._reads:
             over = how(part)
-            found = None
+            result = None
             if over is not None:
-                found = board.courses[part].over(of_course, start, end, over, board.tick)
-            table[:, to] = board.moment(part, columns, shared) if found is None else found
+                result = board.courses[part].over(of_course, start, end, over, board.tick)
+            table[:, to] = board.moment(part, columns, shared) if result is None else result
         for place, quantity in self._parameters:
             table[:, place] = board.parameter(quantity.part, quantity.name)
         for place, quantity in self._volumes:
@@ -466,11 +468,11 @@ def _places(
 ) -> tuple[Columns, tuple[IntArray, IntArray], Columns]:
     """Columns of quantities now, which of them are shared, and columns in the course of a part."""
     now = {name: place for place, name in reversed(list(enumerate(watch.read)))}
-    course = {name: place for place, name in enumerate(watch.followed)}
+    time_course = {name: place for place, name in enumerate(watch.followed)}
     columns = [now[name] for _, name in own]
     shared = [(to, place) for to, place in enumerate(columns) if place < len(watch.shared)]
     to, members = np.array(shared, np.int64).reshape(-1, 2).T
-    return columns_of(columns), (to, members), columns_of([course[name] for _, name in own])
+    return columns_of(columns), (to, members), columns_of([time_course[name] for _, name in own])
 
 
 def _is_sum(one: Quantity) -> bool:

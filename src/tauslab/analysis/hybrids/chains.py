@@ -46,7 +46,7 @@ class ChainPart(Part):
         self._shares = Shares(n, comm) if lattice is None else lattice.particles.shares
         self._own = range(self._shares.own.start, self._shares.own.stop)
         self._copied = np.full(n, like.copied, np.int64)
-        self._asked = self._copied.astype(np.float64)
+        self._wanted = self._copied.astype(np.float64)
         self._t = 0.0
         self._take_genes()
         places = device_settings(device)
@@ -109,7 +109,7 @@ class ChainPart(Part):
         """As of `Part`."""
         del shared
         if driven is not None:
-            self._asked = driven[:, 0].copy()
+            self._wanted = driven[:, 0].copy()
 
     def give(self, rows: IntArray, names: tuple[str, ...], values: FloatArray) -> None:
         """As of `Part`; no amounts are divided."""
@@ -118,7 +118,7 @@ class ChainPart(Part):
 
     def advance(self, t: float) -> None:
         """As of `Part`: forks first, then steps of the beads, then genes."""
-        wanted = np.clip(np.floor(self._asked + _SLACK), 0, self.beads).astype(np.int64)
+        wanted = np.clip(np.floor(self._wanted + _SLACK), 0, self.beads).astype(np.int64)
         self._copied = np.maximum(self._copied, wanted)
         for row, cell in enumerate(self._own):
             chain = self._chains[row]
@@ -179,8 +179,8 @@ class ChainPart(Part):
             has[number, keys[there]] = True
         stray = ~(at[0] | at[1]) & (second >= 0)
         other = np.where(has[0, keys] == has[1, keys], late, has[0, keys])
-        found = np.where(first == second, late, np.where(stray, other, at[1]))
-        return found.astype(np.int64)
+        result = np.where(first == second, late, np.where(stray, other, at[1]))
+        return result.astype(np.int64)
 
     def _sites(self, row: int) -> IntArray:
         """Sites of genes ``[copy, gene]`` of a cell."""
@@ -213,18 +213,18 @@ class ChainPart(Part):
         int64 ``[mother, daughter, species]`` of the lattice.
         """
         assert self._lattice is not None
-        here = [cell - self._own.start for cell in mothers.tolist() if cell in self._own]
+        local = [cell - self._own.start for cell in mothers.tolist() if cell in self._own]
         counts = np.zeros((len(self._own), 2, len(self._lattice.made.states)), np.int64)
         if self._names:
-            rows, sites, particles = self._lattice.particles.lift(here, self._names)
+            rows, sites, particles = self._lattice.particles.lift(local, self._names)
             genes = self._gene_of[particles]
             held = np.stack([self._copies(rows, sites, genes), genes, particles])
-            for row in here:
+            for row in local:
                 self._lifted[row] = held[:, rows == row]
                 sides = np.array(self._sides(row, axis))[self._lifted[row][0]]
                 np.add.at(counts[row], (sides, self._lifted[row][2] - 1), 1)
-        found: IntArray = np.asarray(self._shares.joined(counts))[mothers]
-        return found
+        result: IntArray = np.asarray(self._shares.joined(counts))[mothers]
+        return result
 
     def _sides(self, row: int, axis: int) -> tuple[int, int]:
         """Daughters, 0 or 1, that get the original and the copy."""
@@ -274,7 +274,7 @@ class ChainPart(Part):
         pool = {cell: one for part in self._shares.all_of(mine) for cell, one in part.items()}
         for cell in (one for one in moved if one in self._own):
             self._unpack(cell - self._own.start, pool[int(index[cell])])
-        self._copied, self._asked = self._copied[index], self._asked[index]
+        self._copied, self._wanted = self._copied[index], self._wanted[index]
 
     def _packed(self, row: int) -> Mapping[str, Any]:
         return {
@@ -301,7 +301,7 @@ class ChainPart(Part):
             forks[row, : len(one["forks"])] = one["forks"]
         loops = [np.zeros((0, 2), np.int64), *(one["loops"] for one in own)]
         return {
-            "time": np.array(self._t), "copied": self._copied, "asked": self._asked,
+            "time": np.array(self._t), "copied": self._copied, "asked": self._wanted,
             "positions": joined(places), "forks": joined(forks), "at": joined(self._at),
             "loops/lengths": joined(np.array([len(one) for one in loops[1:]], np.int64)),
             "loops/pairs": self._shares.gathered(np.concatenate(loops)),
@@ -312,7 +312,7 @@ class ChainPart(Part):
         n, beads = self.n, self.beads
         self._t = state.real("time", 0.0)
         self._copied = state.take("copied", np.int64, n, low=0, high=beads)
-        self._asked = state.take("asked", np.float64, n)
+        self._wanted = state.take("asked", np.float64, n)
         places = state.take("positions", np.float64, n, 2 * beads, 3)
         forks = state.take("forks", np.int64, n, 3, low=_NO_FORKS, high=beads)
         lengths = state.take("loops/lengths", np.int64, n, low=0)
@@ -338,14 +338,14 @@ class ChainPart(Part):
 def _sites_inside(places: FloatArray, grid: Lattice, inside: BoolArray) -> IntArray:
     """Sites of positions ``[..., 3]``, or the nearest ones inside; -1 where there is none."""
     at = places.reshape(-1, 3) / grid.spacing
-    found, allowed = np.full(len(at), -1), np.zeros((0, 3), np.int64)
+    result, allowed = np.full(len(at), -1), np.zeros((0, 3), np.int64)
     for number in np.flatnonzero(np.isfinite(at[:, 0])).tolist():
         site = np.clip(np.floor(at[number]).astype(np.int64), 0, np.array(grid.shape) - 1)
         if not inside[tuple(site)]:
             allowed = allowed if len(allowed) else np.argwhere(inside)
             site = allowed[((allowed + 0.5 - at[number]) ** 2).sum(axis=1).argmin()]
-        found[number] = np.ravel_multi_index(tuple(site), grid.shape)
-    return found.reshape(places.shape[:-1])
+        result[number] = np.ravel_multi_index(tuple(site), grid.shape)
+    return result.reshape(places.shape[:-1])
 
 
 def with_genes(lattice: Lattice, link: Confinement, polymer: Polymer) -> Lattice:

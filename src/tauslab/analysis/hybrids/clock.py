@@ -108,13 +108,13 @@ def groups_of(intervals: Mapping[str, Interval], edges: Edges) -> list[Group]:
 
 
 def _reached(start: str, edges: Edges) -> set[str]:
-    found, waiting = set[str](), [start]
+    result, waiting = set[str](), [start]
     while waiting:
         for other in edges.get(waiting.pop(), ()):
-            if other not in found:
-                found.add(other)
+            if other not in result:
+                result.add(other)
                 waiting.append(other)
-    return found
+    return result
 
 
 def moves_of(
@@ -161,8 +161,8 @@ def sample_count(end: int, interval: Interval) -> int:
 
 def edges_of(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     """Edges of pairs (from, to); from a part to itself there is none."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for one, other in pairs:
         if one != other:
-            found.setdefault(one, set()).add(other)
-    return found
+            result.setdefault(one, set()).add(other)
+    return result

@@ -84,10 +84,10 @@ class _Places:
 
     def at(self, side: int) -> IntArray:
         """Where daughters of a side go on ``[mother]``; -1: nowhere."""
-        found = np.full(len(self.mothers), -1)
-        here = self.sides == side
-        found[self.which[here]] = self.rows[here]
-        return found
+        result = np.full(len(self.mothers), -1)
+        local = self.sides == side
+        result[self.which[local]] = self.rows[local]
+        return result
 
 
 @dataclass
@@ -170,30 +170,30 @@ class Divider:
                 "cells: give k as a parameter of the part"
             )
 
-    def given_to_one(self) -> list[str]:
+    def undivided_species(self) -> list[str]:
         """Sentences on pinned species that one daughter gets, as `partition` does not name them."""
-        found = []
+        result = []
         for name in self._lattices:
             model: Any = self._hybrid.parts[name].model
             given = [address(one, "a quantity of partition=") for one in self._how.partition]
-            asked = {
+            requested = {
                 one for to in given if to.part == name for one in matching(to.name, model.species)
             }
             links = (one for one in self._hybrid.confined.values() if one.lattice == name)
-            kept = asked | {one for link in links for states, _ in link.genes for one in states}
+            kept = requested | {one for link in links for states, _ in link.genes for one in states}
             if alone := [f"{name}.{one}" for one in model.pinned if one not in kept]:
-                found.append(
+                result.append(
                     f"only one daughter gets the pinned species {', '.join(alone)}: "
                     f'partition={{"{alone[0]}": "copy"}} gives each daughter a copy'
                 )
-        return found
+        return result
 
     @property
     def _lattices(self) -> list[str]:
         """Names of parts that are lattices; the one that decides the fraction first."""
         parts, shapes = self._hybrid.parts, self._hybrid.shapes
-        found = [name for name, made in parts.items() if isinstance(made.model, Lattice)]
-        return sorted(found, key=lambda name: name not in shapes)
+        result = [name for name, made in parts.items() if isinstance(made.model, Lattice)]
+        return sorted(result, key=lambda name: name not in shapes)
 
     def _halving(self, name: str, inside: tuple[int, ...] | None) -> Halving:
         how, words = self._how, self._words[name].values()
@@ -217,8 +217,8 @@ class Divider:
             values = self._inputs.values(lambda _: None, 0, 0)
             columns = dict(zip(when.quantities.values(), values.T, strict=True))
         numbers = {**when.numbers, **now}
-        found = replace(when, numbers=numbers).evaluate(board.n, columns.__getitem__)
-        return np.flatnonzero((found != 0) & np.isfinite(found) & board.alive)
+        result = replace(when, numbers=numbers).evaluate(board.n, columns.__getitem__)
+        return np.flatnonzero((result != 0) & np.isfinite(result) & board.alive)
 
     def _places(self, mothers: IntArray, tick: int) -> _Places:
         """Who goes on.
@@ -344,10 +344,10 @@ class Divider:
         def first_of(units: Array, what: str) -> FloatArray:
             few = (units >= 0) & (units <= _MOST_DRAWN)
             some = np.where(few, units, 0).astype(np.float64)
-            found = self._kernel.first(some, drawn, mothers, part, seed_of(word, what))
+            result = self._kernel.first(some, drawn, mothers, part, seed_of(word, what))
             shared = np.floor(units * np.where(even, 0.5, share) + uniforms)
             shared = np.clip(shared, np.minimum(units, 0), np.maximum(units, 0))
-            return np.where(by_share | ~few, shared, found)
+            return np.where(by_share | ~few, shared, result)
 
         first = first_of(whole, "pools").astype(np.int64)
         first = np.where(all_to_first, whole, first)
@@ -430,9 +430,9 @@ class Divider:
 
     def stored(self) -> dict[str, Any]:
         """All that it goes on from."""
-        found = {name: getattr(self.divisions, name) for name in self._nothing()}
+        result = {name: getattr(self.divisions, name) for name in self._nothing()}
         own = {"born": self.born, "generation": self.generation, "origin": self._board.origin}
-        return own | found
+        return own | result
 
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""

@@ -81,7 +81,7 @@ class HybridRun:
         self._joined = joined_parts(hybrid, self.groups, splitting)
         self._waiting: dict[int, Move] = {}  # half steps by group, made with the ones after them
         self._home = {name: i for i, one in enumerate(self.groups) for name in one.parts}
-        self._looks = self._looks_of(halvings)
+        self._looks = self._division_interval(halvings)
         self._between = {name: self._half_ticks(one) for name, one in hybrid.shapes.items()}
         watches = _watches(hybrid)
         self.parts: dict[str, Part] = {}
@@ -138,26 +138,26 @@ class HybridRun:
 
     def _half_ticks(self, shaping: Shaping) -> int:
         """Half ticks between two shapes of a part."""
-        found = 2 * ticks_of(shaping.every, self.tick, f"shape of {shaping.part}: every=")
-        if found % self.intervals[shaping.part].step:
+        result = 2 * ticks_of(shaping.every, self.tick, f"shape of {shaping.part}: every=")
+        if result % self.intervals[shaping.part].step:
             raise ConfigError(
                 f"shape of {shaping.part}: every= {shaping.every:g} is not a whole multiple of the "
                 "interval of the part"
             )
-        return found
+        return result
 
-    def _looks_of(self, halvings: int) -> int:
+    def _division_interval(self, halvings: int) -> int:
         """Half ticks between two looks at who divides, when all parts are at one time."""
-        together, how = self._together, self.hybrid.dividing
+        together, how = self._common_ticks, self.hybrid.dividing
         if how is None or how.every is None:
             return together << halvings
-        found = 2 * ticks_of(how.every, self.tick, "divide: every=")
-        if found % together:
+        result = 2 * ticks_of(how.every, self.tick, "divide: every=")
+        if result % together:
             raise ConfigError(
                 f"divide: every= {how.every:g} is not a whole multiple of "
                 f"{together * self.tick / 2:g}, after which all parts are at one time"
             )
-        return found
+        return result
 
     def _begin(self) -> None:
         """Take the state at t = 0."""
@@ -166,7 +166,7 @@ class HybridRun:
         for name, part in self.parts.items():
             board.look(name, part.read(), part.alive)
         board.open_pools()
-        board.begin_courses()
+        board.start_series()
         self._accounts = {name: self._accounts_of(name) for name in self.parts}
         self._open_series()
 
@@ -192,7 +192,7 @@ class HybridRun:
 
     def lags(self) -> list[str]:
         """Sentences on lattices that make fewer steps than others see of them, and lag behind."""
-        found = []
+        result = []
         for name in (one for one in self.parts if one in self.hybrid.linked):
             together = len(self.groups[self._home[name]].parts) > 1
             halves = together and self.splitting == "strang"
@@ -201,12 +201,12 @@ class HybridRun:
             if step is None or step <= _MOST_LAG * length:
                 continue
             if abs(length / step - round(length / step)) * step > _MOST_LAG * length:
-                found.append(
+                result.append(
                     f"part {name} has steps of {step:.3g} s, which do not divide the {length:.3g} "
                     "s between two exchanges: it lags by up to one of its steps: give its lattice "
                     "a step= that does, or a longer every="
                 )
-        return found
+        return result
 
     @property
     def ended(self) -> bool:
@@ -226,7 +226,7 @@ class HybridRun:
         ConfigError
             They are not at one time after it.
         """
-        ticks, together = 2 * ticks_of(every, self.tick, "hooks:"), self._together
+        ticks, together = 2 * ticks_of(every, self.tick, "hooks:"), self._common_ticks
         if ticks % together:
             raise ConfigError(
                 f"hooks: {every:g} is not a whole multiple of {together * self.tick / 2:g}, after "
@@ -235,7 +235,7 @@ class HybridRun:
         return len(set(self._reached)) == 1 and self._reached[0] % ticks == 0
 
     @property
-    def _together(self) -> int:
+    def _common_ticks(self) -> int:
         """Half ticks after which all parts are at one time."""
         return math.lcm(*(one.step for one in self.groups))
 
@@ -318,25 +318,25 @@ class HybridRun:
         }
         rows = self.divider.divide(cells, t, tick, inside)
         daughters = np.isin(np.arange(self.n), rows)
-        self._look_again()
+        self._read_all()
         for name, shaping in self.hybrid.shapes.items():
             values = self._quantities[name].values(lambda _: None, tick, tick)
             with _named(name, t):
                 self.parts[name].reshape(shaping, values, daughters)
         for part in self.parts.values():
             part.settle(rows, tick)
-        self._look_again()
+        self._read_all()
 
-    def _look_again(self) -> None:
+    def _read_all(self) -> None:
         """Take the values of all parts, between two steps."""
         for name, part in self.parts.items():
-            self.board.begin_again(name, part.values(self.board.watches[name].read))
+            self.board.restart_series(name, part.values(self.board.watches[name].read))
 
     def _forget(self) -> None:
         """Leave out courses that nobody asks for any more."""
         least = min(self._reached)
-        for course in self.board.courses.values():
-            course.forget(least)
+        for time_course in self.board.courses.values():
+            time_course.forget(least)
 
     def _step(self, move: Move) -> None:
         name, end = move.name, move.end
@@ -369,7 +369,7 @@ class HybridRun:
             self.endings.setdefault((word, name), end * self.tick / 2)
         if part.home is not None:
             changed = self.parts[part.home].values(board.watches[part.home].read)
-            board.look_again(part.home, changed)
+            board.take_values(part.home, changed)
         reading = part.read()
         board.look(name, reading, part.alive)
         board.follow(name, before, reading, end, end - start)
@@ -393,7 +393,7 @@ class HybridRun:
         values = self._quantities[name].values(self._reader(name, "start"), start, end)
         with _named(name, start * self.tick / 2):
             self.parts[name].reshape(shaping, values)
-        self.board.look_again(name, self.parts[name].values(self.board.watches[name].read))
+        self.board.take_values(name, self.parts[name].values(self.board.watches[name].read))
 
     def _driven_anew(self, name: str, start: int, end: int) -> FloatArray | None:
         """Return the inputs of a part ``[cell, Watch.driven]``; None if they are unchanged."""
@@ -498,24 +498,24 @@ class HybridRun:
     def times(self, name: str) -> FloatArray:
         """Sample times of a part."""
         step = self.intervals[name].sample
-        found: FloatArray = np.arange(self.series[name].shape[1]) * step * self.tick / 2
-        return found
+        result: FloatArray = np.arange(self.series[name].shape[1]) * step * self.tick / 2
+        return result
 
     # ---------------------------------------------------------------- keeping
 
     def stored(self) -> dict[str, Any]:
         """All that the run goes on from, as arrays by name. Collective."""
         board = self.board
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "alive": board.alive.astype(np.uint8), "reached": np.array(self._reached),
         }  # fmt: skip
         for name, part in self.parts.items():
             own = {f"part/{k}": v for k, v in part.stored().items()} | board.stored(name)
             own["series"] = self.series[name][:, : self.sampled[name]]
-            found |= {f"parts/{name}/{key}": value for key, value in own.items()}
+            result |= {f"parts/{name}/{key}": value for key, value in own.items()}
         if self.divider is not None:
-            found |= {f"divider/{key}": value for key, value in self.divider.stored().items()}
-        return found | {f"pools/{key}": value for key, value in board.ledger.stored().items()}
+            result |= {f"divider/{key}": value for key, value in self.divider.stored().items()}
+        return result | {f"pools/{key}": value for key, value in board.ledger.stored().items()}
 
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
@@ -563,8 +563,8 @@ def joined_parts(hybrid: Hybrid, groups: Sequence[Group], splitting: str) -> set
 
 def _paired(pairs: list[tuple[int, int]]) -> _Pairs:
     """Two columns of pairs."""
-    found = np.array(pairs, np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    result = np.array(pairs, np.int64).reshape(-1, 2)
+    return result[:, 0], result[:, 1]
 
 
 def _watches(hybrid: Hybrid) -> dict[str, Watch]:

@@ -46,7 +46,7 @@ class Formulas:
         self._size = n, len(formulas)
         shapes: dict[Any, list[tuple[int, list[Any]]]] = {}
         for number, one in enumerate(formulas):
-            shape, leaves = _taken_apart(one, places)
+            shape, leaves = _decomposed(one, places)
             shapes.setdefault(shape, []).append((number, leaves))
         self._batches = [
             (columns_of([number for number, _ in alike]), _steps(shape, alike, n))
@@ -55,12 +55,12 @@ class Formulas:
 
     def evaluate(self, table: FloatArray) -> FloatArray:
         """Values f64 ``[cell, formula]`` of quantities ``[cell, quantity]``."""
-        found = np.empty(self._size)
+        result = np.empty(self._size)
         with np.errstate(all="ignore"):  # infinities and NaN mean what they mean in a kernel
             for rows in blocks(*self._size):
                 for where, steps in self._batches:
-                    found[rows, where] = _evaluated(steps, table, rows)
-        return found
+                    result[rows, where] = _evaluated(steps, table, rows)
+        return result
 
 
 def taken(table: FloatArray, columns: Columns) -> FloatArray:
@@ -70,7 +70,7 @@ def taken(table: FloatArray, columns: Columns) -> FloatArray:
     return np.take(table, columns, axis=1)
 
 
-def _taken_apart(formula: Formula, places: Mapping[Quantity, int]) -> tuple[Any, list[Any]]:
+def _decomposed(formula: Formula, places: Mapping[Quantity, int]) -> tuple[Any, list[Any]]:
     """The shape of a formula, and its numbers and columns in the order of the shape."""
     shape: list[Any] = []
     leaves: list[Any] = []

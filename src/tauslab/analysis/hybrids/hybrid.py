@@ -519,10 +519,10 @@ class Hybrid:
         given = [one for one, _ in self._every.values() if isinstance(one, int | float)]
         if self._tick is None and not given:
             raise ConfigError(f"hybrid {self.name} has no clock: give tick=, or every= of a part")
-        found = float(min(given) if self._tick is None else self._tick)
-        if not 0 < found < float("inf"):
-            raise ConfigError(f"the tick of hybrid {self.name} is {found:g}: it must be above 0")
-        return found
+        result = float(min(given) if self._tick is None else self._tick)
+        if not 0 < result < float("inf"):
+            raise ConfigError(f"the tick of hybrid {self.name} is {result:g}: it must be above 0")
+        return result
 
     def intervals(self, halvings: int = 0) -> dict[str, Interval]:
         """Return the half ticks between exchanges and between samples of each part.
@@ -534,19 +534,19 @@ class Hybrid:
         ConfigError
             An interval is no whole multiple of the tick.
         """
-        tick, found, linked = self.tick, {}, self.linked
+        tick, result, linked = self.tick, {}, self.linked
         for name, (every, sample) in self._every.items():
             step = 1 if every is None else ticks_of(every, tick, f"part {name}: every=")
             look = step if sample is None else ticks_of(sample, tick, f"part {name}: sample=")
             if name not in linked:  # nothing is exchanged: it steps from sample to sample
-                found[name] = Interval(2 * look << halvings, 2 * look << halvings)
+                result[name] = Interval(2 * look << halvings, 2 * look << halvings)
                 continue
             if look % step:
                 raise ConfigError(
                     f"part {name}: sample= {sample:g} is not a whole multiple of its every="
                 )
-            found[name] = Interval(2 * step, 2 * look << halvings)
-        return found
+            result[name] = Interval(2 * step, 2 * look << halvings)
+        return result
 
     def acting(self) -> list[tuple[str, str]]:
         """Return pairs of parts, the first of which influences the second."""
@@ -607,17 +607,17 @@ class Hybrid:
         self, given: float | str, numbers: Mapping[str, float | FloatArray] | None = None
     ) -> Formula:
         """A formula whose names are all of parts."""
-        found = Formula.of(given, numbers)
-        for one in found.quantities.values():
-            made = self._part(one.part, repr(found.text))
+        result = Formula.of(given, numbers)
+        for one in result.quantities.values():
+            made = self._part(one.part, repr(result.text))
             if one.name == "volume" and one.inside is not None:
                 made.require_volume(one.inside)
             elif one.inside is not None:
                 if not matching(one.inside, made.quantities):
-                    raise ConfigError(f"{found.text!r}: no quantity of {one.part} fits {one}")
+                    raise ConfigError(f"{result.text!r}: no quantity of {one.part} fits {one}")
             else:
-                made.require(one.name, repr(found.text))
-        return found
+                made.require(one.name, repr(result.text))
+        return result
 
     def _drive(self, one: Drive) -> None:
         if any((one.part, one.name) == (other.part, other.name) for other in self.drives):
@@ -651,13 +651,13 @@ class Hybrid:
             )
 
     def _reactions(self, made: PartModel, pattern: str) -> list[str]:
-        found = matching(pattern, made.reactions)
-        if not found:
+        result = matching(pattern, made.reactions)
+        if not result:
             raise ConfigError(
                 f"no reaction of part {made.name} fits {pattern!r}; it has "
                 f"{some(dict.fromkeys(made.reactions)) or 'none'}"
             )
-        return found
+        return result
 
     def _add_bills(self, text: str, pools: Mapping[str, Any], for_each: Any, sign: int) -> None:
         for row in rows_of(for_each):

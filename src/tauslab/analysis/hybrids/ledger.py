@@ -56,8 +56,8 @@ class Ledger:
     @property
     def debt(self) -> FloatArray:
         """Units ``[cell, pool]`` that were billed and are not paid."""
-        found: FloatArray = self.billed - self.paid
-        return found
+        result: FloatArray = self.billed - self.paid
+        return result
 
     def seen(self, pools: Columns, whole: BoolArray) -> FloatArray:
         """Units ``[cell, one of pools]``, 0 or more: whole ones, or all where not `whole`."""
@@ -160,13 +160,13 @@ class Account:
         """Units ``[cell, one of pools]`` for firings ``[cell, reaction]``, added in one order."""
         if self._any_order and np.count_nonzero(fired) * _FEW < fired.size:
             return self._of_few(fired)
-        found = np.empty((len(fired), len(self.pools)))
+        result = np.empty((len(fired), len(self.pools)))
         for rows in blocks(len(fired), len(self._reactions)):
             each = np.take(fired[rows], self._reactions, axis=1)
             each *= self._amounts
             for place, (start, end) in enumerate(pairwise(self._parts)):
-                found[rows, place] = np.add.accumulate(each[:, start:end], axis=1)[:, -1]
-        return found
+                result[rows, place] = np.add.accumulate(each[:, start:end], axis=1)[:, -1]
+        return result
 
     def _of_few(self, fired: FloatArray) -> FloatArray:
         """`units` where most reactions did not fire: the same sums without their zeros."""
@@ -178,8 +178,8 @@ class Account:
         units = np.repeat(fired[cells, reactions], each) * self._amounts[order][entries]
         size = len(fired) * len(self.pools)
         bins = np.repeat(cells * len(self.pools), each) + places[entries]
-        found = np.bincount(bins, weights=units, minlength=size).astype(np.float64, copy=False)
-        return found.reshape(len(fired), len(self.pools))
+        result = np.bincount(bins, weights=units, minlength=size).astype(np.float64, copy=False)
+        return result.reshape(len(fired), len(self.pools))
 
 
 def blocks(rows: int, columns: int) -> Iterator[slice]:

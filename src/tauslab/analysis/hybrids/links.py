@@ -81,7 +81,7 @@ class Formula:
         ConfigError
             It is no expression, or has a name that is neither ``part.quantity`` nor in `numbers`.
         """
-        found: dict[str, Quantity] = {}
+        result: dict[str, Quantity] = {}
 
         def named(match: re.Match[str]) -> str:
             inside = None if match[3] is None else match[3].strip()
@@ -90,8 +90,8 @@ class Formula:
                     f"{given!r}: {match[0]} is not allowed: functions of a part are "
                     f"{', '.join(FUNCTIONS)}"
                 )
-            found[f"q{len(found)}__"] = Quantity(match[1], match[2], inside)
-            return f"q{len(found) - 1}__"
+            result[f"q{len(result)}__"] = Quantity(match[1], match[2], inside)
+            return f"q{len(result) - 1}__"
 
         numbers = {"avogadro": AVOGADRO, **(numbers or {})}
         text = str(given)
@@ -99,11 +99,11 @@ class Formula:
             tree = as_expression(_QUANTITY.sub(named, text))
         except ModelError as error:
             raise ConfigError(f"{text!r}: {error}") from None
-        if more := sorted(symbols(tree) - found.keys() - numbers.keys()):
+        if more := sorted(symbols(tree) - result.keys() - numbers.keys()):
             raise ConfigError(
                 f"{text!r}: {more[0]!r} is no quantity of a part: write part.{more[0]}"
             )
-        return cls(text, tree, found, numbers)
+        return cls(text, tree, result, numbers)
 
     def times(self, factor: float, text: str) -> Formula:
         """Return the formula times a number, which `text` describes."""
@@ -197,8 +197,8 @@ class Shaping:
 
     def __str__(self) -> str:
         """As `Hybrid.check` shows it."""
-        told = ", ".join(f"{name} = {one.text}" for name, one in self.formulas.items())
-        return f"{self.part}: {told or 'no quantities'} every {self.every:g}"
+        reported = ", ".join(f"{name} = {one.text}" for name, one in self.formulas.items())
+        return f"{self.part}: {reported or 'no quantities'} every {self.every:g}"
 
 
 @dataclass(frozen=True)
@@ -259,10 +259,10 @@ def address(text: str, what: str) -> Quantity:
     ConfigError
         It is not of the form ``part.name``.
     """
-    found = _ADDRESS.match(text) if isinstance(text, str) else None
-    if found is None:
+    result = _ADDRESS.match(text) if isinstance(text, str) else None
+    if result is None:
         raise ConfigError(f"{what} is written part.name, and {text!r} is not")
-    return Quantity(found[1], found[2])
+    return Quantity(result[1], result[2])
 
 
 def events(text: str) -> tuple[str, str]:
@@ -273,10 +273,10 @@ def events(text: str) -> tuple[str, str]:
     ConfigError
         It has another form.
     """
-    found = _EVENTS.match(text) if isinstance(text, str) else None
-    if found is None:
+    result = _EVENTS.match(text) if isinstance(text, str) else None
+    if result is None:
         raise ConfigError(f"events are written part.fired(pattern), and {text!r} is not")
-    return found[1], found[2].strip()
+    return result[1], result[2].strip()
 
 
 _SEVERAL = re.compile(r"[*?,\s]")  # in a pattern that may fit other names than itself
@@ -345,14 +345,14 @@ def amounts_of(given: Any, reactions: Sequence[str], what: str) -> FloatArray:
             raise ConfigError(f"{what}: no amount for reaction {missing[0]}")
         given = [given[name] for name in reactions]
     try:
-        found = np.broadcast_to(np.asarray(given, np.float64), (len(reactions),)).copy()
+        result = np.broadcast_to(np.asarray(given, np.float64), (len(reactions),)).copy()
     except ValueError:
         raise ConfigError(
             f"{what}: amounts are a number, or one for each of {len(reactions)} reactions"
         ) from None
-    if not (np.isfinite(found) & (found >= 0)).all():
+    if not (np.isfinite(result) & (result >= 0)).all():
         raise ConfigError(f"{what}: amounts are finite and 0 or more")
-    return found
+    return result
 
 
 def _none(quantity: Quantity) -> FloatArray:

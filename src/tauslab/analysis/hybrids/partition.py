@@ -42,7 +42,7 @@ def words_of(hybrid: Hybrid, board: Board) -> dict[str, dict[str, str]]:
         A pattern fits nothing, a quantity cannot do what is asked, or needs a word and has none.
     """
     assert hybrid.dividing is not None
-    found: dict[str, dict[str, str]] = {
+    result: dict[str, dict[str, str]] = {
         name: dict.fromkeys(made.states, "") for name, made in hybrid.parts.items()
     }
     # Quantities with a formula are equal in mother and daughters until the formula changes.
@@ -52,14 +52,14 @@ def words_of(hybrid: Hybrid, board: Board) -> dict[str, dict[str, str]]:
     }
     for pattern, word in hybrid.dividing.partition.items():
         to = address(pattern, "a quantity of partition=")
-        names = matching(to.name, found.get(to.part, ()))
+        names = matching(to.name, result.get(to.part, ()))
         if not names:
             raise ConfigError(f"divide: no quantity fits {pattern!r} of partition=")
         if names != [to.name] and not isinstance(hybrid.parts[to.part].model, Lattice):
             others = (*(name for part, name in board.pool_of if part == to.part), *driven[to.part])
             names = [one for one in names if one not in others]
-        found[to.part] |= dict.fromkeys(names, word)
-    for name, words in found.items():
+        result[to.part] |= dict.fromkeys(names, word)
+    for name, words in result.items():
         made = hybrid.parts[name]
         pooled = {one for part, one in board.pool_of if part == name}
         own = _usual(made)
@@ -77,7 +77,7 @@ def words_of(hybrid: Hybrid, board: Board) -> dict[str, dict[str, str]]:
                 raise ConfigError(
                     f"divide: partition {name}.{one}={word} is not allowed: {', '.join(allowed)}"
                 )
-    return found
+    return result
 
 
 def _usual(made: PartModel) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -90,15 +90,15 @@ def _usual(made: PartModel) -> dict[str, tuple[str, tuple[str, ...]]]:
     if not isinstance(model, Network):
         return dict.fromkeys(made.states, ("", (*OF_QUANTITIES, INITIAL)))
     reals = set(model.species) if made.real else set(model.real_species())
-    found: dict[str, tuple[str, tuple[str, ...]]] = {}
+    result: dict[str, tuple[str, tuple[str, ...]]] = {}
     for name, one in model.species.items():
         usual = "" if made.real else "binomial"
         if one.fixed:
             usual = "copy"
         elif name in reals and not made.real:
             usual = "share" if name in model.rates else "copy"
-        found[name] = usual, (*(OF_QUANTITIES if name in reals else OF_COUNTS), INITIAL)
-    return found
+        result[name] = usual, (*(OF_QUANTITIES if name in reals else OF_COUNTS), INITIAL)
+    return result
 
 
 def pools_of_daughters(
@@ -111,11 +111,11 @@ def pools_of_daughters(
     ConfigError
         Its members have several words, or particles on two lattices.
     """
-    found = []
+    result = []
     for pool in board.pools:
         members = [one for one, first in board.pool_of.items() if first == pool]
-        found.append(_pool_of(hybrid, pool, members, words))
-    return found
+        result.append(_pool_of(hybrid, pool, members, words))
+    return result
 
 
 def _pool_of(

@@ -106,11 +106,11 @@ class PartModel:
         trees = self.model.parameters
         own: Any = next(one for one in self.model.reactions if one.name == reaction)
         waiting = set(symbols(own.rate if isinstance(self.model, Lattice) else own.law))
-        found = set[str]()
-        while waiting := {one for one in waiting - found if one in trees}:
-            found |= waiting
+        result = set[str]()
+        while waiting := {one for one in waiting - result if one in trees}:
+            result |= waiting
             waiting = {other for one in waiting for other in symbols(trees[one])}
-        return found
+        return result
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -351,10 +351,10 @@ class FunctionPart(Part):
 
     def values(self, names: tuple[str, ...]) -> FloatArray:
         """As of `Part`."""
-        found = np.empty((self.n, len(names)))
+        result = np.empty((self.n, len(names)))
         for place, name in enumerate(names):
-            found[:, place] = self._values[name]
-        return found
+            result[:, place] = self._values[name]
+        return result
 
     def read(self) -> Reading:
         """As of `Part`."""
@@ -633,23 +633,23 @@ def rate_constant(made: PartModel, network: Network, reaction: Reaction) -> Floa
     ConfigError
         Its law is no mass action.
     """
-    found = recognise(reaction.law, network.species)
-    if found is None:
+    result = recognise(reaction.law, network.species)
+    if result is None:
         raise ConfigError(
             f"reaction {reaction.name} of {network.name} has no rate constant: drive a parameter "
             "of its rate law"
         )
-    combinations = math.prod(math.factorial(order) for order in found.orders.values())
-    return combinations * made.values_of(found.constant)
+    combinations = math.prod(math.factorial(order) for order in result.orders.values())
+    return combinations * made.values_of(result.constant)
 
 
 def _with_rate(network: Network, reaction: Reaction, parameter: str) -> Reaction:
     """The reaction with a parameter in place of the number of its constant."""
-    found = recognise(reaction.law, network.species)
-    assert found is not None
+    result = recognise(reaction.law, network.species)
+    assert result is not None
     law: Expression = Symbol(parameter)
     limit: Expression = Symbol(parameter)
-    for name, order in found.orders.items():
+    for name, order in result.orders.items():
         for j in range(order):
             law = call("mul", law, call("sub", Symbol(name), float(j)) if j else Symbol(name))
             limit = call("mul", limit, Symbol(name))
@@ -675,10 +675,10 @@ def _with_rates(lattice: Lattice, rates: Mapping[str, str]) -> Lattice:
 def _is_column(value: Any, n: int) -> bool:
     """Return whether it is a number, or one for each of n cells."""
     try:
-        found = np.asarray(value)
+        result = np.asarray(value)
     except ValueError:  # lists of different lengths
         return False
-    return found.shape in ((), (n,)) and found.dtype.kind in "biuf"
+    return result.shape in ((), (n,)) and result.dtype.kind in "biuf"
 
 
 def _each(value: Any, n: int) -> FloatArray:

@@ -23,7 +23,7 @@ def pilot_of(hybrid: Hybrid, intervals: int, n: int, t_end: float, **how: Any) -
         return Pilot()
     by_chance = not all(made.real for made in hybrid.parts.values())
     cells = _cells(hybrid, n, by_chance=by_chance)
-    first, found = hybrid.of_links(cells), []
+    first, result = hybrid.of_links(cells), []
     steps = [one.step for one in first.intervals().values()]
     together = math.lcm(*steps)  # half ticks after which all parts are at the end of a step
     rounds = max(1, -(-intervals * max(steps) // together))
@@ -32,11 +32,11 @@ def pilot_of(hybrid: Hybrid, intervals: int, n: int, t_end: float, **how: Any) -
         run = HybridRun(first, n=cells, t_end=end, halvings=halvings, **how)
         try:
             run.run()
-            found.append(_now(run, names))
+            result.append(_now(run, names))
         finally:
             run.close()
-    alive = np.isfinite(found[0]).all(axis=0) & np.isfinite(found[1]).all(axis=0)
-    ends = [one[:, alive] for one in found]
+    alive = np.isfinite(result[0]).all(axis=0) & np.isfinite(result[1]).all(axis=0)
+    ends = [one[:, alive] for one in result]
     error = np.zeros(len(names))
     if by_chance and alive.sum() < 2:
         error[:] = np.nan

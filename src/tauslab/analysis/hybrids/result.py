@@ -59,15 +59,15 @@ class Pilot:
     def change(self) -> FloatArray:
         """Relative change ``[name]``."""
         scale = np.maximum(np.abs(self.mean), np.abs(self.halved))
-        found: FloatArray = (self.halved - self.mean) / np.where(scale > 0, scale, 1.0)
-        return found
+        result: FloatArray = (self.halved - self.mean) / np.where(scale > 0, scale, 1.0)
+        return result
 
     @property
     def relative_error(self) -> FloatArray:
         """Standard error of `change` ``[name]``."""
         scale = np.maximum(np.abs(self.mean), np.abs(self.halved))
-        found: FloatArray = self.error / np.where(scale > 0, scale, 1.0)
-        return found
+        result: FloatArray = self.error / np.where(scale > 0, scale, 1.0)
+        return result
 
     def large(self, least: float = 0.02) -> list[str]:
         """Sentences on changes above `least` and above what chance gives.
@@ -148,11 +148,11 @@ class Divisions:
 
     def columns(self) -> dict[str, Array]:
         """Arrays ``[division]`` by the names of a table."""
-        found = {name: getattr(self, name) for name, axes in _DIVIDED.items() if axes == _EACH}
+        result = {name: getattr(self, name) for name, axes in _DIVIDED.items() if axes == _EACH}
         for name in self.names:
             for who, amounts in zip(("mother", "first", "second"), self.of(name), strict=True):
-                found[f"{name}_{who}"] = amounts
-        return found
+                result[f"{name}_{who}"] = amounts
+        return result
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file has them."""
@@ -202,13 +202,13 @@ class HybridResult(ArrayResult):
     @classmethod
     def axes_of(cls, names: Collection[str]) -> Mapping[str, str]:
         """Axes of the arrays of a file, whose parts it names."""
-        found = dict(cls._AXES)
+        result = dict(cls._AXES)
         for name in names:
             group, _, last = name.rpartition("/")
             if group.startswith("parts/") and last in _OF_PARTS:
                 axes = _OF_PARTS[last].split()
-                found[name] = " ".join(a if a == "trajectory" else f"{group}/{a}" for a in axes)
-        return found
+                result[name] = " ".join(a if a == "trajectory" else f"{group}/{a}" for a in axes)
+        return result
 
     @property
     def n(self) -> int:
@@ -265,14 +265,14 @@ class HybridResult(ArrayResult):
 
     def owing(self) -> dict[str, float]:
         """Fraction of its bills, over all cells, that each pool owes at the end; only debtors."""
-        found = {}
+        result = {}
         for part, series in self.parts.items():
             for name in (one for one in series.names if one.endswith(".debt")):
                 pool = f"{part}.{name.removesuffix('.debt')}"
                 debt, paid = (np.nansum(one(pool)[:, -1]) for one in (self.debt, self.paid))
                 if debt > 0:
-                    found[pool] = float(debt / (debt + paid))
-        return found
+                    result[pool] = float(debt / (debt + paid))
+        return result
 
     def _part(self, name: str) -> Series:
         if name not in self.parts:
@@ -286,24 +286,24 @@ class HybridResult(ArrayResult):
         short = {pool: part for pool, part in self.owing().items() if part > _OWED}
         owed = [f"{pool} owes {part:.0%} of its bills" for pool, part in short.items()]
         more = ["..."] if len(owed) > _MOST_TOLD else []
-        told = ", ".join([*self.parts, *owed[:_MOST_TOLD], *more, f"seed {self.seed}"])
-        return f"<HybridResult of {self.name}: {self.n} cells to t = {end:g}, parts {told}>"
+        reported = ", ".join([*self.parts, *owed[:_MOST_TOLD], *more, f"seed {self.seed}"])
+        return f"<HybridResult of {self.name}: {self.n} cells to t = {end:g}, parts {reported}>"
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them."""
-        found: dict[str, Array] = {
+        result: dict[str, Array] = {
             "trajectory": np.arange(self.n), "part": np.array(list(self.parts)),
             "link": np.array(self.links, str), "pilot/name": np.array(self.pilot.names, str),
             "pilot/mean": self.pilot.mean, "pilot/halved": self.pilot.halved,
             "pilot/error": self.pilot.error,
         }  # fmt: skip
         for name, own in self.parts.items():
-            found[f"parts/{name}/time"] = own.time
-            found[f"parts/{name}/quantity"] = np.array(own.names, str)
-            found[f"parts/{name}/values"] = own.values
+            result[f"parts/{name}/time"] = own.time
+            result[f"parts/{name}/quantity"] = np.array(own.names, str)
+            result[f"parts/{name}/values"] = own.values
         if self.divisions is not None:
-            found |= {f"divisions/{k}": v for k, v in self.divisions.arrays().items()}
-        return found
+            result |= {f"divisions/{k}": v for k, v in self.divisions.arrays().items()}
+        return result
 
     def facts(self) -> dict[str, Any]:
         """The result as a dictionary for JSON, with None for NaN."""
@@ -332,9 +332,11 @@ class HybridResult(ArrayResult):
         return lines
 
     def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        found = {name: partial(self._statistics, name) for name in self.parts}
+        result = {name: partial(self._statistics, name) for name in self.parts}
         own = self.divisions
-        return found if own is None else found | {"divisions": lambda: named_columns(own.columns())}
+        return (
+            result if own is None else result | {"divisions": lambda: named_columns(own.columns())}
+        )
 
     def _statistics(self, name: str) -> ResultTable:
         """A row per time of a part: means and standard deviations."""

@@ -70,8 +70,8 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
     if given.resume and output is None:
         raise ConfigError(f"{opt('resume')} completes a file: give {opt('output')} too")
     beside = None if output is None else output.with_name(f"{output.name}.checkpoint")
-    asked = given.seed if given.seed is not None else hybrid.seed
-    seed = agreed_seed(asked, lambda: _seed_in(beside, resume=given.resume), comm)
+    requested = given.seed if given.seed is not None else hybrid.seed
+    seed = agreed_seed(requested, lambda: _seed_in(beside, resume=given.resume), comm)
     overwrite = file.get("overwrite", False)
     written = output if given.resume and not overwrite else None
     noting = _noting_what_functions_change(hybrid)
@@ -126,7 +126,7 @@ def _result(
     try:
         if comm.rank == 0:
             begun = [] if kept else run.board.begun_otherwise()
-            begun += [] if kept or run.divider is None else run.divider.given_to_one()
+            begun += [] if kept or run.divider is None else run.divider.undivided_species()
             for sentence in run.lags() + begun:
                 warn(f"hybrid {hybrid.name}: {sentence}")
         if kept:
@@ -280,13 +280,13 @@ def _described(made: PartModel) -> bytes:
 def _shape_described(one: Shaping) -> bytes:
     """A digest of a shape of a part: its functions, and what they use."""
     used = inspect.getclosurevars(one.shape.make).nonlocals
-    told = {name: _text_of(v) if callable(v) else repr(v) for name, v in used.items()}
+    reported = {name: _text_of(v) if callable(v) else repr(v) for name, v in used.items()}
     return digest_of(
         str(one),
         sorted(one.follow.items()),
         one.reach,
         _text_of(one.shape.make),
-        sorted(told.items()),
+        sorted(reported.items()),
     )
 
 
@@ -356,9 +356,9 @@ def _held_by(one: Any) -> dict[str, Any]:
     """Attributes of an object, also of those that its class has slots for."""
     slots = [getattr(kind, "__slots__", ()) for kind in type(one).__mro__]
     names = [name for own in slots for name in ((own,) if isinstance(own, str) else own)]
-    found = {name: getattr(one, name) for name in names if hasattr(one, name)}
-    found = {name: value for name, value in found.items() if not name.startswith("__")}
-    return {**getattr(one, "__dict__", {}), **found}
+    result = {name: getattr(one, name) for name in names if hasattr(one, name)}
+    result = {name: value for name, value in result.items() if not name.startswith("__")}
+    return {**getattr(one, "__dict__", {}), **result}
 
 
 def _used_by(function: Any) -> tuple[dict[str, Any], dict[str, Any]]:

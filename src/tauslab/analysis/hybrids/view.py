@@ -95,8 +95,8 @@ class HybridView:
         beads = len(places) // 2
         copied = np.sort(np.arange(origin - left, origin + right + 1) % beads)
         copied = copied[: int(state["copied"][cell])]  # none before there are forks
-        found: FloatArray = np.concatenate([places[:beads], places[beads + copied]])
-        return found
+        result: FloatArray = np.concatenate([places[:beads], places[beads + copied]])
+        return result
 
     def _part(self, name: str) -> Part:
         parts = self._run.parts
@@ -117,9 +117,9 @@ class HybridView:
 
     @staticmethod
     def _named(names: tuple[str, ...], pattern: str) -> list[str]:
-        found = list(matching(pattern, names))
-        if not found:
+        result = list(matching(pattern, names))
+        if not result:
             raise ConfigError(
                 f"no name matches {pattern!r}; known are {some(dict.fromkeys(names))}"
             )
-        return found
+        return result

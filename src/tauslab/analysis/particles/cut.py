@@ -87,12 +87,12 @@ class CutWeights:
     def _know(self, most: float, pieces: FloatArray) -> None:
         """Take sums of all ranks, where those of this one are given."""
         sizes = [size_in_pieces(part) for part in self._parts]
-        found = self._shares.gathered(pieces, sizes)
+        result = self._shares.gathered(pieces, sizes)
         self.largest = np.array([most])
-        self.totals, self.squares, _ = sums_of_parts(found, self._parts)[:, None]
+        self.totals, self.squares, _ = sums_of_parts(result, self._parts)[:, None]
         ends = np.add.accumulate(sizes)
         each = np.array(  # about, but for whole numbers
-            [np.ones(n) @ found[end - n : end] for end, n in zip(ends, sizes, strict=True)]
+            [np.ones(n) @ result[end - n : end] for end, n in zip(ends, sizes, strict=True)]
         )
         self._held = each[:, 2].astype(np.int64).tolist()
         self._before = np.add.accumulate(each[:, 0]) - each[:, 0]
@@ -148,8 +148,8 @@ class CutWeights:
             index = particle_weights.ancestors_of(row, scheme, seed, number, group)
             bounds = np.searchsorted(index, [0, *(part.stop for part in self._parts)]).tolist()
             made = slice(bounds[self._shares.rank], bounds[self._shares.rank + 1])
-            found = self._backend.upload(index[made] - self._own.start + base)
-            return found, np.diff(bounds).tolist()
+            result = self._backend.upload(index[made] - self._own.start + base)
+            return result, np.diff(bounds).tolist()
         stratified, rank = scheme == "stratified", self._shares.rank
         given = {
             "seed": seed,
@@ -172,8 +172,8 @@ class CutWeights:
         bounds[last + 1 :] = [self._n] * (len(self._held) - last)  # with places beyond the end
         made = slice(bounds[rank], bounds[rank + 1])
         none = self._backend.empty((0,), np.int64)
-        found = self._part.copied(made, sums[-1]) if self._part else none
-        return found, np.diff(bounds).tolist()
+        result = self._part.copied(made, sums[-1]) if self._part else none
+        return result, np.diff(bounds).tolist()
 
     def all_stay(self, base: int) -> tuple[Any, list[int]]:
         """As of `ancestors`, where no particle becomes a copy of another."""

@@ -31,9 +31,9 @@ class Fraction:
         ConfigError
             It is neither, or not between 0 and 1.
         """
-        found = _UNIFORM.match(given) if isinstance(given, str) else None
+        result = _UNIFORM.match(given) if isinstance(given, str) else None
         try:
-            ends = (found[1], found[2]) if found else (given, given)
+            ends = (result[1], result[2]) if result else (given, given)
             low, high = float(ends[0]), float(ends[1])
         except (TypeError, ValueError):
             low, high = 1.0, 0.0

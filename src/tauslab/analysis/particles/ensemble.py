@@ -269,13 +269,13 @@ class Ensemble:
                 "firings are not counted: make the ensemble with count_reactions=True, or with the "
                 "names of reactions"
             )
-        found: IntArray = self.joined(self._motion.own_fired())
+        result: IntArray = self.joined(self._motion.own_fired())
         names = self._motion.reaction_names
         if self._counted != names:
             places = {name: place for place, name in enumerate(names)}
-            found = found[:, [places[name] for name in self._counted]]
-        found[~self.alive] = -1
-        return found
+            result = result[:, [places[name] for name in self._counted]]
+        result[~self.alive] = -1
+        return result
 
     @property
     def device_counts(self) -> Any:
@@ -364,8 +364,8 @@ class Ensemble:
         Of several names ``[particle, name]``, with one copy from the device.
         """
         own = self.own_values(name) if isinstance(name, str) else self._own_table(name)
-        found: FloatArray = self.joined(own)
-        return found
+        result: FloatArray = self.joined(own)
+        return result
 
     def _own_table(self, names: Sequence[str]) -> FloatArray:
         """Values ``[particle of this rank, name]`` of species and observables."""
@@ -379,13 +379,13 @@ class Ensemble:
             columns = np.array([places[name] for name in names], np.int64)
             self._columns[key] = known, columns
         if columns.max(initial=0) < len(known[0]):
-            found = self._motion.own_columns(columns)
+            result = self._motion.own_columns(columns)
         else:
             table = np.hstack([self._motion.own_counts(), self._motion.observe_own(self.time)])
-            found = np.take(table, columns, axis=1).astype(np.float64, copy=False)
+            result = np.take(table, columns, axis=1).astype(np.float64, copy=False)
         if not self.none_ended:
-            found[~self.alive[self.own]] = np.nan
-        return found
+            result[~self.alive[self.own]] = np.nan
+        return result
 
     def _require_quantity(self, name: str, known: Collection[str]) -> None:
         """Refuse what is neither a species nor an observable, and say what is."""
@@ -407,8 +407,8 @@ class Ensemble:
         ended = ~self.alive[self.own]
         if name in self.species:
             number = self.species.index(name)
-            found = self._motion.own_count(number) if counts is None else counts[:, number]
-            column = found.astype(np.float64)
+            result = self._motion.own_count(number) if counts is None else counts[:, number]
+            column = result.astype(np.float64)
             column[ended] = np.nan
             return column
         self._require_quantity(name, [*self.species, *self._observables])
@@ -435,8 +435,8 @@ class Ensemble:
         motion = self._of_lattices("profile")
         one_of("species", species, self.species)
         one_of("axis", axis, ("z", "y", "x"))
-        found: IntArray = self.joined(motion.own_profile(species, axis))
-        return found
+        result: IntArray = self.joined(motion.own_profile(species, axis))
+        return result
 
     @property
     def model_step(self) -> float | None:
@@ -490,7 +490,7 @@ class Ensemble:
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
             )
         if not self._none_ended and self.status.min() >= _ENDED:
-            raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
+            raise ConfigError(f"all {self.n} particles have ended: {self._end_counts()}")
         if t == self.time and not self._motion.waits:
             return
         stops = self._stops(float(t))
@@ -650,7 +650,7 @@ class Ensemble:
             else:
                 changed[name] = given
         if len(state) < len(values):
-            self._motion.read_apart(name for name in values if name not in state)
+            self._motion.read_as_inputs(name for name in values if name not in state)
             self._motion.prepare(changed, self.n)  # which refuses what cannot be, as `put` does
         try:
             self._motion.put(state, self.time)
@@ -866,7 +866,7 @@ class Ensemble:
             if isinstance(row, np.ndarray) and name in self._model.parameters
             if row.ndim and (row == row[0]).all()
         }
-        self._motion.read_apart(alike)
+        self._motion.read_as_inputs(alike)
         alike = {name: value for name, value in alike.items() if name in self._motion.apart}
         rows = {**stored.rows, **alike}
         if any(np.ndim(row) for row in stored.rows.values()):
@@ -949,7 +949,7 @@ class Ensemble:
         }
         return {**given, **self._rows, **apart}
 
-    def _how_ended(self) -> str:
+    def _end_counts(self) -> str:
         kinds, numbers_ = np.unique(self.status, return_counts=True)
         return ", ".join(
             f"{n} by {STATUS_NAMES[kind]}"
@@ -975,13 +975,13 @@ class Ensemble:
         word = 0
         if self._motion.by_chance:
             word = int(particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0])
-        found = self._motion.advance(self.time, t, word, first=self._number * self._group)
+        result = self._motion.advance(self.time, t, word, first=self._number * self._group)
         self.time, self.round = t, self.round + 1
-        if self._any_status or (found is not self._motion.none and _any(found)):
-            self.status = found if self._none_ended else np.where(self.alive, found, self.status)
+        if self._any_status or (result is not self._motion.none and _any(result)):
+            self.status = result if self._none_ended else np.where(self.alive, result, self.status)
         if not self._none_ended:
             self._logs[~self.alive] = -np.inf
-            self._stand_in(found >= _ENDED)
+            self._stand_in(result >= _ENDED)
 
     def in_groups(self, size: int, number: int = 0) -> None:
         """Let every `size` particles draw as if they were alone in an ensemble of their number.

@@ -152,8 +152,8 @@ class CommonShares(Shares):
 def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
     """Numbers in increasing order, each once, and which of them each was."""
     if len(numbers) and not (numbers[1:] >= numbers[:-1]).all():
-        found, which = np.unique(numbers, return_inverse=True)
-        return found, which
+        result, which = np.unique(numbers, return_inverse=True)
+        return result, which
     first = np.ones(len(numbers), bool)
     np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
     return numbers[first], np.add.accumulate(first, dtype=np.int64) - 1

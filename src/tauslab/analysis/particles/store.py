@@ -107,25 +107,25 @@ def read_stored(path: Path) -> tuple[Network | Lattice, StoredParticles, State]:
     InputFileError
         It is missing, damaged or of another kind.
     """
-    found = _file(path).read(left_out="model/sites")
-    status = found.take("status", np.uint8, None)
+    result = _file(path).read(left_out="model/sites")
+    status = result.take("status", np.uint8, None)
     n = len(status)
-    method, settings = found.attributes.get("method"), found.attributes.get("settings")
+    method, settings = result.attributes.get("method"), result.attributes.get("settings")
     if not (n and isinstance(method, str) and isinstance(settings, str)):
-        raise found.damaged("it has no particles, or no method")
-    own = {k: v for k, v in found.items() if k.partition("/")[0] not in _OF_ALL}
+        raise result.damaged("it has no particles, or no method")
+    own = {k: v for k, v in result.items() if k.partition("/")[0] not in _OF_ALL}
     stored = StoredParticles(
         state=State(path, arrays=own),
-        status=status, log_weights=found.take("log_weights", np.float64, n),
-        rows={name: _row(found, name, n) for name in found.below("values")},
-        initial=found.below("initial"),
-        time=found.real("time", 0.0), round=found.whole("round"),
-        resamplings=found.whole("resamplings"), seed=found.whole("seed", 0, _MOST),
-        method=method, settings=_settings(found, settings),
-        max_steps=found.whole("max_steps", 1),
-        counted=_counted(found, found.attributes.get("counted", "[]")),
+        status=status, log_weights=result.take("log_weights", np.float64, n),
+        rows={name: _row(result, name, n) for name in result.below("values")},
+        initial=result.below("initial"),
+        time=result.real("time", 0.0), round=result.whole("round"),
+        resamplings=result.whole("resamplings"), seed=result.whole("seed", 0, _MOST),
+        method=method, settings=_settings(result, settings),
+        max_steps=result.whole("max_steps", 1),
+        counted=_counted(result, result.attributes.get("counted", "[]")),
     )  # fmt: skip
-    return _model(path, found), stored, found.below("more")
+    return _model(path, result), stored, result.below("more")
 
 
 def _row(found: State, name: str, n: int) -> float | FloatArray:
@@ -167,11 +167,11 @@ def _counted(found: State, text: object) -> tuple[str, ...]:
 
 def digest_of(*parts: object) -> bytes:
     """A digest of everything that decides a result."""
-    found = hashlib.sha256()
+    result = hashlib.sha256()
     for part in parts:
         text = part if isinstance(part, bytes) else _text(part).encode()
-        found.update(len(text).to_bytes(8, "little") + text)
-    return found.digest()
+        result.update(len(text).to_bytes(8, "little") + text)
+    return result.digest()
 
 
 def _text(part: object) -> str:
@@ -250,9 +250,9 @@ class StateCheckpoint:
         if self.path is None:
             return
         now = time.monotonic()
-        asked = self._comm.allgather((last or now - self._last >= self._every, asked_to_stop()))
-        stops = not last and any(stop for _, stop in asked)
-        if not (asked[0][0] or stops):
+        requested = self._comm.allgather((last or now - self._last >= self._every, asked_to_stop()))
+        stops = not last and any(stop for _, stop in requested)
+        if not (requested[0][0] or stops):
             return
         self._last = now
         self._write({**kept(), "digest": self._digest})

@@ -33,11 +33,11 @@ def fixed_sum(values: FloatArray) -> float:
 def _neighbours(values: FloatArray) -> FloatArray:
     """Sums of columns 0 and 1, 2 and 3, ...; 0 is added to one that is left."""
     half = values.shape[1] // 2
-    found = np.empty((len(values), values.shape[1] - half))
-    np.add(values[:, 0 : 2 * half : 2], values[:, 1::2], out=found[:, :half])
+    result = np.empty((len(values), values.shape[1] - half))
+    np.add(values[:, 0 : 2 * half : 2], values[:, 1::2], out=result[:, :half])
     if values.shape[1] % 2:
-        found[:, half] = values[:, -1] + 0.0
-    return found
+        result[:, half] = values[:, -1] + 0.0
+    return result
 
 
 def sums_of_parts(pieces: FloatArray, parts: Sequence[slice]) -> FloatArray:

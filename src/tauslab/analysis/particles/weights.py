@@ -39,8 +39,8 @@ def words(seed: int, purpose: int, number: int, n: int, group: int = 0) -> UintA
 
 def uniform(seed: int, purpose: int, number: int, n: int, group: int = 0) -> FloatArray:
     """`n` multiples of 2^-53 in [0, 1)."""
-    found = words(seed, purpose, number, n, group)
-    return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    result = words(seed, purpose, number, n, group)
+    return (result >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def uniform_at(seed: int, purpose: int, number: int, place: int, group: int = 0) -> float:
@@ -58,14 +58,14 @@ def initial_counts(
 
     By inverting the distribution function. A draw depends on its group and its place there.
     """
-    found = {}
+    result = {}
     for number, name in enumerate(species):
         if name in initial:
             draws = [uniform(seed, START, number, n, group) for group in groups]
             ladder = np.add.accumulate(initial[name])
             counts = np.searchsorted(ladder, np.concatenate(draws) * ladder[-1], side="right")
-            found[name] = np.minimum(counts, np.flatnonzero(initial[name])[-1]).astype(np.int64)
-    return found
+            result[name] = np.minimum(counts, np.flatnonzero(initial[name])[-1]).astype(np.int64)
+    return result
 
 
 def shares_of(logs: FloatArray, largest: FloatArray) -> FloatArray:
@@ -177,6 +177,6 @@ def ancestors_of(
             "particle, or every particle overflowed"
         )
     places = np.sort(uniforms) if scheme == "multinomial" else (np.arange(n) + uniforms) / n
-    found = np.searchsorted(ladder, places * ladder[-1], side="right")
+    result = np.searchsorted(ladder, places * ladder[-1], side="right")
     last = int(np.flatnonzero(shares > 0)[-1])  # where a place is rounded to the end
-    return np.asarray(np.minimum(found, last), np.int64)
+    return np.asarray(np.minimum(result, last), np.int64)

@@ -61,14 +61,14 @@ class Beads(ABC):
         ConfigError
             A bead is outside of the lattice.
         """
-        found = np.floor(self.positions / grid.spacing)
-        outside = ((found < 0) | (found >= np.array(grid.shape))).any(axis=1)
+        result = np.floor(self.positions / grid.spacing)
+        outside = ((result < 0) | (result >= np.array(grid.shape))).any(axis=1)
         if outside.any():
             raise ConfigError(
                 f"{self.name}: {int(outside.sum())} beads are outside of the lattice of "
                 f"{list(grid.shape)} sites, such as bead {int(np.argmax(outside))}"
             )
-        return np.where(np.isnan(found), -1.0, found).astype(np.int64)
+        return np.where(np.isnan(result), -1.0, result).astype(np.int64)
 
     def mask(self, grid: Grid) -> BoolArray:
         """Sites that hold a bead, bool ``[z, y, x]``, for example for `LatticeView.paint`."""
@@ -92,9 +92,9 @@ class Beads(ABC):
         for name, bead in genes.items():
             if not 0 <= bead < len(sites):
                 raise ConfigError(f"{self.name}: {name} is at bead {bead} of {len(sites)}")
-        here = {name: bead for name, bead in genes.items() if sites[bead, 0] >= 0}
-        removed = view.remove(list(here))
-        view.add({name: np.tile(sites[bead], (removed[name], 1)) for name, bead in here.items()})
+        local = {name: bead for name, bead in genes.items() if sites[bead, 0] >= 0}
+        removed = view.remove(list(local))
+        view.add({name: np.tile(sites[bead], (removed[name], 1)) for name, bead in local.items()})
 
 
 class BeadTrack(Beads):
@@ -170,15 +170,15 @@ def require_later(name: str, t: float, now: float) -> None:
 def as_positions(values: npt.ArrayLike, name: str) -> FloatArray:
     """Positions ``[bead, 3]``, copied; a `ConfigError` for anything else."""
     try:
-        found = np.array(values, np.float64)
+        result = np.array(values, np.float64)
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    if found.ndim != 2 or found.shape[1:] != (3,) or np.isinf(found).any():
+        result = np.zeros(0)
+    if result.ndim != 2 or result.shape[1:] != (3,) or np.isinf(result).any():
         raise ConfigError(
             f"{name}: positions are numbers [bead, 3], z, y and x in metres, not an array of "
-            f"{list(found.shape)}"
+            f"{list(result.shape)}"
         )
-    return found
+    return result
 
 
 def _in_frames(coordinates: Any, every: float | None) -> Callable[[float], Any]:

@@ -259,20 +259,22 @@ class Polymer(Beads):
             There is no such bead, or one is in more than two loops.
         """
         try:
-            found = np.asarray(pairs)
+            result = np.asarray(pairs)
         except ValueError:  # rows of unlike lengths
-            found = np.zeros((1, 3))
-        found = found.reshape(-1, 2) if found.size in (0, 2) else found
+            result = np.zeros((1, 3))
+        result = result.reshape(-1, 2) if result.size in (0, 2) else result
         exists = self._chain.exist
         whole = (
-            found.ndim == 2 and found.shape[1] == 2 and (found.dtype.kind in "iu" or not found.size)
+            result.ndim == 2
+            and result.shape[1] == 2
+            and (result.dtype.kind in "iu" or not result.size)
         )
-        if not whole or ((found < 0) | (found >= len(exists))).any():
+        if not whole or ((result < 0) | (result >= len(exists))).any():
             raise ConfigError(f"{self.name}: loops are pairs of beads from 0 to {len(exists) - 1}")
-        found = found.astype(np.int64)
-        if (found[:, 0] == found[:, 1]).any() or not exists[found].all():
+        result = result.astype(np.int64)
+        if (result[:, 0] == result[:, 1]).any() or not exists[result].all():
             raise ConfigError(f"{self.name}: a loop binds two beads that exist")
-        self._chain.bind(found)
+        self._chain.bind(result)
 
     # ---------------------------------------------------------------- keeping
 

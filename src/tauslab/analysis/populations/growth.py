@@ -208,8 +208,8 @@ class GrowingCells:
 
     def _values(self, which: IntArray) -> FloatArray:
         """Values ``[row, species]`` of cells, then their times."""
-        found = self._motion.rows_of(which)
-        return np.delete(found, self._division.halt, axis=1)
+        result = self._motion.rows_of(which)
+        return np.delete(result, self._division.halt, axis=1)
 
     def _record(self, mothers: IntArray, values: FloatArray) -> None:
         cells = self._cells

@@ -252,7 +252,7 @@ class PopulationResult(ArrayResult):
 
         A generation of which cells are `undivided` has its quick divisions only.
         """
-        found, all_ = [], self.divisions
+        result, all_ = [], self.divisions
         last = np.sort(self.snapshots[-1].generation)
         for number in np.unique(all_.generation).tolist():
             of = all_.generation == number
@@ -267,12 +267,12 @@ class PopulationResult(ArrayResult):
                 for row in (birth, birth_sd, end, end_sd)
             ]
             undivided = int(np.searchsorted(last, number, "right"))
-            found.append(
+            result.append(
                 Generation(
                     number, int(of.sum()), undivided, float(time_mean[0]), float(time_sd[0]), *named
                 )
             )
-        return found
+        return result
 
     def __repr__(self) -> str:
         """One line: how many cells, when, and how they grow."""
@@ -286,7 +286,7 @@ class PopulationResult(ArrayResult):
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them; cells of all times in one row."""
         looks, names = self.snapshots, self.snapshots[0].names
-        found: dict[str, Array] = {
+        result: dict[str, Array] = {
             "time": self.times,
             "name": np.array(names),
             "mean": np.array([[one.mean(name) for name in names] for one in looks]),
@@ -296,11 +296,11 @@ class PopulationResult(ArrayResult):
             "log_pairs": np.array([one.log_pairs for one in looks]),
             "values": np.concatenate([one.values for one in looks]),  # noqa: PD011 - an array
         }
-        found |= {of: np.concatenate([getattr(one, of) for one in looks]) for of in _OF_CELLS}
-        found["row"] = np.arange(len(found["cell"]))
-        found["species"] = np.array(self.divisions.names)
-        found["division"] = np.arange(len(self.divisions))
-        return found | {n: getattr(self.divisions, of) for n, of in _OF_DIVISIONS.items()}
+        result |= {of: np.concatenate([getattr(one, of) for one in looks]) for of in _OF_CELLS}
+        result["row"] = np.arange(len(result["cell"]))
+        result["species"] = np.array(self.divisions.names)
+        result["division"] = np.arange(len(self.divisions))
+        return result | {n: getattr(self.divisions, of) for n, of in _OF_DIVISIONS.items()}
 
     def facts(self) -> dict[str, Any]:
         """The result as a dictionary for JSON, with None for NaN."""

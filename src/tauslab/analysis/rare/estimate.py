@@ -128,9 +128,9 @@ class RareResult(FieldResult):
         lost = fixed_sum(self.lost) / len(self.lost)
         most = 1.0 if self.quantity == "probability" else math.inf
         if (self.runs == 0).all():
-            return 0.0, min(most, self._not_seen() + lost)
+            return 0.0, min(most, self._upper_limit() + lost)
         if self._all_reached:
-            return 1 - self._not_seen(), 1.0
+            return 1 - self._upper_limit(), 1.0
         low, high = unequal_runs(self.runs)
         return low, min(most, high + lost)
 
@@ -159,7 +159,7 @@ class RareResult(FieldResult):
         near = np.abs(self.runs - 1) <= max(self.rounding, _ROUNDED)
         return self.quantity == "probability" and bool(near.all())
 
-    def _not_seen(self) -> float:
+    def _upper_limit(self) -> float:
         """Largest value at which all trajectories miss with the probability 5 %."""
         logarithm = math.log(1 - _LEVEL) / self.independent
         if self.quantity == "probability":
@@ -186,19 +186,21 @@ class RareResult(FieldResult):
         """The result in lines of text, as `tauslab info` prints it."""
         low, high = self.bounds
         chosen = ", ".join(f"{k} {v}" for k, v in self.settings.items() if k in _NUMBERS)
-        found = [
+        result = [
             self._sentence(),
             f"95 %: {low:.4g} to {high:.4g}, by {len(self.runs)} independent runs",
             f"{self.method}: coordinate {self.settings.get('coordinate')}, {chosen}",
             f"events: {self.events:.3g}, seed {self.seed}",
         ]
         if "asked_t_end" in self.settings:
-            asked, end = self.settings["asked_t_end"], self.settings["t_end"]
-            found.append(f"simulated until t = {end:g}: the flux was not stationary at {asked:g}")
+            requested, end = self.settings["asked_t_end"], self.settings["t_end"]
+            result.append(
+                f"simulated until t = {end:g}: the flux was not stationary at {requested:g}"
+            )
         if self.uneven:
-            found.insert(2, f"effective runs: {self.effective_runs:.2g}: the error is unreliable")
+            result.insert(2, f"effective runs: {self.effective_runs:.2g}: the error is unreliable")
         lost = fixed_sum(self.lost) / len(self.lost)
-        return [*found, f"lost: {lost:.3g} of the weight ended early"] if lost else found
+        return [*result, f"lost: {lost:.3g} of the weight ended early"] if lost else result
 
     def facts(self) -> dict[str, Any]:
         """All that is one number or text, for JSON; None for what is no number."""
@@ -239,9 +241,9 @@ class RareResult(FieldResult):
     @classmethod
     def _of(cls, stored: State) -> Self:
         none = {"time": np.zeros(0), "reached": np.zeros((len(stored["estimate"]), 0))}
-        found = super()._of(State(stored.path, stored.attributes, {**none, **stored}))
+        result = super()._of(State(stored.path, stored.attributes, {**none, **stored}))
         own = {n: stored.attributes[n] for n in _SETTINGS if n in stored.attributes}
-        return replace(found, settings=own)
+        return replace(result, settings=own)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the estimate of each run and the weight in the target over time, as `Chain.plot`."""

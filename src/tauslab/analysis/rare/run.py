@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.counts_alone import require_counts_alone
+from tauslab.analysis.counts_alone import require_counts_only
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.analysis.rare.estimate import RareResult
@@ -287,14 +287,14 @@ def _search(
 ) -> Iterator[tuple[Search, Segments]]:
     """A search in a network, and what moves its trajectories by rounds."""
     values = checked_values(given)
-    require_counts_alone(network, "a search for rare events")
+    require_counts_only(network, "a search for rare events")
     t_end = network.t_end if given.t_end is None else given.t_end
     if t_end is None:
         raise ConfigError(
             f"{opt('t_end')} is missing: by when the target is reached, in model units"
         )
-    asked = with_settings(network, values)  # the target's network hides its constants
-    check_rates(asked, asked.parameter_values())
+    requested = with_settings(network, values)  # the target's network hides its constants
+    check_rates(requested, requested.parameter_values())
     target = Target(network, given.target, values)
     coordinate = target.coordinate(given.coordinate)
     seed = agreed_seed(given.seed, lambda: None, comm)
@@ -339,12 +339,12 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
         )  # fmt: skip
         with search.progress(given.runs * given.rounds, "rounds") as bar:
             begun, keep = _checkpoint(search, segments)
-            found = weighted_runs(
+            result = weighted_runs(
                 rules, given.runs, search.seed, lambda done: bar.update(done, 0), begun, keep
             )
         fired = segments.fired
-    times = segments.times(found.reached.shape[1])
+    times = segments.times(result.reached.shape[1])
     if given.steady:
         settings |= {"t_end": float(times[-1]), "rounds": len(times)}
         settings |= {"asked_t_end": search.t_end} if len(times) > given.rounds else {}
-    return weighted_result(found, given, times, settings, search.seed, fired, comm.rank)
+    return weighted_result(result, given, times, settings, search.seed, fired, comm.rank)

@@ -72,7 +72,7 @@ class Segments:
         del turn  # all rounds are one step
         n, rank, size = len(states), self._comm.rank, self._comm.size
         first, last = n * rank // size, n * (rank + 1) // size
-        found, status = (
+        result, status = (
             np.empty((last - first, states.shape[1]), np.int32),
             np.empty(last - first, np.uint8),
         )
@@ -80,10 +80,10 @@ class Segments:
         for start in range(first, last, most):
             end = min(start + most, last)
             own = slice(start - first, end - first)
-            found[own], status[own] = self._launch(states[start:end], start, seed)
+            result[own], status[own] = self._launch(states[start:end], start, seed)
         if size == 1:
-            return found, status
-        parts = self._comm.allgather((found, status))
+            return result, status
+        parts = self._comm.allgather((result, status))
         return np.concatenate([p for p, _ in parts]), np.concatenate([s for _, s in parts])
 
     def _launch(self, states: Int32Array, first: int, seed: int) -> tuple[Int32Array, Array]:
@@ -98,7 +98,7 @@ class Segments:
         self._rows.stream.record().wait()
         self._fired += int(self._rows.host(buffers.work)[0])
         moved = self._rows.host(counts)[:, 0]
-        found = states.copy()  # of what the kernel leaves out, too
-        found[(moved < 0).any(axis=1)] = -1
-        found[:, recorded] = moved
-        return found, self._rows.host(buffers.status)
+        result = states.copy()  # of what the kernel leaves out, too
+        result[(moved < 0).any(axis=1)] = -1
+        result[:, recorded] = moved
+        return result, self._rows.host(buffers.status)

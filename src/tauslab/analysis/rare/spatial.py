@@ -68,7 +68,7 @@ class LatticeWalks:
 
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
         """Move walkers as `Mover` does; the target is checked every `every` steps of the model."""
-        lattices, found = self._lattices, states.copy()
+        lattices, result = self._lattices, states.copy()
         first = self._ends[turn - 1] if turn else 0
         steps = int(self._ends[turn] - first)
         looks = np.unique([*range(self._every, steps, self._every), steps])
@@ -83,12 +83,12 @@ class LatticeWalks:
         there = self._target.reached(columns.reshape(-1, columns.shape[2]))
         there = np.asarray(there).reshape(columns.shape[:2])
         at = np.where(there.any(axis=0), there.argmax(axis=0), len(looks) - 1)
-        found[:, :-1] = columns[at, np.arange(len(states))]
+        result[:, :-1] = columns[at, np.arange(len(states))]
         goes_on = ~there.any(axis=0)
-        found[:, -1] = np.cumsum(goes_on) - 1
+        result[:, -1] = np.cumsum(goes_on) - 1
         kept = np.flatnonzero(goes_on)
         lattices.put(lattices.rows(kept), lattices.rest.take(kept))
-        return found, np.zeros(len(states), np.uint8)
+        return result, np.zeros(len(states), np.uint8)
 
     def _take(self, kept: IntArray, seed: int) -> None:
         """Make of each walker the state that it had, or one that is placed anew."""
@@ -156,7 +156,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -
             float(times[-1]), comm,
         )  # fmt: skip
         binning = search.binning(given.bins)
-        _require_room(lattices, walkers, binning.size)
+        _check_memory(lattices, walkers, binning.size)
         settings = search.settings(
             walkers=walkers, bins=named_bins(given.bins, binning), look_every=given.look_every
         )
@@ -164,12 +164,12 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -
             return search.certain(times, settings, steady=given.steady)
         rules = WalkRules(walks, target, coordinate, binning, given.rounds, walkers, given.steady)
         with search.progress(given.runs * given.rounds, "rounds") as bar:
-            found, fired = _runs(rules, walks, search, bar)
+            result, fired = _runs(rules, walks, search, bar)
         walks.judge.speak(comm)
-    return weighted_result(found, given, times, settings, seed, fired, comm.rank)
+    return weighted_result(result, given, times, settings, seed, fired, comm.rank)
 
 
-def _require_room(lattices: Replicas, walkers: int, bins: int) -> None:
+def _check_memory(lattices: Replicas, walkers: int, bins: int) -> None:
     """Refuse a run of more lattices than are allowed, or than the device has memory for."""
     if walkers * bins > MOST_LATTICES:
         raise ConfigError(
@@ -193,12 +193,12 @@ def _runs(
     file = search.checkpoint(*own_form)
     begun = file.take_up()
     fired = begun.whole("events") if begun else 0
-    found = {
+    result = {
         run: WeightedRuns.of(begun, f"run_{run}_", 1, rules.rounds)
         for run in range(given.runs)
         if f"run_{run}_lost" in begun
     }
-    left = [run for run in range(given.runs) if run not in found]
+    left = [run for run in range(given.runs) if run not in result]
     # All ranks meet after as many runs as there are ranks only where something is kept.
     wave = comm.size if file.path is not None else max(1, len(left))
     for first in range(0, len(left), wave):
@@ -207,13 +207,13 @@ def _runs(
             before = (first + len(own) * comm.size) * rules.rounds
             own[run] = _one_run(rules, run, search.seed, lambda done: bar.update(before + done, 0))  # noqa: B023
         for part in comm.allgather(own):
-            found.update(part)
+            result.update(part)
         file.save(
-            lambda: _kept(found, fired + sum(comm.allgather(walks.fired))),
+            lambda: _kept(result, fired + sum(comm.allgather(walks.fired))),
             last=first + wave >= len(left),
         )
     fired += sum(comm.allgather(walks.fired))
-    return joined([found[run] for run in range(given.runs)]), fired
+    return joined([result[run] for run in range(given.runs)]), fired
 
 
 def _kept(runs: Mapping[int, WeightedRuns], fired: int) -> dict[str, Any]:

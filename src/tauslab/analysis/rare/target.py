@@ -91,13 +91,13 @@ class Coordinate:
                 return np.full(len(states), self.held[name])
             return states[:, self._species.index(name)].astype(np.float64)
 
-        found = np.asarray(self._function(values), np.float64)
-        if found.shape != (len(states),):
+        result = np.asarray(self._function(values), np.float64)
+        if result.shape != (len(states),):
             raise ConfigError(
-                f"coordinate= gave shape {found.shape}: one number per state ({len(states)}) is "
+                f"coordinate= gave shape {result.shape}: one number per state ({len(states)}) is "
                 "needed"
             )
-        return found
+        return result
 
 
 class Target:

@@ -116,9 +116,9 @@ def _conserved(network: Network, name: str) -> bool:
 
 def _weights(tree: Expression) -> dict[str, float] | None:
     """Factors of names in a sum of them; None for what is no such sum."""
-    found: dict[int, dict[str, float] | None] = {}
+    result: dict[int, dict[str, float] | None] = {}
     for node in arguments_first(tree):
-        parts = [found[id(part)] for part in node.arguments] if isinstance(node, Call) else []
+        parts = [result[id(part)] for part in node.arguments] if isinstance(node, Call) else []
         own: dict[str, float] | None = None
         if isinstance(node, Symbol):
             own = {node.name: 1.0}
@@ -133,8 +133,8 @@ def _weights(tree: Expression) -> dict[str, float] | None:
             own = dict(parts[0] or {})
             for n, w in (parts[1] or {}).items():
                 own[n] = own.get(n, 0.0) + sign * w
-        found[id(node)] = own
-    return found[id(tree)]
+        result[id(node)] = own
+    return result[id(tree)]
 
 
 def _uses(network: Network) -> dict[str, set[str]]:
@@ -153,12 +153,12 @@ def _uses(network: Network) -> dict[str, set[str]]:
 
 def _reached(used: dict[str, set[str]], start: str) -> set[str]:
     """All names that `start` depends on, itself among them."""
-    found, left = {start}, [start]
+    result, left = {start}, [start]
     while left:
-        more = used.get(left.pop(), set()) - found
-        found |= more
+        more = used.get(left.pop(), set()) - result
+        result |= more
         left += more
-    return found
+    return result
 
 
 def warn_of_jumps(network: Network, names: Sequence[str]) -> None:

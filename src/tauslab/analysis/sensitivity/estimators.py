@@ -112,7 +112,7 @@ def _moments(
     points = task.options.n // 2
     numbers = _numbers(task.network, steps, points)
     initial, constants = _sided(task.initial, points), _sided(task.constants, points)
-    found: list[tuple[Array, Array, Array]] = []
+    result: list[tuple[Array, Array, Array]] = []
     for some in groups(points, times * columns, backend):
         engine = CoupledPairs(
             backend, task.lowered, task.options.times.tolist(), initial[some],
@@ -121,8 +121,8 @@ def _moments(
         sums = _sums(
             engine, len(numbers[some]), (times, columns), task, pairs, backend, comm, report
         )
-        found.append((*moments_of_sums(sums), sums["obs_n"]))
-    mean, variance, n = (np.concatenate(part) for part in zip(*found, strict=True))
+        result.append((*moments_of_sums(sums), sums["obs_n"]))
+    mean, variance, n = (np.concatenate(part) for part in zip(*result, strict=True))
     return mean, variance, n.min(axis=-1).astype(np.int64)
 
 
@@ -268,15 +268,15 @@ def _add_slopes(
     rules: dict[str, Rule], trees: Sequence[Expression], names: Sequence[str], what: str
 ) -> _Named:
     """Rules for derivatives of trees that are not zero: tree and parameter by the rule's name."""
-    found: _Named = {}
+    result: _Named = {}
     for number, tree in enumerate(trees):
         for p, name in enumerate(names):
             slope = derivative(tree, name)
             if slope is not None:
                 called = f"sensitivity_slope_{what}_{number}_{p}"
                 rules[called] = Rule(called, slope)
-                found[called] = (number, p)
-    return found
+                result[called] = (number, p)
+    return result
 
 
 def _listed(named: _Named, laws: Mapping[str, Law]) -> tuple[tuple[int, int, Law], ...]:

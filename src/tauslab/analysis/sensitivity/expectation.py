@@ -114,11 +114,11 @@ class Expectation:
         network = with_settings(self._network, values)
         network.validate()
         options = replace(self._options, seed=self._seed_of_call() if seed is None else seed)
-        found = differences(
+        result = differences(
             network, self._steps(network, held), self.outputs, options,
             self._backend, self._comm, held or None,
         )  # fmt: skip
-        mean, jacobian = found.mean, np.moveaxis(found.value, 1, -1)
+        mean, jacobian = result.mean, np.moveaxis(result.value, 1, -1)
         return (mean, jacobian) if self.conditions else (mean[0], jacobian[0])
 
     def close(self) -> None:

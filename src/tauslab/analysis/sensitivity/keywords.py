@@ -53,7 +53,7 @@ def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
     >>> parse_steps(["0.05"]), parse_steps(["k1=1e-4", "A=2"])
     (0.05, {'k1': 0.0001, 'A': 2.0})
     """
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     try:
         if not all("=" in text for text in texts):
             (part,) = texts
@@ -65,8 +65,8 @@ def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
             "steps by name, such as k1=1e-4"
         ) from None
     for name, step in steps:
-        add_once(found, name.strip(), step, "step")
-    return found
+        add_once(result, name.strip(), step, "step")
+    return result
 
 
 @declared

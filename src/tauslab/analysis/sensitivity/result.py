@@ -138,8 +138,8 @@ class SensitivityResult(FieldResult):
         d log mean / d log parameter; NaN where the mean is 0.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = self.value * self.values[:, None, None] / self.mean
-        return np.where(np.isfinite(found), found, np.nan)
+            result = self.value * self.values[:, None, None] / self.mean
+        return np.where(np.isfinite(result), result, np.nan)
 
     @property
     def variance_reduction(self) -> FloatArray:
@@ -192,8 +192,8 @@ class SensitivityResult(FieldResult):
         if lost := int((self.n - self.valid).max()):
             more.append(f"{lost} of {self.n} ended early, or are not finite, and are left out")
         times = f", {len(self.time)} times" if len(self.time) > 1 else ""
-        told = f"{self.model}: {self.method}, n {self.n}, seed {self.seed}{times}"
-        return [*lines[:_MOST_LINES], *more, told]
+        reported = f"{self.model}: {self.method}, n {self.n}, seed {self.seed}{times}"
+        return [*lines[:_MOST_LINES], *more, reported]
 
     def _line(self, p: int, o: int) -> str:
         """A derivative at the last time, and what is to be said of it."""
@@ -249,5 +249,5 @@ class SensitivityResult(FieldResult):
         for name, known in ((parameter, self.parameters), (output, self.outputs)):
             if name not in known:
                 raise ConfigError(f"{name!r} is not among {', '.join(known)}")
-        found = array[self.parameters.index(parameter), :, self.outputs.index(output)]
-        return np.asarray(found)
+        result = array[self.parameters.index(parameter), :, self.outputs.index(output)]
+        return np.asarray(result)

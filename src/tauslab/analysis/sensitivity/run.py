@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.analysis.counts_alone import require_counts_alone
+from tauslab.analysis.counts_alone import require_counts_only
 from tauslab.analysis.sensitivity.certainty import warn_of_few, warn_of_jumps
 from tauslab.analysis.sensitivity.estimators import differences, likelihood_ratios
 from tauslab.analysis.sensitivity.keywords import DerivativeKeywords, SensitivityKeywords
@@ -68,9 +68,9 @@ def run_sensitivity(
             bar.update(min(done, total), 0)
 
         if given.method == LIKELIHOOD_RATIO:
-            found = likelihood_ratios(network, names, recorded, options, backend, comm, report)
+            collected = likelihood_ratios(network, names, recorded, options, backend, comm, report)
         else:
-            found = differences(
+            collected = differences(
                 network, steps, recorded, options, backend, comm, report=report
             ).under(0)
         bar.update(total, 0)
@@ -82,7 +82,7 @@ def run_sensitivity(
         time=options.times, parameters=names, outputs=recorded,
         values=np.array([side.value for side in sides]),
         low=np.array([side.low for side in sides]), high=np.array([side.high for side in sides]),
-        **vars(found),
+        **vars(collected),
     )  # fmt: skip
     if comm.rank == 0:
         warn_of_few(result, unit)
@@ -101,7 +101,7 @@ def checked_options(
     """
     check_values(given)
     instead = f"run it with two values of a parameter ({opt('sweep')}) and compare the means"
-    require_counts_alone(network, what, instead)
+    require_counts_only(network, what, instead)
     values = one_number_each("set", given.set, "all pairs begin alike")
     network = with_settings(network, values)
     network.validate()

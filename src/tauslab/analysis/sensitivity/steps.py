@@ -100,14 +100,14 @@ def steps_of(
         )
     parameters = network.parameter_values()
     amounts = network.initial_amounts(parameters)
-    found = []
+    result = []
     for name in names:
         is_amount = name in network.species
         value = amounts[name] if is_amount else parameters[name]
         width = _width(name, value, part, own.get(name), is_amount=is_amount)
-        found.append(_sides(name, value, width, difference, is_amount=is_amount))
-        _require_whole(network, found[-1])
-    return tuple(found)
+        result.append(_sides(name, value, width, difference, is_amount=is_amount))
+        _require_whole(network, result[-1])
+    return tuple(result)
 
 
 def side_rows(
@@ -183,12 +183,12 @@ def chosen_outputs(network: Network, outputs: Sequence[str] | None) -> tuple[str
     ConfigError
         There is none, or one occurs twice.
     """
-    found = outputs
-    if found is None:
-        found = [name for name, species in network.species.items() if not species.fixed]
-    if not found or len(set(found)) < len(found):
+    result = outputs
+    if result is None:
+        result = [name for name, species in network.species.items() if not species.fixed]
+    if not result or len(set(result)) < len(result):
         raise ConfigError(f"{opt('outputs')}: one name or expression or more, each once")
-    return tuple(found)
+    return tuple(result)
 
 
 def with_outputs(network: Network, outputs: Sequence[str]) -> tuple[Network, tuple[str, ...]]:

@@ -94,7 +94,7 @@ class Summing:
 
     def _add(self, first: int, each: int, rows: int, start: Start) -> None:
         backend, stream = self._backend, self._stream
-        outputs, buffers = self._room(each, rows)
+        outputs, buffers = self._sample_buffers(each, rows)
         start(first, each, outputs, buffers, stream)
         total = self._points * each
         self._statistics.add(None, outputs, total, self._into, stream, per_point=each)
@@ -112,7 +112,7 @@ class Summing:
         self.ended += np.bincount(status[:rows], minlength=256)
         add_accumulators(self.totals, mirrors)
 
-    def _room(self, each: int, rows: int) -> tuple[Any, SampleBuffers]:
+    def _sample_buffers(self, each: int, rows: int) -> tuple[Any, SampleBuffers]:
         times, columns = self._shape
         total = self._points * each
         if self._outputs is None or len(self._outputs) != total:
@@ -136,15 +136,15 @@ def summed(
     ended = comm.sum_uint64(summing.ended.astype(np.uint64)).astype(np.int64)
     early = {end: int(n) for end in _ENDS if (n := ended[STATUS_VALUES[end]])}
     if early:
-        told = ", ".join(f"{count} by {end}" for end, count in early.items())
+        reported = ", ".join(f"{count} by {end}" for end, count in early.items())
         number = int(ended.sum())
         if sum(early.values()) == number:
             why = f": {why_nan}" if why_nan and "nan" in early else ""
-            raise ModelError(f"{name}: all trajectories ended early: {told}{why}")
+            raise ModelError(f"{name}: all trajectories ended early: {reported}{why}")
         if comm.rank == 0:
             warn(
                 f"{name}: of {number} trajectories some ended early and are left out from then "
-                f"on: {told}",
+                f"on: {reported}",
             )
     totals = sum_over_ranks(comm, summing.totals)
     lost = each - int(totals["obs_n"].min())
@@ -163,7 +163,7 @@ def _portions(
 
     The sums do not depend on them.
     """
-    most = min(_MOST_ROWS // points, room_for(backend) // (points * bytes_each))
+    most = min(_MOST_ROWS // points, sample_memory(backend) // (points * bytes_each))
     cuts, fewest = _PORTIONS_OF_ONE, _ROWS_OF_A_MULTIPROCESSOR * backend.multiprocessors
     if comm.size > 1:
         cuts, fewest = comm.size * _PORTIONS_OF_A_RANK, 0
@@ -176,11 +176,11 @@ def _portions(
 
 def groups(points: int, cells: int, backend: Backend) -> Iterator[slice]:
     """Points that one launch runs together: all, unless they have too many samples or sums."""
-    most = min(room_for(backend) // 8, _MOST_SUM_BYTES // _BYTES_OF_A_SUM) // cells
+    most = min(sample_memory(backend) // 8, _MOST_SUM_BYTES // _BYTES_OF_A_SUM) // cells
     for start in range(0, points, max(1, most)):
         yield slice(start, min(points, start + max(1, most)))
 
 
-def room_for(backend: Backend) -> int:
+def sample_memory(backend: Backend) -> int:
     """Bytes that the samples of a launch may take."""
     return min(_MOST_BYTES, backend.free_memory() // 4)

@@ -17,14 +17,14 @@ from tauslab.analysis.filters.abc.keywords import AbcKeywords
 from tauslab.analysis.filters.abc.result import AbcResult
 from tauslab.analysis.filters.abc.sampler import Sampler, Settings
 from tauslab.analysis.filters.draws import NoiseDraws
-from tauslab.analysis.filters.filtering import ended_before, kept_ended
+from tauslab.analysis.filters.filtering import ended_before, ended_counts
 from tauslab.analysis.filters.noise import draw
 from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.priors import table_at
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import ABC_RUNS, words
 from tauslab.api.api import settings_of
-from tauslab.api.inference.given import constants_of, priors_of, said_limit, text_of
+from tauslab.api.inference.given import constants_of, limit_for_digest, priors_of, text_of
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
@@ -142,7 +142,7 @@ def abc_smc(
         text_of(network), parsed, compared.observed, *compared.parts, given.n, given.quantile,
         settings.scale, repr(settings.norm) if not callable(settings.norm) else "function",
         given.least_acceptance, given.seed, repr(given.method), given.epsilon is None,
-        *said_limit(given.max_steps),
+        *limit_for_digest(given.max_steps),
     )  # fmt: skip
     file = StateCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "abc",
@@ -169,7 +169,7 @@ def abc_smc(
                     bar.tell(f"epsilon {done[-1].epsilon:.4g}, kept {done[-1].acceptance:.2g}")
                 bar.update(len(done) * given.n + sampler.accepted, 0)
                 file.save(
-                    lambda: sampler.kept() | kept_ended(simulate.ended), last=bool(sampler.ended)
+                    lambda: sampler.kept() | ended_counts(simulate.ended), last=bool(sampler.ended)
                 )
 
             sampler.run(after_launch)
@@ -246,17 +246,17 @@ def _compared(network: Network, given: AbcKeywords) -> _Compared:
     """
     names = [str(name) for name in given.data] if hasattr(given.data, "keys") else None
     if names is not None and "time" in names:
-        found = _of_time_course(network, given)
+        result = _from_time_course(network, given)
     elif given.observe is not None:
         raise ConfigError(f"{assigned('observe')}... is noise of a time course, and data= is none")
     else:
-        found = _of_summaries(given, names)
-    if np.isnan(found.observed).all() or np.isinf(found.observed).any():
+        result = _of_summaries(given, names)
+    if np.isnan(result.observed).all() or np.isinf(result.observed).any():
         raise ConfigError("data: there must be one number or more that is seen, and none infinite")
-    return found
+    return result
 
 
-def _of_time_course(network: Network, given: AbcKeywords) -> _Compared:
+def _from_time_course(network: Network, given: AbcKeywords) -> _Compared:
     for name in ("summary", "t_end", "times"):
         if getattr(given, name) is not None:
             raise ConfigError(f"{assigned(name)}... has no use where data= is a time course")
@@ -273,11 +273,11 @@ def _of_time_course(network: Network, given: AbcKeywords) -> _Compared:
     seen = [[rows.seen(row).get(name, np.nan) for row in range(len(rows))] for name in columns]
 
     def summarise(result: Result) -> FloatArray:
-        found = np.empty((result.n, len(quantities), len(times)))
+        collected = np.empty((result.n, len(quantities), len(times)))
         for place, name in enumerate(quantities):
             values = result[name]
-            found[:, place] = values if name in result.observables else _valid(values, result)
-        return found.reshape(result.n, -1)
+            collected[:, place] = values if name in result.observables else _valid(values, result)
+        return collected.reshape(result.n, -1)
 
     only = all(name in network.species for name in quantities)
     species = {"species": list(dict.fromkeys(quantities))} if only else {}
@@ -393,19 +393,19 @@ class _Simulations:
             return self._method
         rows = {name: np.repeat(column, self._particles) for name, column in values.items()}
         with self._opened(rows, self._particles, 0) as setup:
-            found = setup.task.settled_method
+            result = setup.task.settled_method
         own = self._method
-        asked = own.presimulation if isinstance(own, SSA | Auto) else None
+        requested = own.presimulation if isinstance(own, SSA | Auto) else None
         # A pilot of each launch would order reactions by its first values.
-        return replace(found, presimulation=asked or 0) if isinstance(found, SSA) else found
+        return replace(result, presimulation=requested or 0) if isinstance(result, SSA) else result
 
     def __call__(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
         with warnings.catch_warnings():
             if self._launched:
                 warnings.simplefilter("ignore")
-            found = self._simulated(values, generation, first)
+            result = self._simulated(values, generation, first)
             self._launched = True
-            return found
+            return result
 
     def _simulated(
         self, values: Mapping[str, FloatArray], generation: int, first: int
@@ -421,12 +421,12 @@ class _Simulations:
         # Others keep their numbers: values that can be taken stand in.
         stand_in = np.where(good, np.arange(m), np.flatnonzero(good)[0])
         try:
-            found = self._run({k: v[stand_in] for k, v in values.items()}, generation, first, good)
+            result = self._run({k: v[stand_in] for k, v in values.items()}, generation, first, good)
         except (ModelError, ConfigError):
             if m == 1:
                 return missing
         else:
-            return found if good.all() else np.where(good[:, None], found, np.nan)
+            return result if good.all() else np.where(good[:, None], result, np.nan)
         half = m // 2
         return np.concatenate([
             self._simulated({k: v[part] for k, v in values.items()}, generation, first + part.start)
@@ -465,13 +465,13 @@ class _Simulations:
             result = run_portion(setup, setup.task, self._ranks, lambda: False)
         status = np.ravel(result.status)
         self.ended.update(status[ended_early(status) & good].tolist())
-        found = self._compared.summarise(result)
+        collected = self._compared.summarise(result)
         if rows is None:
-            return found
-        courses = found.reshape(m, len(rows.models), len(rows))
+            return collected
+        time_courses = collected.reshape(m, len(rows.models), len(rows))
         seen = [
             draw(
-                one.kind, courses[:, i], [number[:, None] for number in own],
+                one.kind, time_courses[:, i], [number[:, None] for number in own],
                 NoiseDraws(self._seed, i, generation, first),
             )
             for i, (one, own) in enumerate(zip(rows.models, numbers, strict=True))
@@ -482,8 +482,8 @@ class _Simulations:
 def _rate_constants(network: Network) -> Iterator[str]:
     """Parameters that alone, or times a number above 0, are rate constants of mass action."""
     for reaction in network.reactions:
-        found = recognise(reaction.law, network.species)
-        parts = [] if found is None else list(factors(found.constant))
+        result = recognise(reaction.law, network.species)
+        parts = [] if result is None else list(factors(result.constant))
         symbols = [one.name for one, divides in parts if isinstance(one, Symbol) and not divides]
         rest = [one for one, _ in parts if not isinstance(one, Symbol)]
         scaled = all(isinstance(one, Number) and one.value > 0 for one in rest)

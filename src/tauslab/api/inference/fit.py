@@ -138,7 +138,7 @@ def _start_of(network: Network, given: Any) -> dict[str, Prior]:
         if isinstance(tree, Number) and tree.value > 0
     }
     texts = given if isinstance(given, Mapping) else dict.fromkeys(own if given is None else given)
-    found = {}
+    result = {}
     for name, text in texts.items():
         if name not in network.parameters:
             why = no_parameter(name, network.species, network.set_by_events())
@@ -146,33 +146,35 @@ def _start_of(network: Network, given: Any) -> dict[str, Prior]:
         if text is None and name not in own:
             raise ConfigError(f"start: {name} has no value above 0: say where to begin")
         near = own.get(name, 1.0)
-        said = text or f"loguniform({near / _RANGE!r},{near * _RANGE!r})"
-        found[name] = Prior.parse(f"start of {name}", said)
-        if not found[name].in_logs:
+        message = text or f"loguniform({near / _RANGE!r},{near * _RANGE!r})"
+        result[name] = Prior.parse(f"start of {name}", message)
+        if not result[name].in_logs:
             raise ConfigError(
                 f"start of {name}: {text} is not of positive numbers: give loguniform or lognormal"
             )
-    if not found:
+    if not result:
         changed = network.set_by_events()
         why = no_parameter(changed[0], changed, changed) if changed else ": there is nothing to fit"
         but = f" but {changed[0]}" if changed else ""
         raise ConfigError(f"{network.name} has no parameter above 0{but}{why}")
-    return found
+    return result
 
 
 def _cells_of(given: FitKeywords) -> Cells:
     """Data with their noise; of exact counts with one that lets a search begin."""
     if given.observe is not None:
         return given.observations()
-    courses = given.time_courses()
+    time_courses = given.time_courses()
     largest: dict[str, float] = {}
-    for data in courses.values():
+    for data in time_courses.values():
         for name in data:
             if name != "time":
                 wide = np.abs(doubles(data[name]))
                 most = max([1.0, *wide[np.isfinite(wide)].tolist()])
                 largest[str(name)] = max(largest.get(str(name), 1.0), most)
-    return Cells(courses, {name: f"normal(sd={0.1 * most!r})" for name, most in largest.items()})
+    return Cells(
+        time_courses, {name: f"normal(sd={0.1 * most!r})" for name, most in largest.items()}
+    )
 
 
 def _search(
@@ -198,12 +200,12 @@ def _search(
         initial=given.initial, method=given.method, comm=ranks,
         max_steps=given.max_steps or (None if given.method == "ode" else _MOST_STEPS),
     ) as particles:  # fmt: skip
-        found = searched(
+        result = searched(
             particles, cells, tuple(priors), places,
             lambda: constants_of(network, particles.given, cells[0]),
             iterations=given.iterations, draws=draws, after_row=after_row,
         )  # fmt: skip
-    return np.asarray(np.median(found, axis=0))
+    return np.asarray(np.median(result, axis=0))
 
 
 def _result(
@@ -239,7 +241,7 @@ class _Filters:
         with warnings.catch_warnings():
             if number:
                 warnings.simplefilter("ignore")  # the first round warns for all
-            found = particle_filters(
+            result = particle_filters(
                 self._network, given.data, cell=given.cell, observe=given.observe,
                 n=math.ceil(given.n * work),
                 parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
@@ -247,7 +249,7 @@ class _Filters:
                 method=given.method, initial=given.initial, comm=self._ranks, quiet=True,
                 max_steps=given.max_steps,
             )  # fmt: skip
-        return found.log_likelihood
+        return result.log_likelihood
 
 
 class _Synthetic:
@@ -297,7 +299,7 @@ class _Synthetic:
     def _logs(self, places: FloatArray, sets: Sequence[FloatArray]) -> FloatArray:
         """Log-likelihoods ``[m, set]`` of sets of data, ``[set, number]`` of each cell."""
         n = self._n
-        found = np.zeros((len(places), len(sets[0])))
+        result = np.zeros((len(places), len(sets[0])))
         for i, made in enumerate(self._simulated(places, n, self._seed)):
             known: dict[bytes, tuple[Any, ...]] = {}
             for held, seen in zip(self._held, sets, strict=True):
@@ -313,8 +315,8 @@ class _Synthetic:
                 off = np.linalg.solve(root, (seen - mean).T)
                 # An inverse of an estimate is too large by this (Hartlap and others 2007).
                 squares = (n - size - 2) / (n - 1) * (off * off).sum(axis=0)
-                found[i] += -0.5 * (squares + volume)
-        return found
+                result[i] += -0.5 * (squares + volume)
+        return result
 
     def _simulated(self, places: FloatArray, n: int, seed: int) -> Array:
         """Courses ``[m, n, number]``, at the times of all cells."""

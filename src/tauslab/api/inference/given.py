@@ -21,7 +21,7 @@ from tauslab.options.values.priors import Prior
 from tauslab.store.format.schema import STATUS_NAMES
 
 
-def said_initial(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:
+def initial_for_digest(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:
     """Distributions of initial counts as a digest takes them."""
     return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
 
@@ -36,11 +36,11 @@ def constants_of(
     """
     held = {name: value for name, value in given.items() if name in network.parameters}
     first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}
-    found: dict[str, Any] = {**_parameter_values(network, first), **given}
+    result: dict[str, Any] = {**_parameter_values(network, first), **given}
     arrays = {name: value for name, value in held.items() if np.ndim(value)}
     followers = [name for name in data.constants if name in network.parameters and name not in held]
     if not arrays or not followers:
-        return found
+        return result
     table = np.stack([np.asarray(value, np.float64) for value in arrays.values()], axis=1)
     unique, which = np.unique(table, axis=0, return_inverse=True)
     values = [
@@ -48,8 +48,8 @@ def constants_of(
         for row in unique.tolist()
     ]
     for name in followers:
-        found[name] = np.array([value[name] for value in values])[which.ravel()]
-    return found
+        result[name] = np.array([value[name] for value in values])[which.ravel()]
+    return result
 
 
 def _parameter_values(model: Network | Lattice, given: Mapping[str, float]) -> dict[str, float]:
@@ -99,7 +99,7 @@ def require_parameters(
         raise ConfigError("priors= names no parameter: there is nothing to draw")
 
 
-def said_limit(max_steps: int | None) -> list[int]:
+def limit_for_digest(max_steps: int | None) -> list[int]:
     """A limit of steps for the digest of a call; without one, digests of older files still hold."""
     return [] if max_steps is None else [max_steps]
 

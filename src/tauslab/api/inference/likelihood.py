@@ -75,13 +75,13 @@ class Likelihood:
             constants = self._begin(values, call)
         self._filters.begin()
         terms = self._filters.run(constants).terms.reshape(self._cells, self._sets, -1)
-        found = np.add.accumulate(terms, axis=0)[-1]
-        return np.where(good[:, None], found, -np.inf)
+        result = np.add.accumulate(terms, axis=0)[-1]
+        return np.where(good[:, None], result, -np.inf)
 
     def __call__(self, values: Mapping[str, FloatArray], step: int) -> FloatArray:
         """Return log-likelihoods ``[set]`` for a step of chains; at step 0 all must be allowed."""
-        found = self.terms(values, step, 0 if step else self._sets)
-        return np.asarray(np.add.accumulate(found, axis=1)[:, -1])
+        result = self.terms(values, step, 0 if step else self._sets)
+        return np.asarray(np.add.accumulate(result, axis=1)[:, -1])
 
     def _begin(self, values: Mapping[str, FloatArray], call: int) -> dict[str, Any]:
         """Put particles at the start with these values; return what noises take of them."""

@@ -19,7 +19,7 @@ from tauslab.analysis.filters.filtering import (
     FilterCheckpoint,
     ParticleFilters,
     ended_before,
-    kept_ended,
+    ended_counts,
 )
 from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
 from tauslab.analysis.filters.result import FilterResult, FilterResults, joined
@@ -29,10 +29,10 @@ from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import SCHEMES
 from tauslab.api.inference.given import (
     constants_of,
+    initial_for_digest,
+    limit_for_digest,
     priors_of,
     require_parameters,
-    said_initial,
-    said_limit,
     text_of,
     warn_of_ended,
 )
@@ -204,13 +204,13 @@ def _filters(
         raise ConfigError("checkpoint= and number= are of the time course of one cell")
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), rows, given.seed, n, count, given.number,
-        said_initial(given.initial), repr(given.method), given.resample, given.threshold,
-        given.states, *said_limit(given.max_steps),
+        initial_for_digest(given.initial), repr(given.method), given.resample, given.threshold,
+        given.states, *limit_for_digest(given.max_steps),
     )  # fmt: skip
     file = FilterCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "particles", "file of particles"
     )
-    ended, found, done = Counter[int](), list[FilterResults](), 0
+    ended, collected, done = Counter[int](), list[FilterResults](), 0
     bar: Progress | None = None
     pace = Pace(f"{network.name}: the filter", quiet=given.quiet, tells=ranks.rank == 0)
     whole, passed = sum(float(one.longest.times[-1]) for one in runs), 0.0
@@ -257,7 +257,7 @@ def _filters(
 
                 now = {**beside(rows), **particles.given}
                 both = course.run(constants_of(network, now, cells[0]), after_row)
-            found += [
+            collected += [
                 both.part(slice(i * count, (i + 1) * count), len(cell))
                 for i, cell in enumerate(run.cells)
             ]
@@ -265,7 +265,7 @@ def _filters(
             done += len(run.longest)
             passed += float(run.longest.times[-1])
     warn_of_ended(ended, overflow=count == 1)
-    result = joined(found)
+    result = joined(collected)
     if count == 1:
         _warn_of_few(result, n)
     return result
@@ -316,9 +316,9 @@ def _naming_rows(
         if alone is None or of_all:
             raise
         values = ", ".join(f"{name} = {row[low]:g}" for name, row in each.items())
-        told = type(error)(f"parameters= row {low} ({values}): {alone}")
-        told.raised_by = error.raised_by
-        raise told from None
+        reported = type(error)(f"parameters= row {low} ({values}): {alone}")
+        reported.raised_by = error.raised_by
+        raise reported from None
 
 
 @checks_keywords
@@ -440,8 +440,8 @@ def pmmh(
     )
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
-        said_initial(given.initial), repr(given.method), *_named_numbers(parsed),
-        "one proposal by moves", *said_limit(given.max_steps),
+        initial_for_digest(given.initial), repr(given.method), *_named_numbers(parsed),
+        "one proposal by moves", *limit_for_digest(given.max_steps),
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
     file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
@@ -482,10 +482,10 @@ def pmmh(
                     if walk.step % _TOLD_EVERY == 0 and walk.step >= warm_up + _TOLD_EVERY:
                         bar.tell("effective size {:.4g}, R-hat {:.3f}".format(*walk.mixed()))
                     bar.update(walk.step, 0)
-                file.save(kept_now, last=walk.done)
+                file.save(state_now, last=walk.done)
 
-            def kept_now() -> dict[str, Any]:
-                now = kept_ended(ended + likelihood.ended)
+            def state_now() -> dict[str, Any]:
+                now = ended_counts(ended + likelihood.ended)
                 return {**walk.kept(), **now, "solver": np.bytes_(likelihood.solver)}
 
             walk.run(after_step)
@@ -499,12 +499,12 @@ def _proposal_of(given: npt.ArrayLike | None, size: int) -> FloatArray | None:
     """Standard deviations of first steps."""
     if given is None:
         return None
-    found = np.asarray(given, np.float64)
-    if found.shape != (size,):
+    result = np.asarray(given, np.float64)
+    if result.shape != (size,):
         raise ConfigError(f"proposal= must have one number per prior ({size})")
-    if not (np.isfinite(found) & (found > 0)).all():
+    if not (np.isfinite(result) & (result > 0)).all():
         raise ConfigError("proposal= are standard deviations: finite and above 0")
-    return found
+    return result
 
 
 def _warn_of_mixing(walk: Walk, target: float | None) -> None:

@@ -70,13 +70,13 @@ def sensitivity(
     >>> found.value.shape, bool(abs(found["k2", "D"][0] + 16.65) < 4 * found.error("k2", "D")[0])
     ((2, 1, 1), True)
     """
-    asked = {"parameters": parameters, "outputs": outputs, **options}
-    given = chosen(SensitivityKeywords, asked, "sensitivity")
-    ranks = ranks_of(given.comm, "ts.sensitivity", model=model, **asked)
+    requested = {"parameters": parameters, "outputs": outputs, **options}
+    given = chosen(SensitivityKeywords, requested, "sensitivity")
+    ranks = ranks_of(given.comm, "ts.sensitivity", model=model, **requested)
     with writing_result(given.output, ranks) as write:
-        found = run_sensitivity(network_of(model, "ts.sensitivity"), given, ranks)
-        write(found.save)
-    return found
+        result = run_sensitivity(network_of(model, "ts.sensitivity"), given, ranks)
+        write(result.save)
+    return result
 
 
 @checks_keywords
@@ -124,9 +124,9 @@ def expectation(
     >>> bool(abs(k - np.log(2)) < 0.05)
     True
     """
-    asked = {"parameters": parameters, "outputs": outputs, **options}
-    given = chosen(ExpectationKeywords, asked, "expectation")
-    ranks = ranks_of(given.comm, "ts.expectation", model=model, **asked)
+    requested = {"parameters": parameters, "outputs": outputs, **options}
+    given = chosen(ExpectationKeywords, requested, "expectation")
+    ranks = ranks_of(given.comm, "ts.expectation", model=model, **requested)
     network, run, names, recorded = checked_options(
         network_of(model, "ts.expectation"), given, "ts.expectation", ranks
     )

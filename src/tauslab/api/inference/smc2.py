@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.filters.filtering import ended_before, kept_ended
+from tauslab.analysis.filters.filtering import ended_before, ended_counts
 from tauslab.analysis.filters.keywords import Smc2Keywords
 from tauslab.analysis.filters.priors import table_at, values_at
 from tauslab.analysis.filters.smc2.result import Smc2Result
@@ -18,10 +18,10 @@ from tauslab.analysis.filters.smc2.sampler import Sampler, Settings
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.api.inference.given import (
+    initial_for_digest,
+    limit_for_digest,
     priors_of,
     require_parameters,
-    said_initial,
-    said_limit,
     text_of,
     warn_of_ended,
 )
@@ -113,8 +113,8 @@ def smc2(
     )
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), parsed, given.draws, given.n, given.moves,
-        given.threshold, given.seed, said_initial(given.initial), repr(given.method),
-        *said_limit(given.max_steps),
+        given.threshold, given.seed, initial_for_digest(given.initial), repr(given.method),
+        *limit_for_digest(given.max_steps),
     )  # fmt: skip
     file = StateCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "smc2",
@@ -146,13 +146,13 @@ def smc2(
                 if solver:
                     particles.go_on_by(solver)
             likelihood = Likelihood(network, run, particles, given.draws, given.seed)
-            found = likelihood.terms(values, call, required=0 if call else 1)
+            result = likelihood.terms(values, call, required=0 if call else 1)
             ended.update(likelihood.ended)
             solver = particles.solver
-            return found
+            return result
 
-        def kept_now() -> dict[str, Any]:
-            return {**sampler.kept(), **kept_ended(ended), "solver": np.bytes_(solver)}
+        def state_now() -> dict[str, Any]:
+            return {**sampler.kept(), **ended_counts(ended), "solver": np.bytes_(solver)}
 
         sampler = Sampler(parsed, terms, rows.times, settings)
         if kept := file.take_up():
@@ -166,7 +166,7 @@ def smc2(
 
             def after_row() -> None:
                 bar.update(sampler.row, 0)
-                file.save(kept_now, last=sampler.row == len(rows))
+                file.save(state_now, last=sampler.row == len(rows))
 
             sampler.run(after_row)
         warn_of_ended(ended, overflow=False)

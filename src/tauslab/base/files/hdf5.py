@@ -20,10 +20,10 @@ def stored_at(group: h5py.Group, name: str) -> Any:
     """As ``group[name]``; what it gives is for reading."""
     import h5py
 
-    found = h5py.h5o.open(group.id, name.encode())
-    if isinstance(found, h5py.h5d.DatasetID):
-        return h5py.Dataset(found, readonly=True)
-    return h5py.Group(found) if isinstance(found, h5py.h5g.GroupID) else found
+    result = h5py.h5o.open(group.id, name.encode())
+    if isinstance(result, h5py.h5d.DatasetID):
+        return h5py.Dataset(result, readonly=True)
+    return h5py.Group(result) if isinstance(result, h5py.h5g.GroupID) else result
 
 
 def create_at(
@@ -72,7 +72,7 @@ def simple_attributes(group: h5py.Group) -> Mapping[str, Any]:
 
     names: list[bytes] = []
     h5a.iterate(group.id, names.append)
-    found = {}
+    result = {}
     for name in names:
         stored = h5a.open(group.id, name)
         dtype, value = stored.dtype, None
@@ -80,5 +80,5 @@ def simple_attributes(group: h5py.Group) -> Mapping[str, Any]:
             value = np.zeros((), dtype)
             stored.read(value)
             value = value[()]
-        found[name.decode()] = value
-    return found
+        result[name.decode()] = value
+    return result

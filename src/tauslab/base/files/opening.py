@@ -115,10 +115,10 @@ def warn_of_no_locks(path: Path, number: int) -> None:
 def beside(path: Path, suffixes: Container[str]) -> str:
     """The end of a message about a file that is not there: one beside it of a like name, or ''."""
     try:
-        found = list(itertools.islice(path.parent.iterdir(), _MOST_LISTED))
+        result = list(itertools.islice(path.parent.iterdir(), _MOST_LISTED))
     except OSError:
         return ""
-    names = sorted(one.name for one in found if one.suffix.lower() in suffixes)
+    names = sorted(one.name for one in result if one.suffix.lower() in suffixes)
     near = [name for name in names if Path(name).stem == path.stem]
     near += difflib.get_close_matches(path.name, names, n=1, cutoff=_ALIKE)
     return f"; is {path.with_name(near[0])} meant?" if near else ""

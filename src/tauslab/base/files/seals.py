@@ -57,8 +57,8 @@ def attributes_sum(attributes: Mapping[str, Any]) -> int:
     """CRC-32 of the root's attributes: names, kinds and values."""
     lines = []
     for name, value in sorted(attributes.items()):
-        found = plain(value)
-        lines.append(f"{name}\0{type(found).__name__}\0{found!r}\n")
+        result = plain(value)
+        lines.append(f"{name}\0{type(result).__name__}\0{result!r}\n")
     return zlib.crc32("".join(lines).encode())
 
 
@@ -140,13 +140,13 @@ def safe_attributes(file: h5py.Group) -> dict[str, Any]:
 
     Nothing else is read of a file that may be damaged or another program's.
     """
-    found = dict(simple_attributes(file))
-    for name, value in found.items():
+    result = dict(simple_attributes(file))
+    for name, value in result.items():
         try:
-            found[name] = plain(value)
+            result[name] = plain(value)
         except UnicodeDecodeError:
-            found[name] = None
-    return found
+            result[name] = None
+    return result
 
 
 class SealedFile:
@@ -187,7 +187,7 @@ class SealedFile:
         self.complete = self._is_complete()
         for name in self._entries:
             if name not in self._compared:
-                self._look_at(name)
+                self._verify(name)
 
     @property
     def names(self) -> list[str]:
@@ -217,11 +217,11 @@ class SealedFile:
         self._compared.add(name)
 
     def _attributes(self, known: Mapping[str, Any] | None) -> dict[str, Any]:
-        found = safe_attributes(self._file) if known is None else dict(known)
-        for name, value in found.items():
+        result = safe_attributes(self._file) if known is None else dict(known)
+        for name, value in result.items():
             if value is None:
                 raise self.damaged(f"its attribute {name!r} is neither a number nor a plain text")
-        return found
+        return result
 
     def _read_entries(self) -> dict[str, tuple[str, int]]:
         listed, stored = (self._plain(name) for name in (SEALED, SEALS))
@@ -251,13 +251,13 @@ class SealedFile:
         name = "progress/complete"
         if name not in self._entries:
             return True
-        self._look_at(name)
+        self._verify(name)
         value = stored_at(self._file, name)[()]
         if np.ndim(value) or value not in (0, 1):
             raise self.damaged(f"/{name} is neither 0 nor 1")
         return bool(value)
 
-    def _look_at(self, name: str) -> None:
+    def _verify(self, name: str) -> None:
         dataset = self._plain(name)
         mark, wanted = self._entries[name]
         if dataset.dtype.kind not in "iufS":
@@ -315,17 +315,17 @@ def require_format(
     what
         What the file should be, such as ``a result``.
     """
-    found = attributes.get("format_version")
-    read = OLDEST_FORMAT <= found <= FORMAT_VERSION if isinstance(found, int) else True
+    result = attributes.get("format_version")
+    read = OLDEST_FORMAT <= result <= FORMAT_VERSION if isinstance(result, int) else True
     if not read and "format" in attributes:
         reads = f"{OLDEST_FORMAT} to {FORMAT_VERSION}"
-        raise kind(f"{path} has format version {found}; this tauslab reads {reads}")
+        raise kind(f"{path} has format version {result}; this tauslab reads {reads}")
     form = attributes.get("format")
     if form != FORMAT:
         raise kind(
             f"{path} is not {what} of tauslab: attribute 'format' is {form!r}, not {FORMAT!r}"
         )
-    if not isinstance(found, int):
+    if not isinstance(result, int):
         raise kind(f"{path} is not {what} of tauslab: it has no format version")
 
 
@@ -337,12 +337,12 @@ def require_undamaged(path: Path, file: h5py.File) -> None:
     ModelError
         It is not what was written, or of another version.
     """
-    found = safe_attributes(file)
-    if "format_version" in found:
-        require_format(path, found, "a result", ModelError)
-    elif found.get("format") != FORMAT or SEALED not in file:
+    result = safe_attributes(file)
+    if "format_version" in result:
+        require_format(path, result, "a result", ModelError)
+    elif result.get("format") != FORMAT or SEALED not in file:
         return
-    views = found.get("storage") == "virtual"
+    views = result.get("storage") == "virtual"
     if views:
         require_sound_heaps(path, ModelError)
     sealed = SealedFile(path, file, ModelError, views=views)

@@ -53,5 +53,5 @@ def put_attributes(target: h5py.Group | h5py.Dataset, attributes: Mapping[str, A
 
 def plain(value: Any) -> Any:
     """An attribute, as h5py gives it, as a Python value."""
-    found = value.item() if isinstance(value, np.generic) else value
-    return found.decode() if isinstance(found, bytes) else found
+    result = value.item() if isinstance(value, np.generic) else value
+    return result.decode() if isinstance(result, bytes) else result

@@ -8,7 +8,7 @@ import numpy as np
 
 from tauslab.options.ensemble import FloatArray
 from tauslab.store.results.result import Result
-from tauslab.store.results.samples import foremost
+from tauslab.store.results.samples import main_quantities
 from tauslab.store.results.validity import numbers_of_ends
 
 _READ_AGAIN = 64 << 20  # bytes of samples
@@ -38,8 +38,8 @@ def _last(result: Result, name: str) -> dict[str, Any]:
 
 def _plain(values: FloatArray) -> Any:
     """Numbers as JSON has them: what is not one is null."""
-    found = np.asarray(values)
-    return np.where(np.isfinite(found), found.astype(object), np.array(None)).tolist()
+    result = np.asarray(values)
+    return np.where(np.isfinite(result), result.astype(object), np.array(None)).tolist()
 
 
 def summary(result: Result, *, verbose: bool = False) -> list[str]:
@@ -59,8 +59,8 @@ def summary(result: Result, *, verbose: bool = False) -> list[str]:
     if result.continuous:
         # A file of an earlier version, which --resume finds complete, has none.
         known = verbose and "profile/layout" in result.data
-        told = result.data["profile/layout"][()] if known else ()
-        lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in told} - {""})]
+        reported = result.data["profile/layout"][()] if known else ()
+        lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in reported} - {""})]
     if result.method == "tau":
         lines += [f"  {_leaps(result)}", f"  approximate: {result.approximate}"]
     for name, count in numbers_of_ends(result.status).items():
@@ -102,7 +102,7 @@ def _cheap_names(result: Result) -> tuple[str, ...]:
     samples = samples if result.species else "observables"
     small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
     small = small and result.n_points <= _READ_POINTS
-    return foremost(result) if small or "statistics/sum" in result.data else ()
+    return main_quantities(result) if small or "statistics/sum" in result.data else ()
 
 
 def _last_values(result: Result, most: int = 8) -> list[str]:
@@ -110,11 +110,11 @@ def _last_values(result: Result, most: int = 8) -> list[str]:
     if not _cheap_names(result):
         return []
     lines = []
-    for name in foremost(result)[:most]:
+    for name in main_quantities(result)[:most]:
         means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
-        found = f"mean {_span(means)}, sd {_span(sds)}" if result.n > 1 else _span(means)
-        lines.append(f"  {name} at t = {result.times[-1]:g}: {found}")
-    more = len(foremost(result)) - most
+        collected = f"mean {_span(means)}, sd {_span(sds)}" if result.n > 1 else _span(means)
+        lines.append(f"  {name} at t = {result.times[-1]:g}: {collected}")
+    more = len(main_quantities(result)) - most
     return lines + ([f"  and {more} more"] if more > 0 else [])
 
 

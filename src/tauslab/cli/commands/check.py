@@ -29,8 +29,8 @@ def process_check(arguments: argparse.Namespace) -> None:
             raise ConfigError(
                 f"{arguments.model} holds a hybrid, whose parts name their methods: drop --method"
             )
-        facts, said = hybrid_facts(arguments.model)
-        print(json.dumps(facts, indent=2) if arguments.json else "\n".join(said))
+        facts, message = hybrid_facts(arguments.model)
+        print(json.dumps(facts, indent=2) if arguments.json else "\n".join(message))
         return
     with warnings_on_stderr(), model_given(arguments):
         model = readers.read(arguments.model)
@@ -42,13 +42,13 @@ def process_check(arguments: argparse.Namespace) -> None:
         given = assignments(arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
         chosen = (model, max_hop, set_parameters(model, given))
-        found, lines = lattice_facts(*chosen), lattice_report(*chosen)
+        result, lines = lattice_facts(*chosen), lattice_report(*chosen)
     elif arguments.set or arguments.max_hop is not None:
         raise ConfigError(f"{arguments.model} holds no lattice, which --set and --max-hop need")
     else:
         model = as_chosen(model, arguments.molecules, arguments.amounts)
         model = with_net_laws(model) if arguments.net_laws else model
-        found, lines = check_facts(model), description(model)
-    print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
+        result, lines = check_facts(model), description(model)
+    print(json.dumps(result, indent=2) if arguments.json else "\n".join(lines))
     if not isinstance(model, Lattice):
         require_method(model, arguments.method)

@@ -30,7 +30,7 @@ from tauslab.options.methods import ODE, method_as_in
 from tauslab.options.places import CPU, OverwriteFlag
 from tauslab.options.values.definition import taken
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.texts import drawn_again, names
+from tauslab.options.values.texts import drawn_in_file, names
 
 # Of whose options the arguments are made.
 OPTIONS = (DbnKeywords, ODE, CPU, OverwriteFlag)
@@ -56,35 +56,38 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
-    asked = given_options(arguments, DbnKeywords)
+    requested = given_options(arguments, DbnKeywords)
     own = given_options(arguments, ODE)
     stored, held = (
-        _taken_from_result(arguments.model, asked) if is_network(arguments.model) else ({}, {})
+        _taken_from_result(arguments.model, requested) if is_network(arguments.model) else ({}, {})
     )
-    asked = {**stored, **asked}
+    requested = {**stored, **requested}
     every, some = parse_intervals(arguments.intervals)
     times = sample_times(
-        asked.get("times"), asked.get("t_end"), asked.get("points"), model_t_end=network.t_end
+        requested.get("times"),
+        requested.get("t_end"),
+        requested.get("points"),
+        model_t_end=network.t_end,
     )
     plain = {one.name for one in fields(DbnChoices)}
     method = method_as_in({**held, "method": ODE.word}, ODE.word, own)
     assert isinstance(method, ODE)
     return DbnOptions(
         times=times,
-        unknown=names(asked["unknown"]) if asked.get("unknown") else (),
-        ranges=asked.get("ranges", {}),
-        sample=tuple(asked.get("sample", ())),
+        unknown=names(requested["unknown"]) if requested.get("unknown") else (),
+        ranges=requested.get("ranges", {}),
+        sample=tuple(requested.get("sample", ())),
         method=method,
         intervals=every,
         own_intervals=some,
-        edges=asked.get("edges", {}),
-        set=asked.get("set", {}),
+        edges=requested.get("edges", {}),
+        set=requested.get("set", {}),
         device=arguments.device,
         threads=arguments.threads,
         output=arguments.output or Path(arguments.model.stem + ".dbn.h5"),
         overwrite=arguments.overwrite,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
-        **{name: value for name, value in asked.items() if name in plain - {"quiet"}},
+        **{name: value for name, value in requested.items() if name in plain - {"quiet"}},
         quiet=arguments.quiet,
     )
 
@@ -96,16 +99,16 @@ def _taken_from_result(
 
     Returns what it says, and the attributes of its root.
     """
-    found = load(model, unfinished=True)
-    taken_over = taken(found.attributes, asked, DbnKeywords)
+    result = load(model, unfinished=True)
+    taken_over = taken(result.attributes, asked, DbnKeywords)
     if asked.keys() & {"ranges", "unknown"}:  # which say what is drawn, and from where
         taken_over.pop("sample", None)
     if "sample" in taken_over:
-        taken_over["sample"] = drawn_again(str(found.attributes["sample"]), model)
+        taken_over["sample"] = drawn_in_file(str(result.attributes["sample"]), model)
     if not asked.keys() & {"ranges", "intervals", "edges", "unknown"}:
         taken_over["edges"] = {
-            name: edges for name, edges in found.edges.items() if edges[0] < edges[-1]
+            name: edges for name, edges in result.edges.items() if edges[0] < edges[-1]
         }
     if not asked.keys() & {"times", "t_end", "points"}:
-        taken_over["times"] = found.times
-    return taken_over, found.attributes
+        taken_over["times"] = result.times
+    return taken_over, result.attributes

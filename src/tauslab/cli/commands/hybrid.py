@@ -36,10 +36,12 @@ def run_hybrid_file(arguments: argparse.Namespace) -> None:
     """
     comm = ranks()
     others = (MoleculesFlag, TimeLimitFlag, ExecutorFlags, *METHOD_CLASSES)
-    asked = given_options(arguments, NetworkKeywords, *others)
-    if wrong := [name for name in asked if name not in _TAKEN]:
+    requested = given_options(arguments, NetworkKeywords, *others)
+    if wrong := [name for name in requested if name not in _TAKEN]:
         raise ConfigError(f"{opt(wrong[0])}: {arguments.model} is a hybrid: leave it out")
-    given: dict[str, Any] = {k: asked[k] for k in ("t_end", "n", "seed", "resume") if k in asked}
+    given: dict[str, Any] = {
+        k: requested[k] for k in ("t_end", "n", "seed", "resume") if k in requested
+    }
     given |= given_options(arguments, HybridFlags)
     path = arguments.output or Path(f"{arguments.model.stem}.h5")
     output = Output(path, overwrite=arguments.overwrite)
@@ -64,5 +66,5 @@ def hybrid_facts(path: Path) -> tuple[dict[str, Any], list[str]]:
     parts = {name: steps[name].step * made.tick / 2 for name in made.parts}
     lines = [f"{made.name}: a hybrid with tick {made.tick:g}"]
     lines += [f"part {name}: every {every:g}" for name, every in parts.items()]
-    found = {"model": made.name, "tick": made.tick, "every": parts, "links": made.check()}
-    return found, [*lines, *made.check()]
+    result = {"model": made.name, "tick": made.tick, "every": parts, "links": made.check()}
+    return result, [*lines, *made.check()]

@@ -59,15 +59,15 @@ def lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]
     stored = stored_settings(arguments.model) if again else {}
     if again:
         warn_of_hooks(arguments.model)
-    asked = given_options(arguments, LatticeChoices)
-    if asked.keys() & {"replicas", "first_replica"}:
+    requested = given_options(arguments, LatticeChoices)
+    if requested.keys() & {"replicas", "first_replica"}:
         stored.pop("all_replicas", None)  # of another array
-    asked["set"] = stored.get("set", {}) | assignments(arguments.set)
+    requested["set"] = stored.get("set", {}) | assignments(arguments.set)
     points = given_options(arguments, PointsKeywords)
     if points:
-        asked["sweep"] = points_of(**{"sweep": None, "table": None, "design": None} | points)
+        requested["sweep"] = points_of(**{"sweep": None, "table": None, "design": None} | points)
     return model, LatticeOptions(
-        **{**stored, **asked, "quiet": arguments.quiet},
+        **{**stored, **requested, "quiet": arguments.quiet},
         **{name: getattr(arguments, name) for name in ("device", "threads", "overwrite")},
         share_gpu=arguments.share_gpu,
         output=arguments.output or Path(arguments.model.stem + ".h5"),

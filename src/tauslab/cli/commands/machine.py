@@ -226,9 +226,9 @@ def process_doctor(arguments: argparse.Namespace) -> None:
             raise
         comm, failure = Communicator(), error
     tell = doctor_json if arguments.json else doctor_report
-    found = tell(comm, arguments.folder)
+    result = tell(comm, arguments.folder)
     if comm.rank == 0:
-        print(json.dumps(found, indent=2) if isinstance(found, dict) else "\n".join(found))
+        print(json.dumps(result, indent=2) if isinstance(result, dict) else "\n".join(result))
     if failure is not None:
         raise failure
 

@@ -43,24 +43,24 @@ def _compute(arguments: argparse.Namespace) -> None:
     require_no_input(arguments.output, problem.files)
     given = arguments.parameters
     vectors = problem.scaled({})[None] if given is None else read_vectors(problem, given)
-    found = {
+    result = {
         "llh": problem.log_likelihood(vectors),
         "chi2": problem.chi2(vectors),
         "log_posterior": problem.log_posterior(vectors),
     }
     if arguments.particles is not None:
-        found["stochastic_llh"] = problem.stochastic_log_likelihood(
+        result["stochastic_llh"] = problem.stochastic_log_likelihood(
             vectors, n=arguments.particles, seed=arguments.seed, molecules=arguments.molecules,
             amounts=arguments.amounts,
         )  # fmt: skip
     if arguments.output is not None:
-        publish(arguments.output, Disk(), lambda path: _write(path, problem, vectors, found))
+        publish(arguments.output, Disk(), lambda path: _write(path, problem, vectors, result))
     if arguments.json:
-        print(json.dumps({key: [_number(v) for v in own] for key, own in found.items()}, indent=2))
+        print(json.dumps({key: [_number(v) for v in own] for key, own in result.items()}, indent=2))
         return
     for row in range(len(vectors)):
-        told = ", ".join(f"{key} {own[row]:.10g}" for key, own in found.items())
-        print(f"vector {row + 1}: {told}" if len(vectors) > 1 else told)
+        reported = ", ".join(f"{key} {own[row]:.10g}" for key, own in result.items())
+        print(f"vector {row + 1}: {reported}" if len(vectors) > 1 else reported)
     if arguments.output is not None:
         print(arguments.output)
 

@@ -88,8 +88,8 @@ def process_run(arguments: argparse.Namespace) -> None:
     if comm.rank == 0:
         _answer(arguments, result)
     with result:
-        if (found := warning_of(result)) and comm.rank == 0:
-            warn_on_rank_0(found)
+        if (collected := warning_of(result)) and comm.rank == 0:
+            warn_on_rank_0(collected)
 
 
 def _run_all_of(
@@ -131,9 +131,9 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     for flag, grows in (("--append", arguments.append), ("--append-to", arguments.append_to)):
         if grows is not None and arguments.n is not None:
             raise ConfigError(f"-n and {flag} exclude each other: {flag} says how many to add")
-    asked = given_options(arguments, NetworkKeywords, *METHOD_CLASSES)
-    asked["quiet"] = arguments.quiet
-    stored, sweep = taken_from_result(arguments.model, asked)
+    requested = given_options(arguments, NetworkKeywords, *METHOD_CLASSES)
+    requested["quiet"] = arguments.quiet
+    stored, sweep = taken_from_result(arguments.model, requested)
     place = {
         **{name: getattr(arguments, name) for name in _PLACE},
         "output": arguments.output or _own_output(arguments),
@@ -144,7 +144,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         "hints": mpi_hints(arguments.mpi_hint),
         "command": shlex.join(["tauslab", *sys.argv[1:]]),
     }
-    return ensemble_options(network, {**stored, **asked}, place, sweep)
+    return ensemble_options(network, {**stored, **requested}, place, sweep)
 
 
 def _own_output(arguments: argparse.Namespace) -> Path:

@@ -15,7 +15,7 @@ from tauslab.decomposition.halo.links import open_windows, usual_transports
 from tauslab.decomposition.ranks.job import open_backend
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend, choose_backend, peer_matrix
-from tauslab.store.writers.mpio import why_not
+from tauslab.store.writers.mpio import mpio_refusal
 
 Facts = dict[str, Any]
 
@@ -71,9 +71,9 @@ def _storage(comm: Communicator, folder: Path) -> Facts:
     comm.barrier()
     began = time.perf_counter()
     problem = _write(folder, data)
-    told = comm.allgather((time.perf_counter() - began, problem))
-    problems = [f"rank {rank}: {text}" for rank, (_, text) in enumerate(told) if text]
-    reason = why_not(comm)
+    reported = comm.allgather((time.perf_counter() - began, problem))
+    problems = [f"rank {rank}: {text}" for rank, (_, text) in enumerate(reported) if text]
+    reason = mpio_refusal(comm)
     facts: Facts = {
         "folder": str(folder.resolve()),
         "writable": not problems,
@@ -88,7 +88,7 @@ def _storage(comm: Communicator, folder: Path) -> Facts:
         facts["why_no_mpio"] = reason
     if problems:
         return {**facts, "reason": "; ".join(problems)}
-    speed = len(told) * _WRITTEN_BYTES / max(seconds for seconds, _ in told)
+    speed = len(reported) * _WRITTEN_BYTES / max(seconds for seconds, _ in reported)
     return {**facts, "megabytes_per_second": round(speed / 1e6, 1)}
 
 

@@ -73,8 +73,8 @@ def doctor_report(comm: Communicator, folder: Path | None = None) -> list[str]:
     lines = []
     for name, (label, describe) in _LINES.items():
         section = facts[name]
-        found = [section["error"]] if "error" in section else describe(section)
-        lines += [f"{label if k == 0 else '':10} {text}" for k, text in enumerate(found)]
+        result = [section["error"]] if "error" in section else describe(section)
+        lines += [f"{label if k == 0 else '':10} {text}" for k, text in enumerate(result)]
     devices = len(facts["cuda"].get("devices", []))
     lines += [_rank_line(entry, devices) for entry in facts["ranks"]]
     return lines + [f"{'halo':10} {text}" for text in halo_lines(facts["halo"])]

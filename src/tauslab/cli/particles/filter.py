@@ -33,6 +33,6 @@ def process_filter(arguments: argparse.Namespace, comm: Communicator) -> Answer:
     given.setdefault("method", "ssa")  # as checkpoints of earlier versions say it
     given |= {"seed": seed, "parameters": own.get("set"), "device": device_of(arguments)}
     with stopping_at_checkpoints(comm, arguments.checkpoint):
-        found = particle_filter(model, data, **given)
+        result = particle_filter(model, data, **given)
     settings = {"seed": seed, "n": arguments.n, "model": model.name}
-    return found, settings, [f"{arguments.n} particles of {model.name}, seed {seed}"]
+    return result, settings, [f"{arguments.n} particles of {model.name}, seed {seed}"]

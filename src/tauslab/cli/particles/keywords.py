@@ -43,7 +43,7 @@ class AnalysisFlags(FileFlags):
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class LookFlag:
+class SamplingFlag:
     """When ``tauslab population`` looks at cells."""
 
     t: Sequence[float] | None = option(

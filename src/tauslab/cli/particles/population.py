@@ -10,13 +10,13 @@ from tauslab.api.populations import population
 from tauslab.base.errors import ConfigError
 from tauslab.cli.options import given_options
 from tauslab.cli.particles.answering import Answer, answering, device_of, network_given
-from tauslab.cli.particles.keywords import AnalysisFlags, LookFlag
+from tauslab.cli.particles.keywords import AnalysisFlags, SamplingFlag
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.options.places import CPU, OverwriteFlag
 
 # Of whose options the arguments are made.
-OPTIONS = (AnalysisFlags, LookFlag, PopulationKeywords, CPU, OverwriteFlag)
+OPTIONS = (AnalysisFlags, SamplingFlag, PopulationKeywords, CPU, OverwriteFlag)
 
 
 @answering
@@ -26,7 +26,7 @@ def process_population(arguments: argparse.Namespace, comm: Communicator) -> Ans
     if "most" in given and arguments.follow != "tree":
         raise ConfigError(f"--most is not for --follow {arguments.follow}: leave it out")
     network = on_root(comm, lambda: network_given(arguments))
-    own = given_options(arguments, AnalysisFlags, LookFlag)
+    own = given_options(arguments, AnalysisFlags, SamplingFlag)
     when = own.get("t", network.t_end)
     if when is None:
         raise ConfigError("--t is missing: times of snapshots, in model units")

@@ -227,8 +227,8 @@ def _refusal(name: str, rank: int, peers: Peers) -> str | None:
 
 def _agree(comm: Ranks, refusal: str | None, close: Callable[[], None] | None = None) -> None:
     """Raise on every rank what the first one has to say, when all is given back."""
-    for found in comm.allgather(refusal):
-        if found is not None:
+    for result in comm.allgather(refusal):
+        if result is not None:
             if close is not None:
                 close()
-            raise DecompositionError(found)
+            raise DecompositionError(result)

@@ -204,12 +204,12 @@ class Peers:
         self.own: Window | None = None
         self.windows: dict[int, Window] = {}
         self.refusals: dict[int, str] = {}
-        told = comm.allgather(self._offer())
-        here = told[comm.rank][0]
+        reported = comm.allgather(self._offer())
+        local = reported[comm.rank][0]
         for rank in sorted({rank for rank in neighbours if rank is not None}):
-            host, handle, reason = told[rank]
-            if host != here:
-                self.refusals[rank] = f"it runs on {host}, not on {here}"
+            host, handle, reason = reported[rank]
+            if host != local:
+                self.refusals[rank] = f"it runs on {host}, not on {local}"
             elif handle is None:
                 self.refusals[rank] = reason
             else:

@@ -160,15 +160,15 @@ def ranks_of(comm: Comm, call: str, /, **arguments: object) -> Communicator:
     if isinstance(comm, Communicator):
         return comm
     if isinstance(comm, str) and comm == "world":
-        found = ranks_for("mpi" if arguments.get("executor") is None else "dask")
+        result = ranks_for("mpi" if arguments.get("executor") is None else "dask")
     elif isinstance(comm, str) and comm == "self":
-        found = LoneRank()
+        result = LoneRank()
         end_alone()
     else:
-        found = _given(comm, call)
+        result = _given(comm, call)
     same = {name: value for name, value in arguments.items() if name not in _OF_A_RANK}
-    require_same(found, call, same)
-    return found
+    require_same(result, call, same)
+    return result
 
 
 def _given(comm: Comm, call: str) -> Communicator:

@@ -67,13 +67,13 @@ def _sent(comm: Any, mpi: Any, word: int) -> tuple[npt.NDArray[np.uint64], list[
 def _wait(
     comm: Any, mpi: Any, call: str, words: npt.NDArray[np.uint64], requests: list[Any]
 ) -> None:
-    began, told = time.monotonic(), False
+    began, reported = time.monotonic(), False
     while not mpi.Request.Testall(requests):
         waited = time.monotonic() - began
-        here = np.flatnonzero(words)
-        if waited > PATIENCE and not told:
-            told = True
-            if here.size and here[0] == comm.Get_rank():  # one speaks for all that wait
+        local = np.flatnonzero(words)
+        if waited > PATIENCE and not reported:
+            reported = True
+            if local.size and local[0] == comm.Get_rank():  # one speaks for all that wait
                 warn(_missing(call, np.flatnonzero(words == 0).tolist(), len(words)))
         time.sleep(0.0 if waited < _SPIN else min(_SLEEP, waited / 20))  # 0: others may run
 

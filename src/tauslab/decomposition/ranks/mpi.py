@@ -69,11 +69,11 @@ class FileRanks:
 
     def largest(self, values: Sequence[int]) -> list[int]:
         """Largest of each value over the ranks; sleeps while it waits: cores have work to do."""
-        mine, found = np.array(values, np.int64), np.zeros(len(values), np.int64)
-        request = self.comm.Iallreduce(mine, found, op=self._mpi.MAX)
+        mine, result = np.array(values, np.int64), np.zeros(len(values), np.int64)
+        request = self.comm.Iallreduce(mine, result, op=self._mpi.MAX)
         while not request.Test():
             time.sleep(_POLL_SECONDS)
-        largest: list[int] = found.tolist()
+        largest: list[int] = result.tolist()
         return largest
 
     def info(self, hints: Mapping[str, str]) -> Any:
@@ -267,16 +267,16 @@ class MpiCommunicator(Communicator):
     def join(self, part: npt.NDArray[Any], lengths: Sequence[int]) -> npt.NDArray[Any]:
         """Rows of all ranks in order, from memory to memory."""
         part = np.ascontiguousarray(part)
-        found = np.empty((sum(lengths), *part.shape[1:]), part.dtype)
+        result = np.empty((sum(lengths), *part.shape[1:]), part.dtype)
         ends = np.add.accumulate(lengths)
-        if found.nbytes < _MESSAGE_BYTES:
-            each = found.nbytes // max(1, len(found))
+        if result.nbytes < _MESSAGE_BYTES:
+            each = result.nbytes // max(1, len(result))
             sizes = [length * each for length in lengths]
             self._comm.Allgatherv(
-                part.reshape(-1).view(np.uint8), [found.reshape(-1).view(np.uint8), sizes]
+                part.reshape(-1).view(np.uint8), [result.reshape(-1).view(np.uint8), sizes]
             )
-            return found
-        pieces = [found[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+            return result
+        pieces = [result[end - n : end] for end, n in zip(ends, lengths, strict=True)]
         pieces[self.rank][...] = part
         parcels = []
         for other, piece in enumerate(pieces):
@@ -284,7 +284,7 @@ class MpiCommunicator(Communicator):
                 parcels += [Parcel(other, part, sent=True)] if len(part) else []
                 parcels += [Parcel(other, piece, sent=False)] if len(piece) else []
         self.exchange(parcels)
-        return found
+        return result
 
     def sum_uint64(self, array: Uint64Array) -> Uint64Array:
         """Elementwise sum over the ranks, modulo 2^64."""
@@ -398,12 +398,12 @@ def duplicate_of(comm: Any, call: str) -> Communicator:
     """
     from mpi4py import MPI
 
-    found: Communicator | None = comm.Get_attr(_keyval())
-    if found is None:
+    result: Communicator | None = comm.Get_attr(_keyval())
+    if result is None:
         meet(comm, MPI, call)
-        found = MpiCommunicator(comm)
-        comm.Set_attr(_keyval(), found)
-    return found
+        result = MpiCommunicator(comm)
+        comm.Set_attr(_keyval(), result)
+    return result
 
 
 @cache

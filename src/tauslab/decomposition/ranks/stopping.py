@@ -92,11 +92,11 @@ class StopRequest:
         self._asked = True
         if self._orderly:
             return
-        told = _LATE if self._over else _EARLY
+        reported = _LATE if self._over else _EARLY
         if self._comm is not None and self._comm.size > 1:
-            sys.stderr.write(f"tauslab: rank {self._comm.rank}: {told}\n")
+            sys.stderr.write(f"tauslab: rank {self._comm.rank}: {reported}\n")
             self._comm.abort(StoppedEarly.exit_code)
-        raise StoppedAtOnce(told)
+        raise StoppedAtOnce(reported)
 
 
 def asked_to_stop() -> bool:
@@ -208,8 +208,8 @@ def watched(
             if since is None and request.pending:
                 since = time.monotonic()
             if since is not None and time.monotonic() - since > patience:
-                told = ": ".join(filter(None, [_IN_A_STEP, how_to_go_on(path)]))
-                sys.stderr.write(f"tauslab: {told}\n")
+                reported = ": ".join(filter(None, [_IN_A_STEP, how_to_go_on(path)]))
+                sys.stderr.write(f"tauslab: {reported}\n")
                 sys.stderr.flush()
                 comm.abort(StoppedEarly.exit_code)
                 return
@@ -245,9 +245,9 @@ def how_to_go_on(output: Path | None) -> str:
 
 def any_begun(output: Path) -> bool:
     """Return whether `--resume` can go on from a result, or from a part of one beside it."""
-    for found in output.parent.glob(f"{escape(output.name)}*"):
-        if found.is_dir() and found.name.endswith(".parts") and any(found.glob("*.h5")):
+    for result in output.parent.glob(f"{escape(output.name)}*"):
+        if result.is_dir() and result.name.endswith(".parts") and any(result.glob("*.h5")):
             return True
-        if found.is_file() and not found.name.endswith((".tauslab-lock", ".tauslab-tmp")):
+        if result.is_file() and not result.name.endswith((".tauslab-lock", ".tauslab-tmp")):
             return True
     return False

@@ -24,11 +24,11 @@ def agree(comm: Communicator, action: Callable[[], T]) -> T:
         value = action()
     except TauslabError as error:
         failure = error, host_name()
-    told = comm.allgather(failure)
-    failed = [rank for rank, found in enumerate(told) if found is not None]
+    reported = comm.allgather(failure)
+    failed = [rank for rank, result in enumerate(reported) if result is not None]
     if not failed:
         return value  # type: ignore[return-value]  # None only if the action returned it
-    first, host = told[failed[0]]
+    first, host = reported[failed[0]]
     if len(failed) < comm.size:
         others = f" and {len(failed) - 1} others" if len(failed) > 1 else ""
         first.args = (f"{first} (rank {failed[0]} of {comm.size} on {host}{others})",)

@@ -374,14 +374,14 @@ def _arguments(text: str) -> list[str]:
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
         return [text]
-    found, at = [], 0
+    result, at = [], 0
     while at < len(text):
         match = _ARGUMENT.match(text, at)
         if match is None:
             raise ConfigError(f"cannot read {text[at:]!r:.80}")
-        found.append(match[1].strip().strip("\"'"))
+        result.append(match[1].strip().strip("\"'"))
         at = match.end()
-    return found
+    return result
 
 
 def _two(given: list[str], example: str) -> tuple[str, str]:
@@ -400,13 +400,15 @@ def _options(given: list[str], known: set[str], method: str = "") -> dict[str, s
     """The options of a simulation by name, with a method that is supported."""
     if len(given) > 1 or (given and not given[0].startswith("{")):
         raise ConfigError("give {name=>value,...}")
-    found = {key: plain_value(text) or text for key, text in pairs(given[0][1:-1] if given else "")}
-    if unknown := [key for key in found if key not in known | _WITHOUT_EFFECT]:
+    result = {
+        key: plain_value(text) or text for key, text in pairs(given[0][1:-1] if given else "")
+    }
+    if unknown := [key for key in result if key not in known | _WITHOUT_EFFECT]:
         raise ConfigError(f"{unknown[0]!r} is not supported")
-    found["method"] = method or found.get("method", "")
-    if found["method"] not in _METHODS:
-        raise ConfigError(f"the method {found['method']!r} is not supported; ode and ssa are")
-    return found
+    result["method"] = method or result.get("method", "")
+    if result["method"] not in _METHODS:
+        raise ConfigError(f"the method {result['method']!r} is not supported; ode and ssa are")
+    return result
 
 
 def _normal(pattern: str) -> str:

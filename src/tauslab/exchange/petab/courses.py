@@ -35,7 +35,7 @@ class Experiment:
     condition: str
 
 
-class Courses:
+class ConditionRuns:
     """Runs conditions of a problem, and records what formulas read of its model.
 
     Attributes
@@ -93,9 +93,9 @@ class Courses:
         """
         states = self._steady_states(experiments, values)
         starts = [self.start(one, values, states) for one in experiments]
-        found = self._launched(starts, times, values, self._launch)
+        result = self._launched(starts, times, values, self._launch)
         ends = [self.start(one, values, states) for one in endless]
-        return found, self._launched(ends, np.zeros(1), values, self._ends)
+        return result, self._launched(ends, np.zeros(1), values, self._ends)
 
     def _steady_states(
         self, experiments: Sequence[Experiment], values: Mapping[str, FloatArray]
@@ -103,9 +103,9 @@ class Courses:
         """Amounts ``[vector]`` of every variable after preequilibration, by condition."""
         befores = sorted({one.before for one in experiments if one.before})
         starts = [self._settings(name, values, first=True) for name in befores]
-        found = self._launched(starts, np.zeros(1), values, self._rest)
+        result = self._launched(starts, np.zeros(1), values, self._rest)
         return {
-            name: {variable: course[i, :, 0] for variable, course in found.items()}
+            name: {variable: time_course[i, :, 0] for variable, time_course in result.items()}
             for i, name in enumerate(befores)
         }
 
@@ -131,7 +131,7 @@ class Courses:
     ) -> dict[str, FloatArray]:
         """Values ``[vector]`` by name in the network; not those that a state goes on with."""
         network = self._tables.network
-        found = {
+        result = {
             name: numbers
             for name, numbers in values.items()
             if name in network.parameters or (first and name in network.species)
@@ -142,11 +142,11 @@ class Courses:
             for name, given in table.items()
             if name in network.parameters
         }
-        found |= sizes
+        result |= sizes
         for name, given in table.items():
             if name in network.species:
-                found[name] = self._amount(name, self.number(given, values), found)
-        return found
+                result[name] = self._amount(name, self.number(given, values), result)
+        return result
 
     def _amount(
         self, name: str, numbers: FloatArray, given: Mapping[str, FloatArray]
@@ -196,14 +196,14 @@ class Courses:
         alike: dict[tuple[str, ...], list[int]] = {}
         for i, start in enumerate(starts):
             alike.setdefault(tuple(sorted(start)), []).append(i)
-        found: dict[str, FloatArray] = {}
+        result: dict[str, FloatArray] = {}
         for names, numbers in alike.items():
             columns = {name: np.stack([starts[i][name] for i in numbers]) for name in names}
-            courses = self._in_parts(columns, len(numbers), count, times, launch)
-            for name, course in courses.items():
-                whole = found.setdefault(name, np.empty((len(starts), *course.shape[1:])))
-                whole[numbers] = course
-        return found
+            time_courses = self._in_parts(columns, len(numbers), count, times, launch)
+            for name, time_course in time_courses.items():
+                whole = result.setdefault(name, np.empty((len(starts), *time_course.shape[1:])))
+                whole[numbers] = time_course
+        return result
 
     def _in_parts(
         self,
@@ -221,9 +221,11 @@ class Courses:
             part = {name: column[:, first : first + most] for name, column in columns.items()}
             width = min(most, count - first)
             flat = {name: column.ravel() for name, column in part.items()}
-            courses: dict[str, FloatArray] = launch(flat, starts * width, times)
+            time_courses: dict[str, FloatArray] = launch(flat, starts * width, times)
             shape = (starts, width, -1)
-            parts.append({name: course.reshape(shape) for name, course in courses.items()})
+            parts.append(
+                {name: time_course.reshape(shape) for name, time_course in time_courses.items()}
+            )
         return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
 
     def _launch(
@@ -248,8 +250,8 @@ class Courses:
     ) -> dict[str, FloatArray]:
         """Steady values ``[trajectory, 1]`` of what formulas read."""
         wanted = {name: name for name in self.network.species} | self.recorded
-        found = self._settled(self.network, columns, count, wanted)
-        return {name: found[name] for name in self.recorded}
+        result = self._settled(self.network, columns, count, wanted)
+        return {name: result[name] for name in self.recorded}
 
     def _settled(
         self,
@@ -267,15 +269,15 @@ class Courses:
         run = self._run(network, columns, count, times, names, method, max_steps=_MOST_STEPS)
         rests = np.ones((count, len(STEADY_TIMES)), bool)
         for name in network.species:
-            course = run[name]
-            near = _STEADY_ATOL + _STEADY_RTOL * np.abs(course[:, 1:])
-            rests &= np.abs(np.diff(course, axis=1)) <= near  # False where there are NaN
+            time_course = run[name]
+            near = _STEADY_ATOL + _STEADY_RTOL * np.abs(time_course[:, 1:])
+            rests &= np.abs(np.diff(time_course, axis=1)) <= near  # False where there are NaN
         first = np.argmax(rests, axis=1) + 1
         rows = np.arange(count)
-        found = {}
+        result = {}
         for name, own in wanted.items():
-            found[name] = np.where(rests.any(axis=1), run[own][rows, first], np.nan)[:, None]
-        return found
+            result[name] = np.where(rests.any(axis=1), run[own][rows, first], np.nan)[:, None]
+        return result
 
     def _run(
         self,
@@ -295,9 +297,9 @@ class Courses:
         counted = network.species.keys() - network.rates.keys()
         for name, column in columns.items():
             good &= np.isfinite(column) & ((column >= 0) | (name not in counted))
-        found = {name: np.full((count, len(times)), np.nan) for name in names}
+        collected = {name: np.full((count, len(times)), np.nan) for name in names}
         if not good.any():
-            return found
+            return collected
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of trajectories that end early, which are NaN
             result = run_ensemble(
@@ -306,5 +308,5 @@ class Courses:
                 record="trajectories", device=self._device, comm=self._comm, **more,
             )  # fmt: skip
         for name in names:
-            found[name][good] = np.asarray(result[name], np.float64)
-        return found
+            collected[name][good] = np.asarray(result[name], np.float64)
+        return collected

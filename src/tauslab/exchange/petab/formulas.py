@@ -36,8 +36,8 @@ class PetabFormula:
     def __call__(self, known: Mapping[str, FloatArray], shape: tuple[int, ...]) -> FloatArray:
         """Values of `shape` at values of the names that broadcast to it."""
         with np.errstate(all="ignore"):
-            found = self.function(*(known[name] for name in self.names))
-        return np.broadcast_to(np.asarray(found, np.float64), shape)
+            result = self.function(*(known[name] for name in self.names))
+        return np.broadcast_to(np.asarray(result, np.float64), shape)
 
 
 def formula(text: str, where: str) -> PetabFormula:
@@ -95,16 +95,16 @@ def _value(tree: Any, where: str) -> float | None:
     if how is None or any(part is None for part in parts):
         return None
     try:
-        found: Any = how(*(part for part in parts if part is not None))
+        result: Any = how(*(part for part in parts if part is not None))
     except OverflowError:
-        found = math.inf
+        result = math.inf
     except (ValueError, ZeroDivisionError):
         return None  # sympy says what it is
-    if isinstance(found, complex) or math.isnan(found):
+    if isinstance(result, complex) or math.isnan(result):
         return None
-    if math.isinf(found):
+    if math.isinf(result):
         raise ModelError(f"{where}: a number in it is larger than any double")
-    return float(found)
+    return float(result)
 
 
 def placeholder(name: str) -> tuple[str, int] | None:

@@ -130,5 +130,5 @@ def log_prior(kind: str, first: float, second: float, values: FloatArray, scale:
             return np.where(inside, -math.log(second - first), -np.inf)
         if law not in NOISES:
             raise ModelError(f"the prior {kind!r} is not one of PEtab")
-        found = _log_density(law, (values - first) / second, second) + slope
-    return np.where(np.isnan(found), -np.inf, found)
+        result = _log_density(law, (values - first) / second, second) + slope
+    return np.where(np.isnan(result), -np.inf, result)

@@ -15,10 +15,10 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
 from tauslab.decomposition.ranks.job import agreed_seed
-from tauslab.exchange.petab.courses import Courses, Experiment
+from tauslab.exchange.petab.courses import ConditionRuns, Experiment
 from tauslab.exchange.petab.formulas import PetabFormula, formula, placeholder
 from tauslab.exchange.petab.likelihood import log_density, log_prior, residuals, scaled, unscaled
-from tauslab.exchange.petab.stochastic import CourseFilter, require_courses
+from tauslab.exchange.petab.stochastic import ConditionFilter, require_time_courses
 from tauslab.exchange.petab.tables import Given, MeasurementRow, Tables, read_tables
 from tauslab.model.network.molecules import amounts_of, as_chosen
 from tauslab.options.methods import ODE, Method, MethodWord
@@ -82,7 +82,7 @@ class Problem:
         self._times = np.array(sorted(finite or {0.0}))
         self._groups = self._grouped()
         read = {n for group in self._groups for n in (*group.value.names, *group.noise.names)}
-        self._courses = Courses(tables, read, method, device, comm)
+        self._runs = ConditionRuns(tables, read, method, device, comm)
 
     def __repr__(self) -> str:
         """One line: what is estimated from what."""
@@ -113,12 +113,12 @@ class Problem:
         """
         table = self._table(vectors)
         simulated, sigma = self._values(table)
-        found = np.zeros(len(table))
+        result = np.zeros(len(table))
         for group in self._groups:
             one, at = self._tables.observables[group.name], group.rows
             values = simulated[:, at], sigma[:, at]
-            found += log_density(group.measured, *values, one.scale, one.noise).sum(axis=1)
-        return _like(vectors, np.where(np.isnan(found), -np.inf, found))
+            result += log_density(group.measured, *values, one.scale, one.noise).sum(axis=1)
+        return _like(vectors, np.where(np.isnan(result), -np.inf, result))
 
     def stochastic_log_likelihood(
         self,
@@ -167,43 +167,43 @@ class Problem:
             The model has no stochastic meaning, such as one with amounts in moles.
         """
         rows = self._tables.measurements
-        require_courses(rows)
+        require_time_courses(rows)
         table = self._table(vectors)
-        found = np.zeros(len(table))
+        result = np.zeros(len(table))
         if not len(table):
-            return found
+            return result
         values = self._linear(table)
         formulas = {group.name: (group.value, group.noise) for group in self._groups}
         names = list(dict.fromkeys((row.condition, row.replicate) for row in rows))
-        network = as_chosen(self._courses.network, molecules, amounts)
+        network = as_chosen(self._runs.network, molecules, amounts)
         unit = 1.0
-        if network is not self._courses.network:
+        if network is not self._runs.network:
             unit = amounts or self._tables.network.molecules_per_unit or 1.0
         counted = amounts_of(self._tables.network)
         ranks = ranks_of(self._comm, "a likelihood of PEtab", vectors=table, n=n, seed=seed)
         drawn = agreed_seed(seed, lambda: None, ranks)
         for number, (condition, replicate) in enumerate(names):
             own = [row for row in rows if (row.condition, row.replicate) == (condition, replicate)]
-            course = CourseFilter(
+            time_course = ConditionFilter(
                 network, own, self._tables.observables, formulas,
-                self._courses.recorded,
+                self._runs.recorded,
             )  # fmt: skip
             constants = [
                 {
                     name: self._given(name, row, values)
                     for made in formulas[row.observable]
                     for name in made.names
-                    if name != _TIME and name not in self._courses.recorded
+                    if name != _TIME and name not in self._runs.recorded
                 }
                 for row in own
             ]
-            start = self._courses.start(Experiment("", condition), values, {})
-            found += course.log_likelihood(
+            start = self._runs.start(Experiment("", condition), values, {})
+            result += time_course.log_likelihood(
                 {k: v * unit if k in counted else v for k, v in start.items()}, constants,
                 count=len(table), n=n, seed=drawn, number=number, device=self._device,
                 method=method, comm=ranks,
             )  # fmt: skip
-        return _like(vectors, found)
+        return _like(vectors, result)
 
     def log_prior(self, vectors: npt.ArrayLike | None = None) -> Any:
         """Logarithm of the density of the priors (objectivePriorType), 0 where there are none.
@@ -212,12 +212,12 @@ class Problem:
         value on its scale, any other of the value itself.
         """
         table = self._table(vectors)
-        found = np.zeros(len(table))
+        result = np.zeros(len(table))
         for i, (name, scale) in enumerate(zip(self.names, self.scales, strict=True)):
             prior = self._tables.parameters[name].prior
             if prior is not None:
-                found += log_prior(*prior, unscaled(table[:, i], scale), scale)
-        return _like(vectors, found)
+                result += log_prior(*prior, unscaled(table[:, i], scale), scale)
+        return _like(vectors, result)
 
     def log_posterior(self, vectors: npt.ArrayLike | None = None) -> Any:
         """Logarithm of likelihood times prior, as `log_likelihood` and `log_prior` give them."""
@@ -281,21 +281,21 @@ class Problem:
         moved = np.repeat(table[None, :, None, :], 2, axis=0).repeat(p, axis=2)
         for i in range(p):
             moved[0, :, i, i], moved[1, :, i, i] = ends[0][:, i], ends[1][:, i]
-        found = self.objective(moved.reshape(-1, p), prior=prior).reshape(2, count, p)
+        result = self.objective(moved.reshape(-1, p), prior=prior).reshape(2, count, p)
         with np.errstate(invalid="ignore"):
-            slopes = (found[0] - found[1]) / (ends[0] - ends[1])
+            slopes = (result[0] - result[1]) / (ends[0] - ends[1])
         return np.asarray(slopes if _several(vectors) else slopes[0])
 
     def chi2(self, vectors: npt.ArrayLike | None = None) -> Any:
         """Sum of squared residuals over noise, on the observables' scales: float or ``[n]``."""
         table = self._table(vectors)
         simulated, sigma = self._values(table)
-        found = np.zeros(len(table))
+        result = np.zeros(len(table))
         for group in self._groups:
             scale, at = self._tables.observables[group.name].scale, group.rows
             scores = residuals(group.measured, simulated[:, at], sigma[:, at], scale)
-            found += np.square(scores).sum(axis=1)
-        return _like(vectors, found)
+            result += np.square(scores).sum(axis=1)
+        return _like(vectors, result)
 
     # ---------------------------------------------------------------- what is simulated
 
@@ -306,8 +306,8 @@ class Problem:
         -------
         ``[m]``, or ``[n, m]`` for vectors ``[n, p]``, in the order of the measurement table.
         """
-        found = self._values(self._table(vectors))[0]
-        return found if _several(vectors) else found[0]
+        result = self._values(self._table(vectors))[0]
+        return result if _several(vectors) else result[0]
 
     def simulation_table(self, vector: npt.ArrayLike | None = None) -> Any:
         """PEtab's simulation table at a vector ``[p]``, as a DataFrame of pandas.
@@ -369,7 +369,7 @@ class Problem:
     def _grouped(self) -> list[_Group]:
         """Measurements by observable, with their formulas."""
         tables = self._tables
-        found = []
+        result = []
         for name, one in tables.observables.items():
             rows = [i for i, row in enumerate(tables.measurements) if row.observable == name]
             if not rows:
@@ -381,7 +381,7 @@ class Problem:
                 self._endless.index(experiment) if math.isinf(row.time) else -1
                 for row, experiment in zip(own, experiments, strict=True)
             ]
-            found.append(
+            result.append(
                 _Group(
                     name,
                     np.array(rows),
@@ -393,7 +393,7 @@ class Problem:
                     formula(one.noise_formula, f"noise of {name}"),
                 )
             )
-        return found
+        return result
 
     def _values(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Simulated values and noise ``[vector, measurement]``."""
@@ -402,12 +402,12 @@ class Problem:
         if not len(table):
             return simulated, sigma
         values = self._linear(table)
-        courses, ends = self._courses.run(
+        time_courses, ends = self._runs.run(
             self._experiments, self._times, values, endless=self._endless
         )
         for group in self._groups:
             known = {
-                name: self._known(name, group, values, courses, ends)
+                name: self._known(name, group, values, time_courses, ends)
                 for name in {*group.value.names, *group.noise.names}
             }
             own = (len(table), len(group.rows))
@@ -436,11 +436,11 @@ class Problem:
         rows = [self._tables.measurements[i] for i in group.rows]
         if name == _TIME:
             return np.array([[row.time for row in rows]])
-        if name in self._courses.recorded:
-            found = courses[name][group.experiments, :, group.times].T
+        if name in self._runs.recorded:
+            result = courses[name][group.experiments, :, group.times].T
             if name in ends:
-                found = np.where(group.endless >= 0, ends[name][group.endless, :, 0].T, found)
-            return np.asarray(found)
+                result = np.where(group.endless >= 0, ends[name][group.endless, :, 0].T, result)
+            return np.asarray(result)
         return np.stack([self._given(name, row, values) for row in rows], axis=1)
 
     def _given(
@@ -457,7 +457,7 @@ class Problem:
             given = overrides[number]
         if isinstance(given, str):
             given = self._tables.conditions[row.condition].get(given, given)
-        return self._courses.number(given, values)
+        return self._runs.number(given, values)
 
 
 def _several(vectors: npt.ArrayLike | None) -> bool:

@@ -20,7 +20,7 @@ from tauslab.options.lattice import point_seed
 Values = Mapping[str, FloatArray]
 
 
-class CourseFilter:
+class ConditionFilter:
     """Filters of one course: measurements of one realisation of the model, for many vectors.
 
     Parameters
@@ -88,11 +88,11 @@ class CourseFilter:
             return np.where(np.isnan(total), -np.inf, total)
 
         data = {"time": self._times, "measured": np.zeros(len(self._times))}
-        found = particle_filters(
+        result = particle_filters(
             self._network, data, observe=observe, n=n, filters=count, parameters=dict(starts),
             seed=point_seed(seed, number), **{"quiet": True, **settings},
         )  # fmt: skip
-        return found.log_likelihood
+        return result.log_likelihood
 
     def _log_density(self, number: int, values: Any, constants: Values, size: int) -> FloatArray:
         """Log-density of a measurement, ``[particle]``; NaN where a particle's state has none."""
@@ -112,7 +112,7 @@ class CourseFilter:
         return row.time if name == "time" else constants[name]
 
 
-def require_courses(rows: Sequence[MeasurementRow]) -> None:
+def require_time_courses(rows: Sequence[MeasurementRow]) -> None:
     """Refuse measurements of a steady state, of which a stochastic model has none.
 
     Raises

@@ -266,8 +266,8 @@ def _lint(petab: Any, problem: Any, path: Path) -> None:
     with _petab_errors(path) as messages:
         failed = petab.lint_problem(looked)
     if failed:
-        told = " ".join(messages[0].split()) if messages else "it is not valid PEtab"
-        raise ModelError(f"{path}: {told}")
+        reported = " ".join(messages[0].split()) if messages else "it is not valid PEtab"
+        raise ModelError(f"{path}: {reported}")
 
 
 def _missing(value: Any) -> bool:
@@ -350,15 +350,15 @@ def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) ->
 
 def _condition(row: Any) -> dict[str, Given]:
     """Values that a condition sets; empty cells are left out."""
-    found: dict[str, Given] = {}
+    result: dict[str, Given] = {}
     for name, value in row.items():
         if name == "conditionName" or _missing(value):
             continue
         try:
-            found[str(name)] = float(value)
+            result[str(name)] = float(value)
         except ValueError:
-            found[str(name)] = str(value)
-    return found
+            result[str(name)] = str(value)
+    return result
 
 
 def _network(document: Any, given: Mapping[str, float], path: Path) -> Network:

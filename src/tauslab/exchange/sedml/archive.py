@@ -115,10 +115,10 @@ def _experiments(path: Path, folder: Path) -> list[PurePosixPath]:
     root = ET.fromstring(text)  # noqa: S314 - without a document type, so no entities
     parts = [e for e in root.iter(f"{_SPACE}content") if _SEDML in e.get("format", "")]
     masters = [e for e in parts if e.get("master", "").lower() == "true"]
-    found = list(dict.fromkeys(PurePosixPath(e.get("location", "")) for e in masters or parts))
-    if not found:
+    result = list(dict.fromkeys(PurePosixPath(e.get("location", "")) for e in masters or parts))
+    if not result:
         raise ConfigError(f"{path}: holds no experiment in SED-ML")
-    for place in found:
+    for place in result:
         if place.is_absolute() or ".." in place.parts or not (folder / place).is_file():
             raise ModelError(f"{path}: {_MANIFEST} names {str(place)!r}, which it does not hold")
-    return found
+    return result

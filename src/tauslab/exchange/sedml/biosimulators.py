@@ -55,10 +55,10 @@ def execute(path: Path, folder: Path, options: Mapping[str, Any]) -> list[str]:
             document = _entry(location=str(place), tasks=[], outputs=[])
             log["sedDocuments"].append(document)
             with _logged(document), places_of_archive(root):
-                asked = _Document(place, root, options)
-                for name in asked.outputs:  # of an earlier run
+                requested = _Document(place, root, options)
+                for name in requested.outputs:  # of an earlier run
                     table_path(folder, place, name).unlink(missing_ok=True)
-                computed += asked.run(document)
+                computed += requested.run(document)
         (folder / "reports.h5").unlink(missing_ok=True)
         if computed:
             write_outputs(folder, computed)
@@ -125,19 +125,19 @@ class _Document:
     def run(self, log: Entry) -> list[Computed]:
         """Run all tasks that outputs ask for; returns the outputs that could be computed."""
         experiment = self._experiment
-        asked = variables_of_tasks(experiment, self._where)
-        names = (*experiment.tasks, *(asked.keys() - experiment.tasks.keys()))
+        requested = variables_of_tasks(experiment, self._where)
+        names = (*experiment.tasks, *(requested.keys() - experiment.tasks.keys()))
         tasks = {name: _entry(id=name, algorithm=None, simulatorDetails=None) for name in names}
         log["tasks"] = list(tasks.values())
         for name, entry in tasks.items():
-            if name not in asked:
+            if name not in requested:
                 _skip(entry, "no output asks for this task itself")
                 continue
             with _logged(entry), places_of_archive(self._root):
-                found = self._runner.run(name, asked[name])
-                self._values |= found.values
-                entry["algorithm"] = found.algorithm
-                entry["simulatorDetails"] = [{"key": "seed", "value": found.seed}]
+                result = self._runner.run(name, requested[name])
+                self._values |= result.values
+                entry["algorithm"] = result.algorithm
+                entry["simulatorDetails"] = [{"key": "seed", "value": result.seed}]
         computed = []
         for name, output in experiment.outputs.items():
             entry = _entry(id=name)
@@ -153,8 +153,8 @@ class _Document:
         entries = [*log["tasks"], *log["outputs"]]
         if any(entry["status"] == _FAILED for entry in entries):
             log["status"] = _FAILED
-            told = "; ".join(dict.fromkeys(line for e in entries for line in _failures(e)))
-            log["exception"] = {"type": "ConfigError", "message": told}
+            reported = "; ".join(dict.fromkeys(line for e in entries for line in _failures(e)))
+            log["exception"] = {"type": "ConfigError", "message": reported}
         return computed
 
     def _output(self, output: OutputData, entry: Entry) -> list[FloatArray]:
@@ -168,10 +168,10 @@ class _Document:
             key = {"SedPlot2D": "curves", "SedPlot3D": "surfaces"}.get(output.kind)
             if key is not None:
                 entry[key] = [{"id": curve, "status": _SKIPPED} for curve in output.curves]
-        found, errors = [], []
+        result, errors = [], []
         for number, (_, _, name) in enumerate(output.sets):
             try:
-                found.append(generated(self._experiment, name, self._values, self._where))
+                result.append(generated(self._experiment, name, self._values, self._where))
                 status = _OK
             except KeyError:
                 errors.append(ConfigError(f"{self._where}: a task of {name} failed"))
@@ -183,4 +183,4 @@ class _Document:
                 parts[number]["status"] = status
         if errors:
             raise errors[0]
-        return found
+        return result

@@ -144,18 +144,18 @@ def read_experiment(path: Path, label: str) -> SedmlDocument:
         if error.getSeverity() >= libsedml.LIBSEDML_SEV_ERROR:
             message = " ".join(error.getMessage().split())
             raise ModelError(f"{label}, line {error.getLine()}: {message}")
-    found = SedmlDocument()
+    result = SedmlDocument()
     reader = _Reader(libsedml, label)
-    found.models = reader.all(document.getListOfModels(), reader.model, found.refused)
-    found.simulations = reader.all(
-        document.getListOfSimulations(), reader.simulation, found.refused
+    result.models = reader.all(document.getListOfModels(), reader.model, result.refused)
+    result.simulations = reader.all(
+        document.getListOfSimulations(), reader.simulation, result.refused
     )
-    found.tasks = reader.all(document.getListOfTasks(), reader.task, found.refused)
-    found.generators = reader.all(
-        document.getListOfDataGenerators(), reader.generator, found.refused
+    result.tasks = reader.all(document.getListOfTasks(), reader.task, result.refused)
+    result.generators = reader.all(
+        document.getListOfDataGenerators(), reader.generator, result.refused
     )
-    found.outputs = reader.all(document.getListOfOutputs(), reader.output, found.refused)
-    return found
+    result.outputs = reader.all(document.getListOfOutputs(), reader.output, result.refused)
+    return result
 
 
 def _each(items: Any) -> Iterator[Any]:
@@ -172,15 +172,15 @@ class _Reader:
         self, items: Any, read: Callable[[Any], _T], refused: dict[str, ConfigError]
     ) -> dict[str, _T]:
         """Elements of a list by identifier; what is not supported goes to `refused`."""
-        found = {}
+        result = {}
         for item in _each(items):
             if not _IDENTIFIER.fullmatch(item.getId()):
                 raise ModelError(f"{self._label}: {item.getId()!r} is no identifier of SED-ML")
             try:
-                found[item.getId()] = read(item)
+                result[item.getId()] = read(item)
             except ConfigError as error:
                 refused[item.getId()] = error
-        return found
+        return result
 
     def _refused(self, element: Any, why: str) -> ConfigError:
         what = f"{element.getElementName()} {element.getId()}".strip()

@@ -98,21 +98,23 @@ def method_of(
             f"{', '.join(EXACT)}; leaps: {', '.join(LEAPS)}; equations: {', '.join(EQUATIONS)}"
         )
     seed: int | None = None
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     for key, text in parameters.items():
         if key == _SEED:
             seed = whole_number(text)
             if seed is None:
                 raise ConfigError(f"{where}: {key}: the seed {text!r:.80} is no whole number")
         elif key in (_RELATIVE, _ABSOLUTE, _EPSILON):
-            told[key] = _number(text, f"{where}: {key}")
+            reported[key] = _number(text, f"{where}: {key}")
         elif key not in _IGNORED:
             raise ConfigError(f"{where}: the algorithm parameter {key} is not known")
     if algorithm in EXACT:
         return SSA(), seed
     if algorithm in LEAPS:
-        return (TauLeaping(epsilon=told[_EPSILON]) if _EPSILON in told else TauLeaping()), seed
-    return ODE(rtol=told.get(_RELATIVE, 1e-6), atol=told.get(_ABSOLUTE, 1e-9)), seed
+        return (
+            TauLeaping(epsilon=reported[_EPSILON]) if _EPSILON in reported else TauLeaping()
+        ), seed
+    return ODE(rtol=reported.get(_RELATIVE, 1e-6), atol=reported.get(_ABSOLUTE, 1e-9)), seed
 
 
 def algorithm_of(method: SSA | TauLeaping | ODE, solver: str) -> str:
@@ -166,7 +168,7 @@ def with_aggregates(
     if _AGGREGATE not in text:
         return text, {}
     root = ET.fromstring(text)  # noqa: S314 - as libsedml wrote it: no document type, no entities
-    found: dict[str, FloatArray | float] = {}
+    result: dict[str, FloatArray | float] = {}
     for apply in list(root.iter(f"{_MATHML}apply")):
         symbol, *arguments = apply
         function = symbol.get("definitionURL", "").removeprefix(_AGGREGATE)
@@ -178,11 +180,11 @@ def with_aggregates(
         own = f"{function}_of_{name}"
         while own in known:
             own += "_"
-        found[own] = float(_AGGREGATES[function](np.asarray(known[name], np.float64)))
+        result[own] = float(_AGGREGATES[function](np.asarray(known[name], np.float64)))
         for part in list(apply):
             apply.remove(part)
         apply.tag, apply.text = f"{_MATHML}ci", own
-    return ET.tostring(root, encoding="unicode"), found
+    return ET.tostring(root, encoding="unicode"), result
 
 
 def expression_of_mathml(text: str, where: str) -> Expression:
@@ -236,7 +238,7 @@ class Runner:
         if simulation is None:
             raise ConfigError(f"{where}: there is no simulation {inner.simulation!r}")
         network, document = self._model(inner.model, where)
-        wanted = self._ask(network, document, variables, where)
+        wanted = self._add_observables(network, document, variables, where)
         method, seed = method_of(simulation.algorithm, simulation.parameters, where)
         count = 1
         values: dict[str, FloatArray] = {}
@@ -256,13 +258,13 @@ class Runner:
             **{**given, **self._options},
         )
         rows = result.to_xarray()
-        found: dict[str, FloatArray] = {}
+        collected: dict[str, FloatArray] = {}
         for key, recorded in wanted.items():
-            course = times if recorded is None else _course(rows, recorded)
-            course = np.broadcast_to(course, (count, len(times)))
-            found[key] = course if isinstance(task, RepeatedTask) else course[0]
+            time_course = times if recorded is None else _time_course(rows, recorded)
+            time_course = np.broadcast_to(time_course, (count, len(times)))
+            collected[key] = time_course if isinstance(task, RepeatedTask) else time_course[0]
         solver = str(result.attributes.get("ode_solver", ""))
-        return SedmlRun(found, result.seed, algorithm_of(method, solver))
+        return SedmlRun(collected, result.seed, algorithm_of(method, solver))
 
     def _require(self, name: str) -> None:
         """Refuse an element that could not be read."""
@@ -303,7 +305,7 @@ class Runner:
             text = libsbml.writeSBMLToString(document)
         return read_sbml_text(text, place), document
 
-    def _ask(
+    def _add_observables(
         self, network: Network, document: Any, variables: Mapping[str, Variable], where: str
     ) -> dict[str, str | None]:
         """Add observables for variables; names under which they are recorded, None for the time."""
@@ -321,7 +323,7 @@ class Runner:
         return wanted
 
 
-def _course(rows: Any, name: str) -> FloatArray:
+def _time_course(rows: Any, name: str) -> FloatArray:
     """Time course of an observable ``[trajectory, time]``."""
     return np.asarray(rows["observables"].sel(observable=name), np.float64)
 
@@ -367,5 +369,5 @@ def evaluated(tree: Expression, known: Mapping[str, FloatArray | float], where: 
     shape = next(iter(shapes), ())
     columns = [np.broadcast_to(own, shape).ravel() for own in used.values()]
     rows = zip(*columns, strict=True) if columns else [()] * max(1, math.prod(shape))
-    found = [evaluate(tree, dict(zip(used, map(float, row), strict=True))) for row in rows]
-    return np.array(found).reshape(shape)
+    result = [evaluate(tree, dict(zip(used, map(float, row), strict=True))) for row in rows]
+    return np.array(result).reshape(shape)

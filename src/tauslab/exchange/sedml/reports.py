@@ -92,9 +92,9 @@ def _data(
     for task, variables in variables_of_tasks(experiment, where).items():
         values |= runner.run(task, variables).values
     names = {name for output in experiment.outputs.values() for _, _, name in output.sets}
-    found = {name: generated(experiment, name, values, where) for name in sorted(names)}
+    result = {name: generated(experiment, name, values, where) for name in sorted(names)}
     return {
-        name: [found[generator] for _, _, generator in output.sets]
+        name: [result[generator] for _, _, generator in output.sets]
         for name, output in experiment.outputs.items()
         if output.sets
     }

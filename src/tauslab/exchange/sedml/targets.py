@@ -72,8 +72,8 @@ def set_attribute(model: Any, target: SedmlTarget, value: str, where: str) -> No
             get = law.getLocalParameter if level3 else law.getParameter
             element = get(target.name)
     if setter is None or element is None:
-        told = f"{target.kind} {target.name!r}, attribute {target.attribute!r}"
-        raise ConfigError(f"{where}: {told} cannot be changed")
+        reported = f"{target.kind} {target.name!r}, attribute {target.attribute!r}"
+        raise ConfigError(f"{where}: {reported} cannot be changed")
     try:
         getattr(element, setter)(float(value))
     except ValueError:

@@ -76,8 +76,10 @@ def part(text: str) -> RuleModel:
     parts = list(_parts(text))
     if not any(block for block, _ in parts):
         called = [_action(line).name for _, line in parts if not is_edge(line)]
-        told = ", ".join(dict.fromkeys(called)) or "nothing"
-        raise ModelError(f"holds no blocks of a model, only {told}: give the file that has them")
+        reported = ", ".join(dict.fromkeys(called)) or "nothing"
+        raise ModelError(
+            f"holds no blocks of a model, only {reported}: give the file that has them"
+        )
     names = Names(parts)
     kept: list[str] = []
     actions: list[Action] = []
@@ -144,9 +146,9 @@ def _rule_model(kept: list[str], name: str, actions: list[Action]) -> RuleModel:
         kept.append(bounds(generations[0].arguments if generations else ""))
     except ModelError as error:
         raise ModelError(f"line {generations[0].line}: {error}") from None
-    told = "\n".join(f"{action.name}({action.arguments})" for action in actions)
+    reported = "\n".join(f"{action.name}({action.arguments})" for action in actions)
     others = tuple(action for action in actions if action.name != "generate_network")
-    return RuleModel("\n".join(kept) + "\n", name, end_time(told), others)
+    return RuleModel("\n".join(kept) + "\n", name, end_time(reported), others)
 
 
 def _action(line: Line) -> Action:
@@ -195,9 +197,9 @@ def find_bionetgen() -> Path | None:
         if not Path(folder, PROGRAM).is_file():
             raise ModelError(f"BNGPATH is {folder!r}, which holds no {PROGRAM}")
         return Path(folder, PROGRAM)
-    found = shutil.which(PROGRAM)
-    if found is not None:
-        return Path(found)
+    result = shutil.which(PROGRAM)
+    if result is not None:
+        return Path(result)
     package = importlib.util.find_spec("bionetgen")
     for place in (package and package.submodule_search_locations) or ():
         packaged = Path(place, _PACKAGED.get(sys.platform, ""), PROGRAM)
@@ -273,8 +275,8 @@ def _actions_in(path: Path) -> tuple[Action, ...]:
 
 def actions_of(text: str) -> tuple[Action, ...]:
     """Actions in the text of a .net or .bngl file, but for ``generate_network``."""
-    found = [_action(line) for block, line in _parts(text) if not block and not is_edge(line)]
-    return tuple(one for one in found if one.name not in (*OPTIONS, "generate_network"))
+    result = [_action(line) for block, line in _parts(text) if not block and not is_edge(line)]
+    return tuple(one for one in result if one.name not in (*OPTIONS, "generate_network"))
 
 
 def network_of(generated: Generated, path: str | Path, *, runs_actions: bool = False) -> Network:
@@ -300,8 +302,8 @@ def network_of(generated: Generated, path: str | Path, *, runs_actions: bool = F
     if runs_actions:
         return network
     if rules.left_out:
-        told = ", ".join(f"{action.name} of line {action.line}" for action in rules.left_out)
-        network.notes.insert(1, f"actions of the file are not run: {told}")
+        reported = ", ".join(f"{action.name} of line {action.line}" for action in rules.left_out)
+        network.notes.insert(1, f"actions of the file are not run: {reported}")
     changes = [action for action in rules.left_out if action.changes_values]
     if changes:
         more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
@@ -349,15 +351,15 @@ def _limit(name: str, usual: int) -> int:
 
 def _trouble(done: Done) -> str:
     """First complaint of BioNetGen, or how it ended."""
-    said = done.out + "\n" + done.error
-    match = _TROUBLE.search(said)
+    message = done.out + "\n" + done.error
+    match = _TROUBLE.search(message)
     if match is not None:
         return f"{match[1].strip().rstrip('.')} {match[2] or ''}".strip()
-    if "Out of memory" in said:
+    if "Out of memory" in message:
         return "it needs more memory than TAUSLAB_BNGL_GIB allows"
     if done.code < 0:
         return f"it was ended by {signal.Signals(-done.code).name}"
-    lines = said.split("\n")
+    lines = message.split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 
 

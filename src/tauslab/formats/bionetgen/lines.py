@@ -91,13 +91,13 @@ class Names:
 
     def __init__(self, blocks: Iterable[tuple[str, Line]]) -> None:
         patterns = {"functions": _FUNCTION, "observables": _OBSERVABLE, "groups": _GROUP}
-        found = [
+        result = [
             match[1]
             for block, line in blocks
             if block in patterns and (match := patterns[block].match(line.text))
         ]
         # Only that it is a call matters, not its meaning.
-        self.functions: dict[str, Builder] = dict.fromkeys((*_FUNCTIONS, *found), _any)
+        self.functions: dict[str, Builder] = dict.fromkeys((*_FUNCTIONS, *result), _any)
 
 
 def _any(_: list[Expression]) -> Expression:

@@ -217,7 +217,7 @@ class _NetReader:
 
     def _definitions(self, block: str) -> dict[str, tuple[int, str]]:
         """Name -> line and text of the parameters or the functions."""
-        found: dict[str, tuple[int, str]] = {}
+        result: dict[str, tuple[int, str]] = {}
         pattern = _FUNCTION if block == "functions" else _PARAMETER
         for number, line in self._blocks[block]:
             match = pattern.match(line)
@@ -227,11 +227,11 @@ class _NetReader:
                 self._network.notes.append(
                     f"function {match[1]} has arguments and is left out: it is of the rules alone"
                 )
-            elif match[1] in found:
+            elif match[1] in result:
                 raise ModelError(f"line {number}: {match[1]!r} is defined twice")
             else:
-                found[match[1]] = number, match[3]
-        return found
+                result[match[1]] = number, match[3]
+        return result
 
     def _name_species(self, taken: set[str]) -> None:
         """Give every species a name: ``A`` for ``A()``, ``A_c`` for ``@c:A()``, else S<index>."""
@@ -337,14 +337,14 @@ class _NetReader:
 
     def _side(self, text: str, number: int) -> list[str]:
         """Species of ``1,2,2``, in this order; ``0`` is nothing."""
-        found: list[str] = []
+        result: list[str] = []
         for index in text.split(","):
             name = self._species.get(index.removeprefix("$"))
             if name is None:
                 raise ModelError(f"line {number}: species {index!r} is not in the block species")
             if name:
-                found.append(name)
-        return found
+                result.append(name)
+        return result
 
     def _law(
         self, text: str, number: int, index: str, order: list[str]

@@ -86,12 +86,12 @@ def named_law(
 
 def _molecules(reactants: Sequence[str]) -> list[Expression]:
     """Factor of each reactant: x, then x - 1, ... where it is the one before again."""
-    found: list[Expression] = []
+    result: list[Expression] = []
     taken = 0
     for i, name in enumerate(reactants):
         taken = taken + 1 if i and reactants[i - 1] == name else 0
-        found.append(call("sub", Symbol(name), taken) if taken else Symbol(name))
-    return found
+        result.append(call("sub", Symbol(name), taken) if taken else Symbol(name))
+    return result
 
 
 def _times(first: Expression, factors: Sequence[Expression]) -> Expression:

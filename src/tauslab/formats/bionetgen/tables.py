@@ -92,12 +92,12 @@ def _chosen(pieces: list[str], xs: list[float], index: str) -> str:
 
 def _numbers(text: str) -> list[float]:
     try:
-        found = [float(one) for one in text.split(",")]
+        result = [float(one) for one in text.split(",")]
     except ValueError:
         raise ModelError("points and values must be numbers") from None
-    if not all(map(math.isfinite, found)):
+    if not all(map(math.isfinite, result)):
         raise ModelError("points and values must be finite")
-    return found
+    return result
 
 
 def _number(value: float) -> str:

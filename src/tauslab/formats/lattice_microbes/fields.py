@@ -104,8 +104,8 @@ def note_what_is_dropped(file: Any, parameters: Mapping[str, str], notes: list[s
 def one(item: Any, name: str) -> Any:
     """The scalar attribute `name`, stored with shape (1,) or (), or None."""
     value = item.attrs.get(name)
-    found = np.asarray(() if value is None else value).ravel()
-    return found[0] if len(found) else None
+    result = np.asarray(() if value is None else value).ravel()
+    return result[0] if len(result) else None
 
 
 def need(item: Any, name: str) -> Any:
@@ -153,20 +153,20 @@ def numbers(group: Any, name: str, axes: int) -> FloatArray:
     ModelError
         It is something else.
     """
-    found = _array(group, name)
-    if found.dtype.kind not in "iufb" or found.ndim != axes:
+    result = _array(group, name)
+    if result.dtype.kind not in "iufb" or result.ndim != axes:
         raise ModelError(f"{group.name}/{name} is not an array of numbers with {axes} axes")
-    return found.astype(np.float64)
+    return result.astype(np.float64)
 
 
 def _array(group: Any, name: str) -> Array:
     """Read a whole dataset, which must lie in the file itself: a model may read no other file."""
-    found = group[name]
-    if not hasattr(found, "dtype"):
+    result = group[name]
+    if not hasattr(result, "dtype"):
         raise ModelError(f"{group.name}/{name} is not an array")
-    if found.external or found.is_virtual or found.file.filename != group.file.filename:
+    if result.external or result.is_virtual or result.file.filename != group.file.filename:
         raise ModelError(f"{group.name}/{name} lies in another file: write the model as one file")
-    return np.asarray(found[...])
+    return np.asarray(result[...])
 
 
 def whole_numbers(group: Any, name: str, axes: int) -> IntArray:
@@ -177,10 +177,10 @@ def whole_numbers(group: Any, name: str, axes: int) -> IntArray:
     ModelError
         It is something else.
     """
-    found = numbers(group, name, axes)
-    if not (np.abs(found) <= LARGEST).all() or (found != np.floor(found)).any():
+    result = numbers(group, name, axes)
+    if not (np.abs(result) <= LARGEST).all() or (result != np.floor(result)).any():
         raise ModelError(f"{group.name}/{name} holds what is not a whole number below 2^31")
-    return found.astype(np.int64)
+    return result.astype(np.int64)
 
 
 def indices(group: Any, name: str, axes: int, largest: int = LARGEST) -> npt.NDArray[np.integer]:
@@ -191,12 +191,12 @@ def indices(group: Any, name: str, axes: int, largest: int = LARGEST) -> npt.NDA
     ModelError
         It is something else.
     """
-    found = _array(group, name)
-    if found.dtype.kind not in "iu" or found.ndim != axes:
+    result = _array(group, name)
+    if result.dtype.kind not in "iu" or result.ndim != axes:
         raise ModelError(f"{group.name}/{name} is not an array of whole numbers with {axes} axes")
-    if found.size and not (found.min() >= 0 and found.max() <= largest):
+    if result.size and not (result.min() >= 0 and result.max() <= largest):
         raise ModelError(f"{group.name}/{name} holds numbers that are not from 0 to {largest}")
-    return found
+    return result
 
 
 def text(value: Any) -> str:

@@ -65,17 +65,17 @@ class LmReactions:
         if constants.shape[1] == 0:
             raise ModelError("/Model/Reaction: ReactionRateConstants holds no constants")
         is_placed = diffusion is not None and "ReactionLocationMatrix" in diffusion
-        found = cls(
+        result = cls(
             whole_numbers(group, "ReactionTypes", 1),
             constants[:, 0],
             whole_numbers(group, "StoichiometricMatrix", 2),
             whole_numbers(group, "DependencyMatrix", 2),
             whole_numbers(diffusion, "ReactionLocationMatrix", 2) if is_placed else None,
         )
-        sizes = (len(found.types), len(found.constants), found.change.shape[1])
-        if set(sizes) != {count} or found.depends.shape != found.change.shape:
+        sizes = (len(result.types), len(result.constants), result.change.shape[1])
+        if set(sizes) != {count} or result.depends.shape != result.change.shape:
             raise ModelError(f"/Model/Reaction: its arrays are not all for {count} reactions")
-        return found
+        return result
 
     def check_species(self, count: int, others: str) -> None:
         """Refuse matrices for another number of species than `others` of the file say."""
@@ -188,8 +188,8 @@ def lm_network(file: Any, name: str, notes: list[str]) -> Network:
     group = file["Model/Reaction"]
     parameters = parameters_of(file)
     names = species_names(file, parameters, whole(group, "numberSpecies"), notes)
-    found = LmReactions.read(group, None, whole(group, "numberReactions"))
-    found.check_species(len(names), "/Model/Reaction has the attribute numberSpecies of")
+    result = LmReactions.read(group, None, whole(group, "numberReactions"))
+    result.check_species(len(names), "/Model/Reaction has the attribute numberSpecies of")
     initial = whole_numbers(group, "InitialSpeciesCounts", 1)
     if len(initial) != len(names):
         raise ModelError(
@@ -198,8 +198,8 @@ def lm_network(file: Any, name: str, notes: list[str]) -> Network:
     network = Network(name, t_end=number(parameters, "maxTime"))
     for species, count in zip(names, initial.tolist(), strict=True):
         network.add_species(species, count)
-    for index, constant in enumerate(found.constants.tolist()):
-        before, after = sides_of(found, index, names)
+    for index, constant in enumerate(result.constants.tolist()):
+        before, after = sides_of(result, index, names)
         if not (math.isfinite(constant) and constant >= 0):
             raise ModelError(
                 f"reaction R{index + 1}: its constant is {constant:g}; it must be finite, 0 or more"
@@ -208,7 +208,7 @@ def lm_network(file: Any, name: str, notes: list[str]) -> Network:
     notes.append(
         "no lattice: a well-stirred model, its constants taken as stochastic constants (1/s)"
     )
-    if (found.types == 3).any():
+    if (result.types == 3).any():
         notes.append(
             "2 A: the propensity is k n (n - 1) / 2; some versions of that program have twice it"
         )

@@ -47,19 +47,19 @@ def open_variables(model: Any, references: Mapping[str, Any]) -> list[str]:
         for assignment in each(event.getListOfEventAssignments())
     }
     values = [*each(model.getListOfCompartments()), *each(model.getListOfParameters())]
-    found = [value.getId() for value in values if not value.getConstant()]
-    found += [
+    result = [value.getId() for value in values if not value.getConstant()]
+    result += [
         species.getId()
         for species in each(model.getListOfSpecies())
         if not species.getConstant()
         and (species.getBoundaryCondition() or species.getId() not in moved)
     ]
-    found += [
+    result += [
         name
         for name, reference in references.items()
         if model.getLevel() == 3 and not reference.getConstant()
     ]
-    left = [name for name in found if name not in ruled]
+    left = [name for name in result if name not in ruled]
     return sorted(left, key=lambda name: name in assigned)
 
 
@@ -82,7 +82,7 @@ def solve(
     refuse
         Takes what cannot be solved.
     """
-    found: dict[str, Expression] = {}
+    result: dict[str, Expression] = {}
     left = list(demands)
     while left:
         choices = [_choices(tree, unknown, without_value) for _, tree in left]
@@ -91,26 +91,26 @@ def solve(
         names = choices[index]
         sure = len(names) == 1 or _determined(index, choices)
         formula, tree = left.pop(index)
-        told = f"it demands 0 = {formula}, which "
+        reported = f"it demands 0 = {formula}, which "
         solved = [
             (name, parts)
             for name in names
             if (parts := linear_in(tree, name)) is not None and not _is_zero(parts[0])
         ]
         if not names:
-            refuse(_KIND, _KIND, told + "leaves nothing to solve for")
+            refuse(_KIND, _KIND, reported + "leaves nothing to solve for")
         elif not sure:
-            refuse(_KIND, _KIND, told + f"does not say which of {shorten(names)} follows")
+            refuse(_KIND, _KIND, reported + f"does not say which of {shorten(names)} follows")
         elif not solved:
-            refuse(_KIND, _KIND, told + f"is not linear in {shorten(names)}")
+            refuse(_KIND, _KIND, reported + f"is not linear in {shorten(names)}")
         else:
             name, (slope, rest) = solved[0]
             root = _root(slope, rest)
-            found = {other: substitute(tree, {name: root}) for other, tree in found.items()}
-            found[name] = root
+            result = {other: substitute(tree, {name: root}) for other, tree in result.items()}
+            result[name] = root
             left = [(text, substitute(tree, {name: root})) for text, tree in left]
             unknown = [other for other in unknown if other != name]
-    return found
+    return result
 
 
 def _choices(tree: Expression, unknown: Sequence[str], without_value: Collection[str]) -> list[str]:
@@ -131,10 +131,10 @@ def _determined(index: int, choices: Sequence[Sequence[str]]) -> bool:
 
 def linear_in(tree: Expression, name: str) -> _Linear | None:
     """`a` and `b`, free of `name`, where the tree is a x name + b; else None."""
-    found: dict[int, _Linear | None] = {}
+    result: dict[int, _Linear | None] = {}
     for node in arguments_first(tree):
-        found[id(node)] = _linear_part(node, name, found)
-    return found[id(tree)]
+        result[id(node)] = _linear_part(node, name, result)
+    return result[id(tree)]
 
 
 def _linear_part(

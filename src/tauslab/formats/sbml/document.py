@@ -54,21 +54,21 @@ def scan_sources(
         inner, place = left.pop()
         inside |= _inside(inner, place)
         for source in _sources(inner):
-            found = place.parent / source
-            if "://" in source or source.startswith(("file:", "urn:", "/")) or not found.is_file():
+            result = place.parent / source
+            if "://" in source or source.startswith(("file:", "urn:", "/")) or not result.is_file():
                 raise ModelError(
                     f"{path}: a submodel comes from {source!r}, which is no file at that place "
                     "beside the model"
                 )
-            found = found.resolve()
-            if found in seen:
+            result = result.resolve()
+            if result in seen:
                 continue
-            seen.add(found)
+            seen.add(result)
             if len(seen) > _MOST_FILES:
                 raise ModelError(f"{path}: submodels come from more than {_MOST_FILES} files")
-            text = read_text(found)
-            scan(text, str(found))
-            left.append((parsed(libsbml, text), found))
+            text = read_text(result)
+            scan(text, str(result))
+            left.append((parsed(libsbml, text), result))
     if (count := _submodels(inside, (path, ""))) > _MOST_SUBMODELS:
         raise ModelError(f"{path}: has {count} submodels; {_MOST_SUBMODELS} is the limit")
     return bool(seen)
@@ -99,18 +99,18 @@ def _inside(document: Any, place: Path) -> dict[_Key, list[_Key]]:
 
 def _submodels(inside: dict[_Key, list[_Key]], root: _Key) -> int:
     """Number of submodels of a model; of a circle, which libsbml refuses, each once."""
-    found: dict[_Key, int] = {}
+    result: dict[_Key, int] = {}
     opened: set[_Key] = set()
     stack = [root]
     while stack:
         key = stack[-1]
         if key in opened:
             stack.pop()
-            found[key] = sum(1 + found.get(own, 0) for own in inside.get(key, ()))
+            result[key] = sum(1 + result.get(own, 0) for own in inside.get(key, ()))
         else:
             opened.add(key)
             stack += [own for own in inside.get(key, ()) if own not in opened]
-    return found[root]
+    return result[root]
 
 
 def _sources(document: Any) -> Iterator[str]:
@@ -228,8 +228,8 @@ def _first_element(text: str) -> str:
     while at >= 0:
         if text.startswith("<!--", at):
             at = text.find("-->", at)
-        elif found := _ROOT.match(text, at):
-            return found[1]
+        elif result := _ROOT.match(text, at):
+            return result[1]
         at = text.find("<", at + 1) if at >= 0 else at
     return ""
 
@@ -272,11 +272,11 @@ def _has_long_chains(model: Any) -> bool:
 
 def _uses(definitions: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the other definitions that each definition names."""
-    found = {}
+    result = {}
     for name, one in definitions.items():
         math = None if one is None else one.getMath()
-        found[name] = {own for own in _names(math) if own in definitions and own != name}
-    return found
+        result[name] = {own for own in _names(math) if own in definitions and own != name}
+    return result
 
 
 def _names(math: Any) -> Iterable[str]:

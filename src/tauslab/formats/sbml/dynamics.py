@@ -61,9 +61,9 @@ def add_dynamics(model: Any, network: Network, maths: MathReader, size: Size) ->
         for number, event in enumerate(each(model.getListOfEvents()), start=1)
     ]
     read = [
-        found
+        result
         for event, name in listed
-        if (found := _read_event(network, event, name, maths, size)) is not None
+        if (result := _read_event(network, event, name, maths, size)) is not None
     ]
     timed = timed_events(network, read)
     if timed is None:

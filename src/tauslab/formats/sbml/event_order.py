@@ -94,12 +94,12 @@ def _relations(tree: Expression, parameters: set[str], changes: list[Expression]
         if isinstance(node, Call) and node.function in _LOGIC:
             stack.extend(reversed(node.arguments))
             continue
-        found = relation_of(node)
-        names = symbols(node) - {"time"} if found is None else symbols(found.change)
-        if not names <= parameters or (found is None and "time" in symbols(node)):
+        result = relation_of(node)
+        names = symbols(node) - {"time"} if result is None else symbols(result.change)
+        if not names <= parameters or (result is None and "time" in symbols(node)):
             return False
-        if found is not None and found.change not in changes:
-            changes.append(found.change)
+        if result is not None and result.change not in changes:
+            changes.append(result.change)
     return True
 
 
@@ -115,9 +115,9 @@ def _part_value(
     tree: Expression, moment: str, point: Expression, known: Mapping[int, Expression]
 ) -> Expression:
     """The same of a part, where that of its arguments is known."""
-    found = relation_of(tree)
-    if found is not None:
-        return _side_value(found, moment, point)
+    result = relation_of(tree)
+    if result is not None:
+        return _side_value(result, moment, point)
     if isinstance(tree, Call) and tree.function in _LOGIC:
         parts = [known[id(part)] for part in tree.arguments]
         if tree.function == "not":
@@ -176,11 +176,11 @@ def timed_events(network: Network, events: Sequence[Event]) -> list[TimedEvent] 
     groups: dict[Expression, list[_Timed]] = {}
     never: list[Doubt] = []
     for event in events:
-        found = _times(network, event)
-        if found is None:
+        result = _times(network, event)
+        if result is None:
             return None
-        never += [] if found else [_never(event)]
-        for timed in found:
+        never += [] if result else [_never(event)]
+        for timed in result:
             groups.setdefault(timed.time, []).append(timed)
     merged: list[_Timed] = []
     for group in groups.values():
@@ -278,13 +278,13 @@ def _by_priority(group: list[_Timed]) -> list[_Timed] | None:
 def _disturb_by_chance(network: Network, events: Sequence[_Timed]) -> bool:
     """Return whether events of unlike times come at the same time and disturb each other."""
     values, rules = _parameter_values(network), network.rule_expressions()
-    found: dict[float, list[_Timed]] = {}
+    result: dict[float, list[_Timed]] = {}
     for event in events:
         if symbols(event.time) <= values.keys() and (time := evaluate(event.time, values)) > 0:
-            found.setdefault(time, []).append(event)
+            result.setdefault(time, []).append(event)
     return any(
         one.time != other.time and _disturbs(one, other, rules)
-        for together in found.values()
+        for together in result.values()
         for one, other in itertools.combinations(together, 2)
     )
 

@@ -111,9 +111,9 @@ class MathReader:
         if self._deep >= DEEPEST:
             raise ModelError(f"{where}: {_TOO_DEEP}")
         self._deep += 1
-        found = self._read_node(node, where, bound)
+        result = self._read_node(node, where, bound)
         self._deep -= 1
-        return found
+        return result
 
     def _read_node(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
         kind = self._names.get(node.getType(), "UNKNOWN")
@@ -203,10 +203,10 @@ class MathReader:
         """Refuse what functions of functions have nested too deep; a part is looked at once."""
         for node in arguments_first(tree, self._depths):
             inside = node.arguments if isinstance(node, Call) else ()
-            found = 1 + max((self._depths[id(part)][0] for part in inside), default=-1)
-            if found > DEEPEST:
+            result = 1 + max((self._depths[id(part)][0] for part in inside), default=-1)
+            if result > DEEPEST:
                 raise ModelError(f"{where}: {_TOO_DEEP}")
-            self._depths[id(node)] = found, node
+            self._depths[id(node)] = result, node
 
     def _refuse(self, kind: str, where: str, detail: str) -> None:
         self._refusals += 1

@@ -116,11 +116,11 @@ def add_reactions(
         reactants, products = (_counts(side, equations) for side in terms[name])
         split = Split(law, None)
         if element.getReversible():
-            found = signs.split(law)
-            split = signs.as_written(law) if found is None else found
-            if found is None and split.reverse is not None:
+            result = signs.split(law)
+            split = signs.as_written(law) if result is None else result
+            if result is None and split.reverse is not None:
                 as_written.append(name)
-            elif found is None and _subtracts(law):
+            elif result is None and _subtracts(law):
                 refuse("reversible", where, "its rate law is no difference of two positive parts")
             elif split.reverse is None:
                 one_way.append(name)
@@ -180,7 +180,7 @@ def _add_equations(
     laws
         Kinetic law of each reaction, in molecules.
     """
-    found: set[str] = set()
+    result: set[str] = set()
     for reaction, sides in terms.items():
         for name, tree in (*sides[0], *sides[1]):
             if network.species[name].fixed:
@@ -189,14 +189,14 @@ def _add_equations(
                 shown = f"{tree.value:g}" if isinstance(tree, Number) else "computed"
                 message = f"the stoichiometry of {name} is {shown}"
                 refuse("stoichiometry", f"reaction {reaction}", message)
-                found.add(name)
-            elif _factor(model, name) is not None and name not in found:
+                result.add(name)
+            elif _factor(model, name) is not None and name not in result:
                 refuse("conversion factor", f"species {name}", "its amounts are rescaled")
-                found.add(name)
+                result.add(name)
     for name in network.species:
-        if name in found:
+        if name in result:
             network.rates[name] = _equation(model, terms, laws, name)
-    return found
+    return result
 
 
 def _equation(

@@ -353,9 +353,9 @@ class _SbmlReader:
 
     def _delayed(self, tree: Expression, delay: Expression) -> Expression:
         """Value of a formula a delay ago."""
-        found = self._of_the_time(tree, delay)
-        if found is not None:
-            return found
+        result = self._of_the_time(tree, delay)
+        if result is not None:
+            return result
         # An initial assignment says what was before the start, and may follow the time.
         past: dict[str, Expression] = {}
         for name in symbols(tree) & self._assignments.keys() & self._network.parameters.keys():
@@ -421,15 +421,15 @@ class _SbmlReader:
         network = self._network
         drawn = {name for name, one in network.species.items() if draws_in(one.initial)}
         rules = network.rule_expressions() if drawn else {}
-        found = drawn
-        while found:
-            found = {
+        result = drawn
+        while result:
+            result = {
                 name
                 for name in self._assignments.keys() & network.parameters.keys()
                 if symbols(substitute(network.parameters[name], rules)) & drawn
             }
-            drawn |= found
-            for name in [name for name in network.parameters if name in found]:
+            drawn |= result
+            for name in [name for name in network.parameters if name in result]:
                 network.species[name] = Species(name, network.parameters.pop(name), fixed=True)
 
     def law(self, name: str) -> Expression:

@@ -135,16 +135,16 @@ def own_annotation(element: Any) -> dict[str, str]:
     """Read our own annotation of an element of libsbml, by attribute."""
     if not element.isSetAnnotation() or OWN not in (text := element.getAnnotationString()):
         return {}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     parser = expat.ParserCreate("UTF-8", "}")
 
     def start(name: str, attributes: dict[str, str]) -> None:
         if name == f"{OWN}}}tauslab":
-            found.update(attributes)
+            result.update(attributes)
 
     parser.StartElementHandler = start
     parser.Parse(text, True)
-    return found
+    return result
 
 
 def scan(text: str, label: str) -> int:
@@ -229,12 +229,12 @@ def raise_first_error(document: Any, label: str) -> list[Any]:
     errors = errors_of(document)
     if any(error.getErrorId() == _UNDECLARED for error in errors) and _all_declared(document):
         errors = [error for error in errors if error.getErrorId() != _UNDECLARED]
-    found = [error for error in errors if error.isFatal() or not _is_harmless(error)]
-    if found:
-        if len(found) > 1 and "subsequent errors are from this attempt" in found[0].getMessage():
-            del found[0]  # a heading of libsbml's
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise ModelError(f"{label}, {message_of(found[0])}{more}")
+    result = [error for error in errors if error.isFatal() or not _is_harmless(error)]
+    if result:
+        if len(result) > 1 and "subsequent errors are from this attempt" in result[0].getMessage():
+            del result[0]  # a heading of libsbml's
+        more = f" (and {len(result) - 1} more)" if len(result) > 1 else ""
+        raise ModelError(f"{label}, {message_of(result[0])}{more}")
     return errors
 
 
@@ -268,13 +268,13 @@ def _all_declared(document: Any) -> bool:
 
 def _named_in(math: Any) -> set[str]:
     """Names that stand in ``<ci>``."""
-    found, waiting = set[str](), [math]
+    result, waiting = set[str](), [math]
     while waiting:
         node = waiting.pop()
         if node.isName() and not node.getDefinitionURLString():
-            found.add(node.getName())
+            result.add(node.getName())
         waiting += [node.getChild(i) for i in range(node.getNumChildren())]
-    return found
+    return result
 
 
 def first_error(document: Any) -> str:
@@ -284,8 +284,8 @@ def first_error(document: Any) -> str:
 
 def errors_of(document: Any) -> list[Any]:
     """Errors of the document, without warnings."""
-    found = [document.getError(i) for i in range(document.getNumErrors())]
-    return [error for error in found if error.isError() or error.isFatal()]
+    result = [document.getError(i) for i in range(document.getNumErrors())]
+    return [error for error in result if error.isError() or error.isFatal()]
 
 
 def message_of(error: Any) -> str:

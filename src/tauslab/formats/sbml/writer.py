@@ -273,11 +273,11 @@ class _Writer:
 
     def _free(self, name: str) -> str:
         """An identifier that nothing has, the name itself if that can be."""
-        found = name if _IDENTIFIER.match(name) else "_" + re.sub(r"[^A-Za-z0-9_]", "_", name)
-        while found in self._taken:
-            found += "_"
-        self._taken.add(found)
-        return found
+        result = name if _IDENTIFIER.match(name) else "_" + re.sub(r"[^A-Za-z0-9_]", "_", name)
+        while result in self._taken:
+            result += "_"
+        self._taken.add(result)
+        return result
 
 
 def _joined(lists: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, str]]:
@@ -310,12 +310,12 @@ def _references(amounts: Mapping[str, int]) -> str:
 
 def _unit_attributes(network: NetworkData) -> dict[str, str]:
     """Attributes that say what amounts are: of the model, and of every species."""
-    found = [feature for feature in network.features if feature.kind in _UNITS]
-    if not found:
+    result = [feature for feature in network.features if feature.kind in _UNITS]
+    if not result:
         return {"model": 'substanceUnits="item" extentUnits="item"', "species": ""}
-    feature = found[0]
+    feature = result[0]
     named = unit_in(feature.message)
-    if len(found) > 1 or named is None or network.molecules_per_unit is None:
+    if len(result) > 1 or named is None or network.molecules_per_unit is None:
         raise ModelError(f"{feature.element}: {feature.message}; SBML is written with one unit")
     unit = f'substanceUnits="{named[0]}"'
     if feature.element == "model":

@@ -251,13 +251,13 @@ def layouts_of(file: str, texts: Mapping[str, str]) -> dict[str, ArgumentLayout]
 @lru_cache(maxsize=64)  # to find the structs takes as long as the rest of a short run's start
 def _layouts_of(file: str, named: tuple[tuple[str, str], ...]) -> dict[str, ArgumentLayout]:
     texts = dict(named)
-    found: dict[str, ArgumentLayout] = {}
+    result: dict[str, ArgumentLayout] = {}
     for entry, name in _KERNEL.findall(_COMMENT.sub("", texts[file])):
         if name in _NUMBERS:  # the last of several parameters
             continue
-        same = (layout for layout in found.values() if layout.name == name)
-        found[entry] = next(same, None) or ArgumentLayout(name, texts)
-    return found
+        same = (layout for layout in result.values() if layout.name == name)
+        result[entry] = next(same, None) or ArgumentLayout(name, texts)
+    return result
 
 
 def with_layout_checks(
@@ -267,8 +267,8 @@ def with_layout_checks(
 
     `layouts` are those of `layouts_of`, where they are known.
     """
-    found = layouts_of(file, texts) if layouts is None else layouts
-    by_name = {layout.name: layout for layout in found.values()}
+    result = layouts_of(file, texts) if layouts is None else layouts
+    by_name = {layout.name: layout for layout in result.values()}
     checks = "".join(layout.checks() for layout in by_name.values())
     head = "\n// What Python takes the arguments for (backends/arguments.py).\n" if checks else ""
     return {**texts, file: f"{texts[file]}{head}{checks}"}

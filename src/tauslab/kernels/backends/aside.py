@@ -45,8 +45,8 @@ class CompiledAside:
     @cached_property
     def path(self) -> Path | None:
         """Path of the cubin, once the process has ended; None where it was not compiled."""
-        said, _ = self._process.communicate()
-        path = Path(os.fsdecode(said))
+        message, _ = self._process.communicate()
+        path = Path(os.fsdecode(message))
         return path if path.is_file() else None
 
 
@@ -56,8 +56,8 @@ def compiled_aside(
     """Compile a cubin in another process, once; None where that has failed."""
     if key not in _running:
         _running[key] = CompiledAside(key, file, texts, flags)
-    found = _running[key]
-    return None if found.ended() and found.path is None else found
+    result = _running[key]
+    return None if result.ended() and result.path is None else result
 
 
 def _interpreter() -> str:

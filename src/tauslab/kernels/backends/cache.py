@@ -187,14 +187,14 @@ def csrc_digest() -> str:
 
 def with_headers(file: str, texts: Mapping[str, str]) -> dict[str, str]:
     """The text of `file`, and of all that it includes: to write all headers takes 0.03 s."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     left = [file]
     while left:
         name = left.pop()
-        if name in texts and name not in found:
-            found[name] = texts[name]
+        if name in texts and name not in result:
+            result[name] = texts[name]
             left += _INCLUDED.findall(texts[name])
-    return found
+    return result
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
@@ -325,13 +325,13 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _heard() -> Iterator[None]:
-    told = tuple(listeners)
-    for listener in told:
+    reported = tuple(listeners)
+    for listener in reported:
         listener(True)
     try:
         yield
     finally:
-        for listener in told:
+        for listener in reported:
             listener(False)
 
 

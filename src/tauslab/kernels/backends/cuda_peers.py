@@ -29,14 +29,14 @@ def _speed(source: int, target: int) -> float | None:
         device.synchronize()
     _open_way(source, target)
     with cupy.cuda.Device(target):
-        room = cupy.empty(_BYTES, cupy.uint8)
+        space = cupy.empty(_BYTES, cupy.uint8)
         stream = cupy.cuda.Stream(non_blocking=True)
         marks = [cupy.cuda.Event(), cupy.cuda.Event()]
         for copy in range(_COPIES + 1):
             if copy == 1:  # the first one opens the way
                 marks[0].record(stream)
             runtime.memcpyPeerAsync(
-                room.data.ptr, target, data.data.ptr, source, _BYTES, stream.ptr
+                space.data.ptr, target, data.data.ptr, source, _BYTES, stream.ptr
             )
         marks[1].record(stream)
         marks[1].synchronize()

@@ -182,14 +182,14 @@ class CountTables:
 
         For each quantity its bins, then how many values lay below, above, and were not finite.
         """
-        found = [_on_host(self._backend, buffer, stream) for buffer in self._cells]
-        return found[0], found[1][0]
+        result = [_on_host(self._backend, buffer, stream) for buffer in self._cells]
+        return result[0], result[1][0]
 
     def tables(self, stream: Stream) -> list[Entries]:
         """Entries that occur, a table per family, after the stream's work."""
-        found = {table.name: table.result(stream) for table in self._sparse}
-        found |= self._dense.results(stream)
-        return [found[family.name] for family in self._families]
+        result = {table.name: table.result(stream) for table in self._sparse}
+        result |= self._dense.results(stream)
+        return [result[family.name] for family in self._families]
 
     def _bin(
         self,
@@ -240,20 +240,20 @@ class _Where:
 
     def digits(self, family: NodeFamily) -> list[tuple[int, int, int]]:
         """Plane of each digit at even times, the step to that of odd ones, and its bins."""
-        variables, found = self.variables, []
+        variables, result = self.variables, []
         for parent in family.parents:
             # Before an odd time lies an even one; parameters lie behind both.
             turns = (variables, -variables) if parent < variables else (variables, 0)
-            found.append((parent + turns[0], turns[1], self.bins[parent]))
-        return [*found, (family.node, variables, self.bins[family.node])]
+            result.append((parent + turns[0], turns[1], self.bins[parent]))
+        return [*result, (family.node, variables, self.bins[family.node])]
 
     def digits_of_all_times(self, family: NodeFamily) -> list[tuple[int, int, int]]:
         """Digits in planes of the parameters, and behind them of the variables of all times."""
-        variables, parameters, found = self.variables, len(self.bins) - self.variables, []
+        variables, parameters, result = self.variables, len(self.bins) - self.variables, []
         for parent in family.parents:
             place = (parameters - variables, variables) if parent < variables else (-variables, 0)
-            found.append((parent + place[0], place[1], self.bins[parent]))
-        return [*found, (parameters + family.node, variables, self.bins[family.node])]
+            result.append((parent + place[0], place[1], self.bins[parent]))
+        return [*result, (parameters + family.node, variables, self.bins[family.node])]
 
 
 class _Dense:
@@ -326,14 +326,14 @@ class _Dense:
         if self._counts is None:
             return {}
         counts = _on_host(self._backend, self._counts, stream)
-        found = {}
+        result = {}
         for index, name in enumerate(self._names):
             # C order of [step, entry] is the order of keys.
             own = counts[:, self._first[index] : self._first[index + 1]].ravel()
             where = np.flatnonzero(own)
             step, entry = np.divmod(where, own.size // len(counts))
-            found[name] = Entries(step.astype(np.uint64), entry.astype(np.uint64), own[where])
-        return found
+            result[name] = Entries(step.astype(np.uint64), entry.astype(np.uint64), own[where])
+        return result
 
 
 class _Sparse:

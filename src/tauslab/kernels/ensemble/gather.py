@@ -55,7 +55,7 @@ class Ends:
         """The largest of u8 ``[row]`` in each of some pieces, on the device, in stream order."""
         rows = int(status.shape[0])
         pieces = -(-rows // _EACH)
-        found = self._backend.empty((pieces,), np.uint8)
-        given = self._program.arguments(_LARGEST, rows=rows, status=status, largest=found)
+        result = self._backend.empty((pieces,), np.uint8)
+        given = self._program.arguments(_LARGEST, rows=rows, status=status, largest=result)
         self._program.launch(_LARGEST, pieces, given, stream)
-        return found
+        return result

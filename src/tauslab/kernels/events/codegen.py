@@ -254,10 +254,10 @@ def _moving(network: LoweredNetwork) -> str:
     if jumps_within(network):
         read = {number for number, _ in moved.flows}.union(*(counts_in(w) for _, w in moved.flows))
         touches = [int(any(i in read for i, _ in r.change)) for r in network.reactions]
-        asked = {number for number, _ in moved.flows}.union(
+        requested = {number for number, _ in moved.flows}.union(
             *(network.reactions[j].depends_on() for j in moving)
         )
-        changes = [int(any(i in asked for i, _ in r.change)) for r in network.reactions]
+        changes = [int(any(i in requested for i, _ in r.change)) for r in network.reactions]
         silent = "".join(f"    a[{j}] = 0;\n" for j in moving)
         tables = (
             f"constexpr int N_MOVING = {len(moving)};  // reactions that read what flows\n"
@@ -280,13 +280,13 @@ def _moving(network: LoweredNetwork) -> str:
 
 def _relations(network: LoweredNetwork, writer: LawWriter) -> str:
     """Differences whose signs decide relations, in laws, of what flows; each once."""
-    found = [Operation("sub", one.arguments) for one in relations_of_flows(network)]
+    result = [Operation("sub", one.arguments) for one in relations_of_flows(network)]
     lines = ""
-    for k, law in enumerate(found):
+    for k, law in enumerate(result):
         statements, value = writer.read(law)
         lines += f"    {{\n{statements}    d[{k}] = {value};\n    }}\n"
     return (
-        f"constexpr int N_RELATIONS = {len(found)};\n"
+        f"constexpr int N_RELATIONS = {len(result)};\n"
         "// Differences whose signs decide relations of what flows.\n"
         "DEVICE_SHARED void flow_relations([[maybe_unused]] const double *x,\n"
         "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
@@ -421,10 +421,10 @@ def drawn_statements(network: LoweredNetwork, writer: LawWriter, names: dict[int
     assert network.dynamics is not None
     lines = ""
     for number, law in network.dynamics.drawn:
-        found = numbered(law, writer, names)
+        result = numbered(law, writer, names)
         lines += (
-            f"    {{\n{found.statements}"
-            f"        if (!assign(x, {number}, {found.value})) return false;\n    }}\n"
+            f"    {{\n{result.statements}"
+            f"        if (!assign(x, {number}, {result.value})) return false;\n    }}\n"
         )
     return lines
 
@@ -513,15 +513,15 @@ def completions(network: LoweredNetwork) -> dict[int, tuple[Completion, int]]:
 
     The first of a reaction has the number of that reaction, others have numbers behind all.
     """
-    found: dict[int, tuple[Completion, int]] = {}
+    result: dict[int, tuple[Completion, int]] = {}
     spare = len(network.reactions)
     for j, reaction in enumerate(network.reactions):
         number = j
         for k, end in enumerate(reaction.completions):
             last = k + 1 == len(reaction.completions)
-            found[number] = (end, -1 if last else spare)
+            result[number] = (end, -1 if last else spare)
             number, spare = spare, spare + (not last)
-    return found
+    return result
 
 
 def _events(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:

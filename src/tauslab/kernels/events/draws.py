@@ -19,9 +19,9 @@ def numbered(law: Law, writer: LawWriter, names: dict[int, str]) -> Numbered:
     """
     if not draws_in(law):
         return Numbered(*writer.read(law))
-    found = _Draws(dict(names), [], [])
-    value = found.text(found.rebuilt(law))
-    return Numbered("".join(found.lines), value)
+    result = _Draws(dict(names), [], [])
+    value = result.text(result.rebuilt(law))
+    return Numbered("".join(result.lines), value)
 
 
 class _Draws:

@@ -100,10 +100,10 @@ class _Moved:
         law = None if reaction.law is None else self.law(reaction.law)
         ends = (replace(end, delay=self.law(end.delay)) for end in reaction.completions)
         reaction = replace(reaction, law=law, completions=tuple(ends))
-        found = None if law is None else self.product(law)
-        if found is None:
+        result = None if law is None else self.product(law)
+        if result is None:
             return reaction
-        number, quantity, counts = found
+        number, quantity, counts = result
         # Where a reaction takes one molecule of what is a factor, the product is 0 without it.
         if any(count > 1 or index not in counts for index, count in reaction.needs):
             return reaction

@@ -128,7 +128,7 @@ def numbered_case(number: int, of: Numbered) -> str:
 
 
 def _function(expressions: Sequence[Numbered]) -> str:
-    cases = "".join(numbered_case(number, found) for number, found in enumerate(expressions))
+    cases = "".join(numbered_case(number, result) for number, result in enumerate(expressions))
     return (
         "template <class State, class Constants>\n"
         "DEVICE_SHARED double event_expression(int number, [[maybe_unused]] const State &x,\n"

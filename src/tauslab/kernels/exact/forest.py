@@ -257,10 +257,10 @@ class ForestTables:
             begin, count, stage = int(self.root[owner]), int(chunks.count[owner]), 0
             while count > 1:
                 groups = np.arange(-(-count // LANES))
-                room = 1 if len(groups) == 1 else padded(len(groups))
-                above = sums.take(room)
+                space = 1 if len(groups) == 1 else padded(len(groups))
+                above = sums.take(space)
                 sums.level(stage, begin + groups * LANES, above + groups)
-                children.append(np.resize(begin + groups * LANES, room))
+                children.append(np.resize(begin + groups * LANES, space))
                 begin, count, stage = above, len(groups), stage + 1
             self.root[owner] = begin
             stages = max(stages, stage)

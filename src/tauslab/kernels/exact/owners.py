@@ -78,8 +78,8 @@ def change_weights(network: LoweredNetwork, firings: FloatArray | None = None) -
     times = None
     if firings is not None:
         times = np.repeat(firings, np.array([len(r.change) for r in network.reactions], np.int64))
-    found = np.bincount(changed, weights=times, minlength=len(network.species))
-    return found.astype(np.float64)
+    result = np.bincount(changed, weights=times, minlength=len(network.species))
+    return result.astype(np.float64)
 
 
 def build_terms(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) -> Terms:

@@ -46,11 +46,11 @@ def run_pilot(
         backend.clear(firings, stream)
         launch = Launch(0, TRAJECTORIES, counts, constants, seed=seed, max_steps=steps)
         engine.start(launch, buffers, stream)
-        found = backend.mirror(firings)
-        backend.download(firings, found, len(found), stream)
+        result = backend.mirror(firings)
+        backend.download(firings, result, len(result), stream)
         stream.record().wait()
-        candidates, bounds = found[-2:].tolist()
-        return PilotCounts(found[:-2].astype(np.float64), candidates, bounds)
+        candidates, bounds = result[-2:].tolist()
+        return PilotCounts(result[:-2].astype(np.float64), candidates, bounds)
 
     first = counted(min(events, PROBE_EVENTS))
     is_slow = first.work[1] > SLOW_BOUNDS

@@ -157,8 +157,8 @@ def _stages(
         if stage < len(forest.sums.node_child):
             in_list, place = _joined(updated)
             above = parent[place]
-            here = (above >= 0) & (stage_of[above] == stage)
-            in_list, node = distinct_pairs(in_list[here], above[here])
+            local = (above >= 0) & (stage_of[above] == stage)
+            in_list, node = distinct_pairs(in_list[local], above[local])
             nodes.append((in_list, child[node], value[node]))
             updated.append((in_list, value[node]))
     return stages + nodes
@@ -191,8 +191,8 @@ def _owners_among(
     chosen = np.flatnonzero((forest.root >= 0) == wide)
     of_species = np.full(1 + max(species.max(initial=-1), owners.max(initial=-1)), -1, np.int64)
     of_species[owners[chosen]] = chosen
-    found = of_species[species]
-    return np.flatnonzero(found >= 0), found[found >= 0]
+    result = of_species[species]
+    return np.flatnonzero(result >= 0), result[result >= 0]
 
 
 def _lists(sections: list[Columns], n_lists: int) -> tuple[IntArray, IntArray]:

@@ -184,16 +184,16 @@ def _write_readers(
     pairs = [(i, j) for j, reaction in enumerate(reactions) for i in reaction.depends_on()]
     species, reaction = np.array(pairs, np.int64).reshape(-1, 2).T
     n_places, n_items = len(network.species) + 1, max(1, len(item_of))
-    found = TableRows.sorted_pairs(species, item_of[reaction], n_places, n_items)
-    starts, ends = found.start[:-1], found.start[1:]
+    result = TableRows.sorted_pairs(species, item_of[reaction], n_places, n_items)
+    starts, ends = result.start[:-1], result.start[1:]
     book.records("READERS", [_intervals(network), starts, ends, np.zeros(n_places)])
     order = np.argsort(item_of)
-    read = order[found.items]
+    read = order[result.items]
     own = np.repeat(np.arange(n_places), ends - starts)
     first, second, kind = forms[read].T
     sources = np.array([constant_source(one) for one in reactions], np.int64)
     other = np.where(first == own, second, first)
-    book.records("READER", [found.items, sources[read], other, kind])
+    book.records("READER", [result.items, sources[read], other, kind])
     literals = np.array([literal_of(one) for one in reactions], np.float64)
     book.real("READER_RATE", literals[read])
 

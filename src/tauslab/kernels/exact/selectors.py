@@ -157,8 +157,8 @@ def mean_dependents(network: LoweredNetwork) -> float:
     """
     if "dependents" not in network.made:
         network.made["dependents"] = _mean_dependents(network)
-    found: float = network.made["dependents"]
-    return found
+    result: float = network.made["dependents"]
+    return result
 
 
 def _mean_dependents(network: LoweredNetwork) -> float:

@@ -276,8 +276,8 @@ def lanes_of(backend: Backend, trajectories: int) -> int:
     where most that fire are among the last reactions: 643 by one lane, 212 by eight, 205 by
     sixteen; 186 by 32 of 500 cells.
     """
-    room = backend.style.warp * _WARPS * backend.multiprocessors
-    fits = [n for n in _LANES if n <= backend.style.warp and 0 < trajectories * n <= room]
+    space = backend.style.warp * _WARPS * backend.multiprocessors
+    fits = [n for n in _LANES if n <= backend.style.warp and 0 < trajectories * n <= space]
     return max(fits, default=1)
 
 

@@ -135,14 +135,14 @@ class LargeNetwork:
 
     def scratch(self, teams: int) -> tuple[Any, ...]:
         """State of trajectories in flight: sums, counts, whole numbers of terms; of events too."""
-        found = [
+        result = [
             self._backend.empty((max(1, teams), size), kind)
             for size, kind in self._arrays_of_state()
         ]
         kinds = (np.float64, np.uint64, np.uint64)
         own = zip(self._of_events, kinds, strict=True)
         more = [self._backend.empty((max(1, teams), n), kind) if n else None for n, kind in own]
-        return (*found, *more)
+        return (*result, *more)
 
     def arguments(self, scratch: tuple[Any, ...]) -> dict[str, Any]:
         """Arguments beside those of the launch: `TableArguments` of csrc/tables/arguments.h."""

@@ -117,8 +117,8 @@ def fast_parts(
 
     There must be room for them as `fast_room` has it. No result depends on it.
     """
-    room = fast_room(team, trajectories, backend, least)
-    return int((np.cumsum(parts) <= room).sum()) if room else 0
+    space = fast_room(team, trajectories, backend, least)
+    return int((np.cumsum(parts) <= space).sum()) if space else 0
 
 
 def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:

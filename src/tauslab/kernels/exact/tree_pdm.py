@@ -97,8 +97,8 @@ class Tree(TableSelector):
         taken = sum(parts[:fast])
         if fast == len(parts) - 1:  # of whole numbers those that change most stand first
             size = 8 if book["WIDE_WHOLE"] else 4
-            room = fast_room(team, trajectories, backend) - taken
-            whole = room // (LANES * size) * LANES
+            space = fast_room(team, trajectories, backend) - taken
+            whole = space // (LANES * size) * LANES
             book.constant("SHARED_WHOLE", whole)
             return taken + whole * size
         book.constant("SHARED_WHOLE", book["N_WHOLE"] if fast == len(parts) else 0)

@@ -219,14 +219,14 @@ class Changing(ABC):
             self._launch(
                 "list", self._items(content), lattice=lattice, to=to | {"room": self._room}
             )
-            found = self._read_candidates(1 + min(self._likely, self._room))
-            if found <= self._room:
+            result = self._read_candidates(1 + min(self._likely, self._room))
+            if result <= self._room:
                 break
-            self._list_room(1 << (found - 1).bit_length())
-        if found > self._likely:
-            self._read_candidates(1 + found)
-        self._likely = found + found // _MARGIN
-        return self._listed_mirror[1 : 1 + found].view(CANDIDATE).reshape(-1)
+            self._list_room(1 << (result - 1).bit_length())
+        if result > self._likely:
+            self._read_candidates(1 + result)
+        self._likely = result + result // _MARGIN
+        return self._listed_mirror[1 : 1 + result].view(CANDIDATE).reshape(-1)
 
     def chosen(self, content: DeviceArray, kinds: IntArray, numbers: IntArray, **at: int) -> Array:
         """Candidates with the smallest keys, so many of each of different species + 1, or all.
@@ -240,16 +240,16 @@ class Changing(ABC):
         limits = np.zeros((len(wanted), 3), np.uint32)
         limits[kinds, 0], limits[kinds, 1] = most, there[kinds]
         own = self._candidates(content, limits, **at)
-        found = first_of(own, wanted)
-        if len(found) < numbers.sum():
+        result = first_of(own, wanted)
+        if len(result) < numbers.sum():
             short = _by_kind(own, len(wanted))[kinds] < numbers
             if (short & (there[kinds] > most)).any():
                 there[:] = 0
                 own = self.candidates(content, wanted > 0, **at)
-                found = first_of(own, wanted)
+                result = first_of(own, wanted)
         if len(own) > _TOO_MANY * most.sum():
             self._there = _by_kind(own, len(wanted)) if not there.any() else np.zeros_like(there)
-        return found
+        return result
 
     def remove(
         self, content: DeviceArray, kinds: IntArray, numbers: IntArray, **at: int
@@ -264,13 +264,13 @@ class Changing(ABC):
             lists = self._lists_of(kinds, numbers)
             if lists is None:
                 return None
-            found, refused = self._take_of_lists(content, lists, **at)
+            result, refused = self._take_of_lists(content, lists, **at)
             if not refused:
-                return np.minimum(found, numbers)
+                return np.minimum(result, numbers)
             self._lists, most = None, np.maximum(lists.most, 1)
             known = self._there[kinds]
-            wrong = (found > lists.room) | (found < lists.least)
-            self._there[kinds] = np.where(wrong, np.maximum(found, found * known // most), known)
+            wrong = (result > lists.room) | (result < lists.least)
+            self._there[kinds] = np.where(wrong, np.maximum(result, result * known // most), known)
         return None
 
     def _lists_of(self, kinds: IntArray, numbers: IntArray) -> _Lists | None:
@@ -284,8 +284,8 @@ class Changing(ABC):
             return kept
         size, lists = self._species + 1, len(kinds)
         most = _likely_most(np.minimum(numbers, _MOST_COMPARED))
-        room = int(_likely_most(most.max(initial=0)))
-        if room > _MOST_COMPARED or not 0 < lists * room <= _MOST_PLACES:
+        space = int(_likely_most(most.max(initial=0)))
+        if space > _MOST_COMPARED or not 0 < lists * space <= _MOST_PLACES:
             return None
         known = self._there[kinds]
         least = np.where(known > most, numbers, 0)
@@ -295,17 +295,17 @@ class Changing(ABC):
         limits = self._wanted(rows)
         counts: Any = self._backend.empty((lists + _TAKING_WORDS,), np.uint64)
         listing = {
-            "limits": limits, "candidates": self._backend.empty((lists * room, 3), np.uint64),
-            "count": counts, "room": room,
+            "limits": limits, "candidates": self._backend.empty((lists * space, 3), np.uint64),
+            "count": counts, "room": space,
         }  # fmt: skip
         taking = {
             "numbers": limits[size:], "lists": lists, "state": counts[lists:],
-            "chosen": self._backend.empty((lists * room,), np.uint32),
+            "chosen": self._backend.empty((lists * space,), np.uint32),
         }  # fmt: skip
         mirror = self._backend.mirror(counts)
         self._removed.forget()
         self._lists = _Lists(
-            kinds.copy(), numbers.copy(), most, least, room, counts, mirror, listing, taking
+            kinds.copy(), numbers.copy(), most, least, space, counts, mirror, listing, taking
         )
         return self._lists
 
@@ -326,8 +326,8 @@ class Changing(ABC):
         self._program.launch_blocks(of_take, grid, given, stream)
         backend.download(lists.counts, lists.mirror, len(lists.mirror), stream)
         stream.record().wait()
-        found: IntArray = lists.mirror.astype(np.int64)
-        return found[: len(lists.kinds)], bool(found[len(lists.kinds)])
+        result: IntArray = lists.mirror.astype(np.int64)
+        return result[: len(lists.kinds)], bool(result[len(lists.kinds)])
 
     def _read_candidates(self, rows: int) -> int:
         """Copy rows of the list to the host; how many candidates there are."""
@@ -450,8 +450,8 @@ def first_of(candidates: Array, numbers: IntArray, each: int | None = None) -> A
     begins = np.concatenate([[0], np.flatnonzero(kind[1:] != kind[:-1]) + 1])[: len(kind)]
     taken = np.minimum(np.diff(begins, append=len(kind)), flat[kind[begins]])
     before = np.cumsum(taken) - taken
-    found: Array = candidates[order[np.repeat(begins - before, taken) + np.arange(taken.sum())]]
-    return found
+    result: Array = candidates[order[np.repeat(begins - before, taken) + np.arange(taken.sum())]]
+    return result
 
 
 def _by_kind_and_key(candidates: Array, kind: IntArray, kinds: int) -> tuple[Array, IntArray]:

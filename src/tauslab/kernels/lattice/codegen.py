@@ -137,8 +137,8 @@ def has_sections(lattice: LoweredLattice, tables: ReactionTables, most: int) -> 
     sections = -(-nz // SECTION) * -(-ny // tile.y) * -(-nx // tile.x)
     types, species = len(lattice.site_types), len(lattice.species) + 1
     by_type = 8 * len(lattice.reactions) + 12 * species  # chances; bounds, and counts
-    room = 4 * len(tables.array) + types * by_type + 16 * (types**2 + 1) + 2 * types**2 * species
-    return _site_bytes(lattice) in SECTION_ROOM and sections <= most and room <= SECTION_TABLES
+    space = 4 * len(tables.array) + types * by_type + 16 * (types**2 + 1) + 2 * types**2 * species
+    return _site_bytes(lattice) in SECTION_ROOM and sections <= most and space <= SECTION_TABLES
 
 
 def _site_bytes(lattice: LoweredLattice) -> int:

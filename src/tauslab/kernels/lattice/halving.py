@@ -43,8 +43,8 @@ class Plane:
         n = shape[self.axis]
         at = n / 2 if self.at is None else self.at / spacing
         beyond = np.arange(n) + 0.5 - at
-        found: Array = np.where(np.abs(beyond) < _ON, 0, np.where(beyond < 0, 1, 2))
-        return found.astype(np.uint8)
+        result: Array = np.where(np.abs(beyond) < _ON, 0, np.where(beyond < 0, 1, 2))
+        return result.astype(np.uint8)
 
 
 class Half(NamedTuple):
@@ -135,10 +135,10 @@ class Halving:
         others = tuple(axis for axis in range(3) if axis != self.plane.axis)
         chosen = self.plane.inside
         inside = np.ones_like(types, bool) if chosen is None else np.isin(types, chosen)
-        found = np.count_nonzero(inside, axis=others)
-        if not found.any():
+        result = np.count_nonzero(inside, axis=others)
+        if not result.any():
             raise ConfigError("divide: no site of the lattice is of the cell")
-        return np.asarray(found)
+        return np.asarray(result)
 
     def _moved(self, types: Array, sides: Array, kept: int, move: int) -> Array:
         """Types of the sites of a daughter, moved to the middle, and of no others."""
@@ -159,7 +159,7 @@ def _weight(filled: IntArray, sides: Array, daughter: int) -> int:
 
 def _moves(filled: IntArray, sides: Array) -> IntArray:
     """Sites by which each daughter ``[0, first, second]`` moves back along the axis."""
-    found = np.zeros(3, np.int64)
+    result = np.zeros(3, np.int64)
     planes = np.arange(len(filled))
     whole = Fraction(int((planes * filled).sum()), int(filled.sum()))
     for daughter in (1, 2):
@@ -167,8 +167,8 @@ def _moves(filled: IntArray, sides: Array) -> IntArray:
         if not filled[own].any():
             raise ConfigError("divide: no site of the cell is on one side of the plane")
         centre = Fraction(int((planes * filled)[own].sum()), int(filled[own].sum()))
-        found[daughter] = round(centre - whole)
-    return found
+        result[daughter] = round(centre - whole)
+    return result
 
 
 def _placed(

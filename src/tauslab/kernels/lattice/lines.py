@@ -88,8 +88,8 @@ def line_plan(
         return None
     blocks = max(1, min(lines, backend.multiprocessors * _BLOCKS // sharing))
     nz, ny, nx = lattice.shape
-    room = min(lines + lines // _MORE, nz * ny * -(-nx // LANES))
-    most = -(-max(lines, room) // blocks) + _RIM
+    space = min(lines + lines // _MORE, nz * ny * -(-nx // LANES))
+    most = -(-max(lines, space) // blocks) + _RIM
     one_kind = len(lattice.site_types) == 1 and set(lattice.boundary) == {"periodic"}
     sites = 2 * part + 8 * slot + 8 + 1 + (0 if one_kind else 8)
     size = most * (LANES * sites + 2 * part + 32) + 2 * LANES * part + _THREADS * site + 2048

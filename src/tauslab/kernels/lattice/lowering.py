@@ -82,14 +82,14 @@ class Numbering(dict[str, int]):
     def of(self, names: Iterable[str]) -> IntArray:
         """Numbers of several names, in their order; KeyError has the first that is not known."""
         key = tuple(names)
-        found = self._lists.get(key)
-        if found is None:
-            found = np.array([self[name] for name in key], np.int64)
-            found.flags.writeable = False
+        result = self._lists.get(key)
+        if result is None:
+            result = np.array([self[name] for name in key], np.int64)
+            result.flags.writeable = False
             if len(self._lists) == _MOST_LISTS:
                 self._lists.clear()
-            self._lists[key] = found
-        return found
+            self._lists[key] = result
+        return result
 
 
 @dataclass(frozen=True)
@@ -190,12 +190,12 @@ class LoweredLattice:
 
     def with_objects(self, types: BoolArray) -> BoolArray:
         """Site types ``[site type]`` that are chosen, and those that objects change for them."""
-        found = types.copy()
+        result = types.copy()
         for one in self.objects:
-            found[one.within] |= types[one.site_type]
+            result[one.within] |= types[one.site_type]
         for one in self.objects:
-            found[one.site_type] |= found[one.within]
-        return found
+            result[one.site_type] |= result[one.within]
+        return result
 
     @cached_property
     def closed(self) -> BoolArray:
@@ -236,8 +236,8 @@ class LoweredLattice:
     def splitting_warning(self, found: Splitting | None = None) -> str | None:
         """A sentence where that is much, with the model's rates or as `found`; else None."""
         names = [reaction.name for reaction in self.reactions]
-        told = splitting_warning(found or self.splitting, names, self.site_types)
-        return None if told is None else f"{self.name}: {told}"
+        reported = splitting_warning(found or self.splitting, names, self.site_types)
+        return None if reported is None else f"{self.name}: {reported}"
 
     def sites(self, z0: int, z1: int) -> SiteArray:
         """Site types ``[z1 - z0, y, x]`` of planes z0 to z1 - 1; not to be written to."""
@@ -331,16 +331,16 @@ def with_rates(
 
     Its cost of turns is that of the fastest rates so far.
     """
-    parameters, found = rates_with(model, reactions, values)
+    parameters, result = rates_with(model, reactions, values)
     which = np.array(reactions, np.int64)
     rates = before.rates.copy()
-    rates[which] = found
+    rates[which] = result
     splitting = before.splitting
-    if (found > before.rates[which]).any():
+    if (result > before.rates[which]).any():
         now = before.splitting_with(rates, reactions)
         splitting = max(splitting, now, key=lambda one: one.error)
     changed = list(before.reactions)
-    for j, row in zip(reactions, found, strict=True):
+    for j, row in zip(reactions, result, strict=True):
         changed[j] = replace(changed[j], rates=row)
     made = replace(before, reactions=tuple(changed), parameters=parameters, splitting=splitting)
     made.__dict__["rates"] = rates
@@ -349,7 +349,7 @@ def with_rates(
 
 def _objects(model: Lattice, values: LatticeValues, step: float) -> tuple[LatticeObject, ...]:
     """Objects with their moves: the probability of any is 3/4 at most."""
-    found = []
+    result = []
     for one, coefficients in zip(model.objects, values.objects, strict=True):
         hops = np.array(coefficients) * (step / (model.spacing * model.spacing))
         share = len(FACES) * float(hops.max()) / _MOST_MOVE  # of a move, in a step
@@ -364,10 +364,10 @@ def _objects(model: Lattice, values: LatticeValues, step: float) -> tuple[Lattic
         enters[list(species)] = True
         offsets = np.array(one.sites, np.int64)
         hops *= every / moves
-        found.append(
+        result.append(
             LatticeObject(one.name, offsets, species, hops, every, moves, within, own, enters)
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _reactions(model: Lattice, values: LatticeValues) -> tuple[LatticeReaction, ...]:

@@ -113,8 +113,8 @@ class Ground:
         whole = memory.lattice.shape[0] * self._plane
         first = (sites - self._first + memory.slab.below * self._plane) % whole
         for place in range(0, every.size, whole):  # neighbours' planes may be own ones too
-            here = first + place < every.size
-            every[upload(first[here] + place)] = upload(types[here])
+            local = first + place < every.size
+            every[upload(first[local] + place)] = upload(types[local])
         self._changed()
 
     def _changed(self) -> None:
@@ -189,8 +189,8 @@ class _Form:
 
     def sites(self, centres: IntArray, step: Any = 0) -> IntArray:
         """Sites ``[object, site]`` of objects a step away; -1 beyond a face of the lattice."""
-        found = np.zeros((len(centres), len(self.offsets)), np.int64)
-        outside = np.zeros(found.shape, bool)
+        result = np.zeros((len(centres), len(self.offsets)), np.int64)
+        outside = np.zeros(result.shape, bool)
         along = zip(
             np.unravel_index(centres, tuple(self.shape)),
             np.broadcast_to(step, (len(centres), 3)).T, self.offsets.T, self.shape, self._periodic,
@@ -202,10 +202,10 @@ class _Form:
                 at %= size
             else:
                 outside |= (at < 0) | (at >= size)
-            found *= size
-            found += at
-        found[outside] = -1
-        return found
+            result *= size
+            result += at
+        result[outside] = -1
+        return result
 
     def entered(self, centres: IntArray, sides: IntArray) -> tuple[IntArray, BoolArray]:
         """Sites ``[object, site]`` that objects enter when they move to a side, -1 behind them.
@@ -412,9 +412,9 @@ class _Kind:
         covered[self.form.sites(self.roster.sites)] = True
         none = np.zeros(len(sites), bool)
         to, left = self._drawn(ground, sites, types, covered, none, time)
-        found = np.setdiff1d(np.arange(len(sites)), left)
-        self._carry(ground, sites[found], to[found], particles[found])
-        self._unfold(ground, np.sort(to[found]), types)
+        result = np.setdiff1d(np.arange(len(sites)), left)
+        self._carry(ground, sites[result], to[result], particles[result])
+        self._unfold(ground, np.sort(to[result]), types)
 
     def _drawn(
         self, ground: Ground, sites: IntArray, types: Array, covered: BoolArray, fits: BoolArray,
@@ -499,9 +499,9 @@ class _Kind:
         fresh = sites[~_among(np.sort(roster.sites), sites)[1]]
         if len(fresh):
             self._come(ground, fresh)
-        at, found = _among(sites, roster.sites)
+        at, result = _among(sites, roster.sites)
         self.particles = np.zeros(len(at), np.int64)
-        self.particles[found] = particles[at[found]]
+        self.particles[result] = particles[at[result]]
 
     def _leave(self, ground: Ground, sites: IntArray) -> None:
         types, _ = ground.read(sites)
@@ -529,12 +529,12 @@ class _Kind:
     def positions(self) -> IntArray:
         """Positions ``[object, 3]`` of those that were there at t = 0; `GONE` of others."""
         roster, shape = self.roster, np.array(self._lattice.shape)
-        found = np.full((self._tracked, 3), GONE)
+        result = np.full((self._tracked, 3), GONE)
         at = np.stack(np.unravel_index(roster.sites, tuple(shape)), axis=-1)
         old = roster.numbers < self._tracked
         origin = (at - roster.moved) % shape
-        found[roster.numbers[old]] = (origin + roster.moved)[old]
-        return found
+        result[roster.numbers[old]] = (origin + roster.moved)[old]
+        return result
 
     def cover(self, types: Array) -> None:
         """Mark the sites of objects in types ``[site]``; forget those outside."""
@@ -559,9 +559,9 @@ class _Kind:
         places = np.where(touched < 0, -1, np.searchsorted(sites, touched))
         columns = [sides[:, None], self.particles[who][:, None], places]
         objects = np.concatenate(columns, axis=1).astype(np.int32)
-        at, found = _among(sites, np.append(own, self.awaited))
+        at, result = _among(sites, np.append(own, self.awaited))
         taken = np.zeros(len(sites), np.uint8)
-        taken[at[found]] = 1
+        taken[at[result]] = 1
         moved = ground.move(sites, partial(self._decide, ground.memory, objects, taken))
         who, sides = who[moved], sides[moved]
         roster.sites[who] = touched[moved, self.form.centre[sides]]
@@ -605,9 +605,9 @@ class _Kind:
             site_type=one.site_type,
         )  # fmt: skip
         self._program.launch_blocks(_ENTRY, LaunchGrid(1, _THREADS), arguments, memory.stream)
-        found = memory.host(moved) == _MOVES
+        result = memory.host(moved) == _MOVES
         cells[...] = wide.astype(cells.dtype)
-        return np.asarray(found)
+        return np.asarray(result)
 
 
 def _among(sorted_: IntArray, sites: IntArray) -> tuple[IntArray, BoolArray]:

@@ -140,15 +140,15 @@ class Placing:
             "sites": len(filled), "base": sites.begin - self._first, "own": self._own,
             "first": reach.first, "total": reach.total, "seed": seed, "replica": replica,
         }  # fmt: skip
-        room, found, into = 0, _ROOM, self._into
-        while found > room:  # the second time only the list is made: particles are placed
-            room = found
+        space, result, into = 0, _ROOM, self._into
+        while result > space:  # the second time only the list is made: particles are placed
+            space = result
             backend.clear(filled, self._stream)
             self._put(fixed, *sites.numbers(fixed.cells), filled)
-            left, found = self._draw(sites.site_type, {**of, "into": into}, room)
+            left, result = self._draw(sites.site_type, {**of, "into": into}, space)
             into = {**into, **_NOWHERE}
-        if found:
-            self._again(sites.site_type, of, np.sort(self._host(left)[:found]))
+        if result:
+            self._again(sites.site_type, of, np.sort(self._host(left)[:result]))
 
     def _draw(self, site_type: int, of: dict[str, Any], room: int) -> tuple[Any, int]:
         """Put down all that find a slot; a list of the others, and how many they are."""
@@ -224,7 +224,7 @@ class _Sites:
         ends = [*firsts[1:].tolist(), len(which)]
         for chunk, first, end in zip(chunks.tolist(), firsts.tolist(), ends, strict=False):
             begin, mine = chunk * _CHUNK, slice(first, end)
-            found = np.cumsum(self.types[begin : begin + _CHUNK] == self.site_type) - 1
-            numbers[mine] = self.before[chunk] + found[at[which[mine]] - begin]
+            result = np.cumsum(self.types[begin : begin + _CHUNK] == self.site_type) - 1
+            numbers[mine] = self.before[chunk] + result[at[which[mine]] - begin]
         kept = (numbers >= 0) & (numbers < self.reach.stop - self.reach.first)
         return which[kept], numbers[kept]

@@ -190,8 +190,8 @@ def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> Lowere
     """The lattice with this crowding, if lanes of a warp are to keep other sites then."""
 
     def kept(particles: float) -> tuple[int, bool]:
-        told = replace(lattice, crowded=particles)
-        return words_in_registers(told), in_lines(told)
+        reported = replace(lattice, crowded=particles)
+        return words_in_registers(reported), in_lines(reported)
 
     now = kept(lattice.crowding)
     if not _in_warps(backend) or now in map(kept, (held / BEYOND, held, held * BEYOND)):

@@ -141,8 +141,8 @@ def _thresholds(lattice: LoweredLattice) -> UintArray:
 def hop_classes(lattice: LoweredLattice) -> list[UintArray]:
     """Return the different thresholds above 0 of each species, ascending."""
     thresholds = _thresholds(lattice)
-    found = [np.unique(thresholds[..., s]) for s in range(len(lattice.species))]
-    return [values[values > 0] for values in found]
+    result = [np.unique(thresholds[..., s]) for s in range(len(lattice.species))]
+    return [values[values > 0] for values in result]
 
 
 def is_masked(lattice: LoweredLattice) -> bool:

@@ -37,10 +37,10 @@ class PlanesReplicas(Replicas):
     def host_cells(self) -> Array:
         """As of `Replicas`; one lattice after another is put into slots."""
         lattice = self.lattice
-        found = np.zeros((len(self), *lattice.shape, lattice.slots), lattice.particle_type)
+        result = np.zeros((len(self), *lattice.shape, lattice.slots), lattice.particle_type)
         for row in range(len(self)):
-            found[row] = self.host(self.in_slots(slice(row, row + 1)))[0]
-        return found
+            result[row] = self.host(self.in_slots(slice(row, row + 1)))[0]
+        return result
 
     def take_up(self, cells: Array, rest: Rest) -> None:
         """As of `Replicas`."""

@@ -58,11 +58,11 @@ class RateBounds:
 
     def __init__(self, lattice: LoweredLattice) -> None:
         numbers: dict[tuple[int, ...], int] = {}
-        found = [
+        result = [
             numbers.setdefault(tuple(sorted(reaction.reactants)), len(numbers))
             for reaction in lattice.reactions
         ]
-        self.groups, self.group_of = list(numbers), np.array(found, np.int64)
+        self.groups, self.group_of = list(numbers), np.array(result, np.int64)
         self._members = np.argsort(self.group_of, kind="stable")
         self._sizes = np.bincount(self.group_of, minlength=len(self.groups))
         self._starts = np.cumsum(self._sizes) - self._sizes
@@ -115,22 +115,22 @@ class RateBounds:
             places = np.arange(self._largest.size).reshape(self._largest.shape)
             of_one = places[:, self._ends[groups[~pair], 0], 0]
             second = places[:, np.append(0, pairs), 1]
-            found = _Touched(
+            result = _Touched(
                 groups, self._members_of(groups), ~pair if pair.any() else slice(None), of_one,
                 pairs, np.concatenate([of_one.reshape(-1), second.reshape(-1)]),
             )  # fmt: skip
-            self._last = name, found
+            self._last = name, result
         return self._last[1]
 
     def _members_of(self, groups: IntArray) -> list[tuple[Any, IntArray]]:
         """`members` of `_Touched`."""
         sizes, starts = self._sizes[groups], self._starts[groups]
-        found: list[tuple[Any, IntArray]] = []
+        result: list[tuple[Any, IntArray]] = []
         for place in range(int(sizes.max(initial=0))):
             has = sizes > place
             which = slice(None) if has.all() else has
-            found.append((which, self._members[starts[which] + place]))
-        return found
+            result.append((which, self._members[starts[which] + place]))
+        return result
 
     @staticmethod
     def _add(touched: _Touched, chance: FloatArray) -> FloatArray:
@@ -179,8 +179,8 @@ class RateJudge:
         bound = (totals * self._last[1]).max(initial=0.0) * (1 + 1e-9)
         if bound <= self._told:
             return None
-        found = self._lattice.splitting_with(rates, reactions.tolist())
-        if found.error <= self._told:
+        result = self._lattice.splitting_with(rates, reactions.tolist())
+        if result.error <= self._told:
             return None
-        self._told = found.error
-        return self._lattice.splitting_warning(found)
+        self._told = result.error
+        return self._lattice.splitting_warning(result)

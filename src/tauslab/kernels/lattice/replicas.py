@@ -145,8 +145,8 @@ class Replicas(ABC):
     @property
     def cells(self) -> DeviceArray:
         """The same of all lattices."""
-        found: DeviceArray = self.in_slots(slice(0, len(self)))
-        return found
+        result: DeviceArray = self.in_slots(slice(0, len(self)))
+        return result
 
     def host_cells(self) -> Array:
         """The same on the host."""
@@ -155,17 +155,17 @@ class Replicas(ABC):
     def profile(self, particle: int, axis: int) -> IntArray:
         """Particles int64 ``[lattice, plane]`` of a kind along an axis, with those that wait."""
         others = tuple(i for i in range(1, 5) if i != axis + 1)
-        found = np.zeros((len(self), self.lattice.shape[axis]), np.int64)
+        result = np.zeros((len(self), self.lattice.shape[axis]), np.int64)
         most = max(1, _LOOKED_AT // (self.sites * self.lattice.slots))
         for begin in range(0, len(self), most):
             part = (self.in_slots(slice(begin, begin + most)) == particle).sum(axis=others)
-            found[begin : begin + most] = self._of_planes(self.host(part), axis)
+            result[begin : begin + most] = self._of_planes(self.host(part), axis)
         for row, waiting in enumerate(self.rest.waiting):
             sites = waiting["site"][waiting["particle"] == particle].astype(np.int64)
             if len(sites):
                 plane = np.unravel_index(sites, self.lattice.shape)[axis]
-                found[row] += np.bincount(plane, minlength=found.shape[1])
-        return found
+                result[row] += np.bincount(plane, minlength=result.shape[1])
+        return result
 
     def _of_planes(self, part: IntArray, axis: int) -> IntArray:
         """Numbers ``[lattice, plane]`` along an axis, of those in the planes that are here."""
@@ -260,9 +260,9 @@ class Replicas(ABC):
         left = self._put(at, particles)
         at, particles = at[left], particles[left]
         for row in np.unique(at // self.sites).tolist():
-            here = at // self.sites == row
+            local = at // self.sites == row
             waiting, step = self.rest.waiting[row], int(self.rest.steps[row])
-            fresh = waiting_anew(waiting, at[here] % self.sites, particles[here], step)
+            fresh = waiting_anew(waiting, at[local] % self.sites, particles[local], step)
             both = np.concatenate([waiting, fresh])
             self.rest.waiting[row] = in_order(both, 0, self.sites)
             self.rest.spills[row] += len(fresh)
@@ -287,12 +287,12 @@ class Replicas(ABC):
         """
         engine, how = self._engine, self._engine.reshaping
         self._load_alone(row, self.rest, seed, number)
-        found = how.run(
+        result = how.run(
             engine, types, how.following(follow), call=call, gather=self._gathers, reach=reach
         )
         self._store_alone(row, self.rest)
         self._types = self.rest.types[row] = types
-        return found
+        return result
 
     def halve(
         self, row: int, kept: int, how: Halving, *, seed: int, number: int, mother: int, step: int,
@@ -404,12 +404,12 @@ class Replicas(ABC):
         Particles int64 ``[mark, lattice, site type, species]``, with those that wait.
         """
         n = len(self)
-        found = np.zeros((len(marks), *self._counted), np.int64)
+        result = np.zeros((len(marks), *self._counted), np.int64)
         rest = self.rest.take(np.arange(n))
-        self._move(marks, rest, seed, numbers, found)
+        self._move(marks, rest, seed, numbers, result)
         rest.steps[:] += marks[-1] if len(marks) else 0
         self.rest = rest
-        return found
+        return result
 
     def advance(self, done: int, due: int, numbers: Sequence[int], *, seed: int) -> IntArray:
         """Make the steps of the model behind `done` up to `due`, and the moves of objects there.
@@ -422,16 +422,16 @@ class Replicas(ABC):
         if not self._objects or due == done:
             return np.asarray(self.run_sampled([(due - done) * substeps], numbers, seed=seed)[0])
         rest = self.rest.take(np.arange(len(self)))
-        found = np.zeros(self._counted, np.int64)
+        result = np.zeros(self._counted, np.int64)
         for row, number in enumerate(numbers):
             with self._on_ground(row, rest, seed, number) as ground:
                 for before, step in pairwise([done, *self._objects.stops(done, due)]):
                     self._engine.run_through((step - before) * substeps)
                     self._objects.move(ground, step)
-                found[row] = self._engine.count().by_type[0]
+                result[row] = self._engine.count().by_type[0]
         rest.steps[:] += (due - done) * substeps
         self.rest = rest
-        return found
+        return result
 
     def _move(
         self, marks: Sequence[int], rest: Rest, seed: int, numbers: Sequence[int], found: IntArray
@@ -522,8 +522,8 @@ class LatticeReplicas(Replicas):
         """As of `Replicas`; no copy."""
         lattice = self.lattice
         some = self.particles[rows].view(lattice.particle_type)
-        found: DeviceArray = some.reshape((-1, *lattice.shape, lattice.slots))
-        return found
+        result: DeviceArray = some.reshape((-1, *lattice.shape, lattice.slots))
+        return result
 
     def take_up(self, cells: Array, rest: Rest) -> None:
         """As of `Replicas`."""
@@ -637,9 +637,9 @@ class LatticeReplicas(Replicas):
 
     def _buffers(self, n: int, capacity: int, before: Any = None) -> dict[str, Any]:
         """Memory for n lattices that move."""
-        room = self._room
-        if room and len(room["work"]) >= n and room["waiting"].shape[2] == capacity:
-            return room
+        space = self._room
+        if space and len(space["work"]) >= n and space["waiting"].shape[2] == capacity:
+            return space
         backend, lattice = self.backend, self.lattice
         planes, tiles = lattice.shape[0], self._plan.tiles
         bits = np.uint16 if lattice.slots <= 16 else np.uint32
@@ -682,22 +682,22 @@ class LatticeReplicas(Replicas):
                 self._start("rdme_replicas", rows, seed, capacity, done, mark - done, None)
             done = mark
             self._start("rdme_count_replicas", rows, seed, capacity, done, 0, counts[index])
-        found = self._engine.host(counts)[:, :, :bins].astype(np.int64)
-        return found.reshape(len(marks), n, len(lattice.site_types), len(lattice.species))
+        result = self._engine.host(counts)[:, :, :bins].astype(np.int64)
+        return result.reshape(len(marks), n, len(lattice.site_types), len(lattice.species))
 
     def _load(self, rows: slice, rest: Rest) -> None:
         """Put what waits and what was counted where kernels find it."""
-        backend, room, n = self.backend, self._room, rows.stop - rows.start
+        backend, space, n = self.backend, self._room, rows.stop - rows.start
         steps = rest.steps[rows]
         work = np.zeros((n, WORK), np.uint64)
         for name, word in SINCE_START.items():
             work[:, word] = getattr(rest, name)[rows]
         fired = np.zeros((n, max(1, len(self.lattice.reactions))), np.uint64)
         fired[:, : rest.fired.shape[1]] = rest.fired[rows]
-        room["heads"][:n] = np.int32(-1)
+        space["heads"][:n] = np.int32(-1)
         for name, more in (("state_stamps", 1), ("moved_stamps", 0)):
             stamps = ((steps + more) & 0xFFFFFFFF).astype(np.uint32)
-            room[name][:n] = backend.upload(stamps[:, None, None])
+            space[name][:n] = backend.upload(stamps[:, None, None])
         slab, tile = self._engine.slab, self._plan.tile
         for at in range(n):
             waiting, current = rest.waiting[rows.start + at], int(steps[at]) & 1
@@ -706,13 +706,13 @@ class LatticeReplicas(Replicas):
             work[at, WAITING_0 + current] = len(waiting)
             where = slab.tiles_of(waiting["site"], self.lattice.shape, tile.y, tile.x)
             entries, tiles = chained(waiting, where)
-            heads = np.full(room["heads"].shape[2:], -1, np.int32)
+            heads = np.full(space["heads"].shape[2:], -1, np.int32)
             heads.reshape(-1)[tiles] = first_entries(entries, tiles)
-            room["heads"][at, current] = backend.upload(heads)
+            space["heads"][at, current] = backend.upload(heads)
             words = entries.view(np.uint64).reshape(-1, 3)
-            room["waiting"][at, current, : len(entries)] = backend.upload(words)
-        room["work"][:n] = backend.upload(work)
-        room["fired"][:n] = backend.upload(fired)
+            space["waiting"][at, current, : len(entries)] = backend.upload(words)
+        space["work"][:n] = backend.upload(work)
+        space["fired"][:n] = backend.upload(fired)
 
     def _start(
         self,
@@ -725,16 +725,16 @@ class LatticeReplicas(Replicas):
         counts: DeviceArray | None,
     ) -> None:
         """Put steps, or a count, of all lattices of a launch on the stream."""
-        engine, room, n = self._engine, self._room, rows.stop - rows.start
+        engine, space, n = self._engine, self._room, rows.stop - rows.start
         tables = {} if self._tables is None else {
             "chances": self._tables[0][rows], "bounds": self._tables[1][rows]
         }  # fmt: skip
         buffers = ("moved_stamps", "state_stamps", "fired", "waiting", "heads", "work")
         lattice = {
             **engine.arguments(),
-            **{name: room[name] for name in buffers},
+            **{name: space[name] for name in buffers},
             "state": self.cells[rows],
-            "moved": room["moved"].view(self.lattice.particle_type),
+            "moved": space["moved"].view(self.lattice.particle_type),
             "capacity": capacity,
             "seed": seed,
             **tables,
@@ -742,9 +742,9 @@ class LatticeReplicas(Replicas):
         arguments = self.program.arguments(
             entry,
             lattice=lattice,
-            z_moves=room["z_moves"],
-            listed=room["listed"],
-            places=room["places"],
+            z_moves=space["z_moves"],
+            listed=space["listed"],
+            places=space["places"],
             replicas=n,
             done=done,
             steps=steps,

@@ -90,28 +90,28 @@ def habitats(lattice: LoweredLattice) -> BoolArray:
     the object covers. Sites of an object count only where a species can enter them.
     """
     hops = np.asarray(lattice.hop) > 0
-    found: BoolArray = np.asarray(hops.any(axis=0)) | np.asarray(hops.any(axis=1))
-    alone = np.asarray(~found.any(axis=0))
+    result: BoolArray = np.asarray(hops.any(axis=0)) | np.asarray(hops.any(axis=1))
+    alone = np.asarray(~result.any(axis=0))
     for placed in lattice.start.placed:
         if not alone[placed.species]:
             continue
         if placed.positions is None:
-            found[placed.site_type, placed.species] = True
+            result[placed.site_type, placed.species] = True
         for z, y, x in () if placed.positions is None else placed.positions.tolist():
-            found[lattice.sites(z, z + 1)[0, y, x], placed.species] = True
-    alone = np.asarray(~found.any(axis=0))
+            result[lattice.sites(z, z + 1)[0, y, x], placed.species] = True
+    alone = np.asarray(~result.any(axis=0))
     for reaction in lattice.reactions:
         for species in {*reaction.reactants, *reaction.products}:
             if alone[species]:
-                found[:, species] |= np.asarray(reaction.rates) > 0
-    found[:, ~found.any(axis=0)] = True
+                result[:, species] |= np.asarray(reaction.rates) > 0
+    result[:, ~result.any(axis=0)] = True
     for one in lattice.objects:
-        found[one.site_type] = (found[one.site_type] | found[one.within]) & one.enters
-    found[:, list(lattice.pinned)] = True
+        result[one.site_type] = (result[one.site_type] | result[one.within]) & one.enters
+    result[:, list(lattice.pinned)] = True
     for one in lattice.objects:
-        found[:, one.species] = False
-        found[np.ix_([one.within, one.site_type], one.species)] = True
-    return found
+        result[:, one.species] = False
+        result[np.ix_([one.within, one.site_type], one.species)] = True
+    return result
 
 
 class Reshaping:
@@ -259,16 +259,16 @@ class _Run:
         displaced = self._displaced(waiting)
         chunks = -(-self._n // _CHUNK)
         sizes = 8, 4 * chunks, len(self._following.follows)
-        told = self._how.zeros(sum(sizes), dtype=np.uint8)
-        changed, counts, asking = _parts(told, sizes)
+        reported = self._how.zeros(sum(sizes), dtype=np.uint8)
+        changed, counts, asking = _parts(reported, sizes)
         self._leave(changed=changed.view(np.uint64), counts=counts.view(np.uint32), asking=asking)
         if meanwhile is not None:
             meanwhile()
-        changed, counts, asking = _parts(self._how.host(told), sizes)
-        each, asked = counts.view(np.uint32).astype(np.int64), asking > 0
-        here = np.array([changed.view(np.uint64)[0], each.sum(), displaced.sum()], np.int64)
-        asked[waiting["particle"][displaced]] = True
-        parts = self._gather(here, np.array([self._first]), asked)
+        changed, counts, asking = _parts(self._how.host(reported), sizes)
+        each, requested = counts.view(np.uint32).astype(np.int64), asking > 0
+        local = np.array([changed.view(np.uint64)[0], each.sum(), displaced.sum()], np.int64)
+        requested[waiting["particle"][displaced]] = True
+        parts = self._gather(local, np.array([self._first]), requested)
         totals = np.sum([part[0] for part in parts], axis=0)
         self._require_sites(np.logical_or.reduce([part[2] for part in parts]))
         before = sum(int(part[0][1]) for part in parts if part[1][0] < self._first)
@@ -326,9 +326,9 @@ class _Run:
         if alone and not displaced.any():
             return buffer
         words = self._how.host(buffer)[:own]
-        found = np.ascontiguousarray(words).view(LEAVER).reshape(-1)
+        result = np.ascontiguousarray(words).view(LEAVER).reshape(-1)
         late = self._late_leavers(waiting[displaced])
-        parts = self._gather(found, late)
+        parts = self._gather(result, late)
         every = np.concatenate([*(part[0] for part in parts), *(part[1] for part in parts)])
         drawn = every[int(totals[1]) :]
         random = drawn_places(
@@ -360,7 +360,7 @@ class _Run:
         how, slots = self._how, self._memory.lattice.slots
         buckets = 1 << (2 * count - 1).bit_length()
         sizes = 2, buckets, buckets * slots, count, count
-        counted, keys, kept, asked, left = _parts(how.zeros(sum(sizes)), sizes)
+        counted, keys, kept, requested, left = _parts(how.zeros(sum(sizes)), sizes)
         left = left.view(np.uint32)
         others: Any = None
         if not alone:
@@ -369,7 +369,7 @@ class _Run:
         while starts:
             how.launch(
                 "rdme_ask", starts, ground=how.ground(self._after, self._reach), sites=self._sites,
-                n_sites=self._n, first_site=self._first, leavers=leavers, asked=asked,
+                n_sites=self._n, first_site=self._first, leavers=leavers, asked=requested,
                 goes_on=goes_on, count=starts, keys=keys, kept=kept, buckets=buckets,
                 others=others, others_count=counted, left=left, left_count=counted[1:],
             )  # fmt: skip

@@ -218,9 +218,9 @@ class SectionSteps(SparseSteps):
 
     def _make_room(self) -> None:
         memory, plan, lattice = self._memory, self.plan, self._memory.lattice
-        room = (self._blocks, SECTION + 2, plan.tile.y * plan.tile.x)
-        self._room = self._backend.empty((*room, lattice.slots), lattice.particle_type)
-        self._z_moves = self._bits(*room)
+        space = (self._blocks, SECTION + 2, plan.tile.y * plan.tile.x)
+        self._room = self._backend.empty((*space, lattice.slots), lattice.particle_type)
+        self._z_moves = self._bits(*space)
         planes = memory.slab.planes
         self._rows = self._backend.empty((2, planes, plan.tiles, plan.tile.y), np.uint16)
 

@@ -165,9 +165,9 @@ class _Reach:
         rates[flat.varied[:, 0]] = self.c[flat.varied[:, 1]]
         factors = np.ones((n, states))
         for place in range(int(flat.molecules.max(initial=0))):
-            here = flat.place == place
-            counts = self.x[flat.species[here]] - flat.taken[here][:, None]
-            factors[flat.reaction[here]] = factors[flat.reaction[here]] * counts
+            local = flat.place == place
+            counts = self.x[flat.species[local]] - flat.taken[local][:, None]
+            factors[flat.reaction[local]] = factors[flat.reaction[local]] * counts
         values = rates * factors
         for j in flat.laws:
             values[j] = _law(self._law_of(j), self.x, self.c)
@@ -212,13 +212,13 @@ def _larger(a: FloatArray, b: FloatArray | float) -> FloatArray:
 
 
 def _law(law: Law, x: FloatArray, c: FloatArray) -> FloatArray:
-    found: dict[int, FloatArray] = {}
+    result: dict[int, FloatArray] = {}
     for part in operations_first(law):
         if isinstance(part, Number):
             value = np.full(x.shape[1], part.value)
         elif isinstance(part, Count | Constant):
             value = (x if isinstance(part, Count) else c)[part.index]
         else:
-            value = apply(part.function, *(found[id(inside)] for inside in part.arguments))
-        found[id(part)] = value
-    return found[id(law)]
+            value = apply(part.function, *(result[id(inside)] for inside in part.arguments))
+        result[id(part)] = value
+    return result[id(law)]

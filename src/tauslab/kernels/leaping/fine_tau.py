@@ -72,19 +72,19 @@ class FineTau(NetworkEngine):
 
     def blocks(self, rows: int) -> int:
         """Blocks that run one of `rows` trajectories together."""
-        room = min(self._room(), self.backend.style.blocks_together)
+        space = min(self._room(), self.backend.style.blocks_together)
         if self._given_blocks:
-            return min(self._given_blocks, room)
+            return min(self._given_blocks, space)
         most = -(-self._items_of_network // self._block_threads)
         enough = -(-most // ITEMS_PER_THREAD)
-        return max(1, min(room, most, max(enough, room // max(1, rows))))
+        return max(1, min(space, most, max(enough, space // max(1, rows))))
 
     def _in_flight(self, rows: int, launches: int = LAUNCHES_IN_FLIGHT) -> int:
         """Trajectories in flight of a launch of `rows`."""
-        room = self._room() // self.blocks(rows)
+        space = self._room() // self.blocks(rows)
         # Half of the memory that is free, so that sample buffers fit beside it.
         share = self.backend.free_memory() // (2 * launches * self.bytes_per_trajectory)
-        return max(1, min(rows, room, int(share)))
+        return max(1, min(rows, space, int(share)))
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time where there are many."""

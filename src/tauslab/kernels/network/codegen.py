@@ -607,21 +607,21 @@ def tails_of(network: LoweredNetwork) -> list[tuple[int, int]]:
     Pairs (first, changed): reactions from `first` on change propensities from `changed` on. How
     often a reaction fires is not known, so what counts is the work that all of them together save.
     """
-    n, found = len(network.reactions), list[tuple[int, int]]()
+    n, result = len(network.reactions), list[tuple[int, int]]()
     if network.thinning is not None:  # sums there are those of rates at the last time
-        return found
+        return result
     changed = [min(touched, default=n) for touched in network.touched()]
     # The first reaction from which on all change propensities from j on.
     least = [1 + max((k for k in range(n) if changed[k] < j), default=0) for j in range(n)]
     before = 0
-    while len(found) < _MOST_TAILS:
+    while len(result) < _MOST_TAILS:
         saved = [(j - before) * (n - least[j]) for j in range(n)]
         most = max(saved, default=0)
         if 2 * most <= n:
             break
         before = saved.index(most)
-        found.insert(0, (least[before], before))
-    return found
+        result.insert(0, (least[before], before))
+    return result
 
 
 def _fire_selects(network: LoweredNetwork, tails: Sequence[tuple[int, int]] = ()) -> str:

@@ -235,8 +235,8 @@ class LoweredNetwork:
     @cached_property
     def real_places(self) -> Mapping[str, int]:
         """Numbers of the species that hold any number, by name."""
-        found = self.dynamics.reals if self.dynamics is not None else ()
-        return {self.species[number]: number for number, _ in found}
+        result = self.dynamics.reals if self.dynamics is not None else ()
+        return {self.species[number]: number for number, _ in result}
 
     @property
     def draws(self) -> bool:
@@ -277,11 +277,11 @@ class LoweredNetwork:
             # Rows with the same bits, of which a grid has many, are evaluated once.
             inputs = np.stack([rows[name] for name in names], axis=1).view(np.uint64)
             unique, which = np.unique(inputs, axis=0, return_inverse=True)
-            found = [
+            result = [
                 evaluate(constant, dict(zip(names, own, strict=True)))
                 for own in unique.view(np.float64).tolist()
             ]
-            table[:, column] = np.array(found)[which.ravel()]
+            table[:, column] = np.array(result)[which.ravel()]
         return table
 
 
@@ -585,17 +585,17 @@ class _NetworkLowering:
 
     def moving_parts(self, order: Collection[Expression]) -> set[int]:
         """Identities of the parts, arguments first, that hold a moving species or a rule."""
-        found: set[int] = set()
+        result: set[int] = set()
         for node in order:
             if isinstance(node, Symbol):
                 moves = node.name in self.moving or node.name in self.rules
             else:
                 moves = isinstance(node, Call) and (
-                    node.function in DRAWS or any(id(a) in found for a in node.arguments)
+                    node.function in DRAWS or any(id(a) in result for a in node.arguments)
                 )
             if moves:
-                found.add(id(node))
-        return found
+                result.add(id(node))
+        return result
 
     def count(self, name: str) -> Law:
         """The lowered form of a species or a rule that moves."""
@@ -653,10 +653,10 @@ def relations_of_flows(network: LoweredNetwork) -> list[Operation]:
 
     triggers = [one.trigger for one in network.dynamics.events if not draws_in(one.trigger)]
     laws += [trigger for trigger in triggers if len(of(trigger)) > 1]
-    found: dict[frozenset[int], Operation] = {}
+    result: dict[frozenset[int], Operation] = {}
     for law in laws:
-        found = of(law) | found
-    return list(found.values())
+        result = of(law) | result
+    return list(result.values())
 
 
 def jumps_within(network: LoweredNetwork) -> bool:
@@ -705,12 +705,12 @@ def _naming(element: str) -> Iterator[None]:
 def _varying_parameters(network: Network, varying: set[str]) -> dict[str, Expression]:
     """Parameters given by expressions of varying names, in terms of those and of fixed ones."""
     left = {n: t for n, t in network.parameters.items() if n not in varying and symbols(t)}
-    found: dict[str, Expression] = {}
+    result: dict[str, Expression] = {}
     while True:
-        more = {n: t for n, t in left.items() if symbols(t) & (varying | found.keys())}
+        more = {n: t for n, t in left.items() if symbols(t) & (varying | result.keys())}
         if not more:
-            return unfold(found, "parameter")
-        found |= more
+            return unfold(result, "parameter")
+        result |= more
         left = {n: t for n, t in left.items() if n not in more}
 
 

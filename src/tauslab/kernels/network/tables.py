@@ -112,10 +112,10 @@ class TableBook:
 
     def copy(self) -> TableBook:
         """A book that can be added to; the two share the numbers of their tables."""
-        found = TableBook()
+        result = TableBook()
         for name, held in vars(self).items():
-            setattr(found, name, held.copy())
-        return found
+            setattr(result, name, held.copy())
+        return result
 
     @property
     def nbytes(self) -> int:

@@ -266,18 +266,18 @@ class _Factors:
             known.update(map(id, more))
 
     def over(self, row: npt.NDArray[np.int64], low: FloatArray, high: FloatArray) -> _Parts:
-        found: dict[int, Interval] = {}
+        result: dict[int, Interval] = {}
         for law in self.order:
             if isinstance(law, Number):
-                found[id(law)] = (np.full_like(low, law.value),) * 2
+                result[id(law)] = (np.full_like(low, law.value),) * 2
             elif isinstance(law, Constant):
-                found[id(law)] = (self.constants[row, law.index],) * 2
+                result[id(law)] = (self.constants[row, law.index],) * 2
             elif isinstance(law, Count):
-                found[id(law)] = low, high
+                result[id(law)] = low, high
             else:
-                parts = (found[id(part)] for part in law.arguments)
-                found[id(law)] = bounds_of_call(law.function, *parts)
-        ends = [found[id(factor)] for factor in self.factors]
+                parts = (result[id(part)] for part in law.arguments)
+                result[id(law)] = bounds_of_call(law.function, *parts)
+        ends = [result[id(factor)] for factor in self.factors]
         least, most = (np.array([end[k] for end in ends]).reshape(-1, len(low)) for k in (0, 1))
         return _Parts(row, low, high, least, most)
 
@@ -290,18 +290,18 @@ def _table(
     used = constants[:1] if shared else constants
     most = _MOST_PIECES_OF_LEAPS if epsilon else _MOST_PIECES
     flatness = min(_FLATNESS, _FLATNESS_OF_LEAPS * epsilon) if epsilon else _FLATNESS
-    room = min(most, _MOST_PARTS // len(used), _MOST_NUMBERS // (len(constants) * words))
-    if room < _FEWEST_PIECES:
+    space = min(most, _MOST_PARTS // len(used), _MOST_NUMBERS // (len(constants) * words))
+    if space < _FEWEST_PIECES:
         raise _NoBoundError
     factors = _Factors(bounds, used)
-    cuts = _cuts(bounds.network, end)[: room // 4]
+    cuts = _cuts(bounds.network, end)[: space // 4]
     lows, highs = np.append(0.0, np.nextafter(cuts, np.inf)), np.append(cuts, end)
     row = np.repeat(np.arange(len(used)), len(lows))
     parts = factors.over(row, np.tile(lows, len(used)), np.tile(highs, len(used)))
     for _ in range(_HALVINGS):
         split = _uneven(parts, flatness)
         counts = np.bincount(parts.row) + np.bincount(parts.row[split], minlength=len(used))
-        fits: Flags = counts <= room
+        fits: Flags = counts <= space
         if epsilon and not fits.all():
             raise _NoBoundError  # rates would change more than leaps may leave out
         split &= fits[parts.row]
@@ -324,7 +324,7 @@ def _uneven(parts: _Parts, flatness: float) -> Flags:
     """Parts in which a factor is not nearly the same throughout, and that matter."""
     place = np.arange(len(parts.row)) - np.searchsorted(parts.row, parts.row)
     shape = int(parts.row[-1]) + 1, int(place.max()) + 1
-    found = np.zeros(len(parts.row), np.bool_)
+    result = np.zeros(len(parts.row), np.bool_)
     with np.errstate(all="ignore"):
         for least, most in zip(parts.least, parts.most, strict=True):
             uneven = ~(most - np.maximum(least, 0.0) <= flatness * most)
@@ -334,9 +334,9 @@ def _uneven(parts: _Parts, flatness: float) -> Flags:
             after = np.maximum.accumulate(area[:, ::-1], axis=1)[:, ::-1][parts.row, place]
             own = area[parts.row, place]
             dip = own <= _DIP * np.minimum(before, after)
-            found |= uneven & ~dip & ~(own <= _FADED * before)
+            result |= uneven & ~dip & ~(own <= _FADED * before)
     inner = parts.low + (parts.high - parts.low) / 2
-    return found & (inner > parts.low) & (inner < parts.high)
+    return result & (inner > parts.low) & (inner < parts.high)
 
 
 def _halved(parts: _Parts, split: Flags, factors: _Factors) -> _Parts:

@@ -53,12 +53,12 @@ def fused_products(graph: ExpressionGraph, outputs: Sequence[int]) -> dict[int, 
             if argument in users:
                 users[argument].append(number)
     absorbed: dict[int, int] = {}
-    asked = set(outputs)
+    requested = set(outputs)
     for number in nodes:
         own = users[number]
         if number in graph.as_written:
             continue
-        if graph.nodes[number].kind != "mul" or number in asked or len(set(own)) != len(own):
+        if graph.nodes[number].kind != "mul" or number in requested or len(set(own)) != len(own):
             continue
         if all(graph.nodes[u].kind in ("add", "sub") and u not in absorbed for u in own):
             absorbed |= {u: graph.nodes[u].arguments.index(number) for u in own}

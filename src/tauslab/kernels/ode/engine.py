@@ -190,8 +190,8 @@ class Ode(Engine):
 
     def _with_jacobian(self, backend: Backend) -> Callable[[OdeSystem, CodeWriter], str]:
         """Text for the stiff method: derivatives in the header, tables of an elimination."""
-        found = jacobian(self.system)
-        solve = found.elimination
+        result = jacobian(self.system)
+        solve = result.elimination
         tables = {
             "source": solve.source,
             "columns": solve.columns,
@@ -203,8 +203,8 @@ class Ode(Engine):
             name: backend.upload(t if t.size else t.reshape(0)) for name, t in tables.items()
         }
         unrolled = 0 < solve.cells <= MOST_UNROLLED and not self.system.looks_back
-        self._words = 0 if unrolled else solve.cells + len(found.nodes)
-        return lambda _, writer: jacobian_functions(found, writer, unrolled=unrolled)
+        self._words = 0 if unrolled else solve.cells + len(result.nodes)
+        return lambda _, writer: jacobian_functions(result, writer, unrolled=unrolled)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time."""

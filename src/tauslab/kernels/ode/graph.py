@@ -65,8 +65,8 @@ class ExpressionGraph:
 
     def value_of(self, node: int) -> float | None:
         """Value of a number, None for anything else."""
-        found = self.nodes[node]
-        return found.value if found.kind == "number" else None
+        result = self.nodes[node]
+        return result.value if result.kind == "number" else None
 
     def apply(self, function: str, *arguments: int) -> int:
         """A function of `tauslab.model.expressions.expression.FUNCTIONS`, simplified."""
@@ -203,12 +203,12 @@ class ExpressionGraph:
         return self._intern((function, *arguments), Node(function, arguments), stage)
 
     def _intern(self, key: object, node: Node, stage: int) -> int:
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self.nodes)
+        result = self._numbers.get(key)
+        if result is None:
+            result = self._numbers[key] = len(self.nodes)
             self.nodes.append(node)
             self.stages.append(stage)
-        return found
+        return result
 
     def reached(self, outputs: list[int], stage: int = RUNNING) -> list[int]:
         """Nodes of at least this stage that outputs need, arguments first."""

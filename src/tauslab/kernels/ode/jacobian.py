@@ -68,17 +68,17 @@ class Differentiator:
 
     def _terms(self, node: int) -> list[tuple[bool, int]]:
         """Terms that a sum adds and (True) subtracts, in order; shared sums are terms."""
-        graph, found, stack = self.graph, list[tuple[bool, int]](), [(False, node)]
+        graph, result, stack = self.graph, list[tuple[bool, int]](), [(False, node)]
         while stack:
             minus, top = stack.pop()
             kind, arguments = graph.nodes[top].kind, graph.nodes[top].arguments
             if kind not in _SUMS or (top != node and top in self._shared):
-                found.append((minus, top))
+                result.append((minus, top))
                 continue
             signs = [minus] * len(arguments)
             signs[-1] ^= kind != "add"
             stack.extend(reversed(list(zip(signs, arguments, strict=True))))
-        return found
+        return result
 
     def _derive(self, node: int) -> dict[int, int]:
         graph, own = self.graph, self.graph.nodes[node]
@@ -188,16 +188,16 @@ class Jacobian:
 
 def jacobian(system: OdeSystem) -> Jacobian:
     """Derivatives of all rates; nodes are added to the system's graph."""
-    size, found = len(system.variables), []
+    size, result = len(system.variables), []
     differentiate = Differentiator(system.graph, size, system.rates)
     by_time = []
     for row, rate in enumerate(system.rates):
         for column, node in differentiate.of(rate).items():
             if column < size:
-                found.append((row, column, node))
+                result.append((row, column, node))
             else:
                 by_time.append((row, node))
-    rows, columns, nodes = zip(*found, strict=True) if found else ((), (), ())
+    rows, columns, nodes = zip(*result, strict=True) if result else ((), (), ())
     return Jacobian(size, tuple(rows), tuple(columns), tuple(nodes), tuple(by_time))
 
 

@@ -132,8 +132,8 @@ def alone(system: OdeSystem, words: int, planes: int = 0) -> OdeLayout:
         return OdeLayout()
     constants = 4 * words * count_constants(system) * shared
     sample = (4 * words * (len(system.quantities) + 1) + planes) if planes else 0
-    found = _widest(_resident(less if shared else own), sample + constants, planes, shared=shared)
-    return found if found.blocks or planes else OdeLayout()
+    result = _widest(_resident(less if shared else own), sample + constants, planes, shared=shared)
+    return result if result.blocks or planes else OdeLayout()
 
 
 def _widest(warps: int, bytes_of_a_thread: int, planes: int, *, shared: bool) -> OdeLayout:

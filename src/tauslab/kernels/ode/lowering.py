@@ -301,11 +301,11 @@ class _OdeLowering:
                 if moved_by_reactions and not self.network.species[name].fixed:
                     at_once = reaction.consuming and by < 0
                     terms[self.number[name]].append((float(by), law if at_once else completed))
-        found = [self.graph.sum(own) for own in terms]
+        result = [self.graph.sum(own) for own in terms]
         for name, tree in self.network.rates.items():
-            found[self.number[name]] = self.tree(tree)
-        self.relations = () if self.looks_back else _relations(self.graph, found)
-        return [self.with_slack(node) for node in found]
+            result[self.number[name]] = self.tree(tree)
+        self.relations = () if self.looks_back else _relations(self.graph, result)
+        return [self.with_slack(node) for node in result]
 
     def completed(self, reaction: Reaction) -> int:
         """The rate at which a delayed reaction completes: that at which it began a delay ago."""
@@ -347,17 +347,17 @@ class _OdeLowering:
     def lift(self, base: int) -> int:
         """The base with every variable in it at zero where it is negative by the slack at most."""
         graph, zero = self.graph, self.graph.number(0.0)
-        found: dict[int, int] = {}
+        result: dict[int, int] = {}
         for node in graph.reached([base]):
             kind, arguments = graph.nodes[node].kind, graph.nodes[node].arguments
             if kind == "variable" or kind.startswith("past:"):
                 negative = graph.apply("lt", node, zero)
                 little = graph.apply("ge", node, graph.number(-self.slack))
                 test = graph.apply("and", negative, little)
-                found[node] = graph.apply("if", test, zero, node)
-            elif any(found.get(a, a) != a for a in arguments):
-                found[node] = graph.apply(kind, *(found.get(a, a) for a in arguments))
-        return found.get(base, base)
+                result[node] = graph.apply("if", test, zero, node)
+            elif any(result.get(a, a) != a for a in arguments):
+                result[node] = graph.apply(kind, *(result.get(a, a) for a in arguments))
+        return result.get(base, base)
 
     def event(self, event: TimedEvent) -> OdeEvent:
         used = symbols(event.time)
@@ -443,16 +443,16 @@ class _OdeLowering:
 
     def tree(self, tree: Expression, when: _When = _NOW) -> int:
         """Node of an expression; of a part that occurs often, one."""
-        found: dict[int, int] = {}
+        result: dict[int, int] = {}
         order = parts_first(tree, _read_with)
         steps = self.in_steps(order)
         for node in order:
             if id(node) in steps and isinstance(node, Call):
-                arguments = (found[id(part)] for part in node.arguments)
-                found[id(node)] = self.graph.write(node.function, *arguments)
+                arguments = (result[id(part)] for part in node.arguments)
+                result[id(node)] = self.graph.write(node.function, *arguments)
             else:
-                found[id(node)] = self.part(node, found, when)
-        return found[id(tree)]
+                result[id(node)] = self.part(node, result, when)
+        return result[id(tree)]
 
     def in_steps(self, order: Sequence[Expression]) -> set[int]:
         """Parts of what steps by the time alone: it steps where the host finds that it does."""
@@ -500,19 +500,19 @@ def _needs_a_base(graph: ExpressionGraph, node: int) -> bool:
 
 def _relations(graph: ExpressionGraph, rates: Sequence[int]) -> tuple[int, ...]:
     """Differences of the two sides of relations that variables decide, each once."""
-    moving, found = set[int](), dict[int, None]()
+    moving, result = set[int](), dict[int, None]()
     for node in graph.reached(list(rates)):
         own = graph.nodes[node]
         if own.kind == "variable" or not moving.isdisjoint(own.arguments):
             moving.add(node)
             if own.kind in _ORDERINGS:
-                found[graph.apply("sub", *sorted(own.arguments))] = None
-    return tuple(found)
+                result[graph.apply("sub", *sorted(own.arguments))] = None
+    return tuple(result)
 
 
 def _jumps(graph: ExpressionGraph, rates: Sequence[int]) -> tuple[float, ...]:
     """Times at which comparisons of the time with numbers change, in order."""
-    found = set[float]()
+    result = set[float]()
     for node in graph.reached(list(rates)):
         if graph.nodes[node].kind not in COMPARISONS:
             continue
@@ -521,8 +521,8 @@ def _jumps(graph: ExpressionGraph, rates: Sequence[int]) -> tuple[float, ...]:
             continue
         (a, b), (c, d) = (side for side in sides if side is not None)
         if a != c:
-            found.add((d - b) / (a - c))
-    return tuple(sorted(t for t in found if 0 < t < math.inf))
+            result.add((d - b) / (a - c))
+    return tuple(sorted(t for t in result if 0 < t < math.inf))
 
 
 def _affine(graph: ExpressionGraph, node: int, depth: int = 8) -> tuple[float, float] | None:
@@ -551,12 +551,12 @@ _OF_TIME = ("add", "sub", "mul", "neg", "ago")
 
 def _depending(network: Network, varying: set[str]) -> set[str]:
     """Parameters that vary: those named, and those given by expressions of them."""
-    found = varying & network.parameters.keys()
+    result = varying & network.parameters.keys()
     while True:
-        more = {n for n, t in network.parameters.items() if n not in found and symbols(t) & found}
+        more = {n for n, t in network.parameters.items() if n not in result and symbols(t) & result}
         if not more:
-            return found
-        found |= more
+            return result
+        result |= more
 
 
 @dataclass(frozen=True)

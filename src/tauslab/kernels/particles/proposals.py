@@ -48,19 +48,19 @@ class Proposals:
             return np.zeros(0), np.zeros(0)
         more = -len(centres) % _IN_BLOCK  # which weigh nothing
         stream = self._backend.stream(waited=True)
-        found = [self._backend.empty((m,), np.float64) for _ in range(2)]
+        result = [self._backend.empty((m,), np.float64) for _ in range(2)]
         given: dict[str, Any] = {
             "places": m, "centres": len(centres), "stride": len(centres) + more,
             "place": up(places), "spread": up(spread),
             "centre": up(np.pad(centres, ((0, more), (0, 0))).T),
             "roots": up(np.pad(roots, ((0, 0), (0, 0), (0, more)), constant_values=1.0)),
             "logs": up(np.pad(logs, (0, more), constant_values=-np.inf)),
-            "largest": found[0], "sums": found[1],
+            "largest": result[0], "sums": result[1],
         }  # fmt: skip
         arguments = self._program.arguments(_ENTRY, **given)
         self._program.launch(_ENTRY, m * self._backend.style.warp, arguments, stream)
-        mirrors = [self._backend.mirror(buffer) for buffer in found]
-        for buffer, mirror in zip(found, mirrors, strict=True):
+        mirrors = [self._backend.mirror(buffer) for buffer in result]
+        for buffer, mirror in zip(result, mirrors, strict=True):
             self._backend.download(buffer, mirror, m, stream)
         stream.record().wait()
         return [mirror.copy() for mirror in mirrors]

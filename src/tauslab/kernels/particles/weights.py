@@ -204,9 +204,9 @@ class DeviceWeights:
         return self._later(largest, self._reduced("reduce_sums", self._sums, "sums"))
 
     def _know(self, told: list[Any]) -> None:
-        most, found = told
+        most, result = told
         self.largest = most.copy()
-        self.totals, self.squares, self.numbers = found.reshape(3, self._rows).copy()
+        self.totals, self.squares, self.numbers = result.reshape(3, self._rows).copy()
 
     def level(self, chosen: BoolArray) -> None:
         """Let all particles of chosen rows weigh the same: moments of before may begin later."""
@@ -290,15 +290,15 @@ class DeviceWeights:
     def _find(self, made: slice, ends: Any = None) -> Any:
         """Ancestors of particles of each row, in order; `ends` are sums of whole rows."""
         size = made.stop - made.start
-        found = self._backend.empty((self._rows * size,), np.int64)
+        result = self._backend.empty((self._rows * size,), np.int64)
         more = {} if ends is None else {"ends": ends}
-        self._set("find_ancestors", first=made.start, made=size, ancestors=found, **more)
+        self._set("find_ancestors", first=made.start, made=size, ancestors=result, **more)
         if size:
             together = 16 if self._backend.style.warp > 1 else 64  # as csrc/particles has it
             self._launch("find_ancestors", self._rows * _parts(size, together), "find_ancestors")
         if self._alone:
             self._stream.record().wait()
-        return found
+        return result
 
     # ---------------------------------------------------------------- moments
 
@@ -322,17 +322,17 @@ class DeviceWeights:
                     "moments", (species, self._rows, _parts(self._n, _IN_BLOCK)), np.float64
                 ),
             }  # fmt: skip
-            found: list[Any] = []
+            result: list[Any] = []
             for number in range(2):
                 items = species * self._rows * _parts(self._n, _IN_BLOCK)
-                self._start("moments", items, means=found[0] if found else None, **given)
-                found.append(self._reduced("reduce_sums", given["sums"], f"moments {number}"))
-                if found[-1] is given["sums"]:  # of few particles: the next are not written there
+                self._start("moments", items, means=result[0] if result else None, **given)
+                result.append(self._reduced("reduce_sums", given["sums"], f"moments {number}"))
+                if result[-1] is given["sums"]:  # of few particles: the next are not written there
                     given["sums"] = self._kept("variances", given["sums"].shape, np.float64)
-            told = self._later(*found)
+            reported = self._later(*result)
 
             def moments() -> tuple[FloatArray, FloatArray]:
-                means, variances = (each.reshape(species, self._rows).copy() for each in told())
+                means, variances = (each.reshape(species, self._rows).copy() for each in reported())
                 return means, variances
 
             return moments
@@ -461,22 +461,22 @@ class PartWeights(DeviceWeights):
         squares, and how many are above 0.
         """
         given = {"rows": 1, "largest": self._up(np.array([largest])), "sums": self._sums}
-        found = []
+        result = []
         for own, in_block in in_blocks(self._first, self._first + self._n):
             size = own.stop - own.start
             logs, shares, blocks = self._after[own], self._shares[own], _parts(size, _IN_BLOCK)
             self._start("share_weights", blocks, n=size, logs=logs, shares=shares, **given)
             if in_block:
                 shares, _ = self._reduced_once("reduce_sums", self._sums, 3, blocks, "sums")
-            found.append(shares)
-        told = self._later(*found)
+            result.append(shares)
+        reported = self._later(*result)
 
         def take() -> FloatArray:
             self._take_weighed()
             return np.concatenate([
                 numbers.reshape(3, -1).T if made.ndim > 1
                 else np.stack([numbers, numbers * numbers, numbers > 0], axis=1)
-                for made, numbers in zip(found, told(), strict=True)
+                for made, numbers in zip(result, reported(), strict=True)
             ])  # fmt: skip
 
         return take
@@ -515,21 +515,21 @@ class PartWeights(DeviceWeights):
             "rows": 1, "first": 0, "size": species, **_layout(counts),
             "totals": up(np.array([total])), "means": None if means is None else up(means),
         }  # fmt: skip
-        found = []
+        result = []
         for own, in_block in in_blocks(first, first + (self._n if held is None else len(held))):
-            size, here = own.stop - own.start, own if held is None else slice(None)
+            size, local = own.stop - own.start, own if held is None else slice(None)
             each = _parts(size, _IN_BLOCK) if in_block else size
             sums = self._backend.empty((species, each), np.float64)
             self._start(
-                "moments" if in_block else "terms", species * each, n=size, counts=counts[here],
-                shares=self._shares[here], held=None if held is None else held[own],
+                "moments" if in_block else "terms", species * each, n=size, counts=counts[local],
+                shares=self._shares[local], held=None if held is None else held[own],
                 numbers=up(np.array([float(size)])), sums=sums, **given,
             )  # fmt: skip
             if in_block:
                 sums, _ = self._reduced_once("reduce_sums", sums, species, each)
-            found.append(sums)
-        told = self._later(*found)
-        return lambda: np.concatenate([sums.reshape(species, -1).T for sums in told()])
+            result.append(sums)
+        reported = self._later(*result)
+        return lambda: np.concatenate([sums.reshape(species, -1).T for sums in reported()])
 
     def begin_ladder(
         self, guess: float, *, seed: int, purpose: int, number: int, group: int, stratified: bool,
@@ -550,10 +550,10 @@ class PartWeights(DeviceWeights):
         """
         entries = _SUMS if self._pieces else ("add_in_order",)
         self._climb(entries[0], start)
-        told = self._later(self._spare["ends"])
+        reported = self._later(self._spare["ends"])
         for entry in entries[1:]:
             self._climb(entry, start)
-        return float(told()[0][0])
+        return float(reported()[0][0])
 
     def copied(self, made: slice, total: float) -> Any:
         """Ancestors int64 ``[particle]`` on the device of particles which find their place here."""

@@ -58,8 +58,8 @@ def _one_by_one(function: str, *given: FloatArray) -> FloatArray:
     # Compared as bits: zeros have signs.
     arrays = np.broadcast_arrays(*given)
     bits = np.stack([array.ravel() for array in arrays], axis=1).view(np.int64)
-    found, where = np.unique(bits, axis=0, return_inverse=True)
-    rows = found.view(np.float64)
+    result, where = np.unique(bits, axis=0, return_inverse=True)
+    rows = result.view(np.float64)
     values, sure = _rounded_surely(function, rows)
     for place in np.flatnonzero(~sure).tolist():
         values[place] = value_of(function, *rows[place].tolist())

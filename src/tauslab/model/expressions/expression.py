@@ -127,8 +127,8 @@ class Call:
         if not self._hash:
             for node in arguments_first(self):
                 if isinstance(node, Call) and not node._hash:  # noqa: SLF001 - its own class
-                    found = hash((node.function, node.arguments)) or 1
-                    object.__setattr__(node, "_hash", found)
+                    result = hash((node.function, node.arguments)) or 1
+                    object.__setattr__(node, "_hash", result)
         return self._hash
 
     def __reduce__(self) -> tuple[type[Call], tuple[str, tuple[Expression, ...]]]:
@@ -178,17 +178,17 @@ def symbols(expression: Expression) -> set[str]:
     """Names that occur in the tree."""
     if not isinstance(expression, Call):
         return {expression.name} if isinstance(expression, Symbol) else set()
-    found: set[str] = set()
+    result: set[str] = set()
     seen: set[int] = set()
     stack: list[Expression] = [expression]  # as `walk`, which is slower: networks have 1e5 laws
     while stack:
         node = stack.pop()
         if isinstance(node, Symbol):
-            found.add(node.name)
+            result.add(node.name)
         elif isinstance(node, Call) and id(node) not in seen:
             seen.add(id(node))
             stack.extend(node.arguments)
-    return found
+    return result
 
 
 def draws_in(expression: Expression) -> set[str]:

@@ -34,7 +34,7 @@ def evaluate(expression: Expression, values: Mapping[str, float]) -> float:
     """
     # Every part once, without recursion: sums of thousands of terms, and rules that use each other
     # many times over, are as good as any.
-    found: dict[int, float] = {}
+    result: dict[int, float] = {}
     for node in arguments_first(expression):
         if isinstance(node, Number):
             value = node.value
@@ -46,9 +46,9 @@ def evaluate(expression: Expression, values: Mapping[str, float]) -> float:
         else:
             if node.function == PAST:
                 raise ModelError("'delay' has no value outside a trajectory")
-            value = _FUNCTIONS[node.function](*(found[id(part)] for part in node.arguments))
-        found[id(node)] = value
-    value = found[id(expression)]
+            value = _FUNCTIONS[node.function](*(result[id(part)] for part in node.arguments))
+        result[id(node)] = value
+    value = result[id(expression)]
     return math.nan if math.isnan(value) else value
 
 

@@ -163,13 +163,13 @@ class _Row:
         """Join operands between which operators of `level` stand."""
         operands, operators = [], []
         chain, functions = [self._operands[0]], [""]
-        for operand, (found, function) in zip(self._operands[1:], self._operators, strict=True):
-            if found == level:
+        for operand, (result, function) in zip(self._operands[1:], self._operators, strict=True):
+            if result == level:
                 chain.append(operand)
                 functions.append(function)
             else:
                 operands.append(_joined(chain, functions))
-                operators.append((found, function))
+                operators.append((result, function))
                 chain, functions = [operand], [""]
         self._operands = [*operands, _joined(chain, functions)]
         self._operators = operators

@@ -56,13 +56,13 @@ def recognise(law: Expression, species: Collection[str]) -> MassAction | None:
         falling = falling_factor(factor, species)
         if divides or falling is None:
             return None
-        found = offsets.setdefault(falling[0], [])
-        if falling[1] in found[-1:]:  # x * x: no other factor can mend it
+        result = offsets.setdefault(falling[0], [])
+        if falling[1] in result[-1:]:  # x * x: no other factor can mend it
             return None
-        found.append(falling[1])
-    if any(sorted(found) != list(range(len(found))) for found in offsets.values()):
+        result.append(falling[1])
+    if any(sorted(result) != list(range(len(result))) for result in offsets.values()):
         return None
-    orders = {name: len(found) for name, found in offsets.items()}
+    orders = {name: len(result) for name, result in offsets.items()}
     return MassAction(Number(1.0) if constant is None else constant, orders)
 
 
@@ -107,21 +107,21 @@ def distinct_factors(expression: Expression) -> list[Factor]:
     """Every factor of a product of quotients once; a sign in front is the factor -1."""
     odd = {id(expression): True}
     sides = {id(expression): {False}}
-    found = []
+    result = []
     minus = False
     for node in walk(expression):  # what a part is in stands before it
         if id(node) not in odd:
             continue  # inside of a factor
         times, places = odd[id(node)], sides[id(node)]
         if not (isinstance(node, Call) and node.function in ("mul", "div", "neg")):
-            found.append(Factor(node, False in places, True in places, times))
+            result.append(Factor(node, False in places, True in places, times))
             continue
         minus ^= times and node.function == "neg"
         for i, part in enumerate(node.arguments):
             odd[id(part)] = odd.get(id(part), False) ^ times
             turned = node.function == "div" and i == 1
             sides.setdefault(id(part), set()).update(turned != divides for divides in places)
-    return [*found, Factor(Number(-1.0), True, False, True)] if minus else found
+    return [*result, Factor(Number(-1.0), True, False, True)] if minus else result
 
 
 def falling_factor(factor: Expression, species: Collection[str]) -> tuple[str, int] | None:

@@ -72,8 +72,8 @@ class SignAnalysis:
                 return self.never_negative(self._rules[name])
             return name in self._species or self._values.get(name, -1.0) >= 0
         if id(expression) not in self._signs:
-            found = self._call_never_negative(expression)
-            self._signs[id(expression)] = expression, found
+            result = self._call_never_negative(expression)
+            self._signs[id(expression)] = expression, result
         return self._signs[id(expression)][1]
 
     def _call_never_negative(self, expression: Call) -> bool:
@@ -102,7 +102,7 @@ class SignAnalysis:
                 minus ^= odd
             elif (divides or falling is None) and not self.never_negative(factor):
                 return False
-        return not minus and all(found == set(range(len(found))) for found in offsets.values())
+        return not minus and all(result == set(range(len(result))) for result in offsets.values())
 
     def split(self, law: Expression) -> Split | None:
         """Write `law` as forward minus reverse, both never negative; None where none is shown.
@@ -149,9 +149,9 @@ class SignAnalysis:
             Read a rule that stands alone, or beside constants. Beside what moves it is an amount,
             such as what is left of a total, and stays whole.
         """
-        found = self.split(law)
-        if found is not None:
-            return found
+        result = self.split(law)
+        if result is not None:
+            return result
         if isinstance(law, Symbol) and law.name in self._rules and is_rate:
             inner = self.as_written(self._rules[law.name])
             return Split(law, None) if inner.reverse is None else inner

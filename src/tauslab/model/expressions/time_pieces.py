@@ -53,14 +53,14 @@ def pieces_of(tree: Expression, end: float) -> dict[int, Pieces | None]:
 
     None stands for a part that is not linear in pieces, or has more than `MOST_PIECES`.
     """
-    found: dict[int, Pieces | None] = {}
+    result: dict[int, Pieces | None] = {}
     horizon = Fraction(end) * Fraction(1025, 1024)  # a change at the end has an other side
     for node in arguments_first(tree):
         try:
-            found[id(node)] = _pieces(node, found, horizon)
+            result[id(node)] = _pieces(node, result, horizon)
         except (_NotLinearError, OverflowError):
-            found[id(node)] = None
-    return found
+            result[id(node)] = None
+    return result
 
 
 def _pieces(node: Expression, found: Mapping[int, Pieces | None], horizon: Fraction) -> Pieces:
@@ -152,14 +152,14 @@ def _merged(function: _Function, parts: Sequence[Pieces], horizon: Fraction) -> 
         if len(times) + len(cuts) > MOST_PIECES:
             raise _NotLinearError
         for k, t in enumerate(bounds[:-1]):
-            here = values if k == 0 else tuple(_on(line, t) for line in own)
+            local = values if k == 0 else tuple(_on(line, t) for line in own)
             line = function.line(own, (t + bounds[k + 1]) / 2)
-            if _stands_at(own, here):
+            if _is_stationary_at(own, local):
                 value = line[1]
-            elif earlier and _stands_at(earlier, here):
+            elif earlier and _is_stationary_at(earlier, local):
                 value = lines[-1][1]
             else:
-                value = function.exact(here)
+                value = function.exact(local)
             earlier = own
             if lines and line == lines[-1] and value == _on(line, t):
                 continue  # nothing happens at this time
@@ -197,7 +197,7 @@ def _on(line: _Line, t: Fraction) -> Fraction:
     return slope * t + offset if slope else offset
 
 
-def _stands_at(lines: Sequence[_Line], values: _Values) -> bool:
+def _is_stationary_at(lines: Sequence[_Line], values: _Values) -> bool:
     """Return whether lines stand still at these values."""
     return all(
         slope == 0 and offset == v for (slope, offset, _), v in zip(lines, values, strict=True)

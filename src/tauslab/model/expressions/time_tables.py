@@ -60,22 +60,22 @@ def changes_of(
     instants
         All that there are.
     """
-    found: list[Change] = []
+    result: list[Change] = []
     for k, t in enumerate(pieces.times):
-        here, after = float(pieces.at[k]), float(pieces.lines[k][1])
+        local, after = float(pieces.at[k]), float(pieces.lines[k][1])
         if k == 0:
-            if here != after:
-                found.append(Change(0.0, after))
+            if local != after:
+                result.append(Change(0.0, after))
             continue
         before = float(pieces.before(k))
         if t not in doubles:
-            doubles[t] = instants.near(_double_of(node, t, before, here, after))
-        if here != before:
-            found.append(Change(math.nextafter(doubles[t], 0.0), here))
-        if here != after:
-            found.append(Change(doubles[t], after))
+            doubles[t] = instants.near(_double_of(node, t, before, local, after))
+        if local != before:
+            result.append(Change(math.nextafter(doubles[t], 0.0), local))
+        if local != after:
+            result.append(Change(doubles[t], after))
     kept: list[Change] = []
-    for one in found:  # of what one double parts from the rest, the last value stays
+    for one in result:  # of what one double parts from the rest, the last value stays
         while kept and kept[-1].last >= one.last:
             kept.pop()
         kept.append(one)
@@ -84,14 +84,14 @@ def changes_of(
 
 def open_changes(pieces: Pieces, changes: Sequence[Change]) -> list[Change]:
     """Leave out the values that hold at one time only, the start among these."""
-    found: list[Change] = []
+    result: list[Change] = []
     value = float(pieces.lines[0][1])
     for k, one in enumerate(changes):
         single = k + 1 < len(changes) and changes[k + 1].last == math.nextafter(one.last, math.inf)
         if not single and one.value != value:
-            found.append(one)
+            result.append(one)
             value = one.value
-    return found
+    return result
 
 
 def table_of(first: float, changes: Sequence[Change]) -> Expression:

@@ -27,11 +27,11 @@ def drawn_values(
     if not any(draws_in(tree) for tree in trees.values()):
         return {}
     whole = {name: substitute(tree, rules) for name, tree in trees.items()}
-    found: dict[str, Expression] = {}
+    result: dict[str, Expression] = {}
     for name in dependency_order(whole, what):
-        if draws_in(whole[name]) or symbols(whole[name]) & found.keys():
-            found[name] = whole[name]
-    return found
+        if draws_in(whole[name]) or symbols(whole[name]) & result.keys():
+            result[name] = whole[name]
+    return result
 
 
 def dependency_order(trees: Mapping[str, Expression], what: str) -> list[str]:

@@ -254,10 +254,10 @@ def custom(
     """
 
     def make(grid: Grid, values: Mapping[str, float]) -> Masks:
-        found = function(*site_centres(grid, (0.0, 0.0, 0.0)), **values)
+        result = function(*site_centres(grid, (0.0, 0.0, 0.0)), **values)
         masks = {}
         with suppress(AttributeError, ValueError):  # no mapping, or masks of another shape
-            masks = {name: _whole(grid, np.asarray(mask)) for name, mask in found.items()}
+            masks = {name: _whole(grid, np.asarray(mask)) for name, mask in result.items()}
         if not masks or any(mask.dtype != np.bool_ for mask in masks.values()):
             raise ModelError(
                 "the function of a shape returns masks, booleans that broadcast to "
@@ -272,19 +272,19 @@ def custom(
 
 def _with_shells(mask: Mask, inside: str, shells: Mapping[str, int] | None) -> Masks:
     """The mask and what is around it; the innermost last, since it replaces the others."""
-    found = {inside: mask}
+    result = {inside: mask}
     for name, thickness in (shells or {}).items():
         if isinstance(thickness, bool) or not isinstance(thickness, int) or thickness < 1:
             raise ModelError(f"shells: {name} has a thickness of {thickness!r}, in sites from 1 on")
         for _ in range(thickness):
             mask = _grown(mask)
-        found[name] = mask
-    return dict(reversed(found.items()))
+        result[name] = mask
+    return dict(reversed(result.items()))
 
 
 def _round(mask: Mask, inside: str, shells: Mapping[str, int] | None) -> Masks:
     """The same of what has a wall all around; a warning where the lattice is too small for it."""
-    found = _with_shells(mask, inside, shells)
+    result = _with_shells(mask, inside, shells)
     if around := sum((shells or {}).values()):
         planes = [np.moveaxis(mask, axis, 0) for axis in range(3)]
         if any(one[:around].any() or one[-around:].any() for one in planes):
@@ -292,7 +292,7 @@ def _round(mask: Mask, inside: str, shells: Mapping[str, int] | None) -> Masks:
                 f"shape: {inside} is too close to a face of the lattice, which cuts off "
                 f"{', '.join(shells or ())}: give the lattice more sites"
             )
-    return found
+    return result
 
 
 def _grown(mask: Mask) -> Mask:
@@ -324,10 +324,10 @@ def _radius(values: Mapping[str, float]) -> float:
 
 
 def _one_of(values: Mapping[str, float], names: tuple[str, ...]) -> str:
-    found = [name for name in names if name in values]
-    if len(found) != 1:
-        raise ModelError(f"shape: give one of {', '.join(names)}, not {len(found)} of them")
-    return found[0]
+    result = [name for name in names if name in values]
+    if len(result) != 1:
+        raise ModelError(f"shape: give one of {', '.join(names)}, not {len(result)} of them")
+    return result[0]
 
 
 def _needed(values: Mapping[str, float], name: str) -> float:

@@ -144,14 +144,15 @@ def _read(path: Path, library: Any, component: str | None) -> Array:
         return np.asarray(library.imread(path))
     if library.__name__ == "zarr":
         opened = library.open(str(path), mode="r")
-        found = opened[component] if component is not None else opened
-        if not hasattr(found, "shape"):
-            names = ", ".join(sorted(name for name, _ in found.arrays())) or "none"
+        result = opened[component] if component is not None else opened
+        if not hasattr(result, "shape"):
+            names = ", ".join(sorted(name for name, _ in result.arrays())) or "none"
             raise ValueError(f"it is a group of arrays; component names one, of {names}")
         require_memory(
-            math.prod(found.shape) * np.dtype(found.dtype).itemsize, f"{path}: {list(found.shape)}"
+            math.prod(result.shape) * np.dtype(result.dtype).itemsize,
+            f"{path}: {list(result.shape)}",
         )
-        return np.asarray(found[...])
+        return np.asarray(result[...])
     with library.open(path, permissive=True) as file:
         if file.data is None:
             raise ValueError("it holds no voxels")
@@ -194,14 +195,14 @@ def _stored_edges(path: Path) -> list[float]:
 
 
 def _imagej_voxel(file: Any) -> list[float]:
-    told, tags = file.imagej_metadata or {}, file.pages[0].tags
-    unit = _UNITS.get(str(told.get("unit", "")).strip())
+    reported, tags = file.imagej_metadata or {}, file.pages[0].tags
+    unit = _UNITS.get(str(reported.get("unit", "")).strip())
     if unit is None or not {"XResolution", "YResolution"} <= {tag.name for tag in tags}:
         return []
     pixels = [tags[f"{axis}Resolution"].value for axis in "YX"]  # pixels in so many units
     if not all(n and d for n, d in pixels):
         return []
-    return [unit * float(told.get("spacing", 0)), *(unit * d / n for n, d in pixels)]
+    return [unit * float(reported.get("spacing", 0)), *(unit * d / n for n, d in pixels)]
 
 
 def resample_labels(grid: Grid, volume: Array, voxel: float | Sequence[float]) -> Array:
@@ -271,8 +272,8 @@ def paint_labels(lattice: Lattice, volume: Array, site_types: Mapping[int, str])
             f"labels have the shape {list(volume.shape)}; the lattice has "
             f"{list(lattice.shape)}{hint}"
         )
-    found = [int(label) for label in np.unique(volume)]
-    for label in found:
+    result = [int(label) for label in np.unique(volume)]
+    for label in result:
         if label not in site_types:
             raise ModelError(
                 f"label {label} has no site type; labels with one: "
@@ -281,5 +282,5 @@ def paint_labels(lattice: Lattice, volume: Array, site_types: Mapping[int, str])
     for name in site_types.values():
         if name not in lattice.site_types:
             lattice.add_site_type(name)
-    for label in found:
+    for label in result:
         lattice.paint(site_types[label], volume == label)

@@ -73,14 +73,14 @@ def well_stirred_network(
         network.add_species(name, count)
     if volume == "reachable":
         _require_no_objects(lattice)
-        found = mixed_rates(lattice, values)
+        result = mixed_rates(lattice, values)
     else:
         n_sites = _sites_in(lattice, values, volume)
-        found = [
+        result = [
             float(rates.max()) * value_of("pow", n_sites, 1 - reaction.order)
             for reaction, rates in zip(lattice.reactions, values.rates, strict=True)
         ]
-    for reaction, rate in zip(lattice.reactions, found, strict=True):
+    for reaction, rate in zip(lattice.reactions, result, strict=True):
         network.add_reaction(
             equation_text(reaction.reactants, reaction.products), rate=rate, name=reaction.name
         )
@@ -133,16 +133,16 @@ def _add_hops(
     elif not inside and kind == "reflecting":
         return
     gone = not inside and kind != "periodic"
-    here = _type_at(lattice, site)
+    local = _type_at(lattice, site)
     row = FACES.index(face)
     there = values.ghost_type[row] if gone else _type_at(lattice, (target[0], target[1], target[2]))
     for index, name in enumerate(lattice.species):
-        out = float(values.diffusion[here, there, index]) / (lattice.spacing * lattice.spacing)
+        out = float(values.diffusion[local, there, index]) / (lattice.spacing * lattice.spacing)
         label = f"{_at(name, site)}_{'zyx'[axis]}{'p' if side > 0 else 'm'}"
         if out > 0:
             product = "" if gone else _at(name, (target[0], target[1], target[2]))
             network.add_reaction(f"{_at(name, site)} -> {product}", rate=out, name=label)
-        into = float(values.diffusion[there, here, index]) / (lattice.spacing * lattice.spacing)
+        into = float(values.diffusion[there, local, index]) / (lattice.spacing * lattice.spacing)
         held = float(values.ghost[row, index]) * into
         if gone and held > 0:
             network.add_reaction(f"-> {_at(name, site)}", rate=held, name=f"{label}_in")
@@ -165,15 +165,15 @@ def mixed_rates(lattice: LatticeData, values: LatticeValues) -> list[float]:
     number = {name: index for index, name in enumerate(lattice.species)}
     types = lattice.sites.planes(0, lattice.shape[0])
     reached = _reached(lattice, values, types, number)
-    room = reached.reshape(len(number), -1).sum(axis=1)
-    found = []
+    space = reached.reshape(len(number), -1).sum(axis=1)
+    result = []
     for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
-        here, share = rates[types], 1.0
+        local, share = rates[types], 1.0
         for name, count in reaction.reactants.items():
-            here = np.where(reached[number[name]], here, 0.0)
-            share /= value_of("pow", max(1.0, float(room[number[name]])), count)
-        found.append(float(here.sum()) * share)
-    return found
+            local = np.where(reached[number[name]], local, 0.0)
+            share /= value_of("pow", max(1.0, float(space[number[name]])), count)
+        result.append(float(local.sum()) * share)
+    return result
 
 
 def _reached(
@@ -195,11 +195,11 @@ def _reached(
         for species in range(len(number)):
             _spread(lattice, values.diffusion[:, :, species] > 0, types, reached[species])
         for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
-            here = (rates > 0)[types]
+            local = (rates > 0)[types]
             for name in reaction.reactants:
-                here &= reached[number[name]]
+                local &= reached[number[name]]
             for name in reaction.products:
-                reached[number[name]] |= here
+                reached[number[name]] |= local
     return reached
 
 

@@ -415,8 +415,8 @@ class Lattice(Hinting, LatticeData):
         if positions is not None:
             if site_type is not None:
                 raise ModelError(f"place {species}: positions need no site type")
-            found = as_positions(positions, self.shape, f"place {species}")
-            self.placements.append(Placement(species, positions=found))
+            result = as_positions(positions, self.shape, f"place {species}")
+            self.placements.append(Placement(species, positions=result))
             return
         types = self.type_names
         if site_type is not None:

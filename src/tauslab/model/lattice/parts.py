@@ -373,10 +373,10 @@ def as_offsets(sites: npt.ArrayLike, where: str) -> tuple[tuple[int, int, int], 
             f"{where}: sites are whole numbers [n, 3] (z, y, x) from the site of its particle, or "
             f"a radius in sites, 0 to {MOST_RADIUS}"
         )
-    found = dict.fromkeys([(0, 0, 0), *(tuple(map(int, one)) for one in given.tolist())])
-    if len(found) != len(given):
+    result = dict.fromkeys([(0, 0, 0), *(tuple(map(int, one)) for one in given.tolist())])
+    if len(result) != len(given):
         raise ModelError(f"{where}: its sites are different ones, of which one is 0, 0, 0")
-    return tuple((z, y, x) for z, y, x in found)
+    return tuple((z, y, x) for z, y, x in result)
 
 
 def as_positions(positions: npt.ArrayLike, shape: tuple[int, int, int], where: str) -> IntArray:

@@ -117,8 +117,8 @@ class ParticleStart:
         """Particles a site on average, of all kinds of sites that particles are spread over."""
         sites = self.sites.per_plane.sum(axis=0)
         spread = {one.site_type for one in self.placed if one.positions is None and one.count}
-        room = sum(int(sites[one]) for one in spread) or int(sites.sum())
-        return float(sum(one.count for one in self.placed)) / max(1, room)
+        space = sum(int(sites[one]) for one in spread) or int(sites.sum())
+        return float(sum(one.count for one in self.placed)) / max(1, space)
 
     def at_positions(self) -> Fixed:
         """All particles with positions."""

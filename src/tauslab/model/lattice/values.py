@@ -114,7 +114,7 @@ def lattice_values(
     numbers = LatticeValues(
         values, diffusion, rates, placed, ghost, ghost_type, sites_of, on_surface, objects
     )
-    _check_room(lattice, numbers)
+    _check_capacity(lattice, numbers)
     return numbers
 
 
@@ -128,10 +128,10 @@ def _placements(lattice: LatticeData, numbers_of: Mapping[str, float]) -> list[P
     for name in numbers_of:
         own = [place for place in lattice.placements if place.species == name]
         if len(own) != 1 or own[0].positions is not None:
-            found = "particles one by one" if len(own) == 1 else f"{len(own)} placements"
+            result = "particles one by one" if len(own) == 1 else f"{len(own)} placements"
             raise ConfigError(
                 f"{name}: its initial number can be set where one placement gives a count or a "
-                f"concentration; {lattice.name} has {found} of {name}"
+                f"concentration; {lattice.name} has {result} of {name}"
             )
     return [
         replace(
@@ -424,20 +424,20 @@ def _placed(
             )
     sites = int(sites_of[site_type])
     if not amount <= sites * lattice.slots:
-        raise ModelError(_no_room(place.site_type, f"{amount:.10g}", sites, lattice.slots))
+        raise ModelError(_over_capacity(place.site_type, f"{amount:.10g}", sites, lattice.slots))
     return Placed(which, site_type, round(amount))
 
 
-def _check_room(lattice: LatticeData, numbers: LatticeValues) -> None:
+def _check_capacity(lattice: LatticeData, numbers: LatticeValues) -> None:
     """Refuse more particles in a site type than its sites can hold."""
     wanted = numbers.initial(len(lattice.species)).sum(axis=1)
     for name, particles, sites in zip(lattice.type_names, wanted, numbers.sites_of, strict=True):
-        room = int(sites) * lattice.slots
-        if particles > room:
-            raise ModelError(_no_room(name, str(particles), int(sites), lattice.slots))
+        space = int(sites) * lattice.slots
+        if particles > space:
+            raise ModelError(_over_capacity(name, str(particles), int(sites), lattice.slots))
 
 
-def _no_room(site_type: str, particles: str, sites: int, slots: int) -> str:
+def _over_capacity(site_type: str, particles: str, sites: int, slots: int) -> str:
     return (
         f"site type {site_type!r}: {particles} particles are placed in {sites} sites, which hold "
         f"{sites * slots}"

@@ -63,14 +63,14 @@ def parents(
     ConfigError
         An unknown parameter that no equation reads.
     """
-    found = {}
+    result = {}
     for name, read in sides.items():
         own = tuple(other for other in sides if other == name or other in read)
-        found[name] = own + tuple(other for other in unknown if other in read)
-    used = {name for own in found.values() for name in own}
+        result[name] = own + tuple(other for other in unknown if other in read)
+    used = {name for own in result.values() for name in own}
     for name in unknown:
         if name not in used:
             raise ConfigError(
                 f"{opt('unknown', name)}: no equation reads it, so nothing would be learnt about it"
             )
-    return found
+    return result

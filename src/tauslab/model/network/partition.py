@@ -32,14 +32,14 @@ class Partition:
 
     def described(self) -> str:
         """Say how many reactions are no events, by kind; empty if none is."""
-        told = {
+        reported = {
             "ode": "by equations",
             "langevin": "by the Langevin equation",
             "auto": "by the Langevin equation where molecules are many",
         }
-        counted = {kind: self.kinds.count(kind) for kind in told}
+        counted = {kind: self.kinds.count(kind) for kind in reported}
         of = f"of {len(self.kinds)} reactions"
-        return " and ".join(f"{n} {of} {told[kind]}" for kind, n in counted.items() if n)
+        return " and ".join(f"{n} {of} {reported[kind]}" for kind, n in counted.items() if n)
 
     def integrated(self, network: Network) -> list[str]:
         """Names of the reactions simulated by rate equations beside exact events."""
@@ -64,7 +64,7 @@ def partition_of(network: Network, marks: Mapping[str, Sequence[str]]) -> Partit
     resting = [kind for kind, patterns in marks.items() if REST in patterns]
     if len(resting) > 1:
         raise ConfigError(f"{opt(resting[0], REST)} and {opt(resting[1], REST)} exclude each other")
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     names = [reaction.name for reaction in network.reactions]
     for kind, patterns in marks.items():
         for pattern in (one for one in patterns if one != REST):
@@ -74,9 +74,9 @@ def partition_of(network: Network, marks: Mapping[str, Sequence[str]]) -> Partit
                     f"{opt(kind, pattern)}: no reaction of {network.name} has such a name"
                 )
             for name in named:
-                if found.setdefault(name, kind) != kind:
+                if result.setdefault(name, kind) != kind:
                     raise ConfigError(
-                        f"reaction {name} is marked {found[name]} and {kind}: choose one"
+                        f"reaction {name} is marked {result[name]} and {kind}: choose one"
                     )
     rest = resting[0] if resting else "auto"
-    return Partition(tuple(found.get(name, rest) for name in names))
+    return Partition(tuple(result.get(name, rest) for name in names))

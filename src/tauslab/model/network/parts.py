@@ -203,8 +203,8 @@ def unit_message(what: str, unit: str, title: str = "") -> str:
 
 def unit_in(message: str) -> tuple[str, str] | None:
     """Unit and title that `unit_message` was given; None of other messages."""
-    found = _UNIT.match(message)
-    return None if found is None else (found[1], found[2] or "")
+    result = _UNIT.match(message)
+    return None if result is None else (result[1], result[2] or "")
 
 
 def draw_refused(tree: Expression) -> str:
@@ -386,18 +386,18 @@ class NetworkData:
 
     def with_parameters(self, values: Mapping[str, Expression]) -> Self:
         """A network with other values of some parameters, which shares all other parts."""
-        found = object.__new__(type(self))
-        vars(found).update(vars(self))
-        found.parameters = {**self.parameters, **values}
-        return found
+        result = object.__new__(type(self))
+        vars(result).update(vars(self))
+        result.parameters = {**self.parameters, **values}
+        return result
 
     def __copy__(self) -> Self:
         """Return a copy with parts of its own, which can be set apart."""
-        found = object.__new__(type(self))
+        result = object.__new__(type(self))
         for name, value in vars(self).items():
             apart = isinstance(value, dict | list | set)
-            setattr(found, name, type(value)(value) if apart else value)
-        return found
+            setattr(result, name, type(value)(value) if apart else value)
+        return result
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; species and parameters take numbers, also in a mapping that is assigned."""

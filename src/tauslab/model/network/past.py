@@ -94,7 +94,7 @@ class _Pasts:
         self._network = network
         self._rules = network.rule_expressions()
         self._rules_then: dict[tuple[str, Expression], Expression] = {}
-        self._found: dict[tuple[str, Expression], Past] = {}
+        self._pasts: dict[tuple[str, Expression], Past] = {}
         self._taken = {*network.species, *network.parameters, *network.rules, "time"}
         changed = {n for r in network.reactions for n in r.net_change()}
         assigned = {n: event.name for event in network.events for n in event.assignments}
@@ -134,17 +134,17 @@ class _Pasts:
             events=[event.mapped(self.at) for event in network.events],
             features=[feature for feature in network.features if feature.kind != "delay"],
         )
-        pasts = tuple(self._found.values())
+        pasts = tuple(self._pasts.values())
         hidden = {past.name: Species(past.name, Number(0.0)) for past in pasts}
         result.species = {**network.species, **hidden}
         return result, pasts
 
     def at(self, tree: Expression, ago: Expression | None = None) -> Expression:
         """A formula as it is now, or was so long `ago`, without delays."""
-        found: dict[int, Expression] = {}
+        result: dict[int, Expression] = {}
         for node in parts_first(tree, _read_with):
-            found[id(node)] = self._part(node, found, ago)
-        return found[id(tree)]
+            result[id(node)] = self._part(node, result, ago)
+        return result[id(tree)]
 
     def _part(
         self, node: Expression, found: Mapping[int, Expression], ago: Expression | None
@@ -237,14 +237,14 @@ class _Pasts:
     def _past(self, name: str, ago: Expression) -> str:
         """The hidden species that holds a past."""
         key = name, ago
-        if key not in self._found:
-            number = len(self._found) + 1
+        if key not in self._pasts:
+            number = len(self._pasts) + 1
             hidden = f"{name}_ago_{number}"
             while hidden in self._taken:
                 hidden += "_"
             self._taken.add(hidden)
-            self._found[key] = Past(hidden, name, ago)
-        return self._found[key].name
+            self._pasts[key] = Past(hidden, name, ago)
+        return self._pasts[key].name
 
 
 def _read_with(tree: Expression) -> tuple[Expression, ...]:

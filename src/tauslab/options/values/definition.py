@@ -60,7 +60,7 @@ class Stored:
     absent: Any = _DEFAULT
     read: Callable[[Any], Any] | None = None
     follows: str = ""
-    apart: bool = False
+    separate: bool = False
     decides: bool = True
 
 
@@ -167,8 +167,8 @@ _options_of = cache(_definitions_of)  # every call of a run asks a hundred times
 
 def on_command_line(*classes: type) -> list[Definition]:
     """Options with a flag, each once, in the order of their groups."""
-    found = {one.flags: one for _, one in definitions(*classes) if one.flags}
-    return sorted(found.values(), key=lambda one: GROUPS.index(one.group))
+    result = {one.flags: one for _, one in definitions(*classes) if one.flags}
+    return sorted(result.values(), key=lambda one: GROUPS.index(one.group))
 
 
 def check_values(settings: object) -> None:
@@ -176,18 +176,18 @@ def check_values(settings: object) -> None:
 
     A whole number of NumPy becomes one of Python, which mixes with others whatever its type.
     """
-    for found, one in _options_of(type(settings)):
-        value = getattr(settings, found.name)
-        if value is found.default:
+    for result, one in _options_of(type(settings)):
+        value = getattr(settings, result.name)
+        if value is result.default:
             continue
         if one.action == "store_true" and not isinstance(value, bool | np.bool_ | None):
-            raise ConfigError(f"{found.name}={value!r} is not allowed: True or False")
+            raise ConfigError(f"{result.name}={value!r} is not allowed: True or False")
         if one.check is not None:
-            one.check(found.name, value)
+            one.check(result.name, value)
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value[()]
         if isinstance(value, np.integer):
-            object.__setattr__(settings, found.name, int(value))
+            object.__setattr__(settings, result.name, int(value))
 
 
 def destination(defined: Definition) -> str:
@@ -199,15 +199,15 @@ def destination(defined: Definition) -> str:
 def parameters_section(*classes: type) -> str:
     """The options as the part "Parameters" of a docstring, without its heading."""
     lines = []
-    for found, defined in definitions(*classes):
+    for result, defined in definitions(*classes):
         if not defined.python:
             continue
-        said = defined.doc or defined.help
-        said += f" [{defined.unit}]" if defined.unit else ""
+        message = defined.doc or defined.help
+        message += f" [{defined.unit}]" if defined.unit else ""
         wrapped = textwrap.wrap(
-            said, 92, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False
+            message, 92, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False
         )
-        lines += [found.name, *wrapped]
+        lines += [result.name, *wrapped]
     return "\n".join(lines)
 
 
@@ -229,9 +229,9 @@ def declared(made: type[T]) -> type[T]:
 
     Where several classes have an option of one name, messages spell it as one does that Python has.
     """
-    for found, one in definitions(made):
-        if one.flags and (one.python or found.name not in known()):
-            know(found.name, Spelling(one.flags[0], one.action == "store_true", one.in_python))
+    for result, one in definitions(made):
+        if one.flags and (one.python or result.name not in known()):
+            know(result.name, Spelling(one.flags[0], one.action == "store_true", one.in_python))
     if "{options}" in (made.__doc__ or ""):
         made.__doc__ = with_options(str(made.__doc__), made)
     made.__init__ = checks_keywords(made.__init__)  # type: ignore[method-assign]
@@ -266,13 +266,13 @@ def attributes_of(settings: object) -> dict[str, Attribute]:
 
     A value of None is left out: nobody gave one, and nobody chose one.
     """
-    found: dict[str, Attribute] = {}
+    result: dict[str, Attribute] = {}
     for one, defined, stored in _stored_options(type(settings)):
         value = getattr(settings, one.name)
         written = stored.always or value != _absent(one, stored)
-        if written and value is not None and not stored.apart:
-            found[_name(defined, stored)] = int(value) if isinstance(value, bool) else value
-    return found
+        if written and value is not None and not stored.separate:
+            result[_name(defined, stored)] = int(value) if isinstance(value, bool) else value
+    return result
 
 
 def attribute_names(*classes: type) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ def attribute_names(*classes: type) -> tuple[str, ...]:
     deciding = (
         _name(defined, stored)
         for _, defined, stored in _stored(*classes)
-        if stored.decides and not stored.apart
+        if stored.decides and not stored.separate
     )
     return tuple(dict.fromkeys(deciding))
 
@@ -290,14 +290,14 @@ def values_in(attributes: Mapping[str, Any], *classes: type) -> dict[str, Any]:
 
     An option that the file says nothing of is left out.
     """
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for one, defined, stored in _stored(*classes):
         name = _name(defined, stored)
         if name in attributes:
-            found[one.name] = _reader(defined, stored)(attributes[name])
-        elif not stored.always and not stored.apart:
-            found[one.name] = _absent(one, stored)
-    return found
+            result[one.name] = _reader(defined, stored)(attributes[name])
+        elif not stored.always and not stored.separate:
+            result[one.name] = _absent(one, stored)
+    return result
 
 
 def taken(

@@ -37,7 +37,7 @@ def initial_distributions(
         A name that is no species, or one that holds no count, or a distribution that is none; or
         another initial amount is computed from that species.
     """
-    found = {}
+    result = {}
     for name, one in (given or {}).items():
         if name not in network.species:
             known = some(dict.fromkeys(network.species))
@@ -46,10 +46,10 @@ def initial_distributions(
             raise ConfigError(f"initial {name}: a fixed species has one amount alone")
         if isinstance(network, Network) and name in network.real_species():
             raise ConfigError(f"initial {name}: it is a quantity, not a count")
-        found[name] = _of_text(name, one) if isinstance(one, str) else _of_numbers(name, one)
-    if found and isinstance(network, Network):
-        _require_independent(found.keys(), network, {*found, *values})
-    return found
+        result[name] = _of_text(name, one) if isinstance(one, str) else _of_numbers(name, one)
+    if result and isinstance(network, Network):
+        _require_independent(result.keys(), network, {*result, *values})
+    return result
 
 
 def _require_independent(drawn: Collection[str], network: Network, given: Collection[str]) -> None:
@@ -83,10 +83,10 @@ def _of_numbers(name: str, given: npt.ArrayLike) -> FloatArray:
 
 
 def _of_text(name: str, text: str) -> FloatArray:
-    found = _FORM.match(text)
-    kind = found[1] if found else ""
+    result = _FORM.match(text)
+    kind = result[1] if result else ""
     try:
-        values = [float(part) for part in found[2].split(",")] if found else []
+        values = [float(part) for part in result[2].split(",")] if result else []
     except ValueError:
         values = []
     if kind == "poisson" and len(values) == 1 and 0 <= values[0] <= _MOST / 2:

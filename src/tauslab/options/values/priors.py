@@ -42,13 +42,13 @@ class Prior:
         ConfigError
             It is not known, or a number is not allowed; the message names the number and why.
         """
-        found = _FORM.match(text) if isinstance(text, str) else None
-        if found is None or found[1] not in PRIORS:
+        result = _FORM.match(text) if isinstance(text, str) else None
+        if result is None or result[1] not in PRIORS:
             raise ConfigError(f"{what}: {text!r} is not known; allowed are {FORMS}")
-        kind, names = found[1], FAMILIES[found[1]].parameters
+        kind, names = result[1], FAMILIES[result[1]].parameters
         if kind == "lognormal":
-            names = (first_of_lognormal(found[2]), *names[1:])
-        given = arguments_of(what, kind, found[2], names)
+            names = (first_of_lognormal(result[2]), *names[1:])
+        given = arguments_of(what, kind, result[2], names)
         numbers = [_number(what, kind, name, given) for name in names]
         if names[0] == _MEDIAN:
             if not 0 < numbers[0] < math.inf:

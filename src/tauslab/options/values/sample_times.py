@@ -59,13 +59,13 @@ def sample_times(
         raise ConfigError(f"{assigned('t_end')}{end:g} is not allowed: a finite time above 0")
     count = DEFAULT_POINTS if points is None else points
     within("points", count, 2, MOST_POINTS)
-    found = _even(end, count).copy() if count <= _FEW else np.linspace(0.0, end, count)
-    if end / count < sys.float_info.min and not (np.diff(found) > 0).all():
+    result = _even(end, count).copy() if count <= _FEW else np.linspace(0.0, end, count)
+    if end / count < sys.float_info.min and not (np.diff(result) > 0).all():
         raise ConfigError(
             f"{assigned('t_end')}{end:g} is so near to 0 that {count} sample times up to it are "
             f"not all different: give fewer {opt('points')}, or time in a smaller unit"
         )
-    return found
+    return result
 
 
 @lru_cache(maxsize=16)

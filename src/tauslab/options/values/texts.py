@@ -123,7 +123,7 @@ def by_name(
     """
 
     def read_all(texts: Iterable[str]) -> dict[str, T]:
-        found: dict[str, T] = {}
+        result: dict[str, T] = {}
         for text in texts:
             name, equals, value = (part.strip() for part in text.partition("="))
             try:
@@ -132,8 +132,8 @@ def by_name(
                 made = None
             if made is None:
                 raise ConfigError(f"{opt(option, key=text)}: write {form}")
-            add_once(found, name, made, option)
-        return found
+            add_once(result, name, made, option)
+        return result
 
     return read_all
 
@@ -165,16 +165,16 @@ def drawn(text: str) -> tuple[str, ...]:
     return tuple(text.split("; ")) if text else ()
 
 
-def drawn_again(text: str, path: Path) -> tuple[str, ...]:
+def drawn_in_file(text: str, path: Path) -> tuple[str, ...]:
     """Read as `drawn`, and warn if `path` is an older file whose ``lognormal`` has a median."""
-    found = drawn(text)
-    if "; ".join(found) != text:
+    result = drawn(text)
+    if "; ".join(result) != text:
         warn(
             f"{path} was written when the first number of lognormal was the median, and is run "
-            f"again with that: {'; '.join(found)}; lognormal(a,b) now has the mean and the "
+            f"again with that: {'; '.join(result)}; lognormal(a,b) now has the mean and the "
             "deviation of the logarithm"
         )
-    return found
+    return result
 
 
 def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:

@@ -44,16 +44,16 @@ class Workers:
     ) -> None:
         self.client, self._stop, self._most, self._queued = client, stop, most, queued
         self.where = str(client.scheduler.address)
-        self._found: dict[str, int] = {}
+        self._workers: dict[str, int] = {}
         self._looked = self._seen = time.monotonic()
         self._stopping: float | None = None
         self.bad: set[str] = set()
-        self._look()
+        self._poll()
 
     @property
     def threads(self) -> dict[str, int]:
         """Threads of each worker that may be asked, by its address."""
-        return {k: v for k, v in self._found.items() if k not in self.bad}
+        return {k: v for k, v in self._workers.items() if k not in self.bad}
 
     @property
     def wanted(self) -> int:
@@ -73,7 +73,7 @@ class Workers:
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return
-        self._look()
+        self._poll()
         if self.threads:
             self._seen = now
         elif not self._queued and now - self._seen > PATIENCE:
@@ -86,28 +86,28 @@ class Workers:
                     f"{opt('resume')} completes the file"
                 )
 
-    def wait_for_one(self) -> None:
+    def wait_for_first(self) -> None:
         """Wait for the first worker; raises as `check` does, and at once on a request to stop."""
-        told = False
+        reported = False
         while not self.threads:
             if self._stop():
                 raise StoppedEarly("stopped on request before there was a Dask worker")
-            if self._queued and not told:
+            if self._queued and not reported:
                 print(f"waiting for Dask workers at {self.where}", file=sys.stderr, flush=True)
-                told = True
+                reported = True
             time.sleep(_LOOK_SECONDS / 4)
             self.check()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         try:
-            found = self.client.scheduler_info(n_workers=-1).get("workers")
+            result = self.client.scheduler_info(n_workers=-1).get("workers")
         except (OSError, TimeoutError):
-            found = None
-        if found is None:  # Dask has tried for a while to reach it again
+            result = None
+        if result is None:  # Dask has tried for a while to reach it again
             raise ExecutorError(
                 f"the Dask scheduler at {self.where} has failed; an output file can be resumed"
             )
-        self._found = {address: int(facts["nthreads"]) for address, facts in found.items()}
+        self._workers = {address: int(facts["nthreads"]) for address, facts in result.items()}
         self._looked = time.monotonic()
 
 
@@ -139,7 +139,7 @@ def open_workers(options: Options, stop: Callable[[], bool]) -> Iterator[Workers
         workers = Workers(client, stop, most=most if scaled else 0, queued=queued)
         if options.quiet is False and client.dashboard_link:
             print(f"dashboard: {client.dashboard_link}", file=sys.stderr, flush=True)
-        workers.wait_for_one()
+        workers.wait_for_first()
         yield workers
 
 

@@ -64,7 +64,7 @@ class DaskLanes:
         self._origin = time.perf_counter()
         self._shares: dict[str, LaunchResult] = {}
         self._futures: list[Any] = []
-        self._halt_again = 0.0
+        self._next_halt = 0.0
         ask = [layout.block, -(-blocks // workers.wanted)]
         sizes: tuple[int, int] = call(workers, dask_worker.sizes, job, *ask) if blocks else (1, 1)
         self.smallest, self.room = sizes
@@ -110,9 +110,9 @@ class DaskLanes:
         """Through the workers: what waits there is taken back, what runs there ends soon."""
         pending = [future for future in self._futures if not future.done()]
         self._futures = pending
-        if not pending or time.perf_counter() < self._halt_again:
+        if not pending or time.perf_counter() < self._next_halt:
             return bool(pending)
-        self._halt_again = time.perf_counter() + _HALT_SECONDS
+        self._next_halt = time.perf_counter() + _HALT_SECONDS
         with contextlib.suppress(Exception):  # workers may be gone
             self.workers.client.run(dask_worker.halt_station, self._name, wait=False)
         return True
@@ -173,9 +173,9 @@ def result_of(workers: Workers, future: Any, again: Callable[[int], Any]) -> Any
         except (ExecutorError, StoppedEarly):  # of `check`
             raise
         except Exception as error:
-            told = _translated(workers, error)
+            reported = _translated(workers, error)
             if attempt == _ATTEMPTS or not workers.threads:
-                raise told from error
+                raise reported from error
         future = again(attempt)
     raise AssertionError
 

@@ -62,30 +62,30 @@ def breaks_of(
     if not (end > 0 and uses_time(with_clocks(network))):
         return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
-    found = _found(
+    result = _breaks_until(
         network, values, amounts, lost, end, None if thinned else rows, followed=followed
     )
     if equations and not followed:
-        found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
-    if found.unknown:
+        result = replace(result, unknown=(*result.unknown, *pulses_that_vary(network, lost)))
+    if result.unknown:
         warn(
-            f"{network.name}: {_shown(found.unknown)} jumps or has pulses, at times that are too "
+            f"{network.name}: {_shown(result.unknown)} jumps or has pulses, at times that are too "
             f"many or differ between trajectories, {_PASSED_OVER}, use events, or give "
             f"{opt('times')} as dense as the pulses are short"
         )
-    for part in found.hiding:
+    for part in result.hiding:
         warn(
             f"{network.name}: {_shown([part])} may hold for intervals too short to be detected "
             "before a trajectory, and steps may pass over these: compare the time itself with "
             "numbers"
         )
-    for name, part in found.missed:
+    for name, part in result.missed:
         warn(
             f"{network.name}: the trigger of event {name} needs {_shown([part])}, which holds at "
             "single instants that are not known before a trajectory: the event may not come; "
             "compare by <, <=, > or >="
         )
-    return found
+    return result
 
 
 def moving_breaks(
@@ -101,18 +101,18 @@ def moving_breaks(
     of `equations` also of pulses between linear relations, at which other methods stop anyway.
     """
     lost = depending(network, {*varying}) if varying else set[str]()
-    found = ends_of_windows(network, values, lost) if network.rates else []
+    result = ends_of_windows(network, values, lost) if network.rates else []
     moving = lost | set_by_events(network)
     if not moving or not uses_time(with_clocks(network)):
-        return found
+        return result
     amounts = network.initial_amounts(values, negative=True)
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: value for name, value in whole.items() if name not in lost}
     parts = smooth_parts_that_move(with_clocks(network, lost), whole.keys(), moving)
-    found += [t for part in parts for t in times_of_pulses(part, moving, known)]
+    result += [t for part in parts for t in times_of_pulses(part, moving, known)]
     if equations:
-        found += [t for times in pulses_that_vary(network, moving).values() for t in times]
-    return list(dict.fromkeys(found))
+        result += [t for times in pulses_that_vary(network, moving).values() for t in times]
+    return list(dict.fromkeys(result))
 
 
 class BreaksAhead:
@@ -181,21 +181,21 @@ class BreaksAhead:
         values = network.parameter_values(own)
         amounts = network.initial_amounts(values, amounts, negative=True)
         lost = depending(network, {*varying, *self._unread})
-        found = _found(network, values, amounts, lost, end, rows)
-        instants = found.instants if network.events else ()  # an instant does not change a rate
-        unseen = [*found.unknown, *found.hiding, *(part for _, part in found.missed), *instants]
+        result = _breaks_until(network, values, amounts, lost, end, rows)
+        instants = result.instants if network.events else ()  # an instant does not change a rate
+        unseen = [*result.unknown, *result.hiding, *(part for _, part in result.missed), *instants]
         if self._moved:
             lost = depending(network, {*lost, *self._moved})
-            unseen += _found(network, values, amounts, lost, end, rows).unknown
+            unseen += _breaks_until(network, values, amounts, lost, end, rows).unknown
         if unseen:
             warn(
                 f"{network.name}: {_shown(unseen)} jumps or has pulses at times that particles do "
                 f"not know, {_PASSED_OVER}, use events, or advance in steps as short as the pulses"
             )
-        return found.times
+        return result.times
 
 
-def _found(
+def _breaks_until(
     network: Network,
     values: Mapping[str, float],
     amounts: Mapping[str, float],
@@ -212,7 +212,7 @@ def _found(
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: value for name, value in whole.items() if name not in lost}
     clocked = with_clocks(network, lost)
-    found = time_breaks(clocked, known, end)
+    result = time_breaks(clocked, known, end)
     held = set_by_events(network)
     moving = {*held, *(lost if rows is not None else ())}  # of thinned rates events' names alone
     if moving:
@@ -224,17 +224,17 @@ def _found(
             if not (followed and times_of_pulses(part, moving, known))
             and has_pulse(part, each, end)
         ]
-        found = replace(found, unknown=(*found.unknown, *more))
+        result = replace(result, unknown=(*result.unknown, *more))
     own = linear_changes(clocked, known) - linear_changes(network, known)
-    times = {*found.times, *(t for t in own if 0 < t < end)}
+    times = {*result.times, *(t for t in own if 0 < t < end)}
     clocks = [name for name in network.rates if name in lost]
     if clocks and clocked != (every := with_clocks(network)):  # whose start differs
         known_here = linear_changes(network, whole) | times
         pulses = {*time_breaks(every, whole, end).times} - known_here
         changes = [t for t in linear_changes(every, whole) - known_here if 0 < t < end]
         if pulses or len(changes) > 1:  # one alone lasts: no step passes over it
-            found = replace(found, unknown=(*found.unknown, Symbol(clocks[0])))
-    return replace(found, times=tuple(sorted(times)))
+            result = replace(result, unknown=(*result.unknown, Symbol(clocks[0])))
+    return replace(result, times=tuple(sorted(times)))
 
 
 def _some(network: Network, rows: Mapping[str, Any]) -> list[dict[str, float]]:
@@ -253,10 +253,10 @@ def _shown(parts: Sequence[Expression]) -> str:
 def _behind(network: Network, names: Collection[str]) -> set[str]:
     """Names, and those from which their values are computed."""
     trees = _computed(network)
-    found, new = {*names}, {*names}
-    while new := {n for name in new if name in trees for n in symbols(trees[name])} - found:
-        found |= new
-    return found
+    result, new = {*names}, {*names}
+    while new := {n for name in new if name in trees for n in symbols(trees[name])} - result:
+        result |= new
+    return result
 
 
 def depending(network: Network, varying: set[str]) -> set[str]:

@@ -76,13 +76,13 @@ class UntilSpec:
                 f"{assigned('until')}{text!r}: a text is expected, such as 'mean(X) rel 0.01'"
             )
         mean, share = _MEAN.fullmatch(text.strip()), _SHARE.fullmatch(text.strip())
-        found = mean or share
-        if found is None:
+        result = mean or share
+        if result is None:
             raise ConfigError(
                 f"{assigned('until')}{text!r}: write mean(SPECIES [at TIME]) or P(SPECIES>COUNT "
                 "[at TIME]), then rel or ci and a number, for instance 'mean(X) rel 0.01'"
             )
-        *_, t, measure, goal = found.groups()
+        *_, t, measure, goal = result.groups()
         try:
             numbers = None if t is None else float(t), float(goal)
         except ValueError:
@@ -95,7 +95,7 @@ class UntilSpec:
             )
         relation, threshold = ("", 0) if share is None else (share[2], int(share[3]))
         t_and_goal = numbers[0], measure == "rel", numbers[1]
-        return cls(text.strip(), found[1], *t_and_goal, relation, threshold)
+        return cls(text.strip(), result[1], *t_and_goal, relation, threshold)
 
     @property
     def histogram(self) -> HistogramSpec | None:

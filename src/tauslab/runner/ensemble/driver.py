@@ -83,7 +83,7 @@ class Tally:
         return {**times, "wall": self.wall, "launches": self.launches, **self.work}
 
 
-def _no_one(lane: object) -> None:
+def _ignore(lane: object) -> None:
     """Told of a launch that the caller waits for."""
 
 
@@ -137,7 +137,7 @@ class EnsembleRun:
         self._launched = self._n_lanes = 0
         self._delivering, self._given_up = threading.Lock(), False
         self._counter: Counter | None = None
-        self._asked_at: float | None = None  # when the run was asked to stop
+        self._stop_requested_at: float | None = None  # when the run was asked to stop
         self._looked_at = self._halted_at = self._shown_at = 0.0
         self._consistent = True  # sums are those of the blocks that are done
         self.cut_short = False  # whether trajectories need more steps than the lanes allow
@@ -179,14 +179,14 @@ class EnsembleRun:
         if not isinstance(lane, Lane) or not (blocks := self._take(counter)):
             return
         with device_work():
-            self._lanes.launch(lane, *self._layout.block_rows(blocks[0], blocks[-1] + 1), _no_one)
+            self._lanes.launch(lane, *self._layout.block_rows(blocks[0], blocks[-1] + 1), _ignore)
         began = looked = time.perf_counter()
         while not lane.ended:
             now = time.perf_counter()
             time.sleep(min(_POLL_SECONDS, max(_FIRST_LOOK_SECONDS, (now - began) / 8)))
             if now > looked + _POLL_ALONE_SECONDS:
                 looked = now
-                self._look()
+                self._poll()
         with device_work():
             delivery = lane.wait()
         if lane.most_steps and _STEP_LIMIT in delivery.chunk.arrays["status"]:
@@ -245,7 +245,7 @@ class EnsembleRun:
         try:
             while collector.is_alive():
                 collector.join(self._poll_seconds)
-                self._look()
+                self._poll()
         except BaseException:
             self._started.put(0)
             raise
@@ -258,7 +258,7 @@ class EnsembleRun:
 
     def _stopping(self) -> bool:
         """Return whether this rank or another was asked to stop; tells the others."""
-        if self._asked_at is not None:
+        if self._stop_requested_at is not None:
             return True
         assert self._counter is not None
         if self._stop():
@@ -270,18 +270,18 @@ class EnsembleRun:
             self._looked_at = now
             if self._counter.next(0) < _STOPPED:
                 return False
-        self._asked_at = time.perf_counter()
+        self._stop_requested_at = time.perf_counter()
         return True
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """While this thread waits: serve MPI, show what happens, end launches of a stopped run."""
         self._lanes.poll()
         now = time.perf_counter()
         if not self._stopping():
             self._show_launches(now)
             return
-        assert self._asked_at is not None
-        if now > self._asked_at + _GRACE_SECONDS and now > self._halted_at + _HALT_SECONDS:
+        assert self._stop_requested_at is not None
+        if now > self._stop_requested_at + _GRACE_SECONDS and now > self._halted_at + _HALT_SECONDS:
             self._halted_at = now
             with device_work():
                 self._lanes.halt()
@@ -302,8 +302,8 @@ class EnsembleRun:
             try:
                 lane = self._free.get(timeout=self._poll_seconds)
             except queue.Empty:
-                self._look()
-                if self._asked_at is not None:
+                self._poll()
+                if self._stop_requested_at is not None:
                     return None
                 continue
             if isinstance(lane, BaseException):

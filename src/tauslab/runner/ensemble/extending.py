@@ -49,7 +49,7 @@ def extended(
                     f"{opt('extend')}: {first.path} stays; give another {opt('output')}"
                 )
         whole = replace(options, extend=None)
-        if reason := _why_again(first):
+        if reason := _why_not_continued(first):
             if comm.rank == 0:
                 warn(f"{first.name} {reason}: all of it is simulated again, from t = 0")
             with opened(network, whole, comm) as setup:
@@ -58,7 +58,7 @@ def extended(
         return _continued(network, whole, first, comm, stop)
 
 
-def _why_again(first: Result) -> str:
+def _why_not_continued(first: Result) -> str:
     """Return the reason for which a result cannot be continued from its end; empty if it can."""
     if not first.states:
         return f"has no states to continue from ({opt('record', STATE)})"

@@ -38,7 +38,7 @@ from tauslab.options.record import Record
 from tauslab.options.sweep import POINTS_HELD, Share, Sweep, grid_of
 from tauslab.options.values.definition import definitions, taken
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.texts import drawn_again
+from tauslab.options.values.texts import drawn_in_file
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
 from tauslab.store.writers.admission import existing_attributes, require_free
@@ -163,21 +163,21 @@ def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, 
 def taken_from(result: Result, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
     """Options that are not `asked` for as a result has them, and the points of its sweep."""
     stored = result.attributes
-    found = taken(stored, asked, NetworkKeywords)
+    collected = taken(stored, asked, NetworkKeywords)
     if asked.get("method", result.method) == result.method:
-        found |= taken(stored, asked, method_class(result.method))
-    if "sample" in found:
-        found["sample"] = drawn_again(str(stored["sample"]), Path(result.name))
+        collected |= taken(stored, asked, method_class(result.method))
+    if "sample" in collected:
+        collected["sample"] = drawn_in_file(str(stored["sample"]), Path(result.name))
     if not asked.keys() & set(_SAMPLE_TIMES):
-        found["times"] = result.times
+        collected["times"] = result.times
     if not asked.keys() & {"species", "record"}:
-        found["species"] = result.species + result.observables
+        collected["species"] = result.species + result.observables
     if asked.keys() & set(_POINTS):
-        found.pop("first_point", None)  # of other points
-        return found, None
+        collected.pop("first_point", None)  # of other points
+        return collected, None
     if not result.swept:
-        return found, None
-    return found, sweep_of(result)
+        return collected, None
+    return collected, sweep_of(result)
 
 
 @contextmanager
@@ -230,11 +230,11 @@ def taken_to_extend(asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | N
                 "it out"
             )
         plain = {name: value for name, value in asked.items() if name not in _SAMPLE_TIMES}
-        found, sweep = taken_from(result, {**plain, "times": None})
+        collected, sweep = taken_from(result, {**plain, "times": None})
         times = longer_times(result.times, *(asked.get(name) for name in _SAMPLE_TIMES))
         held["record"] = str(result.attributes["record"])
         held["species"] = result.species + result.observables
-        return {**found, **held, **plain, "times": times}, sweep
+        return {**collected, **held, **plain, "times": times}, sweep
 
 
 def longer_times(times: FloatArray, given: Any, t_end: Any, points: Any) -> FloatArray:

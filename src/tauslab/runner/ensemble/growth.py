@@ -214,8 +214,8 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     until = agree(comm, lambda: UntilSpec.parse(text))
     done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
-    asked = {**options.asked, "n": options.n}
-    limited = replace(options, given=asked, until=None, output=path if done else first)
+    requested = {**options.asked, "n": options.n}
+    limited = replace(options, given=requested, until=None, output=path if done else first)
     limited = agree(comm, lambda: _refuse_varying(limited))
     with opened(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm))
@@ -376,7 +376,7 @@ def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[ResultPiece],
     return pieces, totals
 
 
-def _why_not(tests: Convergence) -> str:
+def _missing_precision(tests: Convergence) -> str:
     """Describe how far a condition is from being met."""
     width = half_width(tests.until, tests.sums)
     if math.isfinite(width):
@@ -404,7 +404,7 @@ def _joined(
     if not tests.met and comm.rank == 0:
         warn(
             f"{assigned('until')}{tests.until.text!r} was not met by {options.n} trajectories: "
-            f"{_why_not(tests)}",
+            f"{_missing_precision(tests)}",
         )
     attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
     if "approximate" in attributes:

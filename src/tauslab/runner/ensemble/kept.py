@@ -260,7 +260,7 @@ class Kept:
         return same_rows and (leaps or task.selector == "linear") and same
 
 
-class KeptRuns:
+class PreparedRuns:
     """The kept runs of a process, the one used last at the end."""
 
     def __init__(self) -> None:
@@ -273,14 +273,14 @@ class KeptRuns:
         with self._lock:
             mine = [one for one in self._held if one.model() is network]
             fitting = [one for one in mine if one.serves(request)]
-            found = next((one for one in fitting if one.request.values == request.values), None)
-            found = found or (fitting[-1] if fitting else None)
+            result = next((one for one in fitting if one.request.values == request.values), None)
+            result = result or (fitting[-1] if fitting else None)
             # A changed model is never asked for again what it was.
             stale = [one for one in mine if not one.request.content.same(request.content)]
             ended = [one for one in self._held if one.model() is None]  # in the midst of a call
-            gone = [found, *stale, *ended]
+            gone = [result, *stale, *ended]
             self._held = [one for one in self._held if not any(one is other for other in gone)]
-        return found
+        return result
 
     def like(self, network: Network, request: Request) -> Kept | None:
         """A kept run of the same model and options, best of the same values; others may take it."""
@@ -318,7 +318,7 @@ class KeptRuns:
 
 
 _of_parents: list[list[Kept]] = []
-kept_runs = KeptRuns()
+kept_runs = PreparedRuns()
 os.register_at_fork(after_in_child=kept_runs.leave_to_parent)
 atexit.register(kept_runs.forget)
 

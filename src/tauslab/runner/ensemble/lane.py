@@ -88,10 +88,10 @@ def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None =
     row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
     if task.per_sum:
         row_bytes += -(-_sum_bytes(task) // task.per_sum)
-    room = most_bytes or _LANE_BYTES
+    space = most_bytes or _LANE_BYTES
     if task.options.total * row_bytes > _SMALL_BYTES:
-        room = min(room, backend.free_memory() // (4 * LANES))
-    rows = min(task.options.total, room // max(1, row_bytes))
+        space = min(space, backend.free_memory() // (4 * LANES))
+    rows = min(task.options.total, space // max(1, row_bytes))
     return max(1, rows // block) * block
 
 
@@ -118,7 +118,7 @@ class InFlight:
         return cls(int(words[RUN_EVENTS]), float(reached[0]))
 
 
-NOTHING_TOLD = InFlight(0, 0.0)
+NO_REPORT = InFlight(0, 0.0)
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Delivery:
     points: slice
     work: npt.NDArray[np.uint64]
     stopped: bool = False
-    told: InFlight = NOTHING_TOLD
+    told: InFlight = NO_REPORT
 
 
 class Lane:

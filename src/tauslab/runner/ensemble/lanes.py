@@ -106,8 +106,8 @@ def launch_blocks(
     smallest = -(-fill // block)
     wanted = max(smallest * 3 // 2 + 1, -(-share // LANES))
     fitting = lane_rows(task, engine.backend, block, most_bytes) // block
-    room = max(1, min(fitting, share, wanted))
-    return min(smallest, room), room
+    space = max(1, min(fitting, share, wanted))
+    return min(smallest, space), space
 
 
 class DeviceLanes:
@@ -180,12 +180,12 @@ class DeviceLanes:
 
     def halt(self) -> bool:
         """Through the control words of each launch."""
-        asked = [lane.halt() for lane in self._lanes]
-        return any(asked)
+        requested = [lane.halt() for lane in self._lanes]
+        return any(requested)
 
     def in_flight(self) -> Sequence[InFlight]:
         """Progress that the launches have written."""
-        return [found for lane in self._lanes if (found := lane.in_flight()) is not None]
+        return [result for lane in self._lanes if (result := lane.in_flight()) is not None]
 
     def poll(self) -> None:
         """Serve MPI: rank 0 hosts the counter."""

@@ -58,7 +58,7 @@ from tauslab.runner.ensemble.task import (
     with_thinning,
     with_values,
 )
-from tauslab.store.checking.opening import saying_how_to_repeat
+from tauslab.store.checking.opening import with_rerun_advice
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
 from tauslab.store.results.open import open_result
@@ -97,10 +97,10 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
 
 def _taken(network: Network, request: Request | None, comm: Communicator) -> Kept | None:
     """Return the run that is kept for a request, if every rank has it. Collective."""
-    found = None if request is None else kept_runs.take(network, request)
-    same = found is not None and request is not None and found.request.values == request.values
-    held = comm.allgather((found is not None, same))
-    return found if all(has for has, _ in held) and len(set(held)) == 1 else None
+    result = None if request is None else kept_runs.take(network, request)
+    same = result is not None and request is not None and result.request.values == request.values
+    held = comm.allgather((result is not None, same))
+    return result if all(has for has, _ in held) and len(set(held)) == 1 else None
 
 
 def _task(
@@ -197,8 +197,8 @@ def prepare_task(
     """The task of a method, as `prepare` makes it; `quiet`: `like` was made without a warning."""
     if not isinstance(options.method, ODE):
         like = like if type(like) is NetworkTask else None
-        found = with_values(like, options) if quiet and like is not None else None
-        return found or prepare(network, options, shares_kernel=True, like=like)
+        result = with_values(like, options) if quiet and like is not None else None
+        return result or prepare(network, options, shares_kernel=True, like=like)
     from tauslab.runner.ensemble.ode_task import prepare_ode
 
     return prepare_ode(network, options)
@@ -268,7 +268,7 @@ def run_task(
 
 
 def _require_undamaged(path: Path) -> None:
-    with saying_how_to_repeat(), open_result(path) as result:
+    with with_rerun_advice(), open_result(path) as result:
         result.data.verify()
 
 

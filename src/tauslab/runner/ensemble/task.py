@@ -110,13 +110,13 @@ class Task(ABC):
         """An attribute of the file where laws or triggers use a clock or `moving_breaks`."""
         network = self.network
         changed = {*network.rates, *set_by_events(network)}
-        found: list[Expression] = []
+        result: list[Expression] = []
         if changed or (varying and uses_time(network)):
             values = network.parameter_values()
-            found = moving_breaks(network, values, varying, equations=self.amounts)
-        if any(symbols(one) & changed for one in found):
+            result = moving_breaks(network, values, varying, equations=self.amounts)
+        if any(symbols(one) & changed for one in result):
             return {CLOCKS: SET_BY_EVENTS}
-        return {CLOCKS: "1"} if found or with_clocks(network) is not network else {}
+        return {CLOCKS: "1"} if result or with_clocks(network) is not network else {}
 
     @property
     @abstractmethod
@@ -255,18 +255,18 @@ class NetworkTask(Task):
     def attributes(self) -> dict[str, str]:
         """Attributes of the file on leaps, thinned rates, conditions, and what is not rounded."""
         method = self.options.method
-        found = {} if self.loads else self.clocks(self.varying)  # which no law reads then
+        result = {} if self.loads else self.clocks(self.varying)  # which no law reads then
         if isinstance(method, TauLeaping):
             with command_line():  # files hold one spelling
-                found["approximate"] = approximation(method.epsilon)
-            found["leaper"] = leaper_of(self.lowered)
+                result["approximate"] = approximation(method.epsilon)
+            result["leaper"] = leaper_of(self.lowered)
         if self.lowered.thinning is not None:
-            found[THINNED_RATES] = "1"
+            result[THINNED_RATES] = "1"
         if self.lowered.dynamics is not None:
-            found |= conditions(
+            result |= conditions(
                 relations_of_flows(self.lowered), pulses=bool(self.lowered.dynamics.pulses)
             )
-        return {**found, "unrounded": ",".join(self.unrounded)} if self.unrounded else found
+        return {**result, "unrounded": ",".join(self.unrounded)} if self.unrounded else result
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -288,9 +288,9 @@ class NetworkTask(Task):
     def leaps(self) -> TauLeaping:
         """Options of leaps, also where none are made."""
         method = self.options.method
-        found = turned_into("tau", method)
-        assert isinstance(found, TauLeaping)
-        return found
+        result = turned_into("tau", method)
+        assert isinstance(result, TauLeaping)
+        return result
 
     @property
     def team(self) -> int:
@@ -365,15 +365,15 @@ class HybridTask(NetworkTask):
     @property
     def attributes(self) -> dict[str, str]:
         """Attributes of the file on what is approximate, and on species that are not rounded."""
-        found = super().attributes
+        result = super().attributes
         if jumps_within(self.lowered):
-            found[JUMPS] = WITHIN_STEPS
+            result[JUMPS] = WITHIN_STEPS
         elif isinstance(self.options.method, Partitioned) and not self.partition.is_exact:
-            found[JUMPS] = BESIDE_NOISE
+            result[JUMPS] = BESIDE_NOISE
         if kinds := self.partition.described():
             with command_line():
-                found["approximate"] = approximation_of_kinds(kinds, self.judged)
-        return found
+                result["approximate"] = approximation_of_kinds(kinds, self.judged)
+        return result
 
     def engine(
         self,
@@ -498,8 +498,8 @@ def with_length(task: Task, options: Options) -> NetworkTask | None:
     varies = any(map(np.ndim, options.set.values())) or network.events or network.rates
     if varies or uses_time(network):
         return None
-    found = replace(task, options=options, record=Record())
-    return replace(found, record=checked_record(found))
+    result = replace(task, options=options, record=Record())
+    return replace(result, record=checked_record(result))
 
 
 @dataclass(frozen=True)
@@ -698,10 +698,10 @@ def with_thinning(task: NetworkTask) -> NetworkTask:
         most = most if alone else len(lowered.reactions) + 1
     if not possible or len(lowered.reactions) >= most:
         return task
-    found = thinned(lowered, task.constants, float(task.options.times[-1]), epsilon)
-    if found is None or (epsilon and found.network.dynamics is not None):
+    result = thinned(lowered, task.constants, float(task.options.times[-1]), epsilon)
+    if result is None or (epsilon and result.network.dynamics is not None):
         return task
-    return replace(task, lowered=found.network, constants=found.rows)
+    return replace(task, lowered=result.network, constants=result.rows)
 
 
 def with_rates(task: NetworkTask, columns: Mapping[str, FloatArray]) -> NetworkTask:

@@ -26,7 +26,7 @@ class Judge:
     def __init__(self, lattice: LoweredLattice) -> None:
         self._lattice = lattice
         self._waiting = self._particles = 0  # over all lattices and all times at which they counted
-        self._said = [False, False]
+        self._warned = [False, False]
         self.truncated: dict[int, int] = {}
 
     def add(self, waiting: int, particles: int) -> None:
@@ -40,8 +40,8 @@ class Judge:
         waiting, particles, truncated = map(sum, zip(*comm.allgather(own), strict=True))
         sentences = (self._crowded(waiting, particles), truncation_text(truncated))
         for number, sentence in enumerate(sentences):
-            if sentence is not None and not self._said[number]:
-                self._said[number] = True
+            if sentence is not None and not self._warned[number]:
+                self._warned[number] = True
                 if comm.rank == 0:
                     warn(f"{self._lattice.name}: {sentence}")
 

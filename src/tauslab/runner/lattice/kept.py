@@ -49,7 +49,7 @@ class _Request:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _PreparedTask:
     """The parts of a task without its model, which would live as long as they; its warnings."""
 
     request: _Request
@@ -58,7 +58,7 @@ class _Kept:
     messages: list[str | Warning]
 
 
-_kept: WeakKeyDictionary[Lattice, _Kept] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Lattice, _PreparedTask] = WeakKeyDictionary()
 os.register_at_fork(after_in_child=_kept.clear)
 
 
@@ -80,7 +80,7 @@ def kept_task(model: Lattice, options: LatticeOptions) -> LatticeTask:
             task = prepare_lattice(model, options)
         parts = {one.name: getattr(task, one.name) for one in fields(task)}
         del parts["model"], parts["options"]
-        _kept[model] = _Kept(request, parts, task.canonical, messages)
+        _kept[model] = _PreparedTask(request, parts, task.canonical, messages)
         return task
     for sentence in held.messages:
         warn(sentence)

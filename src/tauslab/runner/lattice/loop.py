@@ -121,30 +121,30 @@ class ReplicaRuns:
             unit="steps",
             started_at=sum(before),
         ) as self._progress:
-            for number, runs in self._together():
+            for number, runs in self._concurrent_runs():
                 self._some(number, runs)
         self._writer.sync()
 
-    def _together(self) -> Iterator[tuple[int, list[int]]]:
+    def _concurrent_runs(self) -> Iterator[tuple[int, list[int]]]:
         """Sets of unfinished runs that can go on side by side.
 
         Each comes with the place of its first run in `_mine`: how many of our runs come before it.
         """
-        task, found = self._task, list[int]()
+        task, result = self._task, list[int]()
         first = 0
         for number, run in enumerate(self._mine):
             begun = self._begun.get(run)
             ended = begun is not None and begun.step >= task.steps * task.passes_of(run)
             if ended and not (task.options.hooks and begun is not None and not begun.hooked):
                 continue
-            if found and not (len(found) < len(self._groups) and self._alike(found[0], run)):
-                yield first, found
-                found = []
-            if not found:
+            if result and not (len(result) < len(self._groups) and self._alike(result[0], run)):
+                yield first, result
+                result = []
+            if not result:
                 first = number
-            found.append(run)
-        if found:
-            yield first, found
+            result.append(run)
+        if result:
+            yield first, result
 
     def _alike(self, one: int, other: int) -> bool:
         """Return whether two runs belong to one point and go on from the same step."""
@@ -205,12 +205,14 @@ class ReplicaRuns:
         every = options.rebalance_every if self._group.comm.size > 1 else 0
         checkpoint = begun and self._checkpoint_due(done, now)
         balance = checkpoint if every is None else every > 0 and now - self._balanced_at > every
-        own = _NextSteps(self._batch_end(done), begun and self._asked(), checkpoint, balance)
+        own = _NextSteps(
+            self._batch_end(done), begun and self._stop_requested(), checkpoint, balance
+        )
         plans = self._group.comm.allgather(own)
         stop = any(plan.stop for plan in plans)
         return _NextSteps(plans[0].end, stop, plans[0].checkpoint, plans[0].balance)
 
-    def _asked(self) -> bool:
+    def _stop_requested(self) -> bool:
         """Return whether this rank or another group was asked to stop."""
         if self._stops is None:
             return self._stop()

@@ -30,7 +30,7 @@ from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask
 from tauslab.runner.lattice.group import RankSlab, compile_kernels
 from tauslab.runner.lattice.kept import kept_task
 from tauslab.runner.lattice.loop import ReplicaRuns
-from tauslab.store.checking.opening import saying_how_to_repeat
+from tauslab.store.checking.opening import with_rerun_advice
 from tauslab.store.lattice.extending import begin_longer_run
 from tauslab.store.lattice.parts import Begun
 from tauslab.store.lattice.writer import LatticeWriter
@@ -65,7 +65,7 @@ def run_lattice(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    resuming = saying_how_to_repeat() if options.resume else nullcontext()
+    resuming = with_rerun_advice() if options.resume else nullcontext()
     with written_by_us(options.output, comm), resuming:
         return _run_and_open(model, options, comm, stop, tell)
 
@@ -89,7 +89,7 @@ def _run_and_open(
         options = replace(options, sweep=on_root(comm, lambda: _stored(options, "sweep")))
     task = agreed_task(lambda: kept_task(model, options), comm)
     grid = _grid(task, comm)
-    agree(comm, lambda: _require_room(task, comm, grid, computes=False))
+    agree(comm, lambda: _check_memory(task, comm, grid, computes=False))
     if comm.size > 1 and comm.rank == 0:
         tell(f"{task.model.name}: {grid}")
     makes = options.output is None and comm.rank == 0
@@ -124,14 +124,14 @@ def _engine(options: LatticeOptions) -> Engine:
     ConfigError
         The run was begun with another.
     """
-    found, asked = _stored(options, "engine"), options.engine
-    if found is None or found == asked:
-        return asked
-    if asked != "auto":
+    result, requested = _stored(options, "engine"), options.engine
+    if result is None or result == requested:
+        return requested
+    if requested != "auto":
         raise ConfigError(
-            f"{options.output} was begun in {found}: {opt('resume')} continues as it began"
+            f"{options.output} was begun in {result}: {opt('resume')} continues as it began"
         )
-    chosen: Engine = found
+    chosen: Engine = result
     return chosen
 
 
@@ -170,7 +170,7 @@ def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
     return grid
 
 
-def _require_room(task: LatticeTask, comm: Communicator, grid: RankGrid, *, computes: bool) -> None:
+def _check_memory(task: LatticeTask, comm: Communicator, grid: RankGrid, *, computes: bool) -> None:
     """Refuse what memory or disk will not hold, before anything is allocated or written."""
     share = f", a share of {comm.size} ranks," if comm.size > 1 else ""
     z, y, x = task.lattice.shape
@@ -194,10 +194,10 @@ def _require_room(task: LatticeTask, comm: Communicator, grid: RankGrid, *, comp
 def _check_devices(backend: Backend, comm: Communicator, options: LatticeOptions) -> None:
     """Refuse two ranks on one GPU, which halves its speed in silence."""
     mine = (host_name(), backend.identity())
-    found = comm.allgather(mine)
+    result = comm.allgather(mine)
     if options.share_gpu or not mine[1]:
         return
-    ranks = [rank for rank, other in enumerate(found) if other == mine]
+    ranks = [rank for rank, other in enumerate(result) if other == mine]
     if len(ranks) > 1:
         raise ConfigError(
             f"ranks {', '.join(map(str, ranks))} on {mine[0]} would share one GPU: start one rank "
@@ -220,7 +220,7 @@ def _run(
     with devices(options.device, options.threads, comm, share=share) as backend:
         agree(comm, lambda: _check_devices(backend, comm, options))
         on_host = not backend.identity()
-        agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
+        agree(comm, lambda: _check_memory(task, comm, grid, computes=on_host))
         several = min(comm.allgather(lattices_at_a_time(task, backend, grid)))
         if comm.size > 1:
             with showing_compilers(quiet=quiet):
@@ -230,7 +230,7 @@ def _run(
             resumes = options.resume and comm.bcast(path.exists())
             if options.extend is not None and not resumes:
                 resumes = on_root(comm, lambda: _begin_longer(task, path))
-            complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
+            complete, begun = on_root(comm, writer.reopen_file) if resumes else (False, {})
             if complete:
                 return
             groups = [RankSlab(task, backend, comm, grid, sharing=several) for _ in range(several)]

@@ -98,20 +98,20 @@ def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.Fil
 
 
 @contextmanager
-def saying_how_to_repeat() -> Iterator[None]:
+def with_rerun_advice() -> Iterator[None]:
     """Let the message about a damaged result say how to compute it again; other errors pass."""
     try:
         yield
     except TauslabError as error:
         if not error.of_damage:
             raise
-        told = ConfigError(f"{error}; to compute it again delete it and repeat the command")
-        told.raised_by = error.raised_by
-        raise told from None
+        reported = ConfigError(f"{error}; to compute it again delete it and repeat the command")
+        reported.raised_by = error.raised_by
+        raise reported from None
 
 
 @contextmanager
-def reading_back(path: Path) -> Iterator[h5py.File]:
+def open_own_file(path: Path) -> Iterator[h5py.File]:
     """A file of this run, opened to be read.
 
     Raises

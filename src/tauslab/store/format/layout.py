@@ -306,17 +306,17 @@ class Layout:
     def _row_arrays(self) -> tuple[RowArray, ...]:
         times, species = len(self.times), len(self.species)
         count, real = np.dtype("<i4"), np.dtype("<f8")
-        found = []
+        result = []
         if self.trajectories and not self.amounts:
-            found.append(RowArray("counts", (times, species), ("time", "species"), count, -1))
+            result.append(RowArray("counts", (times, species), ("time", "species"), count, -1))
         for group in self.real_groups if self.trajectories else ():
             shape = (times, len(group.names))
-            found.append(RowArray(group.name, shape, ("time", group.axis), real, math.nan))
+            result.append(RowArray(group.name, shape, ("time", group.axis), real, math.nan))
         if self.final:
             dtype, fill = (real, math.nan) if self.amounts else (count, -1)
-            found.append(RowArray("final", (species,), ("species",), dtype, fill))
-        found += [RowArray(f"summary/{name}", (), (), real, math.nan) for name in self.summaries]
-        return (*found, RowArray("status", (), (), np.dtype("u1"), 255))
+            result.append(RowArray("final", (species,), ("species",), dtype, fill))
+        result += [RowArray(f"summary/{name}", (), (), real, math.nan) for name in self.summaries]
+        return (*result, RowArray("status", (), (), np.dtype("u1"), 255))
 
     @property
     def powers(self) -> tuple[Power, ...]:

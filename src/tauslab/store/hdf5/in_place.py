@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import OutputError
 from tauslab.base.files.hdf5 import stored_at
-from tauslab.store.checking.opening import reading_back
+from tauslab.store.checking.opening import open_own_file
 from tauslab.store.format.versions import (
     WRITERS,
     this_program,
@@ -137,7 +137,7 @@ class RawFile:
     def __init__(self, path: Path, names: Iterable[str], disk: Disk) -> None:
         self.path = path
         self._disk = disk
-        with reading_back(path) as file:
+        with open_own_file(path) as file:
             self.locations = {name: locate(stored_at(file, name)) for name in names}
         try:
             self._fd = os.open(path, os.O_RDWR)
@@ -191,7 +191,7 @@ class RawFile:
 
 def stored_writers(path: Path) -> tuple[str, ...]:
     """Versions of the program that wrote a result; none where a file has no list of them."""
-    with reading_back(path) as file:
+    with open_own_file(path) as file:
         return writers_of(file)
 
 

@@ -35,7 +35,7 @@ from tauslab.store.checking.lattice import (
     CheckedLattice,
     sample_sum,
 )
-from tauslab.store.checking.opening import open_hdf5, reading_back
+from tauslab.store.checking.opening import open_hdf5, open_own_file
 from tauslab.store.format.versions import WRITERS, other_bits, with_this_program
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk, publish, write_error
@@ -137,22 +137,22 @@ def _first_gap(task: LatticeTask, run: int, states: Sequence[Begun], samples: in
 def _warn_of_gaps(
     task: LatticeTask, path: Path, reasons: Mapping[int, str], begun: Mapping[int, Begun]
 ) -> None:
-    said = []
+    message = []
     for run, reason in list(reasons.items())[:_MOST_NAMED]:
         point, replica = task.place(run)
         called = f"replica {replica}" + (f" of point {point}" if task.sweep else "")
         step = begun[run].step // task.passes_of(run) if run in begun else 0
-        said.append(f"{called} goes back to step {step} of {task.steps}, since {reason}")
+        message.append(f"{called} goes back to step {step} of {task.steps}, since {reason}")
     if len(reasons) > _MOST_NAMED:
-        said.append(f"{len(reasons) - _MOST_NAMED} more replicas go back")
-    if said:
-        warn(f"{path}: {'; '.join(said)}")
+        message.append(f"{len(reasons) - _MOST_NAMED} more replicas go back")
+    if message:
+        warn(f"{path}: {'; '.join(message)}")
 
 
 class LatticeWriter:
     """One rank's hand in the file of a run; frames are written by threads of its own.
 
-    One rank calls `create` or `open_again`, and `finish`, for all; one of each replica's ranks
+    One rank calls `create` or `reopen_file`, and `finish`, for all; one of each replica's ranks
     calls `open_counts` and `write_samples`.
     """
 
@@ -217,7 +217,7 @@ class LatticeWriter:
         finally:
             self._folder = folder
 
-    def open_again(self) -> tuple[bool, dict[int, Begun]]:
+    def reopen_file(self) -> tuple[bool, dict[int, Begun]]:
         """Look at a file to complete: whether it is complete, and where each replica can go on.
 
         Raises
@@ -274,7 +274,7 @@ class LatticeWriter:
         self._open(self.path)
 
     def _open(self, path: Path) -> None:
-        with reading_back(path) as file:
+        with open_own_file(path) as file:
             self._sampled = [each.name for each in RECORDED if each.name in file]
         self._file = RawFile(path, [*self._sampled, MARKS, COMPLETE, CHECKSUMS], self._disk)
 
@@ -448,7 +448,7 @@ class LatticeWriter:
         ]
 
     def _join(self, path: Path) -> None:
-        with reading_back(self.path) as old:
+        with open_own_file(self.path) as old:
             sampled = [each for each in RECORDED if each.name in old]
             kept = (*(each.name for each in sampled), MARKS, CHECKSUMS, WRITERS)
             contents = {name: old[name][...] for name in kept if name in old}

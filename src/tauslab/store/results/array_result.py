@@ -195,9 +195,9 @@ class ArrayResult(Hinting, ABC):
         """All arrays by name as an `xarray.Dataset`, with numbers and texts as attributes."""
         import xarray
 
-        found = self.arrays()
-        axes = self.axes_of(found)
-        arrays = {n: (_axes(axes[n], values), values) for n, values in found.items()}
+        result = self.arrays()
+        axes = self.axes_of(result)
+        arrays = {n: (_axes(axes[n], values), values) for n, values in result.items()}
         return xarray.Dataset(
             {name: one for name, one in arrays.items() if axes[name] != name},
             coords={name: one for name, one in arrays.items() if axes[name] == name},
@@ -246,13 +246,13 @@ class FieldResult(ArrayResult):
         return {name: (given | counted)[name] for name in self._AXES if name in given | counted}
 
     def _attributes(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"method": self._METHODS[0]}
+        result: dict[str, Any] = {"method": self._METHODS[0]}
         for name, own in self._stored_fields().items():
             value = getattr(self, own.name)
             if own.type not in _SCALARS or (_may_lack(own) and np.isnan(value)):
                 continue
-            found[name] = np.uint64(value) if own.type in ("int", "bool") else value
-        return found
+            result[name] = np.uint64(value) if own.type in ("int", "bool") else value
+        return result
 
     @classmethod
     def _of(cls, stored: State) -> Self:

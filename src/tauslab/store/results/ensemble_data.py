@@ -17,6 +17,7 @@ from tauslab.store.results.columns import FloatArray, UintArray, quantile_levels
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
     dataset_of,
+    finished_rows,
     has_samples,
     index_of,
     is_whole,
@@ -24,7 +25,6 @@ from tauslab.store.results.samples import (
     place_of,
     require_known,
     require_some,
-    rows_there,
     status_of,
     summary_name,
 )
@@ -76,7 +76,7 @@ class EnsembleData(Recorded):
         of_row: tuple[Any, ...] = ()
         if species is not None:
             of_row = slice(None), [index_of(self, name, self.species) for name in _names(species)]
-        chosen = rows_there(self, dataset, of_row)
+        chosen = finished_rows(self, dataset, of_row)
         self._warn_of_ends()
         return chosen[..., 0] if isinstance(species, str) else chosen
 
@@ -91,7 +91,7 @@ class EnsembleData(Recorded):
         """
         if not self.continuous:
             raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
-        values = rows_there(self, dataset_of(self, "amounts", "trajectories"), missing=math.nan)
+        values = finished_rows(self, dataset_of(self, "amounts", "trajectories"), missing=math.nan)
         if species is None:
             return values
         if isinstance(species, str):
@@ -115,7 +115,7 @@ class EnsembleData(Recorded):
         stored = "final" if "final" in self.data else place_of(self, name)[0]
         dataset = dataset_of(self, stored, "final")
         place = (index,) if stored == "final" else (-1, index)
-        values = rows_there(self, dataset, place, missing=math.nan if self.continuous else None)
+        values = finished_rows(self, dataset, place, missing=math.nan if self.continuous else None)
         if not self.continuous:
             self._warn_of_ends()
         return values
@@ -140,7 +140,7 @@ class EnsembleData(Recorded):
             No summary, or more than one, has this name.
         """
         dataset = dataset_of(self, f"summary/{summary_name(self, name)}", f"summary:{name}")
-        return np.asarray(rows_there(self, dataset, missing=math.nan), np.float64)
+        return np.asarray(finished_rows(self, dataset, missing=math.nan), np.float64)
 
     def summary_moments(self, name: str) -> Moments:
         """Number, mean and standard deviation (n - 1) of a summary where it is not NaN.

@@ -14,10 +14,10 @@ from tauslab.base.files.extras import installing
 from tauslab.store.results import columns
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
+    finished_rows,
     require_samples,
     require_some,
     require_whole_points,
-    rows_there,
     status_of,
 )
 from tauslab.store.results.validity import ended_early
@@ -81,8 +81,8 @@ def select(result: Recorded, values: Mapping[str, float]) -> xarray.Dataset:
             raise ConfigError(f"{name}={value!r:.60} is not allowed: one number")
         same &= np.isclose(result.points[name], value, rtol=1e-9, atol=0)
     if not same.any():
-        asked = ", ".join(f"{name}={value:g}" for name, value in values.items())
-        raise ConfigError(f"{result.name} has no point with {asked}")
+        requested = ", ".join(f"{name}={value:g}" for name, value in values.items())
+        raise ConfigError(f"{result.name} has no point with {requested}")
     dataset = to_xarray(result)
     if "point" in dataset.dims:
         return dataset.isel(point=np.flatnonzero(same))
@@ -207,7 +207,7 @@ def _values(result: Recorded, name: str, *, chunked: bool) -> Any:
     rows = dimensions(name)[:1] == ("trajectory",)
     if chunked and rows and result.path is not None:
         return to_dask(result, name)
-    values = rows_there(result, result.data[name]) if rows else np.asarray(result.data[name][()])
+    values = finished_rows(result, result.data[name]) if rows else np.asarray(result.data[name][()])
     early = name in _COUNTS and ended_early(status_of(result)).any()
     return np.where(values < 0, np.nan, values) if early else values
 

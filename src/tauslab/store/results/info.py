@@ -17,7 +17,7 @@ from tauslab.store.format.schema import PROFILE_COLUMNS
 from tauslab.store.format.versions import BITS, writers_of
 from tauslab.store.results.columns import texts
 from tauslab.store.results.ensemble_data import EnsembleData
-from tauslab.store.results.samples import foremost
+from tauslab.store.results.samples import main_quantities
 from tauslab.store.results.validity import numbers_of_ends
 from tauslab.store.targets import parts_folder
 
@@ -69,8 +69,8 @@ def described(result: EnsembleData) -> Iterator[tuple[str, str]]:
     if (share := Share.of_file(attributes)) is not None and result.n_points < share.points:
         held = attributes.get(POINTS_HELD)
         span = f"points {held}" if held else span_of("point", share.first, result.n_points)
-        here = f"{span} of {share.points}"
-        yield "incomplete array", f"{here}; tauslab merge joins the files of its tasks"
+        local = f"{span} of {share.points}"
+        yield "incomplete array", f"{local}; tauslab merge joins the files of its tasks"
     yield from _profile(result)
 
 
@@ -240,13 +240,13 @@ def _means(result: EnsembleData) -> str:
     if not (small or "statistics/n" in result.data) or not held:
         return ""
     rows = []
-    for name in foremost(result)[:_SHOWN]:
+    for name in main_quantities(result)[:_SHOWN]:
         mean, sd = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
         rows.append((name, span_text(mean), span_text(sd) if result.n > 1 else ""))
     last = f"mean at t = {result.times[-1]:g} {result.time_unit}".rstrip()
     last += f" ({result.unfinished})" if result.unfinished else ""
     header = ("quantity", last, "standard deviation")
-    return table(header, rows, more=len(foremost(result)) - _SHOWN)
+    return table(header, rows, more=len(main_quantities(result)) - _SHOWN)
 
 
 def span_text(values: npt.NDArray[np.float64]) -> str:

@@ -15,7 +15,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData, Moments
 from tauslab.store.results.modes import ALPHA, Modes, modes_at
-from tauslab.store.results.samples import dataset_of, foremost, rows_there
+from tauslab.store.results.samples import dataset_of, finished_rows, main_quantities
 
 if TYPE_CHECKING:
     import dask.array
@@ -223,14 +223,14 @@ class Result(EnsembleData):
         """
         if name == "time":
             return self.times
-        name = dict(zip(self._names(), foremost(self), strict=True)).get(name, name)
+        name = dict(zip(self._names(), main_quantities(self), strict=True)).get(name, name)
         if name in self.species:
             return self.amounts(name) if self.continuous else self.counts(name)
         if name in self.observables:
             dataset = dataset_of(self, "observables", "trajectories")
             of_row = slice(None), self.observables.index(name)
-            return rows_there(self, dataset, of_row, missing=math.nan)
-        if self.summaries and name not in foremost(self):
+            return finished_rows(self, dataset, of_row, missing=math.nan)
+        if self.summaries and name not in main_quantities(self):
             return self.summary(name)
         known = ", ".join(self.keys()[:20])
         raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {known}")
@@ -241,7 +241,7 @@ class Result(EnsembleData):
 
     def _names(self) -> tuple[str, ...]:
         """Names of species and observables beside ``time``, which are the sample times."""
-        return columns.apart(foremost(self), ("time",), "species")
+        return columns.apart(main_quantities(self), ("time",), "species")
 
     def _repr_html_(self) -> str:
         from tauslab.store.results.info import result_html

@@ -36,7 +36,7 @@ def is_whole(result: Recorded, name: str) -> bool:
     return name in result.species and not result.continuous
 
 
-def foremost(result: Recorded) -> tuple[str, ...]:
+def main_quantities(result: Recorded) -> tuple[str, ...]:
     """Species and observables; observables first where there are more than 12 species.
 
     Of a network that rules have made, observables are what its author gave names.
@@ -91,7 +91,7 @@ def require_whole_points(result: Recorded) -> None:
         )
 
 
-def rows_there(
+def finished_rows(
     result: Recorded, dataset: Any, of_row: tuple[Any, ...] = (), *, missing: float | None = None
 ) -> npt.NDArray[Any]:
     """A dataset with a row per trajectory, without trajectories of unfinished blocks.
@@ -229,7 +229,7 @@ def dataset_of(result: Recorded, dataset: str, option: str) -> Any:
 def status_of(result: Recorded) -> npt.NDArray[np.uint8]:
     """Status in which each trajectory ended, `Result.status`."""
     require_samples(result)
-    return np.asarray(rows_there(result, result.data["status"], missing=_NO_STATUS), np.uint8)
+    return np.asarray(finished_rows(result, result.data["status"], missing=_NO_STATUS), np.uint8)
 
 
 def missing_error(result: Recorded, option: str) -> ConfigError | InputFileError:
@@ -245,7 +245,7 @@ def missing_error(result: Recorded, option: str) -> ConfigError | InputFileError
 def require_known(result: Recorded, name: str) -> None:
     """Refuse what is neither a species nor an observable."""
     if name not in result.species and name not in result.observables:
-        index_of(result, name, foremost(result))
+        index_of(result, name, main_quantities(result))
 
 
 def index_of(result: Recorded, name: str, names: Sequence[str]) -> int:

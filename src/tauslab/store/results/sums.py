@@ -45,8 +45,8 @@ def moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
 def numbers(result: Recorded, name: str) -> UintArray:
     """Numbers of trajectories in `moments`, ``[time]``, with a sweep ``[point, time]``."""
     sums = _sums(result, name, POWERS[:1])
-    found = sums["n" if is_whole(result, name) else "obs_n"]
-    return found if result.swept else found[0]
+    collected = sums["n" if is_whole(result, name) else "obs_n"]
+    return collected if result.swept else collected[0]
 
 
 def standardised(result: Recorded, name: str, order: int) -> FloatArray:

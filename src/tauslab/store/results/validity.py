@@ -158,13 +158,13 @@ def _why_nan(result: Recorded) -> str:
         network.parameters |= {n: Number(v) for n, v in given.items() if n in network.parameters}
         values = network.parameter_values()
         values |= network.initial_amounts(values, negative=True) | given
-        seen, time, until = _last_seen(result, point, row)
+        seen, time, until = _last_sample(result, point, row)
         return no_number(network, values | seen, time, until, equations=result.continuous)
     except (ModelError, KeyError):  # values per trajectory, which a result does not hold
         return ""
 
 
-def _last_seen(result: Recorded, point: int, row: int) -> tuple[dict[str, float], float, float]:
+def _last_sample(result: Recorded, point: int, row: int) -> tuple[dict[str, float], float, float]:
     """Amounts at the last sample of a trajectory, its time, and the one of the next sample."""
     times = result.times
     name = "amounts" if result.continuous else "counts"

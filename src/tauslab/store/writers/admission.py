@@ -21,7 +21,7 @@ from tauslab.options.sweep import Share
 from tauslab.options.values.definition import attribute_names
 from tauslab.options.values.texts import drawn
 from tauslab.store.checking.ensemble import checked_ensemble
-from tauslab.store.checking.opening import open_hdf5, saying_how_to_repeat
+from tauslab.store.checking.opening import open_hdf5, with_rerun_advice
 from tauslab.store.format.layout import Layout
 from tauslab.store.format.versions import (
     BESIDE_NOISE,
@@ -79,7 +79,7 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
         return None
     if not os.access(path, os.R_OK | os.W_OK):
         raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
-    with saying_how_to_repeat(), _open(path) as (file, attributes):
+    with with_rerun_advice(), _open(path) as (file, attributes):
         _require_same(file, attributes, path, layout, "resume")
         if bool(file["progress/complete"][()] != 1):
             warn_of_other_bits(path, attributes, layout)
@@ -162,7 +162,7 @@ def existing_attributes(path: Path) -> Mapping[str, Any]:
     """
     if not path.exists():
         return {}
-    with saying_how_to_repeat(), _open(path) as (_, attributes):
+    with with_rerun_advice(), _open(path) as (_, attributes):
         return dict(attributes)
 
 

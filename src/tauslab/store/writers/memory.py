@@ -42,7 +42,7 @@ class MemoryWriter:
 
     def __init__(self, layout: Layout, comm: Communicator, run: str) -> None:
         copies = 1 if comm.size == 1 else 2  # chunks, and arrays that are put together from them
-        on_root(comm, lambda: _require_room(layout, copies))
+        on_root(comm, lambda: _check_memory(layout, copies))
         self._layout, self._comm = layout, comm
         self._chunks: list[Chunk] = []
         self._whole: Arrays = {}  # of a rank alone: the result, of which its chunks are parts
@@ -119,7 +119,7 @@ def with_axes(layout: Layout, arrays: Arrays) -> Arrays:
     return arrays
 
 
-def _require_room(layout: Layout, copies: int) -> None:
+def _check_memory(layout: Layout, copies: int) -> None:
     """Refuse, before anything runs, rows that are more than memory can take."""
     needed = copies * layout.payload_bytes
     if needed <= _SMALL:

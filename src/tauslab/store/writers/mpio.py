@@ -48,7 +48,7 @@ _IDLE_SECONDS = 0.05  # how long a rank with nothing to write lets the others wa
 _ABORT_SECONDS = 3.0
 
 
-def why_not(comm: Communicator) -> str | None:
+def mpio_refusal(comm: Communicator) -> str | None:
     """Return the reason for which the ranks cannot write one file together; None if they can."""
     if importlib.util.find_spec("h5py") is None:
         return "h5py is not installed"

@@ -133,7 +133,7 @@ class PartsWriter:
         self._folder = parts_folder(path)
         self.restored: Accumulators | None = None
         if existing is not None:
-            self._drop_damaged_together(existing.run)
+            self._drop_damaged_parts(existing.run)
         start: AttemptStart = on_root(comm, lambda: self._start(existing, run))
         self.completed = start.completed
         self._run = start.run
@@ -180,7 +180,7 @@ class PartsWriter:
         names = tuple(source.path.name for source in sources)
         return AttemptStart(run, names, done.completed, done.generation)
 
-    def _drop_damaged_together(self, run: str) -> None:
+    def _drop_damaged_parts(self, run: str) -> None:
         """Each rank looks at some of the parts: all that was written is read. Collective."""
         comm = self._comm
         paths = on_root(comm, lambda: part_files(self._folder))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tauslab.base.errors import OutputError
 from tauslab.base.files.opening import open_h5
 from tauslab.base.files.seals import SealedFile, safe_attributes
-from tauslab.store.checking.opening import reading_back
+from tauslab.store.checking.opening import open_own_file
 from tauslab.store.format.layout import Accumulators, BoolArray, FlatRows, Layout
 from tauslab.store.format.schema import CHECKPOINT_SLOTS
 from tauslab.store.format.statistics import accumulate, add_accumulators, zero_accumulators
@@ -117,7 +117,7 @@ def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -
 
 def belongs_to(path: Path, run: str) -> bool:
     """Return whether a file is that of a run, which has just made it."""
-    with reading_back(path) as file:
+    with open_own_file(path) as file:
         return safe_attributes(file).get("run") == run
 
 
@@ -264,7 +264,7 @@ def _samples(
     step = max(1, _READ_BYTES // max(1, sum(a.row_bytes for a in arrays)))
     source = runs[0].source
     flat: Any = FlatRows if len(source.rows) == 2 else lambda dataset: dataset
-    with reading_back(source.path) as file:
+    with open_own_file(source.path) as file:
         for run in runs:
             start, stop = layout.block_rows(run.block, run.block + run.count)
             shift = run.slot * layout.block - start

@@ -8,7 +8,7 @@ import numpy as np
 
 from tauslab.base.errors import OutputError
 from tauslab.base.files.seals import SEALS, final_seals
-from tauslab.store.checking.opening import reading_back
+from tauslab.store.checking.opening import open_own_file
 from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
 from tauslab.store.format.schema import (
     TEXT,
@@ -138,7 +138,7 @@ def complete_in_place(
     contents = statistics_contents(layout, totals) | profile_contents(each)
     for name, values in contents.items():
         file.write(name, 0, values)
-    with reading_back(file.path) as finished:
+    with open_own_file(file.path) as finished:
         seals = final_seals(finished, contents)
     file.write(SEALS, 0, seals)
     file.sync()

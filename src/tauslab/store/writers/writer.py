@@ -177,9 +177,9 @@ def _writes_together(how: Storage, comm: Communicator, path: Path | None) -> boo
         return False
     if how.writer != "mpio" and comm.size == 1:
         return False
-    from tauslab.store.writers.mpio import why_not
+    from tauslab.store.writers.mpio import mpio_refusal
 
-    reason = why_not(comm)
+    reason = mpio_refusal(comm)
     if how.writer == "mpio" and reason is not None:
         raise ConfigError(
             f"{opt('writer')} mpio: {reason}; use {opt('writer', 'parts')}, or an h5py built with "

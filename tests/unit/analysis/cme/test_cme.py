@@ -108,8 +108,8 @@ def test_moments_of_heavy_tails_are_exact_or_a_warning_says_that_they_are_too_sm
 def test_likelihood_of_snapshots():
     law = ts.cme(immigration(), [1.0, 3.0])
     exact = poisson(10 * (1 - math.exp(-3)), 40)
-    found = law.log_likelihood({"X": [8, 8, 12]}, 3)
-    assert found == pytest.approx(2 * math.log(exact[8]) + math.log(exact[12]), rel=1e-8)
+    actual = law.log_likelihood({"X": [8, 8, 12]}, 3)
+    assert actual == pytest.approx(2 * math.log(exact[8]) + math.log(exact[12]), rel=1e-8)
     with pytest.warns(UserWarning, match="too low by up to inf: .* tolerance="):
         assert law.log_likelihood({"X": [8, 500]}) == -math.inf
     rough = ts.cme(immigration(), [3.0], tolerance=1e-4)
@@ -402,11 +402,11 @@ def test_a_loss_that_is_rounding_is_no_state_without_a_law():
 
 def test_long_calculations_show_progress(capsys, monkeypatch):
     """After two seconds, with `quiet=False` at once; also in the midst of one long time step."""
-    net, told = immigration(), []
-    monkeypatch.setattr(progress.Progress, "update", lambda _, done, events: told.append(done))
+    net, message = immigration(), []
+    monkeypatch.setattr(progress.Progress, "update", lambda _, done, events: message.append(done))
     ts.cme(net, 50.0, quiet=True)
-    assert len(told) > 5
-    assert told[-1] == 100
+    assert len(message) > 5
+    assert message[-1] == 100
     monkeypatch.undo()
     ts.cme(net, 1.0, quiet=True)
     ts.cme(net, 1.0)  # ends sooner

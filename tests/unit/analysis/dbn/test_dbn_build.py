@@ -56,10 +56,10 @@ def test_the_tables_are_those_of_the_same_trajectories(model):
     for name in ("A", "B"):
         np.testing.assert_array_equal(network.marginals[name], expected.marginals[name])
         # The parameters were found again with rounding errors: a few stand on an edge.
-        found, known = network.tables[name], expected.tables[name]
-        assert found.counts.sum() == known.counts.sum() == 4 * 3000
+        actual, known = network.tables[name], expected.tables[name]
+        assert actual.counts.sum() == known.counts.sum() == 4 * 3000
         same = {tuple(row) for row in known.bins.tolist()}
-        assert sum(tuple(row) in same for row in found.bins.tolist()) > 0.99 * len(found.bins)
+        assert sum(tuple(row) in same for row in actual.bins.tolist()) > 0.99 * len(actual.bins)
     assert network.structure.parents == {"A": ("A", "a"), "B": ("A", "B", "a", "b")}
 
 
@@ -77,8 +77,8 @@ def test_ranges_marginals_and_the_nominal_course(model):
     assert [network.bins(n) for n in ("A", "B", "a", "b")] == [4, 5, 2, 5]
     assert network.edges["A"][-1] == 100
     assert 0 < network.edges["A"][0] < 100 * np.exp(-1.2 * 4) + 0.2
-    course = 100 * np.exp(-0.6 * network.times)
-    np.testing.assert_allclose(network.nominal[:, 0], course, rtol=1e-5)
+    solution = 100 * np.exp(-0.6 * network.times)
+    np.testing.assert_allclose(network.nominal[:, 0], solution, rtol=1e-5)
     # 3000 uniform draws: 1500 +- 27 in each half; beyond 4 sd in 1 of 16,000 seeds.
     assert abs(int(network.marginals["a"][0, 0]) - 1500) < 110
     assert network.samples == 3000
@@ -104,11 +104,11 @@ def test_a_stopped_build_is_completed_to_the_same_network(model, tmp_path):
         times=np.linspace(0, 4, 5), unknown=("a", "b"), ranges=RANGES, samples=3000, seed=7,
         threads=1, block=100, output=tmp_path / "part.h5",
     )  # fmt: skip
-    asked = []
+    requested = []
 
     def stop():
-        asked.append(1)
-        return len(asked) > 2
+        requested.append(1)
+        return len(requested) > 2
 
     with pytest.raises(StoppedEarly, match=r"blocks counted: resume=True completes"):
         build_network(ts.read(model), options, Communicator(), stop)
@@ -253,8 +253,8 @@ def test_a_file_is_built_told_drawn_and_exported(model, capsys, monkeypatch):
     assert main(["dbn", "chain.dbn.h5", "-o", "again.h5", "--threads", "1", "--quiet"]) == 0
     again = network_digest_lines(model.with_name("again.h5"))
     assert again == network_digest_lines(model.with_name("chain.dbn.h5"))
-    with ts.open("again.h5") as found:
-        assert found.structure.parameters == ("a", "b")
+    with ts.open("again.h5") as actual:
+        assert actual.structure.parameters == ("a", "b")
     assert main(["export", "chain.dbn.h5", "--steps", "0:2"]) == 0
     assert model.with_name("chain.dbn.bif").read_text().count("probability") == 2 + 3 * 2
     capsys.readouterr()
@@ -278,12 +278,12 @@ def test_plots(model, tmp_path):
 
 def test_parameters_are_found_on_a_network_that_was_built(model):
     network = built(model, samples=20_000, intervals=8, points=9)
-    course = dbn.build(model, unknown=["a", "b"], samples=1, points=9, seed=1,
+    solution = dbn.build(model, unknown=["a", "b"], samples=1, points=9, seed=1,
                        device=ts.CPU(threads=1),
                        set={"a": 0.9, "b": 0.25}).nominal  # fmt: skip
     rng = np.random.default_rng(2)
     data = [
-        dbn.Measurement(name, float(t), float(course[k, i] + rng.normal(0, 3)), 3.0)
+        dbn.Measurement(name, float(t), float(solution[k, i] + rng.normal(0, 3)), 3.0)
         for i, name in enumerate(("A", "B"))
         for k, t in enumerate(network.times)
         if k
@@ -303,24 +303,24 @@ def test_an_existing_file_is_not_replaced_unasked(model, tmp_path):
 
 def test_memory_does_not_change_the_intervals(model, monkeypatch):
     expected = {spacing: built(model, samples=10, spacing=spacing).edges for spacing in SPACINGS}
-    monkeypatch.setattr("tauslab.analysis.dbn.lane.lane_room", lambda *_: 999)
+    monkeypatch.setattr("tauslab.analysis.dbn.lane.lane_capacity", lambda *_: 999)
     for spacing in SPACINGS:
-        found = built(model, samples=10, spacing=spacing).edges
+        actual = built(model, samples=10, spacing=spacing).edges
         for name, edges in expected[spacing].items():
-            np.testing.assert_array_equal(found[name], edges)
+            np.testing.assert_array_equal(actual[name], edges)
 
 
 @pytest.mark.parametrize("precision", ["double", "single"])
 def test_devices_count_alike(model, device, precision):
     options = {"method": ts.ODE(substeps=20, precision=precision), "samples": 20_000}
-    found, expected = built(model, device=device, **options), built(model, device="cpu", **options)
+    actual, expected = built(model, device=device, **options), built(model, device="cpu", **options)
     for name in ("A", "B", "a", "b"):
-        np.testing.assert_array_equal(found.edges[name], expected.edges[name])
+        np.testing.assert_array_equal(actual.edges[name], expected.edges[name])
         # The last bits of a trajectory may differ, and with them the side of an edge.
-        moved = np.abs(found.marginals[name].astype(int) - expected.marginals[name].astype(int))
+        moved = np.abs(actual.marginals[name].astype(int) - expected.marginals[name].astype(int))
         assert moved.sum(axis=1).max() <= 20
     for name in ("A", "B"):
-        assert found.tables[name].counts.sum() == 4 * 20_000
+        assert actual.tables[name].counts.sum() == 4 * 20_000
 
 
 def test_tables_that_are_known_exactly(device, tmp_path):

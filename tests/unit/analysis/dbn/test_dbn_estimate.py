@@ -41,10 +41,10 @@ def network():
 
 def noisy(a, b, sd, seed):
     rng = np.random.default_rng(seed)
-    courses = dict(zip("AB", chain(np.array([a]), np.array([b])), strict=True))
+    solutions = dict(zip("AB", chain(np.array([a]), np.array([b])), strict=True))
     return [
-        dbn.Measurement(name, float(t), float(course[0, k] + rng.normal(0, sd)), sd)
-        for name, course in courses.items()
+        dbn.Measurement(name, float(t), float(solution[0, k] + rng.normal(0, sd)), sd)
+        for name, solution in solutions.items()
         for k, t in enumerate(TIMES)
         if k > 0
     ]
@@ -93,11 +93,11 @@ def test_the_likelihood_is_that_of_the_exact_network():
 
 def test_evidence_is_the_mean_density_over_an_interval():
     toy = known_network()
-    found = dbn.evidence_of(toy, [dbn.Measurement("B", 2.0, 1.2, 0.4)])["B"]
-    np.testing.assert_array_equal(found[:2], 1)
+    actual = dbn.evidence_of(toy, [dbn.Measurement("B", 2.0, 1.2, 0.4)])["B"]
+    np.testing.assert_array_equal(actual[:2], 1)
     grid = (np.arange(30_000) + 0.5) / 10_000
     density = np.exp(-(((grid - 1.2) / 0.4) ** 2) / 2) / (0.4 * math.sqrt(2 * math.pi))
-    np.testing.assert_allclose(found[2], density.reshape(3, -1).mean(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(actual[2], density.reshape(3, -1).mean(axis=1), rtol=1e-6)
     far = dbn.evidence_of(toy, [dbn.Measurement("B", 2.0, 9.0, 0.4)])["B"][2]
     assert 0 < far[0] < far[1] < far[2]
 

@@ -25,18 +25,18 @@ def soft(seed):
 @pytest.mark.parametrize("given", [None, 1])
 def test_exact_inference_sums_over_all_trajectories(network, evidence, given):
     expected, likelihood = brute_force(evidence, given)
-    found = dbn.exact(network, evidence, None if given is None else {"q": given})
+    actual = dbn.exact(network, evidence, None if given is None else {"q": given})
     for name in ("A", "B", "q"):
-        np.testing.assert_allclose(found.probabilities[name], expected[name], rtol=1e-12)
-    assert found.log_likelihood == pytest.approx(likelihood, rel=1e-12)
+        np.testing.assert_allclose(actual.probabilities[name], expected[name], rtol=1e-12)
+    assert actual.log_likelihood == pytest.approx(likelihood, rel=1e-12)
 
 
 def test_the_frontier_without_evidence_is_near_the_samples(network):
-    found = dbn.factored_frontier(network)
+    actual = dbn.factored_frontier(network)
     for name in ("A", "B"):
-        np.testing.assert_allclose(found.probabilities[name][:2], network.marginal(name)[:2])
-        assert abs(found.probabilities[name][2] - network.marginal(name)[2]).max() < 0.02
-    assert found.log_likelihood == pytest.approx(0, abs=1e-12)
+        np.testing.assert_allclose(actual.probabilities[name][:2], network.marginal(name)[:2])
+        assert abs(actual.probabilities[name][2] - network.marginal(name)[2]).max() < 0.02
+    assert actual.log_likelihood == pytest.approx(0, abs=1e-12)
 
 
 def test_the_frontier_is_exact_with_the_parameter_known_and_one_variable():
@@ -47,9 +47,9 @@ def test_the_frontier_is_exact_with_the_parameter_known_and_one_variable():
     chain = from_trajectories(structure, np.arange(6.0), values, np.zeros((500, 0)), edges)
     evidence = {"X": rng.uniform(0.05, 1, (6, 4))}
     expected = dbn.exact(chain, evidence)
-    found = dbn.factored_frontier(chain, evidence)
-    np.testing.assert_allclose(found.probabilities["X"], expected.probabilities["X"], rtol=1e-12)
-    assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-12)
+    actual = dbn.factored_frontier(chain, evidence)
+    np.testing.assert_allclose(actual.probabilities["X"], expected.probabilities["X"], rtol=1e-12)
+    assert actual.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-12)
     forward = dbn.factored_frontier(chain, evidence, smooth=False)
     np.testing.assert_allclose(
         forward.probabilities["X"][-1], expected.probabilities["X"][-1], rtol=1e-12
@@ -60,11 +60,11 @@ def test_the_frontier_is_exact_with_the_parameter_known_and_one_variable():
 def test_evidence_moves_the_frontier_as_it_moves_the_truth(network):
     evidence = {"B": np.ones((3, 3))}
     evidence["B"][2] = [0.9, 0.09, 0.01]
-    found, before = dbn.factored_frontier(network, evidence), dbn.factored_frontier(network)
+    actual, before = dbn.factored_frontier(network, evidence), dbn.factored_frontier(network)
     expected, _ = brute_force(evidence)
     for time in (0, 1):
         move = expected["A"][time] - network.marginal("A")[time]
-        moved = found.probabilities["A"][time] - before.probabilities["A"][time]
+        moved = actual.probabilities["A"][time] - before.probabilities["A"][time]
         assert abs(move).max() > 0.02
         np.testing.assert_allclose(moved, move, atol=0.03)
 
@@ -72,8 +72,8 @@ def test_evidence_moves_the_frontier_as_it_moves_the_truth(network):
 def test_known_parameters_are_conditioned_on(network):
     for q in (0, 1):
         expected, _ = brute_force({}, q)
-        found = dbn.factored_frontier(network, given={"q": q})
-        np.testing.assert_allclose(found.probabilities["A"][1], expected["A"][1], rtol=1e-12)
+        actual = dbn.factored_frontier(network, given={"q": q})
+        np.testing.assert_allclose(actual.probabilities["A"][1], expected["A"][1], rtol=1e-12)
 
 
 def test_what_cannot_be_is_refused(network):
@@ -99,9 +99,9 @@ def test_a_joint_distribution_that_is_too_large_is_refused(network, monkeypatch)
 def test_large_tables_are_taken_in_pieces(network, monkeypatch):
     expected = dbn.factored_frontier(network, soft(3))
     monkeypatch.setattr("tauslab.analysis.dbn.results.inference._PIECE", 2)
-    found = dbn.factored_frontier(network, soft(3))
+    actual = dbn.factored_frontier(network, soft(3))
     for name in ("A", "B"):
-        np.testing.assert_allclose(found.probabilities[name], expected.probabilities[name])
+        np.testing.assert_allclose(actual.probabilities[name], expected.probabilities[name])
 
 
 def test_what_is_shown_is_one_line(network):

@@ -73,9 +73,9 @@ def test_the_command_says_it_in_a_sentence(tmp_path, capsys, words, sentence):
     run = ["dbn", str(ENZYME), "--unknown", NAME, "--range", f"{NAME}=20:80", "--t-end", "1",
            "--quiet", "-o", str(tmp_path / "n.dbn.h5")]  # fmt: skip
     assert main([*run, *words]) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert sentence in message
+    assert message.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 

@@ -59,8 +59,8 @@ def test_probabilities_are_shares_of_their_row(network):
 def test_a_configuration_that_never_occurred_gets_the_marginal():
     values = np.array([[[0.25, 0.5], [0.75, 1.5]], [[0.25, 1.5], [0.25, 2.5]]])
     edges = {"A": [0, 0.5, 1], "B": [0, 1, 2, 3], "q": [0, 1]}
-    found = from_trajectories(STRUCTURE, np.array([0.0, 1.0]), values, np.full((2, 1), 0.5), edges)
-    table = found.table("B", 0)
+    actual = from_trajectories(STRUCTURE, np.array([0.0, 1.0]), values, np.full((2, 1), 0.5), edges)
+    table = actual.table("B", 0)
     np.testing.assert_array_equal(table[0, 0], [0, 1, 0])
     np.testing.assert_array_equal(table[1, 2], [0, 0.5, 0.5])
     np.testing.assert_allclose(table.sum(axis=-1), 1)
@@ -71,12 +71,12 @@ def test_a_trajectory_that_is_not_finite_is_counted_apart():
     values[1, 1:, 0] = np.nan
     values[2, 2, 1] = 7.0
     edges = {"A": [0, 0.5, 1], "B": [0, 1, 2, 3], "q": [0, 1]}
-    found = from_trajectories(STRUCTURE, np.arange(3.0), values, np.full((4, 1), 0.5), edges)
-    np.testing.assert_array_equal(found.outside["A"], [[0, 0, 0], [0, 0, 1], [0, 0, 1]])
-    np.testing.assert_array_equal(found.outside["B"], [[0, 0, 0], [0, 0, 0], [0, 1, 0]])
-    assert found.marginals["B"][2].tolist() == [3, 0, 1]
-    assert found.samples == 4
-    offsets, counts = found.tables["B"].offsets, found.tables["B"].counts
+    actual = from_trajectories(STRUCTURE, np.arange(3.0), values, np.full((4, 1), 0.5), edges)
+    np.testing.assert_array_equal(actual.outside["A"], [[0, 0, 0], [0, 0, 1], [0, 0, 1]])
+    np.testing.assert_array_equal(actual.outside["B"], [[0, 0, 0], [0, 0, 0], [0, 1, 0]])
+    assert actual.marginals["B"][2].tolist() == [3, 0, 1]
+    assert actual.samples == 4
+    offsets, counts = actual.tables["B"].offsets, actual.tables["B"].counts
     # To the first step A of the second trajectory was finite, afterwards it decides no more.
     assert counts[: offsets[1]].sum() == 4
     assert counts[offsets[1] :].sum() == 3
@@ -85,13 +85,13 @@ def test_a_trajectory_that_is_not_finite_is_counted_apart():
 def test_a_file_holds_the_whole_network(network, tmp_path):
     path = tmp_path / "x.h5"
     dbn.save(network, path)
-    found = dbn.load(path)
-    assert found.structure == network.structure
+    actual = dbn.load(path)
+    assert actual.structure == network.structure
     for name in ("A", "B"):
         for part in ("offsets", "bins", "counts"):
             expected = getattr(network.tables[name], part)
-            np.testing.assert_array_equal(getattr(found.tables[name], part), expected)
-        np.testing.assert_array_equal(found.marginals[name], network.marginals[name])
+            np.testing.assert_array_equal(getattr(actual.tables[name], part), expected)
+        np.testing.assert_array_equal(actual.marginals[name], network.marginals[name])
     with h5py.File(path) as file:
         assert file["dbn/parents/B"].asstr()[:].tolist() == ["A", "B"]
         shares = file["dbn/tables/B/probabilities"][:]
@@ -199,12 +199,12 @@ def test_pgmpy_gives_the_same_posterior(network, by, tmp_path):
     evidence["B"][2] = [0, 1, 0]
     evidence["A"][1] = [0, 1]
     beliefs = dbn.exact(network, evidence)
-    asked = VariableElimination(model)
+    requested = VariableElimination(model)
     for name, expected in (
         ("q", beliefs.probabilities["q"][0]),
         ("A_t0", beliefs.probabilities["A"][0]),
         ("B_t1", beliefs.probabilities["B"][1]),
         ("A_t2", beliefs.probabilities["A"][2]),
     ):
-        found = asked.query([name], evidence=seen, show_progress=False).values
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        actual = requested.query([name], evidence=seen, show_progress=False).values
+        np.testing.assert_allclose(actual, expected, rtol=1e-12)

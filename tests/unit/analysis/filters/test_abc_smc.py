@@ -91,7 +91,7 @@ def test_densities_have_the_bits_of_the_host(device, size, n, m):
     logs[n // 2 + 1 :: 7] = -np.inf
     roots = draws.random((size, size, n)) + 0.1
     with closing(get_backend(device, BackendOptions(threads=2))) as backend:
-        found = Proposals(backend, size).sums(places, centres, spread, roots, logs)
+        actual = Proposals(backend, size).sums(places, centres, spread, roots, logs)
     square, solved = np.zeros((m, n)), []
     for row in range(size):
         rest = (places[:, row, None] - centres[:, row]) / spread[row]
@@ -102,8 +102,8 @@ def test_densities_have_the_bits_of_the_host(device, size, n, m):
     each = logs - 0.5 * square
     largest = each.max(axis=1)
     terms = portable_exp(np.maximum(each - largest[:, None], -700.0))
-    assert found[0].tobytes() == largest.tobytes()
-    assert found[1].tobytes() == fixed_sums(terms).tobytes()
+    assert actual[0].tobytes() == largest.tobytes()
+    assert actual[1].tobytes() == fixed_sums(terms).tobytes()
 
 
 def test_distances_and_scales():
@@ -135,12 +135,12 @@ def test_draws_of_noises(kind, numbers, exact):
     """Means and variances of 40,000 draws within 5 standard errors: false alarms 1e-6 each."""
     n = 40_000
     given = [np.array([number]) for number in numbers]
-    found = draw(kind, np.append(np.full(n, 30.0), np.nan), given, np.random.default_rng(1))
-    assert np.isnan(found[-1])
+    actual = draw(kind, np.append(np.full(n, 30.0), np.nan), given, np.random.default_rng(1))
+    assert np.isnan(actual[-1])
     mean, variance, kurtosis = (float(x) for x in exact.stats("mvk"))
-    assert abs(found[:-1].mean() - mean) < 5 * math.sqrt(variance / n)
+    assert abs(actual[:-1].mean() - mean) < 5 * math.sqrt(variance / n)
     of_variance = variance * math.sqrt((kurtosis + 2) / n)
-    assert abs(found[:-1].var() - variance) < 5 * of_variance
+    assert abs(actual[:-1].var() - variance) < 5 * of_variance
     none = draw(kind, np.zeros(5), given, np.random.default_rng(1))
     assert np.isnan(none).all() == (kind == "lognormal")
 
@@ -153,16 +153,16 @@ def test_an_exact_posterior_at_distance_zero():
 
     Mean within 4 standard errors, deviation within 4: false alarms 1e-4.
     """
-    found = ts.abc_smc(births(), NINE, {"k": "uniform(0,30)"}, n=2000, **HOW)
-    exact, size = stats.gamma(10, scale=0.5), found.effective_size[-1]
-    assert found.ended.startswith("epsilon is 0")
-    assert abs(found.mean("k") - exact.mean()) < 4 * exact.std() / math.sqrt(size)
-    assert found.sd("k") == pytest.approx(exact.std(), rel=4 / math.sqrt(2 * size))
+    actual = ts.abc_smc(births(), NINE, {"k": "uniform(0,30)"}, n=2000, **HOW)
+    exact, size = stats.gamma(10, scale=0.5), actual.effective_size[-1]
+    assert actual.ended.startswith("epsilon is 0")
+    assert abs(actual.mean("k") - exact.mean()) < 4 * exact.std() / math.sqrt(size)
+    assert actual.sd("k") == pytest.approx(exact.std(), rel=4 / math.sqrt(2 * size))
     for q in (0.05, 0.5, 0.95):
-        part = exact.cdf(found.quantile("k", q))
+        part = exact.cdf(actual.quantile("k", q))
         assert abs(part - q) < 4 * math.sqrt(q * (1 - q) / size)
-    assert found.summary()["mean"][0] == found.mean("k")
-    assert (found.acceptance > 0.04).all()
+    assert actual.summary()["mean"][0] == actual.mean("k")
+    assert (actual.acceptance > 0.04).all()
 
 
 @pytest.mark.validate
@@ -178,12 +178,12 @@ def test_a_noise_is_a_part_of_the_posterior():
     shares /= shares.sum()
     mean = (shares * grid).sum()
     sd = math.sqrt((shares * (grid - mean) ** 2).sum())
-    found = ts.abc_smc(births(), NINE, {"k": "uniform(0,30)"}, observe=noise, n=1000, **HOW)
-    assert found.epsilon[-1] == 0
-    size = found.effective_size[-1]
-    assert abs(found.mean("k") - mean) < 4 * sd / math.sqrt(size)
+    actual = ts.abc_smc(births(), NINE, {"k": "uniform(0,30)"}, observe=noise, n=1000, **HOW)
+    assert actual.epsilon[-1] == 0
+    size = actual.effective_size[-1]
+    assert abs(actual.mean("k") - mean) < 4 * sd / math.sqrt(size)
     # A tail of large k has more weight than particles: over seeds the deviation varies by 5.7 %.
-    assert found.sd("k") == pytest.approx(sd, rel=4 * 0.057)
+    assert actual.sd("k") == pytest.approx(sd, rel=4 * 0.057)
 
 
 @pytest.mark.validate
@@ -191,21 +191,21 @@ def test_what_data_do_not_tell_keeps_its_prior():
     net = births()
     net.add_parameter("unused", 1.0)
     priors = {"k": "loguniform(1e-6,1e6)", "unused": "normal(1e6,1e5)"}
-    found = ts.abc_smc(net, NINE, priors, n=1000, generations=20, **HOW)
-    assert found.mean("unused") == pytest.approx(1e6, abs=2e4)
-    assert found.sd("unused") == pytest.approx(1e5, rel=0.2)
-    assert found.mean("k") == pytest.approx(4.5, rel=0.1)  # Gamma(9, 2) of a log-uniform prior
+    actual = ts.abc_smc(net, NINE, priors, n=1000, generations=20, **HOW)
+    assert actual.mean("unused") == pytest.approx(1e6, abs=2e4)
+    assert actual.sd("unused") == pytest.approx(1e5, rel=0.2)
+    assert actual.mean("k") == pytest.approx(4.5, rel=0.1)  # Gamma(9, 2) of a log-uniform prior
 
 
 def test_zero_observations():
     """No birth in 2: the posterior is exponential with the mean 1/2."""
-    found = ts.abc_smc(births(), {"time": [2.0], "X": [0]}, {"k": "uniform(0,30)"}, n=500, **HOW)
-    assert found.mean("k") == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(400))
+    actual = ts.abc_smc(births(), {"time": [2.0], "X": [0]}, {"k": "uniform(0,30)"}, n=500, **HOW)
+    assert actual.mean("k") == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(400))
 
 
 def test_values_that_the_model_cannot_take_are_left_out():
-    found = ts.abc_smc(births(), NINE, {"k": "normal(1,3)"}, n=200, generations=3, **HOW)
-    assert (found.values > 0).all()
+    actual = ts.abc_smc(births(), NINE, {"k": "normal(1,3)"}, n=200, generations=3, **HOW)
+    assert (actual.values > 0).all()
     with pytest.raises(ts.ModelError, match="rate constant is -"):
         ts.abc_smc(births(), NINE, {"k": "uniform(-2,-1)"}, n=20, **HOW)
 
@@ -213,7 +213,7 @@ def test_values_that_the_model_cannot_take_are_left_out():
 def test_against_pyabc():
     """The same prior and thresholds: means within 4 standard errors, deviations within 20 %."""
     pyabc = pytest.importorskip("pyabc")
-    found = ts.abc_smc(
+    actual = ts.abc_smc(
         births(), NINE, {"k": "uniform(0,30)"}, n=1000, scale=1, epsilon=[6, 3, 1], **HOW
     )
     np.random.seed(1)  # noqa: NPY002 - pyABC draws from NumPy's global generator
@@ -232,9 +232,9 @@ def test_against_pyabc():
     mean = weights @ k
     sd = math.sqrt(weights @ (k - mean) ** 2)
     size = 1 / (weights**2).sum()
-    error = sd * math.sqrt(1 / size + 1 / found.effective_size[-1])
-    assert abs(found.mean("k") - mean) < 4 * error
-    assert found.sd("k") == pytest.approx(sd, rel=0.2)
+    error = sd * math.sqrt(1 / size + 1 / actual.effective_size[-1])
+    assert abs(actual.mean("k") - mean) < 4 * error
+    assert actual.sd("k") == pytest.approx(sd, rel=0.2)
 
 
 # ---------------------------------------------------------------- bits
@@ -282,25 +282,25 @@ def test_the_size_of_a_launch_changes_no_bit(monkeypatch, noise, method):
 
 def test_a_method_is_chosen_once_for_all_launches(monkeypatch):
     """Pilots of launches would choose by the values of each."""
-    asked = []
+    requested = []
     opened = abc.opened
 
     def noted(network, options, comm):
-        asked.append(options.method)
+        requested.append(options.method)
         return opened(network, options, comm)
 
     monkeypatch.setattr(abc, "opened", noted)
     for method, kind in (("auto", (ts.SSA, ts.TauLeaping)), ("ode", ts.ODE)):
-        asked.clear()
+        requested.clear()
         two(method=method)
-        _, _, *launches = asked  # the first tries values, the second chooses
+        _, _, *launches = requested  # the first tries values, the second chooses
         assert isinstance(launches[0], kind)
         assert launches == [launches[0]] * len(launches)
     net = cyclic_chain(300)
-    asked.clear()
+    requested.clear()
     with pytest.warns(UserWarning, match="rounded: S1|of S1 that are not whole"):
         ts.abc_smc(net, {"time": [1.0], "S1": [9]}, {"S1": "uniform(0,50)"}, n=20, **HOW)
-    assert {one.presimulation for one in asked[2:]} == {0}
+    assert {one.presimulation for one in requested[2:]} == {0}
 
 
 def test_the_seed_decides():
@@ -352,8 +352,8 @@ def test_a_checkpoint_of_other_thresholds_is_refused(tmp_path):
 
 
 def test_one_threshold():
-    found = two(scale=1, epsilon=20)
-    assert found.digest() == two(scale=1, epsilon=[20]).digest()
+    actual = two(scale=1, epsilon=20)
+    assert actual.digest() == two(scale=1, epsilon=[20]).digest()
     with pytest.raises(ts.ConfigError, match="priors= is a list"):
         ts.abc_smc(births(), NINE, ["k"], **HOW)
 
@@ -375,18 +375,18 @@ def test_summaries_and_distances():
 
 
 def test_arviz_and_pictures(tmp_path):
-    found = two()
-    groups = found.to_arviz()
+    actual = two()
+    groups = actual.to_arviz()
     assert groups["posterior"]["k"].shape == (1, 60)
     assert groups["posterior_predictive"]["X"].shape == (1, 60, 3)
     assert groups["observed_data"]["X"].shape == (3,)
     named = ts.abc_smc(births(), {"mean:X": 9}, {"k": "uniform(0,30)"}, t_end=2, n=20, **HOW)
     assert named.to_arviz()["posterior_predictive"]["mean:X"].shape == (1, 20)
-    assert len(found.to_pandas("generations")) == 3
+    assert len(actual.to_pandas("generations")) == 3
     with pytest.raises(ts.ConfigError, match="has the tables particles"):
-        found.table("rows")
+        actual.table("rows")
     pytest.importorskip("matplotlib")
-    found.plot(path=tmp_path / "k.png")
+    actual.plot(path=tmp_path / "k.png")
 
 
 @pytest.mark.parametrize(

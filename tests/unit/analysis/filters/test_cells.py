@@ -56,19 +56,19 @@ def test_filters_of_cells_are_those_of_each_by_its_number(given):
         for number, cell in enumerate(CELLS)
     ]
     for data in (CELLS, TIDY):
-        found = ts.particle_filters(births(), data, states=True, **given)
-        assert (found.log_likelihood == sum(one.log_likelihood for one in each)).all()
-        assert (found.terms == np.hstack([one.terms for one in each])).all()
+        actual = ts.particle_filters(births(), data, states=True, **given)
+        assert (actual.log_likelihood == sum(one.log_likelihood for one in each)).all()
+        assert (actual.terms == np.hstack([one.terms for one in each])).all()
         both = np.concatenate([one.mean for one in each], axis=1)
-        assert np.array_equal(found.mean, both, equal_nan=True)
-    assert len(found[0].time) == 9
+        assert np.array_equal(actual.mean, both, equal_nan=True)
+    assert len(actual[0].time) == 9
 
 
 def test_a_table_with_one_cell_is_a_time_course():
     alone = ts.particle_filters(births(), CELLS[0], observe=OBSERVE, **FILTERS)
     named = {"id": [4.0, 4.0, 4.0], **CELLS[0]}
-    found = ts.particle_filters(births(), named, cell="id", observe=OBSERVE, **FILTERS)
-    assert found.digest() == alone.digest()
+    actual = ts.particle_filters(births(), named, cell="id", observe=OBSERVE, **FILTERS)
+    assert actual.digest() == alone.digest()
 
 
 def test_what_comes_after_the_end_of_a_cell_does_not_count():
@@ -77,17 +77,17 @@ def test_what_comes_after_the_end_of_a_cell_does_not_count():
     net.add_event("burst", 1.5, {"X": 3e9})
     cells = [{"time": [1.0], "X": [8.0]}, {"time": [1.0, 2.0], "X": [7.0, 9.0]}]
     with pytest.warns(UserWarning, match=": 20 with status overflow"):
-        found = ts.particle_filter(net, cells, observe=OBSERVE, n=20, seed=1, device=CPU)
+        actual = ts.particle_filter(net, cells, observe=OBSERVE, n=20, seed=1, device=CPU)
     first = ts.particle_filter(net, cells[0], observe=OBSERVE, n=20, seed=1, device=CPU)
-    assert found.terms[0] == first.log_likelihood
-    assert found.terms[1] > found.terms[2] == -math.inf
+    assert actual.terms[0] == first.log_likelihood
+    assert actual.terms[1] > actual.terms[2] == -math.inf
 
 
 def test_exact_filters_add():
-    found = ts.exact_filter(births(), CELLS, observe=OBSERVE)
+    actual = ts.exact_filter(births(), CELLS, observe=OBSERVE)
     each = [ts.exact_filter(births(), cell, observe=OBSERVE) for cell in CELLS]
-    assert found.log_likelihood == sum(one.log_likelihood for one in each)
-    assert found.bound == sum(one.bound for one in each)
+    assert actual.log_likelihood == sum(one.log_likelihood for one in each)
+    assert actual.bound == sum(one.bound for one in each)
 
 
 def test_a_chain_has_the_likelihoods_of_the_filters_of_its_cells():
@@ -125,9 +125,9 @@ def test_files_name_cells_by_texts(tmp_path):
     lines += [f"{c},{t},{x}" for c, t, x in zip(TIDY["cell"], TIDY["time"], TIDY["X"], strict=True)]
     path = tmp_path / "cells.csv"
     path.write_text("\n".join(lines), encoding="utf-8")
-    found = ts.particle_filters(births(), path, observe=OBSERVE, **FILTERS)
+    actual = ts.particle_filters(births(), path, observe=OBSERVE, **FILTERS)
     assert (
-        found.digest() == ts.particle_filters(births(), CELLS, observe=OBSERVE, **FILTERS).digest()
+        actual.digest() == ts.particle_filters(births(), CELLS, observe=OBSERVE, **FILTERS).digest()
     )
 
 
@@ -148,8 +148,8 @@ def test_data_that_are_none(data, given, message):
 
 def test_a_row_by_row_posterior_needs_equal_times():
     given = {"observe": OBSERVE, "draws": 20, "n": 10, "device": CPU}
-    found = ts.smc2(births(), CELLS[:2], {"k": "loguniform(1,10)"}, **given)
-    assert np.isfinite(found.log_evidence).all()
+    actual = ts.smc2(births(), CELLS[:2], {"k": "loguniform(1,10)"}, **given)
+    assert np.isfinite(actual.log_evidence).all()
     with pytest.raises(ts.ConfigError, match="equal times"):
         ts.smc2(births(), CELLS, {"k": "loguniform(1,10)"}, **given)
 
@@ -169,15 +169,15 @@ def cells_of(n, times, seed, *, sd=1.5):
 def test_a_fit_finds_the_rate_of_all_cells():
     """Rate and height within 4 standard errors: a false alarm in 1 of 8,000."""
     cells = cells_of(8, [1.0, 2.0, 4.0], 3)
-    found = ts.fit(
+    actual = ts.fit(
         births(k=2.0), cells, observe=OBSERVE, start=["k"], n=40, swarm=100, iterations=4,
         seed=1, device=CPU, quiet=True,
     )  # fmt: skip
-    assert found.converged
-    assert found.error("k") / found["k"] < 0.25
-    assert abs(math.log(found["k"] / 4)) < 4 * found.error("k") / found["k"]
-    exact = ts.exact_filter(births(k=found["k"]), cells, observe=OBSERVE).log_likelihood
-    assert abs(found.log_likelihood - exact) < 4 * found.log_likelihood_error + 0.1
+    assert actual.converged
+    assert actual.error("k") / actual["k"] < 0.25
+    assert abs(math.log(actual["k"] / 4)) < 4 * actual.error("k") / actual["k"]
+    exact = ts.exact_filter(births(k=actual["k"]), cells, observe=OBSERVE).log_likelihood
+    assert abs(actual.log_likelihood - exact) < 4 * actual.log_likelihood_error + 0.1
 
 
 @pytest.mark.validate
@@ -186,14 +186,14 @@ def test_a_fit_of_cells_has_the_maximum_of_the_exact_filter(observed):
     """20 cells, two rates: within 4 errors of the truth, 1 in 8,000; the exact height."""
     cells = cells_of(20, [1.0, 2.0, 3.0, 5.0, 8.0], 5, sd=1.5 if observed else 0.0)
     observe = OBSERVE if observed else None
-    found = ts.fit(births(k=2.0), cells, observe=observe, start=["k", "g"], seed=2, device=CPU)
-    assert found.converged
+    actual = ts.fit(births(k=2.0), cells, observe=observe, start=["k", "g"], seed=2, device=CPU)
+    assert actual.converged
     for name, true in (("k", 4.0), ("g", 0.3)):
-        assert abs(math.log(found[name] / true)) < 4 * found.error(name) / found[name]
+        assert abs(math.log(actual[name] / true)) < 4 * actual.error(name) / actual[name]
     if observed:
         exact = [
             ts.exact_filter(births(k=k, g=g), cells, observe=OBSERVE).log_likelihood
-            for k, g in ((found["k"], found["g"]), (4.0, 0.3))
+            for k, g in ((actual["k"], actual["g"]), (4.0, 0.3))
         ]
-        assert abs(found.log_likelihood - exact[0]) < 5 * found.log_likelihood_error + 0.2
+        assert abs(actual.log_likelihood - exact[0]) < 5 * actual.log_likelihood_error + 0.2
         assert exact[0] > exact[1] - 0.2

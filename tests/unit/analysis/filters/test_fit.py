@@ -24,12 +24,12 @@ def decay(number=100):
 
 def test_progress_and_quiet(capsys):
     how = {"observe": {"X": "normal(sd=2)"}, "n": 10, "swarm": 20, "iterations": 2, "device": CPU}
-    found = ts.fit(decay(), DATA, quiet=False, **how)
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith("decay: ")
-    assert "/14 rounds" in told
-    assert int(told.split()[1].split("/")[0]) > 3
-    assert ts.fit(decay(), DATA, quiet=True, **how).digest() == found.digest()
+    actual = ts.fit(decay(), DATA, quiet=False, **how)
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("decay: ")
+    assert "/14 rounds" in message
+    assert int(message.split()[1].split("/")[0]) > 3
+    assert ts.fit(decay(), DATA, quiet=True, **how).digest() == actual.digest()
     assert not capsys.readouterr().err
 
 
@@ -51,12 +51,12 @@ def surface(noise, random):
 
 
 def test_the_top_of_a_quadratic_is_exact():
-    found = top_of(surface(0.0, draws(1)), np.zeros(3), 100, 200, draws(2))
-    assert found.converged
-    np.testing.assert_allclose(found.place, PLACE, atol=1e-9)
-    np.testing.assert_allclose(found.bend, BEND, atol=1e-9 * BEND.max())
-    assert found.height == pytest.approx(7)
-    np.testing.assert_allclose(found.chance, 0, atol=1e-18)
+    actual = top_of(surface(0.0, draws(1)), np.zeros(3), 100, 200, draws(2))
+    assert actual.converged
+    np.testing.assert_allclose(actual.place, PLACE, atol=1e-9)
+    np.testing.assert_allclose(actual.bend, BEND, atol=1e-9 * BEND.max())
+    assert actual.height == pytest.approx(7)
+    np.testing.assert_allclose(actual.chance, 0, atol=1e-18)
 
 
 def test_the_top_of_a_surface_that_is_skewed_is_its_top():
@@ -65,10 +65,10 @@ def test_the_top_of_a_surface_that_is_skewed_is_its_top():
     def skewed(places, work, number):
         return -(np.exp(-places[:, 0]) + places[:, 0] - 1) / 0.3
 
-    found = top_of(skewed, np.array([0.5]), 100, 400, draws(2))
-    assert found.converged
-    assert abs(found.place[0]) < 0.05 * math.sqrt(0.3)
-    assert found.bend[0, 0] == pytest.approx(1 / 0.3, rel=0.1)
+    actual = top_of(skewed, np.array([0.5]), 100, 400, draws(2))
+    assert actual.converged
+    assert abs(actual.place[0]) < 0.05 * math.sqrt(0.3)
+    assert actual.bend[0, 0] == pytest.approx(1 / 0.3, rel=0.1)
 
 
 def test_logarithms_of_unbiased_estimates_are_lifted():
@@ -86,9 +86,9 @@ def test_logarithms_of_unbiased_estimates_are_lifted():
             noise = np.sqrt(variance) * random.standard_normal(len(places))
             return -3 - 0.5 * (off / 0.3) ** 2 - variance / 2 + noise
 
-        found = top_of(values, np.zeros(1), 160, 640, draws(100 + seed), unbiased=True)
-        height.append((found.height + 3) / found.height_error)
-        place.append((found.place[0] - 1) / math.sqrt(found.chance[0, 0]))
+        actual = top_of(values, np.zeros(1), 160, 640, draws(100 + seed), unbiased=True)
+        height.append((actual.height + 3) / actual.height_error)
+        place.append((actual.place[0] - 1) / math.sqrt(actual.chance[0, 0]))
     for off in (height, place):
         assert abs(np.mean(off)) < 4 / math.sqrt(40)
         assert 0.6 < np.std(off) < 1.5
@@ -98,9 +98,9 @@ def test_the_error_of_a_top_is_that_of_many():
     """Means of 40 squared errors over their variances: beyond 4 deviations 1 in 15,000."""
     squares = []
     for seed in range(40):
-        found = top_of(surface(1.0, draws(seed)), np.zeros(3), 300, 1200, draws(100 + seed))
-        assert found.converged
-        squares.append((found.place - PLACE) ** 2 / np.diag(found.chance))
+        actual = top_of(surface(1.0, draws(seed)), np.zeros(3), 300, 1200, draws(100 + seed))
+        assert actual.converged
+        squares.append((actual.place - PLACE) ** 2 / np.diag(actual.chance))
     assert np.abs(np.mean(squares, axis=0) - 1).max() < 4 * math.sqrt(2 / 40)
 
 
@@ -108,9 +108,9 @@ def test_a_ridge_has_no_top():
     def ridge(places, work, number):
         return -0.5 * (places[:, 0] / 0.1) ** 2
 
-    found = top_of(ridge, np.zeros(2), 100, 200, draws(1))
-    assert not found.converged
-    assert found.loose.tolist() == [False, True]
+    actual = top_of(ridge, np.zeros(2), 100, 200, draws(1))
+    assert not actual.converged
+    assert actual.loose.tolist() == [False, True]
 
 
 def test_a_parameter_that_does_not_matter_is_named_and_does_not_stray():
@@ -120,9 +120,9 @@ def test_a_parameter_that_does_not_matter_is_named_and_does_not_stray():
         widest.append(float(np.abs(places[:, 1]).max()))
         return -0.5 * (places[:, 0] / 0.1) ** 2 + 0.3 * draws(number).standard_normal(len(places))
 
-    found = top_of(values, np.array([0.2, 0.0]), 160, 640, draws(2))
-    assert found.loose.tolist() == [False, True]
-    assert not found.converged
+    actual = top_of(values, np.array([0.2, 0.0]), 160, 640, draws(2))
+    assert actual.loose.tolist() == [False, True]
+    assert not actual.converged
     assert max(widest) < 14  # four widest deviations, and a little more
 
 
@@ -147,25 +147,25 @@ def test_a_product_of_two_parameters_has_no_errors():
     net.add_parameter("b", 1.0)
     net.add_reaction("X ->", rate="a * b")
     with pytest.warns(UserWarning, match="did not converge to a maximum"):
-        found = ts.fit(net, DATA, observe={"X": "normal(sd=3)"}, n=50, swarm=100, iterations=5,
+        actual = ts.fit(net, DATA, observe={"X": "normal(sd=3)"}, n=50, swarm=100, iterations=5,
                        seed=1, device=CPU)  # fmt: skip
-    assert np.isnan(found.covariance).all()
+    assert np.isnan(actual.covariance).all()
 
 
 def test_few_particles_bound_a_parameter_on_both_sides():
     """One of 3 is left at t = 1: exp(-k) (1 - exp(-k))^2 has the error 0.74 of log k."""
     data = {"time": [1.0], "X": [1]}
-    found = ts.fit(decay(3), data, n=200, swarm=200, iterations=5, seed=1, device=CPU)
-    assert found.converged
-    assert found.error("k") / found["k"] == pytest.approx(0.74, rel=0.4)
+    actual = ts.fit(decay(3), data, n=200, swarm=200, iterations=5, seed=1, device=CPU)
+    assert actual.converged
+    assert actual.error("k") / actual["k"] == pytest.approx(0.74, rel=0.4)
 
 
 def test_tops_of_many_surfaces_spread_as_their_slopes():
     points = 0.1 * draws(3).standard_normal((300, 3))
     slopes = np.linalg.cholesky(BEND) @ draws(4).standard_normal((3, 5000))
     values = points @ slopes - 0.5 * np.einsum("mi,ij,mj->m", points, BEND, points)[:, None]
-    found = spread_of_tops(np.zeros(3), points, values)
-    np.testing.assert_allclose(np.diag(found), np.diag(np.linalg.inv(BEND)), rtol=0.1)
+    actual = spread_of_tops(np.zeros(3), points, values)
+    np.testing.assert_allclose(np.diag(actual), np.diag(np.linalg.inv(BEND)), rtol=0.1)
 
 
 def test_a_fit_has_the_maximum_of_the_exact_filter():
@@ -178,34 +178,34 @@ def test_a_fit_has_the_maximum_of_the_exact_filter():
     best = int(np.argmax(logs))
     bend, slope, height = np.polyfit(grid[best - 3 : best + 4], logs[best - 3 : best + 4], 2)
     place, sd = -slope / (2 * bend), math.sqrt(-1 / (2 * bend))
-    found = ts.fit(decay(), DATA, observe=observe, n=100, swarm=200, seed=1, device=CPU)
-    assert found.converged
-    assert abs(math.log(found["k"]) - place) < 0.2 * sd
-    assert found.error("k") / found["k"] == pytest.approx(sd, rel=0.2)
-    assert found.log_likelihood == pytest.approx(height - slope**2 / (4 * bend), abs=0.3)
-    low, high = found.interval("k")
-    assert low * high == pytest.approx(found["k"] ** 2)
-    assert found.summary().loc["k"].tolist() == [found["k"], found.error("k"), low, high]
+    actual = ts.fit(decay(), DATA, observe=observe, n=100, swarm=200, seed=1, device=CPU)
+    assert actual.converged
+    assert abs(math.log(actual["k"]) - place) < 0.2 * sd
+    assert actual.error("k") / actual["k"] == pytest.approx(sd, rel=0.2)
+    assert actual.log_likelihood == pytest.approx(height - slope**2 / (4 * bend), abs=0.3)
+    low, high = actual.interval("k")
+    assert low * high == pytest.approx(actual["k"] ** 2)
+    assert actual.summary().loc["k"].tolist() == [actual["k"], actual.error("k"), low, high]
     again = ts.fit(decay(), DATA, observe=observe, n=100, swarm=200, seed=1, device=CPU)
-    assert again["k"] == found["k"]
+    assert again["k"] == actual["k"]
 
 
 def test_a_profile_is_the_largest_value_over_the_other_parameters():
     u = draws(3).standard_normal((100, 3))
-    found = Quadratic.of(u, surface(0.0, draws(1))(u, 1.0, 0))
+    actual = Quadratic.of(u, surface(0.0, draws(1))(u, 1.0, 0))
     others = np.stack(np.meshgrid(*2 * [np.linspace(-3, 3, 601)]), -1).reshape(-1, 2)
     for x in (-0.3, 0.5):
-        best = found(np.column_stack([np.full(len(others), x), others])).max()
-        assert found.profile(0, np.array([x])) == pytest.approx(best, abs=1e-2)
+        best = actual(np.column_stack([np.full(len(others), x), others])).max()
+        assert actual.profile(0, np.array([x])) == pytest.approx(best, abs=1e-2)
 
 
 def test_points_of_a_fit_are_its_table():
-    found = ts.fit(decay(), DATA, n=50, swarm=50, iterations=5, seed=1, device=CPU)
-    points = found.to_pandas("points")
-    assert points.k.median() == pytest.approx(found["k"], rel=0.2)
+    actual = ts.fit(decay(), DATA, n=50, swarm=50, iterations=5, seed=1, device=CPU)
+    points = actual.to_pandas("points")
+    assert points.k.median() == pytest.approx(actual["k"], rel=0.2)
     assert list(points) == ["log_likelihood", "k"]
     with pytest.raises(ts.ConfigError, match="FitResult has the tables summary, points"):
-        found.to_pandas("chains")
+        actual.to_pandas("chains")
 
 
 def test_exact_counts_have_a_synthetic_likelihood():
@@ -220,10 +220,10 @@ def test_exact_counts_have_a_synthetic_likelihood():
     logs = np.array([log_likelihood(k) for k in grid])
     best = int(logs.argmax())
     sd = 1 / math.sqrt(-(logs[best + 50] - 2 * logs[best] + logs[best - 50]) / 0.05**2)
-    found = ts.fit(decay(), DATA, n=200, swarm=200, seed=1, device=CPU)
-    assert found.likelihood == "synthetic"
-    assert abs(found["k"] - grid[best]) < 0.5 * sd
-    assert found.error("k") == pytest.approx(sd, rel=0.3)
+    actual = ts.fit(decay(), DATA, n=200, swarm=200, seed=1, device=CPU)
+    assert actual.likelihood == "synthetic"
+    assert abs(actual["k"] - grid[best]) < 0.5 * sd
+    assert actual.error("k") == pytest.approx(sd, rel=0.3)
 
 
 @pytest.mark.parametrize("counts", [[0, 0], [100, 100]])
@@ -231,10 +231,10 @@ def test_exact_counts_have_a_synthetic_likelihood():
 def test_a_parameter_that_data_bound_on_one_side_has_no_error(counts, given):
     """All particles are gone at the first row, or none at the last: k may be infinite, or 0."""
     with pytest.warns(UserWarning, match="did not converge to a maximum"):
-        found = ts.fit(decay(), {"time": [0.5, 1.0], "X": counts}, n=50, swarm=100, iterations=5,
+        actual = ts.fit(decay(), {"time": [0.5, 1.0], "X": counts}, n=50, swarm=100, iterations=5,
                        seed=1, device=CPU, **given)  # fmt: skip
-    assert not found.converged
-    assert math.isnan(found.error("k"))
+    assert not actual.converged
+    assert math.isnan(actual.error("k"))
 
 
 @pytest.mark.parametrize(
@@ -267,9 +267,11 @@ def test_a_parameter_that_an_event_changes_is_fitted_by_its_value_at_the_start()
     advice = r'no parameter above 0 but k; .* a parameter, k0: add_parameter\("k", "k0"\)'
     with pytest.raises(ts.ConfigError, match=advice):
         ts.fit(doubled(("k", 0.4)), data, **given)
-    found = ts.fit(doubled(("k0", 0.4), ("k", "k0")), data, swarm=50, iterations=3, seed=1, **given)
-    assert found.parameters == ("k0",)
-    assert abs(math.log(found["k0"] / 0.3)) < 4 * found.error("k0") / found["k0"] < 0.7
+    actual = ts.fit(
+        doubled(("k0", 0.4), ("k", "k0")), data, swarm=50, iterations=3, seed=1, **given
+    )
+    assert actual.parameters == ("k0",)
+    assert abs(math.log(actual["k0"] / 0.3)) < 4 * actual.error("k0") / actual["k0"] < 0.7
 
 
 @pytest.mark.parametrize(
@@ -299,8 +301,8 @@ def test_a_long_course_of_exact_counts_is_fitted_as_exactly():
     net.add_reaction("-> X", rate="k")
     net.add_reaction("X ->", rate="g")
     data = {"time": np.arange(1.0, 26.0), "X": counts}
-    found = ts.fit(net, data, seed=13, device=CPU)
-    assert found.converged
+    actual = ts.fit(net, data, seed=13, device=CPU)
+    assert actual.converged
     for name, exact, error in (("k", 4.932, 0.271), ("g", 0.2874, 0.314)):
-        assert abs(math.log(found[name] / exact)) < 0.5 * error
-        assert 0.8 < found.error(name) / found[name] / error < 1.3
+        assert abs(math.log(actual[name] / exact)) < 0.5 * error
+        assert 0.8 < actual.error(name) / actual[name] / error < 1.3

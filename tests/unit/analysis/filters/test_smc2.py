@@ -49,18 +49,18 @@ def test_evidence_and_posterior_are_exact(exact, n, seeds):
     12 z-values below 4.5 in absolute value, a false alarm once in 10,000.
     """
     evidence, mean, sd = exact
-    found = [ts.smc2(births(), DATA, PRIOR, n=n, draws=200, seed=s, **HOW) for s in range(seeds)]
+    actual = [ts.smc2(births(), DATA, PRIOR, n=n, draws=200, seed=s, **HOW) for s in range(seeds)]
     for row in (0, 2, 3):
-        ratios = np.array([math.exp(one.log_evidence[row] - evidence[row]) for one in found])
-        logs = np.log(np.array([one.values[row, :, 0] for one in found]))
-        weights = np.array([one.weights[row] for one in found])
+        ratios = np.array([math.exp(one.log_evidence[row] - evidence[row]) for one in actual])
+        logs = np.log(np.array([one.values[row, :, 0] for one in actual]))
+        weights = np.array([one.weights[row] for one in actual])
         means = (weights * logs).sum(axis=1)
         squares = (weights * (logs - mean[row]) ** 2).sum(axis=1)
         for values, true in ((ratios, 1.0), (means, mean[row]), (squares, sd[row] ** 2)):
             z = (values.mean() - true) / (values.std(ddof=1) / math.sqrt(seeds))
             assert abs(z) < 4.5
-    assert all((one.log_evidence[1] == one.log_evidence[0]) for one in found)  # nothing was seen
-    grown = [one.particles[-1] > n for one in found]
+    assert all((one.log_evidence[1] == one.log_evidence[0]) for one in actual)  # nothing was seen
+    grown = [one.particles[-1] > n for one in actual]
     assert any(grown) if n == 2 else not any(grown)
 
 
@@ -85,9 +85,9 @@ def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path, monkeypatch):
 
 def test_draws_that_the_model_rejects_have_no_weight():
     """The prior reaches below 0, where a rate constant is refused."""
-    found = ts.smc2(births(), DATA, {"k": "normal(3,3)"}, n=20, draws=300, **HOW)
-    assert (found["k"][found.weights[-1] > 0] >= 0).all()
-    assert (found.values[0, found.weights[0] > 0] >= 0).all()
+    actual = ts.smc2(births(), DATA, {"k": "normal(3,3)"}, n=20, draws=300, **HOW)
+    assert (actual["k"][actual.weights[-1] > 0] >= 0).all()
+    assert (actual.values[0, actual.weights[0] > 0] >= 0).all()
 
 
 @pytest.mark.parametrize(
@@ -111,23 +111,23 @@ def test_data_that_no_draw_explains():
 
 
 def test_tables_and_draws_for_arviz():
-    found = ts.smc2(births(), DATA, PRIOR, n=10, draws=50, seed=2, **HOW)
-    assert found.summary().columns.tolist() == ["parameter", "mean", "sd", "q05", "q50", "q95"]
-    assert len(found.to_pandas()) == 50
-    assert found.to_pandas("rows")["particles"].tolist() == found.particles.tolist()
+    actual = ts.smc2(births(), DATA, PRIOR, n=10, draws=50, seed=2, **HOW)
+    assert actual.summary().columns.tolist() == ["parameter", "mean", "sd", "q05", "q50", "q95"]
+    assert len(actual.to_pandas()) == 50
+    assert actual.to_pandas("rows")["particles"].tolist() == actual.particles.tolist()
     with pytest.raises(ts.ConfigError, match="draws, summary, rows"):
-        found.to_pandas("chains")
-    groups = found.to_arviz(DATA)
+        actual.to_pandas("chains")
+    groups = actual.to_arviz(DATA)
     assert groups["posterior"]["k"].shape == (1, 50)
     assert groups["observed_data"]["X"].shape == (4,)
-    assert abs(float(groups["posterior"]["k"].mean()) - found.mean("k")) < 0.1 * found.sd("k")
+    assert abs(float(groups["posterior"]["k"].mean()) - actual.mean("k")) < 0.1 * actual.sd("k")
 
 
 def test_filters_that_grow_need_memory_for_it(monkeypatch):
     """Filters of two particles become filters of four, for which there is no room."""
-    room = 200 * (8 * 20 + 64 * 3)
+    space = 200 * (8 * 20 + 64 * 3)
     monkeypatch.setattr("tauslab.base.host._SMALL", 0)
-    monkeypatch.setattr("tauslab.base.host.available_memory", lambda: room)
+    monkeypatch.setattr("tauslab.base.host.available_memory", lambda: space)
     with pytest.raises(ts.ModelError, match="draws=200 with n=4, as many as filters have now"):
         ts.smc2(births(), DATA, PRIOR, n=2, draws=200, **HOW | {"observe": {"X": "normal(0.3)"}})
 
@@ -135,5 +135,5 @@ def test_filters_that_grow_need_memory_for_it(monkeypatch):
 def test_draws_that_are_copies_of_few_are_told():
     """Data that the prior excludes: one set in a hundred is so much better than the others."""
     with pytest.warns(UserWarning, match=r"after t = \S+ the 40 draws are copies of a few"):
-        found = ts.smc2(births(), DATA, {"k": "uniform(60,90)"}, draws=40, n=10, seed=1, **HOW)
-    assert len(np.unique(found["k"])) < 10
+        actual = ts.smc2(births(), DATA, {"k": "uniform(60,90)"}, draws=40, n=10, seed=1, **HOW)
+    assert len(np.unique(actual["k"])) < 10

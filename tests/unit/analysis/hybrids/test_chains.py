@@ -19,16 +19,16 @@ def genes_at(running, row=0):
     """Sites of gene particles, and where they should be: the sites of their beads."""
     part, lattice = running.parts["dna"], running.parts["space"]
     cells = lattice.particles._motion._lattices.host_cells()[row]
-    found, wanted = {}, {}
+    actual, wanted = {}, {}
     sites = part._chains[row].sites(lattice.grid)
     for key, bead in GENES.items():
         states = [key] if isinstance(key, str) else list(key)
         numbers = [list(lattice.grid.species).index(name) + 1 for name in states]
         at = np.argwhere(np.isin(cells, numbers))[:, :3]
-        found[key] = sorted(map(tuple, at.tolist()))
+        actual[key] = sorted(map(tuple, at.tolist()))
         own = sites[bead::BEADS]
         wanted[key] = sorted(map(tuple, own[own[:, 0] >= 0].tolist()))
-    return found, wanted
+    return actual, wanted
 
 
 @pytest.mark.parametrize("objects", [False, True])
@@ -36,14 +36,14 @@ def test_genes_are_at_their_beads_of_mothers_and_daughters(objects):
     seen = []
 
     def look(running, _):
-        found, wanted = genes_at(running)
+        actual, wanted = genes_at(running)
         region = running.parts["dna"]._inside(0)
         for key in GENES:
-            assert len(found[key]) == len(wanted[key])
+            assert len(actual[key]) == len(wanted[key])
             inside = [site for site in wanted[key] if region[site]]
-            assert all(region[site] for site in found[key])
-            assert set(inside) <= set(found[key])
-            seen.append((len(found[key]), len(inside) == len(wanted[key])))
+            assert all(region[site] for site in actual[key])
+            assert set(inside) <= set(actual[key])
+            seen.append((len(actual[key]), len(inside) == len(wanted[key])))
 
     running = HybridRun(cell(objects), n=1, seed=5, t_end=5.0, splitting="strang", device=CPU)
     try:

@@ -186,26 +186,26 @@ def test_halves_are_those_of_a_loop(axis, inside):
     assert one.counts[:, 2].tolist() == [numbers[2], 0]
     filled = np.moveaxis(types != 0 if inside else types >= 0, axis, 0).sum(axis=(1, 2))
     assert one.share == pytest.approx((filled[:3].sum() + filled[3] / 2) / filled.sum())
-    for kept, found in ((1, one), (2, two)):
-        held = np.bincount(found.cells[found.cells > 0], minlength=4)[1:]
-        held += np.bincount(found.waiting[1], minlength=4)[1:]
-        assert (held == found.counts[kept - 1]).all()
-        assert ((found.cells[..., 1:] > 0) <= (found.cells[..., :-1] > 0)).all()
+    for kept, actual in ((1, one), (2, two)):
+        held = np.bincount(actual.cells[actual.cells > 0], minlength=4)[1:]
+        held += np.bincount(actual.waiting[1], minlength=4)[1:]
+        assert (held == actual.counts[kept - 1]).all()
+        assert ((actual.cells[..., 1:] > 0) <= (actual.cells[..., :-1] > 0)).all()
         # Species 1 off the plane: each stands where the loop puts it.
         for site in np.ndindex(shape):
-            z = site[axis] + found.shift
+            z = site[axis] + actual.shift
             if not 0 <= z < 7 or sides[z] != kept:
                 continue
             origin = (*site[:axis], z, *site[axis + 1 :])
             want = (cells[origin] == 1).sum()
             flat = int(np.ravel_multi_index(origin, shape))
             want += ((waiting["site"] == flat) & (waiting["particle"] == 1)).sum()
-            here = int(np.ravel_multi_index(site, shape))
-            got = (found.cells[site] == 1).sum()
-            got += ((found.waiting[0] == here) & (found.waiting[1] == 1)).sum()
+            local = int(np.ravel_multi_index(site, shape))
+            got = (actual.cells[site] == 1).sum()
+            got += ((actual.waiting[0] == local) & (actual.waiting[1] == 1)).sum()
             assert got == want
             if inside:
-                assert found.types[site] == types[origin]
+                assert actual.types[site] == types[origin]
     if not inside:
         assert one.shift == two.shift == 0
         assert (one.types == types).all()
@@ -291,8 +291,8 @@ def test_a_daughter_has_the_shape_of_her_own_quantities():
 @pytest.mark.gpu
 def test_devices_divide_alike():
     hybrid = growing(counts=True, follow="population")
-    found = {run(hybrid, t_end=12.0, n=3, device=device).digest() for device in ("cpu", "cuda")}
-    assert len(found) == 1
+    actual = {run(hybrid, t_end=12.0, n=3, device=device).digest() for device in ("cpu", "cuda")}
+    assert len(actual) == 1
 
 
 @pytest.mark.validate
@@ -327,10 +327,10 @@ def test_a_hybrid_that_divides_goes_on_from_its_checkpoint(tmp_path):
         again = HybridRun(growing(follow="population"), **how)
         again.take_up(file.read())
         again.run()
-        found = again.stored()
+        actual = again.stored()
         again.close()
         for name, value in expected.items():
-            assert np.array_equal(np.asarray(found[name]), np.asarray(value)), name
+            assert np.array_equal(np.asarray(actual[name]), np.asarray(value)), name
 
 
 def test_a_result_with_divisions_is_read_from_its_file(tmp_path):

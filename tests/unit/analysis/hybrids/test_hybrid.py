@@ -85,8 +85,8 @@ def test_order_of_splitting():
     for splitting, order in (("lie", 1), ("strang", 2)):
         errors = []
         for every in (0.5, 0.25):
-            found = run(chain(every, "ode", 1), 2.0, splitting=splitting)
-            end = found.values("second.C")[0, -1]
+            actual = run(chain(every, "ode", 1), 2.0, splitting=splitting)
+            end = actual.values("second.C")[0, -1]
             assert end == pytest.approx(probabilities(every, splitting)[2], abs=2e-6)
             errors.append(abs(end - exact))
         assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
@@ -147,8 +147,8 @@ def metabolite_and_product(every, over="mean", method="ssa"):
 @pytest.mark.parametrize("every", ordinary([1.0, 0.1], 0.1))
 def test_mean_of_the_interval_is_exact(every):
     exact = 50 * (1 - np.exp(-2))
-    found = run(metabolite_and_product(every, method="ode"), 2.0)
-    assert found.values("product.P")[0, -1] == pytest.approx(exact, rel=1e-5)
+    actual = run(metabolite_and_product(every, method="ode"), 2.0)
+    assert actual.values("product.P")[0, -1] == pytest.approx(exact, rel=1e-5)
     held = run(metabolite_and_product(every, "start", method="ode"), 2.0)
     wanted = 50 * every * (1 - np.exp(-2)) / (1 - np.exp(-every))
     assert held.values("product.P")[0, -1] == pytest.approx(wanted, rel=1e-5)
@@ -211,8 +211,8 @@ def test_units_of_what_is_shared(unit, molecules):
     assert f"molecules at 1 {unit} in" in result.links[0]
     cell.credit("medium.fired(*)", {"many.X": 1})
     cell.bill("medium.fired(*)", {"medium.c": 1, "space.V": 1})
-    told = [line[line.index("[") + 1 : line.index("]")] for line in cell.check()]
-    assert told == [
+    message = [line[line.index("[") + 1 : line.index("]")] for line in cell.check()]
+    assert message == [
         f"many: molecules, medium: {unit}", "many: molecules", f"medium: {unit}, space: amounts"
     ]  # fmt: skip
     with pytest.raises(ts.ConfigError, match="unit"):
@@ -241,8 +241,8 @@ def test_a_volume_of_the_same_part_is_that_of_the_whole_interval(splitting):
     both = network("medium", {"c": 0.0, "V": 1.0}, (), {"c": "5", "V": "0.3 * V"})
     cell.add_part("medium", both, method="ode")
     cell.share("many.X", "medium.c", volume="10000 * medium.V")
-    found = run(cell, 3.0, splitting=splitting).values("many.X")[0, -1]
-    assert found == pytest.approx(50_000 * (np.exp(0.9) - 1) / 0.3, abs=2)
+    actual = run(cell, 3.0, splitting=splitting).values("many.X")[0, -1]
+    assert actual == pytest.approx(50_000 * (np.exp(0.9) - 1) / 0.3, abs=2)
 
 
 def test_concentrations_that_others_read():
@@ -272,12 +272,12 @@ def test_few_firings_cost_the_units_of_many():
 
 def test_a_part_on_a_device_of_its_own():
     net = network("birth", {"X": 5}, [("-> X", 3.0), ("X ->", 0.2)])
-    found = []
+    actual = []
     for device in (None, ts.CPU(threads=1)):
         cell = ts.Hybrid("alone")
         cell.add_part("only", net, every=1.0, device=device)
-        found.append(run(cell, 2.0, n=10).values("only.X"))
-    assert (found[0] == found[1]).all()
+        actual.append(run(cell, 2.0, n=10).values("only.X"))
+    assert (actual[0] == actual[1]).all()
     with pytest.raises(ts.ConfigError, match="device="):
         cell.add_part("own", lambda t, dt, v: {}, values={"y": 0.0}, device="cpu")
 
@@ -293,12 +293,12 @@ def alone(method, every):
 
 @pytest.mark.parametrize("method", ordinary(["ssa", "tau", "ode"], "ssa", "ode"))
 def test_a_part_without_links_has_the_bits_of_itself(method):
-    found = [run(alone(method, every), 8.0, n=10).values("only.X") for every in (0.5, 2.0)]
-    assert (found[0] == found[1]).all()
+    actual = [run(alone(method, every), 8.0, n=10).values("only.X") for every in (0.5, 2.0)]
+    assert (actual[0] == actual[1]).all()
     with ts.Ensemble(BIRTH, 10, seed=seed_of(1, "only"), method=method, device="cpu") as cells:
         for column, t in enumerate((4.0, 8.0), 1):
             cells.advance(t)
-            assert (cells.values("X") == found[0][:, column]).all()
+            assert (cells.values("X") == actual[0][:, column]).all()
 
 
 def binding(every):
@@ -454,8 +454,8 @@ def test_rates_follow_quantities():
     cell.add_part("pair", pair, method="ode", every=0.01)
     cell.add_part("space", space, method="ode", every=0.01)
     cell.set_rate("pair.r*", "k / space.V")
-    found = run(cell, 1.0).values("pair.A")[0, -1]
-    assert found == pytest.approx(1 / (1 / 40 + 0.05 * (1 - np.exp(-1))), rel=1e-4)
+    actual = run(cell, 1.0).values("pair.A")[0, -1]
+    assert actual == pytest.approx(1 / (1 / 40 + 0.05 * (1 - np.exp(-1))), rel=1e-4)
 
 
 def test_a_function_is_a_part():
@@ -481,10 +481,10 @@ def test_slow_and_fast_parts():
         cell.add_part("product", product, method="ode", every=every["product"])
         cell.add_part("pool", pool, method="ode", every=every["pool"])
         cell.drive("product.k", "0.05 * pool.x")
-        found = run(cell, 2.0)
+        actual = run(cell, 2.0)
         exact = 50 * (1 - np.exp(-2))
-        assert found.values("product.P")[0, -1] == pytest.approx(exact, rel=1e-5)
-        assert len(found.time("product")) == 1 + 2 / every["product"]
+        assert actual.values("product.P")[0, -1] == pytest.approx(exact, rel=1e-5)
+        assert len(actual.time("product")) == 1 + 2 / every["product"]
 
 
 @pytest.mark.parametrize(("slow", "fast"), [(0.4, 0.3), (0.3, 0.4)])
@@ -495,8 +495,8 @@ def test_means_over_intervals_that_do_not_divide_add_up(slow, fast):
     cell.add_part("pool", pool, method="ode", every=slow)
     cell.add_part("product", product, method="ode", every=fast)
     cell.drive("product.k", "0.05 * pool.x")
-    found = run(cell, 1.2).values("product.P")
-    assert found[0, -1] == pytest.approx(50 * (1 - np.exp(-1.2)), rel=1e-5)
+    actual = run(cell, 1.2).values("product.P")
+    assert actual[0, -1] == pytest.approx(50 * (1 - np.exp(-1.2)), rel=1e-5)
 
 
 def busy(every=0.5):
@@ -581,11 +581,11 @@ def test_a_run_that_is_ended_between_joined_half_steps_goes_on_with_the_same_bit
 def test_sigterm_ends_a_run_with_a_checkpoint(tmp_path):
     """A job's limit, in the middle of joined half steps."""
     usual = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    asked = []
+    requested = []
 
     def hook(view):
-        if view.time == 1.0 and not asked:
-            asked.append(True)
+        if view.time == 1.0 and not requested:
+            requested.append(True)
             signal.raise_signal(signal.SIGTERM)
 
     made, path = partial(chain, 0.25, molecules=50, sample=2.0), tmp_path / "a.h5"
@@ -827,8 +827,8 @@ LAWS = {
 def test_devices_have_the_same_bits(law):
     """Amounts of these equations too, which ordinarily agree within their tolerance."""
     made, end = LAWS[law]
-    found = {run(made(), end, n=20, device=device).digest() for device in ("cpu", "cuda")}
-    assert len(found) == 1
+    actual = {run(made(), end, n=20, device=device).digest() for device in ("cpu", "cuda")}
+    assert len(actual) == 1
 
 
 @pytest.mark.gpu
@@ -1184,9 +1184,9 @@ def test_cells_end_where_units_overflow_and_others_go_on(growth, method, name):
     cell.add_part("b", network("b", {"X": 0, "Y": 1}, [("Y -> Y", 1.0)]), method=method)
     cell.share("a.X", "b.X")
     with pytest.warns(UserWarning, match=rf"1 of 2 cells .*: more than can be held of {name}"):
-        found = run(cell, 3.0, n=2)
-    assert (found.values("a.X")[0] == 5).all()
-    assert np.isnan(found.values("a.X")[1, -1])
+        actual = run(cell, 3.0, n=2)
+    assert (actual.values("a.X")[0] == 5).all()
+    assert np.isnan(actual.values("a.X")[1, -1])
 
 
 @pytest.mark.parametrize(
@@ -1203,9 +1203,9 @@ def test_how_all_cells_ended_is_named(part, said):
     cell.add_part("b", network("b", {"Y": 0.0}, (), {"Y": "k"}, k=0.0), method="ode")
     cell.drive("b.k", "a.X")
     with pytest.warns(UserWarning, match=f"2 of 2 cells .*: {said}"):
-        found = run(cell, 0.5, n=2).values("a.X")
-    assert np.isfinite(found[:, :3]).all()
-    assert np.isnan(found[:, 3:]).all()
+        actual = run(cell, 0.5, n=2).values("a.X")
+    assert np.isfinite(actual[:, :3]).all()
+    assert np.isnan(actual[:, 3:]).all()
 
 
 def test_a_cell_with_a_negative_rate_ends_and_others_go_on():
@@ -1214,10 +1214,10 @@ def test_a_cell_with_a_negative_rate_ends_and_others_go_on():
     cell.add_part("falls", falls, method="ode", parameters={"k": np.array([0.0, 2.0, 0.5])})
     cell.add_part("net", network("net", {"X": 0}, [("-> X", "k")], k=0.0))
     cell.drive("net.k", "falls.E", over="start")
-    said = r"1 of 3 cells .*: negative rate constants by net.k = falls.E"
-    with pytest.warns(UserWarning, match=said):
-        found = run(cell, 4.0, n=3)
-    counts = found.values("net.X")
+    message = r"1 of 3 cells .*: negative rate constants by net.k = falls.E"
+    with pytest.warns(UserWarning, match=message):
+        actual = run(cell, 4.0, n=3)
+    counts = actual.values("net.X")
     assert np.isfinite(counts[[0, 2]]).all()
     assert np.isnan(counts[1]).tolist() == [False, False, False, False, True]
 
@@ -1230,11 +1230,11 @@ def test_a_run_whose_last_cells_have_a_negative_rate_keeps_what_was(n):
     cell.drive("net.k", "falls.E", over="start")
     hooked = []
     with pytest.warns(UserWarning, match=rf"{n} of {n} cells .*: negative rate constants by net.k"):
-        found = run(cell, 6.0, n=n, hooks=[(1.0, lambda view: hooked.append(view.time))])
-    counts = found.values("net.X")
+        actual = run(cell, 6.0, n=n, hooks=[(1.0, lambda view: hooked.append(view.time))])
+    counts = actual.values("net.X")
     assert (counts[:, 0] == 7).all()
     assert np.isnan(counts).tolist() == [[False] * 4 + [True] * 3] * n
-    assert np.isnan(found.values("falls.E")[:, -1]).all()
+    assert np.isnan(actual.values("falls.E")[:, -1]).all()
     assert hooked == [0, 1, 2, 3, 4, 5, 6]
 
 
@@ -1255,8 +1255,8 @@ def test_a_cell_may_end_when_values_are_first_given():
 def test_pools_that_equations_empty_are_named():
     cell = pooled(5.0, {"rates": {"X": "-2"}}, method="ode")
     with pytest.warns(UserWarning, match=r"took more from pools than they held: a.X by up to 3;"):
-        found = run(cell, 4.0)
-    assert found.values("b.X")[0] == pytest.approx([5, 3, 1, 0, 0])
+        actual = run(cell, 4.0)
+    assert actual.values("b.X")[0] == pytest.approx([5, 3, 1, 0, 0])
 
 
 def test_members_of_a_pool_that_begin_otherwise_are_named():
@@ -1266,8 +1266,8 @@ def test_members_of_a_pool_that_begin_otherwise_are_named():
     cell.share("a.X", "b.X")
     cell.share("a.X", "c.X")
     with pytest.warns(UserWarning, match="b.X begins with the 7 of its pool, .* the 9 of its"):
-        found = run(cell, 1.0)
-    assert found.values("c.X")[0, 0] == 7
+        actual = run(cell, 1.0)
+    assert actual.values("c.X")[0, 0] == 7
 
 
 def test_lattices_that_lag_behind_are_named():
@@ -1316,8 +1316,8 @@ def test_brackets_of_reactions_stand_for_themselves():
     cell.add_part("pool", network("pool", {"E": 9.0}, (), {"E": "0"}), method="ode")
     for pattern in ("R[1]", "R(1)", "R1, R[1]", "R?1?"):
         cell.bill(f"net.fired({pattern})", {"pool.E": 1})
-    found = [one.reactions for one in cell.bills]
-    assert found == [("R[1]",), ("R(1)",), ("R[1]", "R1"), ("R[1]", "R(1)")]
+    actual = [one.reactions for one in cell.bills]
+    assert actual == [("R[1]",), ("R(1)",), ("R[1]", "R1"), ("R[1]", "R(1)")]
 
 
 def test_refusals_of_values_name_the_part_and_the_time():

@@ -98,11 +98,11 @@ def test_a_cell_goes_on_from_its_checkpoint(tmp_path):
     again.run()
     straight.run()
     assert np.array_equal(again.series["space"], straight.series["space"])
-    found, expected = again.stored(), straight.stored()
+    actual, expected = again.stored(), straight.stored()
     again.close()
     straight.close()
     for name, value in expected.items():
-        assert np.array_equal(np.asarray(found[name]), np.asarray(value)), name
+        assert np.array_equal(np.asarray(actual[name]), np.asarray(value)), name
 
 
 @pytest.mark.validate

@@ -71,8 +71,8 @@ def test_ranks_do_not_matter(device, size, kind, n):
         cut = CutWeights(backend, parts, own)
         cut.put(logs[own.own])
         assert cut.logs().tobytes() == logs[own.own].tobytes()
-        found = [cut.largest, cut.totals, cut.squares]
-        found += cut.moments(backend.upload(counts[own.own]))()()
+        actual = [cut.largest, cut.totals, cut.squares]
+        actual += cut.moments(backend.upload(counts[own.own]))()()
         index = {}
         for in_pieces in (False, True):
             if cut._part:
@@ -87,18 +87,18 @@ def test_ranks_do_not_matter(device, size, kind, n):
         rows, _ = cut.ancestors("systematic", seed=1, number=3, group=7, base=0)
         stay = rows if isinstance(rows, np.ndarray) else rows.get()
         backend.close()
-        return found, index, stay + own.own.start
+        return actual, index, stay + own.own.start
 
-    found = on_ranks(size, work)
-    for numbers, _, _ in found:
+    actual = on_ranks(size, work)
+    for numbers, _, _ in actual:
         for one, other in zip(numbers, expected, strict=True):
             assert one.tobytes() == other.tobytes()
     for in_pieces in (False, True):
         for scheme in SCHEMES:
-            index = np.concatenate([each[in_pieces, scheme] for _, each, _ in found])
+            index = np.concatenate([each[in_pieces, scheme] for _, each, _ in actual])
             again = ancestors_of(shares, scheme, 2**64 - 5, 3, 7)
             assert index.tolist() == again.tolist()
-    stay = np.concatenate([stay for _, _, stay in found])
+    stay = np.concatenate([stay for _, _, stay in actual])
     assert stay.tolist() == ancestors_of(np.ones(n), "systematic", 1, 3, 7).tolist()
 
 

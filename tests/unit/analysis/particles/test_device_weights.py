@@ -80,17 +80,17 @@ def test_ancestors(backend, rows, n, spread, lost, scheme, in_pieces):
     made.put(logs.reshape(-1))
     chosen, numbers = np.arange(rows) != 1, np.arange(rows) + 3
     seed = 2**64 - 5
-    found = made.ancestors(
+    actual = made.ancestors(
         chosen, numbers, seed=seed, purpose=on_host.RESAMPLING, group=7,
         stratified=scheme == "stratified",
     )  # fmt: skip
-    found = made._host(found).reshape(rows, n)
+    actual = made._host(actual).reshape(rows, n)
     shares = made.shares().reshape(rows, n)
     for row in range(rows):
         own = np.arange(n)
         if chosen[row]:
             own = on_host.ancestors_of(shares[row], scheme, seed, int(numbers[row]), 7 + row)
-        assert (found[row] == row * n + own).all()
+        assert (actual[row] == row * n + own).all()
 
 
 @pytest.mark.parametrize("in_pieces", [False, True])
@@ -100,10 +100,10 @@ def test_ancestors_where_nothing_weighs_are_the_particles_themselves(backend, n,
     made = DeviceWeights(backend, 2, n, in_pieces=in_pieces)
     made.put(np.repeat([-np.inf, 0.0], n))
     for stratified in (False, True):
-        found = made.ancestors(
+        actual = made.ancestors(
             np.ones(2, bool), np.zeros(2), seed=1, purpose=2, group=0, stratified=stratified
         )  # fmt: skip
-        assert (made._host(found) == np.arange(2 * n)).all()
+        assert (made._host(actual) == np.arange(2 * n)).all()
 
 
 def test_weights_that_lie_between_two_sums(backend):

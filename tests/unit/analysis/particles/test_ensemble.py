@@ -43,14 +43,14 @@ def test_large_networks_go_on_from_counts_beyond_those_of_the_model():
     for name in ("B", "C", "D"):
         net.add_species(name, 10)
         net.add_reaction(f"A + {name} -> {name}", rate=1e-10)
-    found = []
+    actual = []
     for selector in ("tree", "pdm"):
         ensemble = particles(20, net, method=ts.SSA(selector=selector))
         ensemble.set(B=10**9, C=10**9, D=10**9)
         ensemble.advance(1)
         assert ensemble.alive.all()
-        found.append(ensemble.mean("A"))
-    assert found == pytest.approx([1000 * math.exp(-0.3)] * 2, rel=0.03)
+        actual.append(ensemble.mean("A"))
+    assert actual == pytest.approx([1000 * math.exp(-0.3)] * 2, rel=0.03)
 
 
 def test_means_follow_the_law():
@@ -300,16 +300,16 @@ def test_more_than_the_memory_is_refused_with_its_bytes():
 
 def digest(device):
     """A course of all verbs, as a hash."""
-    found = hashlib.sha256()
+    actual = hashlib.sha256()
     for method in ("ssa", "tau"):
         with particles(700, device=device, method=method, initial={"X": "poisson(9)"}) as e:
             for round_, scheme in enumerate(weights.SCHEMES):
                 e.advance(0.4 * (round_ + 1))
-                found.update(np.float64(e.weigh(-0.3 * e.values("X"))).tobytes())
-                found.update(e.resample(method=scheme).tobytes())
+                actual.update(np.float64(e.weigh(-0.3 * e.values("X"))).tobytes())
+                actual.update(e.resample(method=scheme).tobytes())
                 e.set(k=np.linspace(1, 2, 700))
-            found.update(e.counts.astype("<i4").tobytes() + e.observables["twice"].tobytes())
-    return found.hexdigest()
+            actual.update(e.counts.astype("<i4").tobytes() + e.observables["twice"].tobytes())
+    return actual.hexdigest()
 
 
 def test_bits_stay_what_they_are():
@@ -337,9 +337,9 @@ def test_names_that_the_model_does_not_have():
                 (lambda given: e.reset(parameters=given), f"parameters['{name}']"),
                 (lambda given: ts.Ensemble(net, 2, parameters=given), f"parameters['{name}']"),
             ):
-                with pytest.raises(ts.ConfigError) as told:
+                with pytest.raises(ts.ConfigError) as message:
                     call({name: 1.0})
-                assert str(told.value) == f"{spelled}: decay has {known}"
+                assert str(message.value) == f"{spelled}: decay has {known}"
         with pytest.raises(ts.ConfigError, match=r"it has Protein; did you mean 'Protein'\?"):
             e.values("protein")
         assert (e.counts == before).all()

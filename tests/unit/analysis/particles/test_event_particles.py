@@ -149,12 +149,12 @@ def test_a_filter_of_an_event_model():
     times = np.array([0.5, 1.0, 2.0])
     volume = np.exp(0.5 * times) / np.where(times > 2 * math.log(2), 2, 1)
     data = {"time": times, "V": volume + np.array([0.1, -0.2, 0.05])}
-    found = ts.particle_filter(
+    actual = ts.particle_filter(
         infusion(), data, observe={"V": "normal(0.1)"}, n=20, seed=1, device="cpu"
     )
     z = (data["V"] - volume) / 0.1
     expected = -0.5 * z * z - math.log(0.1 * math.sqrt(2 * math.pi))
-    np.testing.assert_allclose(found.terms, expected, atol=1e-4)
+    np.testing.assert_allclose(actual.terms, expected, atol=1e-4)
 
 
 def test_leaps_of_particles_are_those_of_runs():
@@ -251,7 +251,7 @@ def test_initial_amounts_are_drawn_at_once():
 
 
 def digest(device):
-    found = hashlib.sha256()
+    actual = hashlib.sha256()
     tau = ts.TauLeaping(epsilon=0.05)
     models = [(dose(), None), (infusion(), None), (dose(), tau), (infusion(), tau)]
     models += [(delayed(), ts.SSA(delay_queue=40)), (drawn(), None)]
@@ -260,11 +260,11 @@ def digest(device):
         with particles(model, 200, initial={"X": "poisson(9)"}, **given) as e:
             for round_, scheme in enumerate(weights.SCHEMES):
                 e.advance(0.9 * (round_ + 1))
-                found.update(np.float64(e.weigh(-0.1 * e.values("X"))).tobytes())
-                found.update(e.resample(method=scheme).tobytes())
-            found.update(e.counts.astype("<i4").tobytes())
-            found.update(b"".join(e.values(name).tobytes() for name in e.observables))
-    return found.hexdigest()
+                actual.update(np.float64(e.weigh(-0.1 * e.values("X"))).tobytes())
+                actual.update(e.resample(method=scheme).tobytes())
+            actual.update(e.counts.astype("<i4").tobytes())
+            actual.update(b"".join(e.values(name).tobytes() for name in e.observables))
+    return actual.hexdigest()
 
 
 @pytest.mark.gpu

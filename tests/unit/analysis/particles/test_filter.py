@@ -20,35 +20,35 @@ SMALL = ("immigration_death_normal", "sir_binomial")
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_exact_filter_has_every_term(name):
-    found = case(name)
-    data, observe, initial = course(found)
-    exact = ts.exact_filter(network(found), data, observe=observe, initial=initial)
-    np.testing.assert_allclose(exact.terms, found["terms"], rtol=1e-11)
-    assert exact.log_likelihood == pytest.approx(found["exact"], abs=1e-11)
+    actual = case(name)
+    data, observe, initial = course(actual)
+    exact = ts.exact_filter(network(actual), data, observe=observe, initial=initial)
+    np.testing.assert_allclose(exact.terms, actual["terms"], rtol=1e-11)
+    assert exact.log_likelihood == pytest.approx(actual["exact"], abs=1e-11)
     assert 0 <= exact.bound < 1e-4
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_particle_filter_estimates_it(name):
     """Ten filters: their mean likelihood within four standard errors; false alarms 0.3 %."""
-    found = case(name)
-    data, observe, initial = course(found)
+    actual = case(name)
+    data, observe, initial = course(actual)
     logs = np.array([
         ts.particle_filter(
-            network(found), data, observe=observe, initial=initial, n=1000, seed=seed, device="cpu"
+            network(actual), data, observe=observe, initial=initial, n=1000, seed=seed, device="cpu"
         ).log_likelihood
         for seed in range(100, 110)
     ])  # fmt: skip
-    ratios = np.exp(logs - found["exact"])
+    ratios = np.exp(logs - actual["exact"])
     assert ratios.std() < 0.8
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(10)
 
 
 def test_filtered_states_are_those_of_the_exact_filter():
-    found = case("immigration_death_normal")
-    data, observe, _ = course(found)
-    exact = ts.exact_filter(network(found), data, observe=observe)
-    own = ts.particle_filter(network(found), data, observe=observe, n=4000, seed=3, device="cpu")
+    actual = case("immigration_death_normal")
+    data, observe, _ = course(actual)
+    exact = ts.exact_filter(network(actual), data, observe=observe)
+    own = ts.particle_filter(network(actual), data, observe=observe, n=4000, seed=3, device="cpu")
     errors = (own.mean - exact.mean) / (exact.sd / np.sqrt(own.effective_size[:, None]))
     assert np.abs(errors).max() < 4.5
     np.testing.assert_allclose(own.sd, exact.sd, rtol=0.1)
@@ -58,21 +58,21 @@ def test_filtered_states_are_those_of_the_exact_filter():
 @pytest.mark.validate
 def test_lotka_and_volterra():
     """-144.0 +- 0.1 with 50,000 particles."""
-    found = case("lotka_volterra_noise_10")
-    data, observe, initial = course(found)
+    actual = case("lotka_volterra_noise_10")
+    data, observe, initial = course(actual)
     own = ts.particle_filter(
-        network(found), data, observe=observe, initial=initial, n=50_000, seed=1, device="cpu"
+        network(actual), data, observe=observe, initial=initial, n=50_000, seed=1, device="cpu"
     )
-    assert own.log_likelihood == pytest.approx(found["exact"], abs=0.1)
+    assert own.log_likelihood == pytest.approx(actual["exact"], abs=0.1)
 
 
 def test_lotka_and_volterra_with_few_particles():
-    found = case("lotka_volterra_noise_10")
-    data, observe, initial = course(found)
+    actual = case("lotka_volterra_noise_10")
+    data, observe, initial = course(actual)
     own = ts.particle_filter(
-        network(found), data, observe=observe, initial=initial, n=1000, seed=1, device="cpu"
+        network(actual), data, observe=observe, initial=initial, n=1000, seed=1, device="cpu"
     )
-    assert own.log_likelihood == pytest.approx(found["exact"], abs=1.0)
+    assert own.log_likelihood == pytest.approx(actual["exact"], abs=1.0)
 
 
 def decay(k=1.0, n=20):
@@ -106,29 +106,29 @@ def test_data_are_columns_or_the_path_of_a_table(tmp_path):
     path.write_text("time,seen\n0,50\n0.5,31\n1,\n2,7\n")
     columns = {"time": [0, 0.5, 1, 2], "seen": [50, 31, np.nan, 7]}
     given = {"observe": {"seen": ("X", "normal(sd=3)")}, "n": 200, "seed": 1, "device": "cpu"}
-    found = {ts.particle_filter(network, data, **given).digest() for data in (path, columns)}
-    assert len(found) == 1
+    actual = {ts.particle_filter(network, data, **given).digest() for data in (path, columns)}
+    assert len(actual) == 1
 
 
 def test_impossible_data_have_no_likelihood():
     data = {"time": [1.0, 2.0], "X": [25, 3]}
-    for found in (
+    for actual in (
         ts.exact_filter(decay(), data, observe={"X": "binomial(p=0.9)"}),
         ts.particle_filter(decay(), data, observe={"X": "binomial(p=0.9)"}, n=50, device="cpu"),
     ):
-        assert found.log_likelihood == -math.inf
-        assert np.isnan(found.mean).all()
-        assert found.terms.tolist() == [-math.inf, -math.inf]  # also of rows that were not come to
+        assert actual.log_likelihood == -math.inf
+        assert np.isnan(actual.mean).all()
+        assert actual.terms.tolist() == [-math.inf, -math.inf]  # also of rows that were not come to
 
 
 def test_an_outlier_leaves_the_exact_filter_with_a_bound_as_large():
     """A row that no state within the projection explains well, though one beyond it might."""
     net = decay()
     net.add_reaction("-> X", rate=4.0)
-    found = ts.exact_filter(net, {"time": [1.0, 2.0], "X": [1e6, 3]}, observe={"X": "normal(2)"})
-    assert found.terms[0] == pytest.approx(-0.5 * ((1e6 - 20) / 2) ** 2, rel=1e-4)
-    assert np.isfinite(found.log_likelihood)
-    assert 0.9 * -found.log_likelihood < found.bound < math.inf
+    actual = ts.exact_filter(net, {"time": [1.0, 2.0], "X": [1e6, 3]}, observe={"X": "normal(2)"})
+    assert actual.terms[0] == pytest.approx(-0.5 * ((1e6 - 20) / 2) ** 2, rel=1e-4)
+    assert np.isfinite(actual.log_likelihood)
+    assert 0.9 * -actual.log_likelihood < actual.bound < math.inf
     never = ts.exact_filter(decay(), {"time": [1.0], "X": [25]}, observe={"X": "binomial(0.9)"})
     assert never.log_likelihood == -math.inf
     assert never.bound < 1e-10  # for sure: no more than 20 there are
@@ -139,10 +139,10 @@ def test_a_term_far_below_the_least_double_is_exact():
     net = ts.Network("decay")
     net.add_species("X", 100)
     net.add_reaction("X ->", rate=1.0)
-    found = ts.exact_filter(net, {"time": [0.0], "X": [3]}, observe={"X": "normal(sd=0.5)"})
+    actual = ts.exact_filter(net, {"time": [0.0], "X": [3]}, observe={"X": "normal(sd=0.5)"})
     exact = -0.5 * (97 / 0.5) ** 2 - math.log(0.5 * math.sqrt(2 * math.pi))
-    assert found.log_likelihood == pytest.approx(exact, rel=1e-12)
-    assert found.bound < 1e-6
+    assert actual.log_likelihood == pytest.approx(exact, rel=1e-12)
+    assert actual.bound < 1e-6
 
 
 def test_a_function_observes():
@@ -423,9 +423,11 @@ def test_particles_that_end_are_told(tmp_path):
     for name, call in calls.items():
         texts = []
         for _ in range(2):
-            with pytest.warns(UserWarning, match="ended before a row of the data: .* nan") as told:
+            with pytest.warns(
+                UserWarning, match="ended before a row of the data: .* nan"
+            ) as message:
                 call(tmp_path / name)
-            texts += [str(one.message) for one in told if "ended before" in str(one.message)]
+            texts += [str(one.message) for one in message if "ended before" in str(one.message)]
         assert texts[0] == texts[1]
 
 
@@ -438,9 +440,9 @@ def test_a_limit_of_steps_ends_particles_that_explode():
     how = {"observe": {"X": "normal(sd=3)"}, "device": "cpu", "seed": 1, "max_steps": 1000}
     given = {"parameters": {"b": [1e-4, 1.0]}, "n": 20}
     with pytest.warns(UserWarning, match="20 with status step_limit"):
-        found = ts.particle_filters(net, data, **given, **how).log_likelihood
-    assert found[0] > -10
-    assert found[1] == -np.inf
+        actual = ts.particle_filters(net, data, **given, **how).log_likelihood
+    assert actual[0] > -10
+    assert actual[1] == -np.inf
     with pytest.warns(UserWarning, match="with status step_limit"):
         ts.smc2(net, data, {"b": "loguniform(1e-5,1)"}, draws=30, n=10, **how)
 
@@ -448,7 +450,7 @@ def test_a_limit_of_steps_ends_particles_that_explode():
 def test_progress_by_rows(capsys):
     net, how = decay(), {"observe": {"X": "normal(sd=2)"}, "n": 10, "device": "cpu", "seed": 1}
     data = {"time": [1.0, 2.0], "X": [13, 13]}
-    found = ts.particle_filter(net, data, quiet=False, **how)
+    actual = ts.particle_filter(net, data, quiet=False, **how)
     assert "2/2 rows (100 %)" in capsys.readouterr().err
-    assert ts.particle_filter(net, data, quiet=True, **how).digest() == found.digest()
+    assert ts.particle_filter(net, data, quiet=True, **how).digest() == actual.digest()
     assert not capsys.readouterr().err

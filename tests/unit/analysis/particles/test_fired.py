@@ -65,11 +65,11 @@ def particles(net, n=5, method="ssa", device="cpu", **given):
 
 
 def stoichiometry(net):
-    found = np.zeros((len(net.reactions), len(net.species)), np.int64)
-    for row, reaction in zip(found, net.reactions, strict=True):
+    actual = np.zeros((len(net.reactions), len(net.species)), np.int64)
+    for row, reaction in zip(actual, net.reactions, strict=True):
         for name, by in reaction.net_change().items():
             row[list(net.species).index(name)] = by
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("n", [1, 60])
@@ -148,10 +148,10 @@ def test_copies_and_files_keep_them(tmp_path, net):
             for one in (e, f):
                 one.take([5, 5, 0, 2])
                 one.advance(1.1)
-            found = e.fired()
-            assert (found == f.fired()).all()
+            actual = e.fired()
+            assert (actual == f.fired()).all()
             assert (e.counts == f.counts).all()
-            assert (found[0] != found[1]).any()
+            assert (actual[0] != actual[1]).any()
     with particles(net, 6, count_reactions=True) as e:
         e.advance(0.7)
         before = e.fired()

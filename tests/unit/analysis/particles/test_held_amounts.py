@@ -53,9 +53,9 @@ def test_a_value_set_on_the_way_holds_from_then_on(change, events, method):
         assert means(particles) == want
         particles.advance(1.0)
         x = np.mean(before) + np.mean(after)
-        found = means(particles)
-        assert abs(found[1] - x) < 4.5 * np.sqrt((x + 1) / N)
-        assert [*found[:1], *found[2:]] == [*want[:1], *want[2:]]
+        actual = means(particles)
+        assert abs(actual[1] - x) < 4.5 * np.sqrt((x + 1) / N)
+        assert [*actual[:1], *actual[2:]] == [*want[:1], *want[2:]]
         assert np.array_equal(particles.values("E"), np.broadcast_to(after, N))
         particles.take(np.arange(N)[::-1])
         assert np.array_equal(particles.values("E"), np.broadcast_to(after, N)[::-1])
@@ -106,6 +106,6 @@ def test_filters_are_told_the_amount():
     data, observe = {"time": [1.0], "E": [3.5]}, {"E": "normal(sd=1)"}
     drawn = ts.particle_filter(net, data, observe=observe, n=50, seed=1, device="cpu")
     exact = ts.exact_filter(net, data, observe=observe)
-    for found in (drawn, exact):
-        assert found.log_likelihood == pytest.approx(-0.5 * np.log(2 * np.pi))
+    for actual in (drawn, exact):
+        assert actual.log_likelihood == pytest.approx(-0.5 * np.log(2 * np.pi))
     assert exact.mean[0, exact.species.index("E")] == pytest.approx(3.5)

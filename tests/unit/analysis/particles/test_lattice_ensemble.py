@@ -93,14 +93,14 @@ def test_rates_that_are_set_are_judged_once():
     """The error by turns of hops and reactions, with the largest rate that a particle has."""
     slow = pairs()
     slow.parameters["meet"] = pairs().parameters["k"]
-    with warnings.catch_warnings(record=True) as told, particles(slow, 2) as e:
+    with warnings.catch_warnings(record=True) as message, particles(slow, 2) as e:
         warnings.simplefilter("always")
         e.set(k=60.0)
-        assert not told
+        assert not message
         e.set(meet=[1e6, 1e8])
         e.set(meet=2e8)
-        assert len(told) == 1
-        assert "reaction R1 in low is so fast" in str(told[0].message)
+        assert len(message) == 1
+        assert "reaction R1 in low is so fast" in str(message[0].message)
 
 
 @EITHER
@@ -209,14 +209,14 @@ def test_a_filter_has_the_exact_likelihood(tmp_path, capsys):
     net.add_reaction("A ->", rate=2.0)
     observe = {"A": "normal(3)"}
     exact = ts.exact_filter(net, DATA, observe=observe)
-    found = ts.particle_filters(
+    actual = ts.particle_filters(
         decay(), DATA, observe=observe, n=60, filters=8, seed=1, device="cpu", states=True
     )
-    ratios = np.exp(found.log_likelihood - exact.log_likelihood)
+    ratios = np.exp(actual.log_likelihood - exact.log_likelihood)
     assert abs(ratios.mean() - 1) < 4 * ratios.std(ddof=1) / math.sqrt(8) < 0.6
-    np.testing.assert_allclose(found.mean.mean(axis=0), exact.mean, atol=1.0)
+    np.testing.assert_allclose(actual.mean.mean(axis=0), exact.mean, atol=1.0)
     one = ts.particle_filter(decay(), DATA, observe=observe, n=60, seed=1, number=5, device="cpu")
-    assert (one.terms == found.terms[5]).all()
+    assert (one.terms == actual.terms[5]).all()
     decay().write(tmp_path / "decay.h5")
     table = tmp_path / "data.csv"
     table.write_text("time,A\n0.1,50\n0.25,37\n")
@@ -238,10 +238,10 @@ def test_fast_diffusion_is_well_stirred():
     data = {"time": [0.01, 0.03], "A": [16, 9]}
     observe = {"A": "normal(1.5)"}
     exact = ts.exact_filter(lattice.well_stirred(), data, observe=observe)
-    found = ts.particle_filters(
+    actual = ts.particle_filters(
         lattice, data, observe=observe, n=50, filters=8, seed=2, device="cpu"
     )
-    ratios = np.exp(found.log_likelihood - exact.log_likelihood)
+    ratios = np.exp(actual.log_likelihood - exact.log_likelihood)
     assert abs(ratios.mean() - 1) < 4 * ratios.std(ddof=1) / math.sqrt(8) < 0.8
 
 
@@ -268,15 +268,15 @@ def test_a_filter_that_was_ended_goes_on(tmp_path, monkeypatch):
 
 
 def digest(device):
-    found = hashlib.sha256()
+    actual = hashlib.sha256()
     for model in (pairs(), pairs(count=230, slots=8)):
         with particles(model, 9, device=device, parameters={"k": np.linspace(1, 90, 9)}) as e:
             for round_, scheme in enumerate(weights.SCHEMES):
                 e.advance(0.001 * (round_ + 1))
-                found.update(np.float64(e.weigh(-0.1 * e.values("A_in_up"))).tobytes())
-                found.update(e.resample(method=scheme).tobytes())
-            found.update(e.counts.astype("<i4").tobytes() + e.profile("A", "y").tobytes())
-    return found.hexdigest()
+                actual.update(np.float64(e.weigh(-0.1 * e.values("A_in_up"))).tobytes())
+                actual.update(e.resample(method=scheme).tobytes())
+            actual.update(e.counts.astype("<i4").tobytes() + e.profile("A", "y").tobytes())
+    return actual.hexdigest()
 
 
 @pytest.mark.parametrize("_engine", ["slots"], indirect=True)

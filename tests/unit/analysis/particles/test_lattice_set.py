@@ -85,11 +85,11 @@ def test_sites_and_particles_are_drawn_alike():
         many = np.argwhere(np.asarray(e.device_particles) == 1)
         e.set(A=50)
         few = np.argwhere(np.asarray(e.device_particles) == 1)
-    for found in (many, few):
+    for actual in (many, few):
         for axis in (2, 3):
             size = SHAPE[axis - 1]
-            sd = np.sqrt((size**2 - 1) / 12 / len(found))
-            assert abs(found[:, axis].mean() - (size - 1) / 2) < 4.5 * sd
+            sd = np.sqrt((size**2 - 1) / 12 / len(actual))
+            assert abs(actual[:, axis].mean() - (size - 1) / 2) < 4.5 * sd
     filled = len({*map(tuple, many[:, :4].tolist())})
     assert 3900 < filled < 4010  # of 4200 sites, as 1 - exp(-300 / 105)
 
@@ -162,8 +162,8 @@ def test_rates_alone_are_computed_where_nothing_else_follows():
     assert rates_behind(model, {"k"}) == [0, 2]
     assert rates_behind(model, {"d"}) is None
     assert rates_behind(model, {"A"}) is None
-    found = with_rates(lower_lattice(model), model, [0, 2], {"k": 700.0})
+    actual = with_rates(lower_lattice(model), model, [0, 2], {"k": 700.0})
     whole = lower_lattice(model, parameters={"k": 700.0})
-    assert (found.rates == whole.rates).all()
-    assert found.parameters == whole.parameters
-    assert found.splitting.error >= whole.splitting.error
+    assert (actual.rates == whole.rates).all()
+    assert actual.parameters == whole.parameters
+    assert actual.splitting.error >= whole.splitting.error

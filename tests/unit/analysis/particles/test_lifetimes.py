@@ -74,10 +74,10 @@ WORK = {
 def living():
     """Objects of the package by type, and the number of threads."""
     kinds = (type(one) for one in gc.get_objects())
-    found = Counter(
+    actual = Counter(
         kind.__qualname__ for kind in kinds if str(kind.__module__).startswith("tauslab")
     )
-    return found, threading.active_count()
+    return actual, threading.active_count()
 
 
 @pytest.mark.parametrize("work", WORK)
@@ -90,8 +90,8 @@ def test_nothing_outlives_what_uses_it(work, device):
         objects, threads = living()
         for _ in range(ROUNDS):
             WORK[work](device)
-        found, more = living()
+        actual, more = living()
     finally:
         gc.enable()
-    assert found == objects
+    assert actual == objects
     assert more < threads + ROUNDS  # some that are idle wait for work of any stream

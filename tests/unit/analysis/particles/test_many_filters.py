@@ -62,13 +62,13 @@ def test_each_has_the_bits_that_it_has_alone(given):
 
 def test_their_mean_is_the_likelihood():
     """400 filters of 50 particles: four standard errors of their mean, a false alarm 0.006 %."""
-    found = case("immigration_death_normal")
-    data, observe, initial = course(found)
+    actual = case("immigration_death_normal")
+    data, observe, initial = course(actual)
     many = ts.particle_filters(
-        network(found), data, observe=observe, initial=initial, n=50, filters=400, seed=2,
+        network(actual), data, observe=observe, initial=initial, n=50, filters=400, seed=2,
         device="cpu",
     )  # fmt: skip
-    ratios = np.exp(many.log_likelihood - found["exact"])
+    ratios = np.exp(many.log_likelihood - actual["exact"])
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(400)
     assert np.isnan(many.mean).all()
 
@@ -143,12 +143,12 @@ def test_a_row_that_overflows_has_no_likelihood():
     net.add_species("X", 10)
     net.add_parameter("k", 0.1)
     net.add_reaction("X -> 2 X", rate="k")
-    found = ts.particle_filters(
+    actual = ts.particle_filters(
         net, {"time": [1.0, 2.0], "X": [11, 12]}, observe={"X": "normal(3)"}, n=20, seed=1,
         parameters={"k": [0.1, 40.0, 0.2]}, method="tau", device="cpu", states=True,
     )  # fmt: skip
-    assert np.isfinite(found.log_likelihood).tolist() == [True, False, True]
-    assert np.isfinite(found.mean[[0, 2]]).all()
+    assert np.isfinite(actual.log_likelihood).tolist() == [True, False, True]
+    assert np.isfinite(actual.mean[[0, 2]]).all()
 
 
 def test_noises_go_with_their_particles(tmp_path, monkeypatch):
@@ -167,14 +167,14 @@ def test_noises_go_with_their_particles(tmp_path, monkeypatch):
     for noise, factor in (("normal(sd)", 1.0), ("normal(wide)", 2.0)):
         z = (np.array(data["X"])[:, None] - 10) / (factor * sds)
         exact = np.exp(-0.5 * z**2).prod(axis=0) / (factor * sds) ** 4 / (2 * np.pi) ** 2
-        found = ts.particle_filter(net, data, observe={"X": noise}, **given)
-        assert found.log_likelihood == pytest.approx(math.log(exact.mean()), abs=1e-3)
+        actual = ts.particle_filter(net, data, observe={"X": noise}, **given)
+        assert actual.log_likelihood == pytest.approx(math.log(exact.mean()), abs=1e-3)
     again = {**given, "observe": {"X": "normal(wide)"}, "checkpoint": tmp_path / "n.h5"}
     with monkeypatch.context() as patch:
         ending(patch, ParticleFilters, "_step", 3)
         with pytest.raises(EndedError):
             ts.particle_filter(net, data, **again, checkpoint_every=0)
-    assert (ts.particle_filter(net, data, **again).terms == found.terms).all()
+    assert (ts.particle_filter(net, data, **again).terms == actual.terms).all()
 
 
 @pytest.mark.parametrize("method", ["ssa", "ode"])
@@ -197,8 +197,8 @@ def test_noises_by_amounts_at_the_start_go_on(tmp_path, monkeypatch, method):
         del file["more/constant_X"]
     with pytest.raises(ts.InputFileError, match="old"):
         ts.particle_filter(net, DATA, **given | {"checkpoint": old})
-    found = ts.particle_filter(net, DATA, **given)
-    assert found.terms.tolist() == whole.terms.tolist()
+    actual = ts.particle_filter(net, DATA, **given)
+    assert actual.terms.tolist() == whole.terms.tolist()
 
 
 def test_means_only_where_they_are_wanted():
@@ -240,9 +240,9 @@ def test_filters_that_were_ended_go_on(tmp_path, monkeypatch, rows):
     for _ in range(2):  # it goes on, and what is finished is given at once
         with monkeypatch.context() as patch:
             ending(patch, ParticleFilters, "_step", 5 - again.pop() if again else 0)
-            found = filters({"k": [3.0, 5.0, 80.0]}, **given)
+            actual = filters({"k": [3.0, 5.0, 80.0]}, **given)
         for name in ("terms", "mean", "sd", "effective_size", "log_likelihood"):
-            assert np.array_equal(getattr(found, name), getattr(whole, name), equal_nan=True)
+            assert np.array_equal(getattr(actual, name), getattr(whole, name), equal_nan=True)
     with pytest.raises(ts.ConfigError, match="begun with another model"):
         filters({"k": [3.0, 5.0, 81.0]}, **given)
     (tmp_path / "f.h5").write_bytes(b"none")
@@ -282,36 +282,36 @@ def test_chains_side_by_side(tmp_path, monkeypatch):
 
 def test_chains_end_at_a_target(tmp_path):
     given = {"warm_up": 20, "steps": 400, "checkpoint": tmp_path / "c.h5"}
-    found = chains(target_ess=20.0, **given)
-    steps = found.accepted.shape[1]
+    actual = chains(target_ess=20.0, **given)
+    steps = actual.accepted.shape[1]
     assert 50 <= steps < 400
     assert steps % 25 == 0
     for name in ("k", "sd"):
-        assert found.effective_size(name) > 15  # 20 on the scale of the walk
-        assert found.rhat(name) < 1.06
-        assert found.quantile(name, 0) <= found.mean(name) <= found.quantile(name, 1)
-        assert found.sd(name) > 0
+        assert actual.effective_size(name) > 15  # 20 on the scale of the walk
+        assert actual.rhat(name) < 1.06
+        assert actual.quantile(name, 0) <= actual.mean(name) <= actual.quantile(name, 1)
+        assert actual.sd(name) > 0
     again = chains(target_ess=20.0, **given)  # from the file, at once
-    assert again.digest() == found.digest()
+    assert again.digest() == actual.digest()
     more = chains(**{**given, "steps": steps + 5})
-    assert (more.values[:, :steps] == found.values).all()
+    assert (more.values[:, :steps] == actual.values).all()
     with pytest.warns(UserWarning, match="target_ess=1e\\+06"):
         chains(target_ess=1e6, **{**given, "steps": steps + 5})
 
 
 def test_chains_tell_how_they_mix(capsys):
     chains(warm_up=6, steps=44, quiet=False)
-    assert "50/50 steps (100 %)" in (told := capsys.readouterr().err)
-    assert "effective size" in told
-    assert "R-hat" in told
+    assert "50/50 steps (100 %)" in (message := capsys.readouterr().err)
+    assert "effective size" in message
+    assert "R-hat" in message
 
 
 def test_chains_as_arviz_takes_them():
-    found = chains(warm_up=0, steps=6)
-    groups = found.to_arviz(DATA)
+    actual = chains(warm_up=0, steps=6)
+    groups = actual.to_arviz(DATA)
     assert groups["posterior"]["k"].dims == ("chain", "draw")
-    assert (groups["posterior"]["k"].values == found["k"]).all()
-    assert (groups["sample_stats"]["lp"].values == found.log_likelihood).all()
+    assert (groups["posterior"]["k"].values == actual["k"]).all()
+    assert (groups["sample_stats"]["lp"].values == actual.log_likelihood).all()
     seen = groups["observed_data"]["X"].values.tolist()
     assert seen == pytest.approx(DATA["X"], nan_ok=True)
 
@@ -319,9 +319,9 @@ def test_chains_as_arviz_takes_them():
 @pytest.mark.gpu
 def test_the_same_bits_on_a_gpu():
     rates = np.linspace(1, 8, 50)
-    found = [filters({"k": rates}, states=True, device=device) for device in ("cpu", "cuda")]
-    assert (found[0].terms == found[1].terms).all()
-    assert np.array_equal(found[0].mean, found[1].mean, equal_nan=True)
+    actual = [filters({"k": rates}, states=True, device=device) for device in ("cpu", "cuda")]
+    assert (actual[0].terms == actual[1].terms).all()
+    assert np.array_equal(actual[0].mean, actual[1].mean, equal_nan=True)
 
 
 class Guessing(ParticleFilters):
@@ -377,7 +377,7 @@ def test_copies_that_are_launched_ahead_have_the_same_bits(name, monkeypatch):
     model, threshold, given, least, most = AHEAD[name]
     data = {"time": np.arange(1.0, 13.0), "X": [12, 13, 11, 9, 12, 14, 10, 9, 12, 11, 10, 12]}
     monkeypatch.setattr("tauslab.api.inference.particles.ParticleFilters", Guessing)
-    found = []
+    actual = []
     for guesses in (False, True):
         monkeypatch.setattr(Guessing, "guesses", guesses)
         Guessing.made = Guessing.used = 0
@@ -385,8 +385,8 @@ def test_copies_that_are_launched_ahead_have_the_same_bits(name, monkeypatch):
             model(), data, observe={"X": "normal(sd=3)"}, n=200, seed=4, device="cpu",
             threshold=threshold, **given,
         )  # fmt: skip
-        found.append((result.terms, result.mean, result.sd, result.effective_size))
-    for one, other in zip(*found, strict=True):
+        actual.append((result.terms, result.mean, result.sd, result.effective_size))
+    for one, other in zip(*actual, strict=True):
         assert np.array_equal(one, other, equal_nan=True)
     assert Guessing.used > 0
     assert least <= Guessing.made - Guessing.used <= most
@@ -395,7 +395,7 @@ def test_copies_that_are_launched_ahead_have_the_same_bits(name, monkeypatch):
 def test_copies_are_launched_ahead_of_what_no_particle_can_give(monkeypatch):
     monkeypatch.setattr("tauslab.api.inference.particles.ParticleFilters", Guessing)
     data = {"time": [1.0, 2.0, 3.0, 4.0], "X": [4, 6, 500, 7]}
-    found = []
+    actual = []
     for guesses in (False, True):
         monkeypatch.setattr(Guessing, "guesses", guesses)
         Guessing.made = 0
@@ -403,7 +403,7 @@ def test_copies_are_launched_ahead_of_what_no_particle_can_give(monkeypatch):
             births(), data, observe={"X": "binomial(0.5)"}, n=60, seed=4, device="cpu",
             threshold=1.0, parameters={"k": [3.0, 500.0]},
         )  # fmt: skip
-        found.append(result.terms.tolist())
-    assert found[0] == found[1]
+        actual.append(result.terms.tolist())
+    assert actual[0] == actual[1]
     assert np.isfinite(result.log_likelihood).tolist() == [False, True]
     assert Guessing.made > 1

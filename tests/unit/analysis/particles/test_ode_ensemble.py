@@ -261,7 +261,7 @@ DATA = {"time": [0.5, 1.0, 1.5, 2.0], "A": [60, 38, float("nan"), 13]}
 def test_a_filter_weighs_parameters():
     """States have no chance: the likelihood is the mean over parameters, to the method's error."""
     rates = np.exp(np.linspace(math.log(0.2), math.log(5), 500))
-    found = ts.particle_filter(
+    actual = ts.particle_filter(
         decay(), DATA, observe={"A": "normal(3)"}, n=500, seed=1, device="cpu", method="ode",
         parameters={"k": rates}, threshold=0.0,
     )  # fmt: skip
@@ -271,15 +271,15 @@ def test_a_filter_weighs_parameters():
             z = (y - 100 * np.exp(-rates * t)) / 3
             logs += -0.5 * z * z - math.log(3 * math.sqrt(2 * math.pi))
     weights = np.exp(logs - logs.max())
-    assert found.log_likelihood == pytest.approx(math.log(weights.mean()) + logs.max(), abs=1e-5)
+    assert actual.log_likelihood == pytest.approx(math.log(weights.mean()) + logs.max(), abs=1e-5)
     mean = (weights * 100 * np.exp(-2 * rates)).sum() / weights.sum()
-    assert found.mean[-1, 0] == pytest.approx(mean, rel=1e-5)
+    assert actual.mean[-1, 0] == pytest.approx(mean, rel=1e-5)
     # Resampled or not: sets of parameters are copied, within the error of systematic resampling.
     copied = ts.particle_filter(
         decay(), DATA, observe={"A": "normal(3)"}, n=500, seed=1, device="cpu", method="ode",
         parameters={"k": rates}, threshold=1.0,
     )  # fmt: skip
-    assert copied.log_likelihood == pytest.approx(found.log_likelihood, abs=0.1)
+    assert copied.log_likelihood == pytest.approx(actual.log_likelihood, abs=0.1)
 
 
 @pytest.mark.validate
@@ -318,21 +318,21 @@ def test_a_chain_goes_on_with_the_solver_that_was_chosen(tmp_path, monkeypatch):
 
     whole = chain(20)
     chain(10, tmp_path / "c.h5")
-    found = chain(20, tmp_path / "c.h5")
+    actual = chain(20, tmp_path / "c.h5")
     assert chosen == ["dopri5", "dopri5"]
-    assert found.log_likelihood.tolist() == whole.log_likelihood.tolist()
+    assert actual.log_likelihood.tolist() == whole.log_likelihood.tolist()
 
 
 def course(device):
-    found = []
+    actual = []
     for method in ("dopri5", "rosenbrock"):
         given = {"parameters": {"a": np.linspace(0.5, 1.5, 100)}, "device": device}
         with particles(prey(), 100, ts.ODE(solver=method), **given) as e:
             for t in TIMES:
                 e.advance(t)
                 e.take(np.arange(100)[::-1])
-            found.append(e.counts)
-    return np.concatenate(found)
+            actual.append(e.counts)
+    return np.concatenate(actual)
 
 
 def test_bits_repeat():
@@ -343,9 +343,9 @@ def test_bits_repeat():
 @pytest.mark.gpu
 def test_a_gpu_repeats_itself_and_agrees():
     """Equations may contract: devices agree within errors of steps."""
-    found = [course("cuda") for _ in range(2)]
-    assert (found[0] == found[1]).all()
-    np.testing.assert_allclose(found[0], course("cpu"), rtol=1e-6)
+    actual = [course("cuda") for _ in range(2)]
+    assert (actual[0] == actual[1]).all()
+    np.testing.assert_allclose(actual[0], course("cpu"), rtol=1e-6)
 
 
 def looked_at(device="cpu"):
@@ -353,12 +353,12 @@ def looked_at(device="cpu"):
     net = decay()
     net.add_rule("s", "k * A")
     with particles(net, 3, device=device) as e:
-        found = [e.values("s")]
+        actual = [e.values("s")]
         e.set(A=np.array([1.0, 2.0, 3.0]))
-        found.append(e.values("s"))
+        actual.append(e.values("s"))
         e.set(k=5.0)
-        found.append(e.values("s"))
-    return np.array(found)
+        actual.append(e.values("s"))
+    return np.array(actual)
 
 
 WANTED = [[100, 100, 100], [1, 2, 3], [5, 10, 15]]

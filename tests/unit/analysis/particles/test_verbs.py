@@ -36,13 +36,13 @@ def particles(n, method=None, model=None, **given):
 @pytest.fixture
 def calls(monkeypatch):
     """How often what costs is done, by name."""
-    found = dict.fromkeys(("walks", "uploads", "copies", "tasks"), 0)
+    actual = dict.fromkeys(("walks", "uploads", "copies", "tasks"), 0)
 
     def count(owner, attribute, name):
         inner = getattr(owner, attribute)
 
         def counted(*args, **options):
-            found[name] += 1
+            actual[name] += 1
             return inner(*args, **options)
 
         monkeypatch.setattr(owner, attribute, counted)
@@ -54,7 +54,7 @@ def calls(monkeypatch):
     count(network, "prepare", "tasks")
     count(amounts, "prepare_ode", "tasks")
     count(amounts, "Ode", "tasks")
-    return found
+    return actual
 
 
 def taken(calls, act):
@@ -118,7 +118,7 @@ TREE = ts.SSA(selector="tree")
 def test_rates_that_are_set_have_the_bits_of_the_models_own(method):
     """Whether they are in the text of a kernel, in a row for all or in a row of each particle."""
     given = {"k0": 2.5, "k1": 0.75, "k7": 0.0}
-    found = []
+    actual = []
     for how in ("text", "row", "rows"):
         with particles(5, method, parameters=given if how == "text" else None) as e:
             if how == "row":
@@ -128,8 +128,8 @@ def test_rates_that_are_set_have_the_bits_of_the_models_own(method):
                 e.set({name: np.full(5, rate) for name, rate in given.items()})
                 assert len(e._motion.task.constants) == 5
             e.advance(1.5)
-            found.append((e.counts.tolist(), e.observables["both"].tolist()))
-    assert found[0] == found[1] == found[2]
+            actual.append((e.counts.tolist(), e.observables["both"].tolist()))
+    assert actual[0] == actual[1] == actual[2]
 
 
 def test_initial_amounts_follow_what_they_are_computed_from():

@@ -64,19 +64,19 @@ def test_division_at_a_constant_rate(follow):
     """
     exact = case("population_constant_rate")["exact"]
     times = [4, 12] if follow == "population" else [10, 24]
-    found = grown(constant_rate(), times, cells=3000, follow=follow, seed=3)
-    last = found.snapshots[-1]
+    actual = grown(constant_rate(), times, cells=3000, follow=follow, seed=3)
+    last = actual.snapshots[-1]
     size = 3000 if follow == "lineage" else 1500
     near(last["X"], exact[f"{follow}_mean"], exact[f"{follow}_var"], size)
     if follow == "lineage":
         assert len(last) == 3000
-        rate = len(found.divisions) / (3000 * 24)
+        rate = len(actual.divisions) / (3000 * 24)
         assert abs(rate - 0.7) < 4 * math.sqrt(0.7 / (3000 * 24))
         with pytest.warns(UserWarning, match="not known where one daughter is followed"):
-            assert math.isnan(found.growth_rate)
+            assert math.isnan(actual.growth_rate)
     else:
         assert 3000 <= len(last) <= 6000
-        assert abs(found.growth_rate - exact["growth_rate"]) < 4 * math.sqrt(0.7 * 8 / 1500) / 8
+        assert abs(actual.growth_rate - exact["growth_rate"]) < 4 * math.sqrt(0.7 * 8 / 1500) / 8
 
 
 @pytest.mark.validate
@@ -98,32 +98,32 @@ def test_ages_and_volumes_of_exponential_growth():
     """
     stats = pytest.importorskip("scipy.stats")
     volumes = 1 / (1 - (np.arange(800) + 0.5) / 1600)
-    found = grown(
+    actual = grown(
         sizer(production=0.5), [PERIOD, 2 * PERIOD], cells=800, seed=2, parameters={"V": volumes}
     )
-    last = found.snapshots[-1]
+    last = actual.snapshots[-1]
     assert len(last) == 1600
     ages = stats.kstest(last.age / PERIOD, lambda a: 2 - 2 ** (1 - a))
     sizes = stats.kstest(last["V"], lambda v: 2 * (1 - 1 / v))
     assert min(ages.pvalue, sizes.pvalue) > 0.001
     np.testing.assert_allclose(last["V"], np.exp(0.5 * last.age), rtol=1e-6)
     np.testing.assert_allclose(last.age, 2 * PERIOD - last["born"], rtol=1e-9)
-    later = found.generations()[1]
+    later = actual.generations()[1]
     assert later.time_mean == pytest.approx(PERIOD, rel=1e-6)
     assert later.time_sd < 1e-5
     assert later.birth_mean["V"] == pytest.approx(1.0, rel=1e-6)
     assert later.division_mean["V"] == pytest.approx(2.0, rel=1e-6)
-    assert found.growth_rate == pytest.approx(0.5, rel=1e-9)  # a period doubles exactly
+    assert actual.growth_rate == pytest.approx(0.5, rel=1e-9)  # a period doubles exactly
     with pytest.warns(UserWarning, match="equally many descendants"):
-        assert math.isnan(found.growth_error)
+        assert math.isnan(actual.growth_error)
 
 
 @pytest.mark.validate
 def test_generations_say_which_of_their_cells_have_not_divided():
     """Times of complete generations have mean 1 and sd 1; of others they are too short."""
-    found = grown(constant_rate(rate=1.0), [4.0], cells=400, follow="tree", most=200_000)
-    generations = found.generations()
-    last = found.snapshots[-1].generation
+    actual = grown(constant_rate(rate=1.0), [4.0], cells=400, follow="tree", most=200_000)
+    generations = actual.generations()
+    last = actual.snapshots[-1].generation
     assert [one.undivided for one in generations] == [
         int((last <= one.generation).sum()) for one in generations
     ]
@@ -165,14 +165,14 @@ def test_numbers_of_a_growing_cell():
 
     At birth the law of X is the sum over generations of Poisson numbers that are halved: Poisson.
     """
-    found = grown(sizer(), [9 * PERIOD + 0.1], cells=1500, follow="lineage", seed=5)
-    last = found.generations()[-1]
+    actual = grown(sizer(), [9 * PERIOD + 0.1], cells=1500, follow="lineage", seed=5)
+    last = actual.generations()[-1]
     assert last.divisions == 1500
     made = 40 * (1 - 0.5**9)
     assert abs(last.birth_mean["X"] / made - 1) < 0.02  # 0.5^9 is still missing of 40
-    births = found.divisions.at_birth[found.divisions.generation == last.generation][:, 0]
+    births = actual.divisions.at_birth[actual.divisions.generation == last.generation][:, 0]
     near(births, 40 * (1 - 0.5**8), 40 * (1 - 0.5**8), 1500)
-    xs = found.snapshots[-1]
+    xs = actual.snapshots[-1]
     assert xs.names == ("X", "V", "born", "concentration")
     np.testing.assert_allclose(xs["concentration"], xs["X"] / xs["V"], rtol=1e-6)
 
@@ -187,31 +187,31 @@ def test_partition():
     net.add_rate("V", "V")
     net.add_reaction("E ->", rate=0.0)
     net.add_event("divide", trigger="V >= 4", assignments={"t0": "time"})
-    found = grown(
+    actual = grown(
         net, [0.8], cells=400, follow="tree", fraction="uniform(0.2,0.3)",
         partition={"B": "even", "C": "copy", "E": "first"},
     ).snapshots[0]  # fmt: skip
-    assert len(found) == 800
+    assert len(actual) == 800
     first, second = (slice(i, None, 2) for i in (0, 1))
-    parts = found["V"][first] / (found["V"][first] + found["V"][second])
+    parts = actual["V"][first] / (actual["V"][first] + actual["V"][second])
     assert 0.2 <= parts.min() < 0.21
     assert 0.29 < parts.max() <= 0.3
-    z = (found["A"][first] - 1001 * parts) / np.sqrt(1001 * parts * (1 - parts))
+    z = (actual["A"][first] - 1001 * parts) / np.sqrt(1001 * parts * (1 - parts))
     assert abs(z.mean()) < 4 / math.sqrt(400)
     assert abs(z.std() - 1) < 4 / math.sqrt(800)
-    assert (found["A"][first] + found["A"][second] == 1001).all()
-    assert sorted(np.unique(found["B"])) == [500, 501]
-    assert (found["B"][first] + found["B"][second] == 1001).all()
-    assert (found["C"] == 7).all()
-    assert (found["E"][first] == 9).all()
-    assert (found["E"][second] == 0).all()
-    np.testing.assert_allclose(found["t0"], math.log(2), rtol=1e-6)
+    assert (actual["A"][first] + actual["A"][second] == 1001).all()
+    assert sorted(np.unique(actual["B"])) == [500, 501]
+    assert (actual["B"][first] + actual["B"][second] == 1001).all()
+    assert (actual["C"] == 7).all()
+    assert (actual["E"][first] == 9).all()
+    assert (actual["E"][second] == 0).all()
+    np.testing.assert_allclose(actual["t0"], math.log(2), rtol=1e-6)
     assert set(SHARES) == {"binomial", "even", "copy", "first", "share"}
 
 
 def test_a_tree_knows_its_lines():
-    found = grown(constant_rate(), [0, 3], cells=3, follow="tree", seed=8)
-    last, all_ = found.snapshots[1], found.divisions
+    actual = grown(constant_rate(), [0, 3], cells=3, follow="tree", seed=8)
+    last, all_ = actual.snapshots[1], actual.divisions
     assert len(last) == 3 + len(all_)
     assert len(set(last.cell) | set(all_.cell)) == 3 + 2 * len(all_)
     generation = dict(zip(all_.cell, all_.generation, strict=True))
@@ -225,10 +225,10 @@ def test_a_tree_knows_its_lines():
         assert last.founder[at] == founder[mother]
         assert last.age[at] == 3 - divided[mother]
     assert (np.diff(all_.divided) >= 0).all()
-    assert found.log_size[1] == pytest.approx(math.log(len(last)))
+    assert actual.log_size[1] == pytest.approx(math.log(len(last)))
     frame = all_.to_pandas()
     assert list(frame.columns[-2:]) == ["X at division", "D at division"]
-    dataset = found.to_xarray()
+    dataset = actual.to_xarray()
     assert dataset["mean"].sel(name="X").shape == (2,)
     with pytest.raises(ts.ConfigError, match="more than most=5"):
         grown(constant_rate(), [30], cells=3, follow="tree", most=5)
@@ -236,19 +236,19 @@ def test_a_tree_knows_its_lines():
 
 def test_parameters_are_inherited():
     rates = np.repeat([0.0, 30.0], 20)
-    found = grown(constant_rate(), [3], cells=40, parameters={"k": rates}).snapshots[0]
-    made = rates[found.founder] > 0
-    assert (found["X"][~made] == 0).all()
-    assert (found["X"][made] > 0).mean() > 0.9
+    actual = grown(constant_rate(), [3], cells=40, parameters={"k": rates}).snapshots[0]
+    made = rates[actual.founder] > 0
+    assert (actual["X"][~made] == 0).all()
+    assert (actual["X"][made] > 0).mean() > 0.9
 
 
 def test_one_cell_and_none_that_divides():
-    found = grown(constant_rate(rate=0.0), [1, 2], cells=1, initial={"X": "poisson(5)"})
-    assert [len(one) for one in found.snapshots] == [1, 1]
-    assert len(found.divisions) == 0
-    assert found.generations() == []
-    assert math.isnan(found.snapshots[0].var("X"))
-    assert found.snapshots[1].age.tolist() == [2.0]
+    actual = grown(constant_rate(rate=0.0), [1, 2], cells=1, initial={"X": "poisson(5)"})
+    assert [len(one) for one in actual.snapshots] == [1, 1]
+    assert len(actual.divisions) == 0
+    assert actual.generations() == []
+    assert math.isnan(actual.snapshots[0].var("X"))
+    assert actual.snapshots[1].age.tolist() == [2.0]
 
 
 def bursting():
@@ -293,8 +293,8 @@ def test_what_cannot_be(model, given, message):
 @pytest.mark.compiler
 def test_cells_that_end_are_not_left_out_in_silence():
     with pytest.warns(UserWarning, match="[0-9]+ cells have ended early .* count as dead"):
-        found = grown(bursting(), [0.05], cells=50)
-    assert 0 < found.ended < 50
+        actual = grown(bursting(), [0.05], cells=50)
+    assert 0 < actual.ended < 50
 
 
 @pytest.mark.parametrize("times", [[-1], [2, 1], [], ["a"], [math.nan]])
@@ -317,7 +317,7 @@ def test_cells_that_divide_without_end():
 
 
 def digest(device):
-    found = hashlib.sha256()
+    actual = hashlib.sha256()
     for model, given in (
         (constant_rate(), {"fraction": "uniform(0.3,0.7)", "initial": {"X": "poisson(30)"}}),
         (sizer(200.0), {"partition": {"X": "even"}}),
@@ -325,9 +325,9 @@ def digest(device):
         for follow in ("population", "lineage"):
             result = grown(model, [2.5, 5], cells=60, follow=follow, device=device, **given)
             for one in result.snapshots:
-                found.update(one.values.tobytes() + one.age.tobytes() + one.cell.tobytes())
-            found.update(result.divisions.at_division.tobytes() + result.log_size.tobytes())
-    return found.hexdigest()
+                actual.update(one.values.tobytes() + one.age.tobytes() + one.cell.tobytes())
+            actual.update(result.divisions.at_division.tobytes() + result.log_size.tobytes())
+    return actual.hexdigest()
 
 
 @pytest.mark.gpu
@@ -342,8 +342,8 @@ def test_the_example_finds_concentrations_by_age(monkeypatch):
     from dividing_cells import young_and_middle
 
     for scales, expected in ((True, (100, 100)), (False, (102, 106))):
-        found = young_and_middle(scales, cells=500)[:2]
-        assert np.abs(np.subtract(found, expected)).max() < 3
+        actual = young_and_middle(scales, cells=500)[:2]
+        assert np.abs(np.subtract(actual, expected)).max() < 3
 
 
 @pytest.mark.filterwarnings("ignore:growth rate")
@@ -355,10 +355,10 @@ def test_the_error_of_the_growth_rate_holds_what_it_says():
     """
     rates, errors = [], []
     for seed in range(20):
-        found = grown(constant_rate(), [0, 3], cells=100, seed=seed)
-        rates.append(found.growth_rate)
-        errors.append(found.growth_error)
-        assert found.growth.families > 16
+        actual = grown(constant_rate(), [0, 3], cells=100, seed=seed)
+        rates.append(actual.growth_rate)
+        errors.append(actual.growth_error)
+        assert actual.growth.families > 16
     rates = np.array(rates)
     assert (np.abs(rates - 0.7) < 1.96 * np.array(errors)).sum() >= 16
     assert abs(rates.mean() - 0.7) < 4 * rates.std() / math.sqrt(20)
@@ -390,7 +390,7 @@ def test_a_timer_begins_with_cells_of_any_age():
     net.add_reaction("-> X", rate=1.0)
     net.add_event("divide", trigger="time - born >= 2", assignments={"born": "time"})
     ages = np.linspace(0.1, 1.9, 19)
-    found = grown(net, [0, 2], cells=19, parameters={"born": -ages})
-    np.testing.assert_allclose(np.sort(found.divisions.divided), np.sort(2 - ages), rtol=1e-12)
+    actual = grown(net, [0, 2], cells=19, parameters={"born": -ages})
+    np.testing.assert_allclose(np.sort(actual.divisions.divided), np.sort(2 - ages), rtol=1e-12)
     with pytest.raises(ts.ConfigError, match="initial amount of X cannot be -1"):
         grown(net, [2], cells=19, parameters={"X": -1})

@@ -176,13 +176,13 @@ def test_a_rate_goes_on_until_it_is_steady():
     with pytest.warns(UserWarning, match="not steady yet, and too low: .* in the first half"):
         short = ts.weighted_ensemble(model(), **given, extend=1)
     assert short.estimate < 0.2 * exact
-    found = ts.weighted_ensemble(model(), **given, extend=32)
-    assert found.settings["t_end"] >= 4
-    assert found.settings["rounds"] == len(found.time) == found.settings["t_end"] * 40
-    assert found.settings["kept"] == pytest.approx(found.settings["t_end"] / 2)
-    assert "simulated until" in "\n".join(found.lines())
+    actual = ts.weighted_ensemble(model(), **given, extend=32)
+    assert actual.settings["t_end"] >= 4
+    assert actual.settings["rounds"] == len(actual.time) == actual.settings["t_end"] * 40
+    assert actual.settings["kept"] == pytest.approx(actual.settings["t_end"] / 2)
+    assert "simulated until" in "\n".join(actual.lines())
     # Four standard errors, 6e-5; by the generator the flux at t = 2 to 4 is still 4 to 10 % higher.
-    assert abs(found.estimate - exact) < 4 * found.standard_error + 0.1 * exact
+    assert abs(actual.estimate - exact) < 4 * actual.standard_error + 0.1 * exact
 
 
 @pytest.mark.validate
@@ -196,9 +196,9 @@ def test_published_rates_from_times_that_are_too_short(name, t_end):
     known = case(name)
     exact = 1 / known["mean_first_passage_time"]
     given = {"target": known["target"], "t_end": t_end, "steady": True, "seed": 1, "device": "cpu"}
-    found = ts.weighted_ensemble(network(known, name), **given)
-    assert abs(found.estimate - exact) < 3 * found.standard_error + 0.03 * exact
-    assert found.standard_error < 0.03 * exact
+    actual = ts.weighted_ensemble(network(known, name), **given)
+    assert abs(actual.estimate - exact) < 3 * actual.standard_error + 0.03 * exact
+    assert actual.standard_error < 0.03 * exact
 
 
 def test_what_is_steady():

@@ -36,15 +36,15 @@ def tail(mean, least):
 )
 def test_rare_events_beside_an_amount_that_is_not_whole(target, first, least):
     exact = tail(7.0, least)
-    found = ts.weighted_ensemble(made(first=first), target=target, runs=8, **AT)
-    assert abs(found.estimate - exact) < 4 * found.standard_error < exact
+    actual = ts.weighted_ensemble(made(first=first), target=target, runs=8, **AT)
+    assert abs(actual.estimate - exact) < 4 * actual.standard_error < exact
 
 
 @pytest.mark.validate
 def test_a_given_amount_is_that_of_the_target():
     net = made(first=True, amount=3)
-    found = ts.weighted_ensemble(net, target="X >= 3 * E + 1.5", set={"E": 3.5}, runs=8, **AT)
-    assert abs(found.estimate - tail(7.0, 12)) < 4 * found.standard_error
+    actual = ts.weighted_ensemble(net, target="X >= 3 * E + 1.5", set={"E": 3.5}, runs=8, **AT)
+    assert abs(actual.estimate - tail(7.0, 12)) < 4 * actual.standard_error
 
 
 def test_the_coordinate_of_a_function_is_told_the_amount():
@@ -64,5 +64,5 @@ def test_walkers_that_overflow_end_also_where_such_a_species_comes_first():
         pytest.warns(UserWarning, match="no walker reached"),
         pytest.warns(UserWarning, match="by overflow.*with 1 of the weight"),
     ):
-        found = ts.weighted_ensemble(net, target="X < 0", **AT)
-    assert found.estimate == 0
+        actual = ts.weighted_ensemble(net, target="X < 0", **AT)
+    assert actual.estimate == 0

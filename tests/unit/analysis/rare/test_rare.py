@@ -56,25 +56,25 @@ LONGER = [
 
 @pytest.mark.parametrize("given", CASES)
 def test_the_mean_of_many_small_runs_is_the_exact_value(given):
-    found = weighted(**given)
-    assert abs(z(found, EXACT)) < FALSE_ALARM
-    assert found.standard_error < 0.05 * EXACT
-    assert found.rounding < 1e-13
-    assert found.runs.std() > 0.1 * EXACT  # a run alone is not right
+    actual = weighted(**given)
+    assert abs(z(actual, EXACT)) < FALSE_ALARM
+    assert actual.standard_error < 0.05 * EXACT
+    assert actual.rounding < 1e-13
+    assert actual.runs.std() > 0.1 * EXACT  # a run alone is not right
 
 
 @pytest.mark.validate
 @pytest.mark.parametrize("given", LONGER)
 def test_the_mean_of_very_many_small_runs(given):
-    found = weighted(**given)
-    assert abs(z(found, EXACT)) < FALSE_ALARM
-    assert found.standard_error < 0.02 * EXACT
+    actual = weighted(**given)
+    assert abs(z(actual, EXACT)) < FALSE_ALARM
+    assert actual.standard_error < 0.02 * EXACT
 
 
 def test_a_target_that_is_left_between_two_rounds_counts():
     """One round alone: at its end X is 30 or more in 1 % of trajectories."""
-    found = weighted(rounds=1, walkers=300, runs=10)
-    assert abs(z(found, EXACT)) < FALSE_ALARM
+    actual = weighted(rounds=1, walkers=300, runs=10)
+    assert abs(z(actual, EXACT)) < FALSE_ALARM
     plain = ts.run(immigration(), n=3000, times=[T_END], seed=1, device="cpu")
     assert (plain.counts("X")[:, 0] >= 30).mean() < EXACT / 4
 
@@ -82,39 +82,39 @@ def test_a_target_that_is_left_between_two_rounds_counts():
 @pytest.mark.validate
 def test_by_every_time():
     """What has reached the target by each round is the first passage by then."""
-    found = weighted(runs=100, walkers=10, rounds=10)
-    assert (np.diff(found.reached, axis=1) >= 0).all()
+    actual = weighted(runs=100, walkers=10, rounds=10)
+    assert (np.diff(actual.reached, axis=1) >= 0).all()
     early = weighted(runs=100, walkers=10, rounds=5, t_end=T_END / 2, seed=2)
-    there = found.reached[:, 4]
+    there = actual.reached[:, 4]
     error = math.hypot(there.std(ddof=1) / 10, early.standard_error)
     assert abs(there.mean() - early.estimate) < FALSE_ALARM * error
-    assert found.to_xarray()["reached"].sel(run=3, time=T_END) == found.runs[3]
+    assert actual.to_xarray()["reached"].sel(run=3, time=T_END) == actual.runs[3]
 
 
 def test_the_start_is_in_the_target():
-    found = weighted(model=immigration(30))
-    assert (found.estimate, found.standard_error, found.bounds) == (1.0, 0.0, (1.0, 1.0))
-    assert found.events == 0
+    actual = weighted(model=immigration(30))
+    assert (actual.estimate, actual.standard_error, actual.bounds) == (1.0, 0.0, (1.0, 1.0))
+    assert actual.events == 0
     with pytest.raises(ts.ConfigError, match="no way to it"):
         weighted(model=immigration(30), steady=True)
 
 
 def test_what_is_never_reached_has_a_bound_and_no_error_of_0():
     with pytest.warns(UserWarning, match="no walker reached the target"):
-        found = weighted(t_end=1e-6)
-    assert found.estimate == 0
-    assert math.isnan(found.standard_error)
-    assert found.bounds == (0.0, pytest.approx(1 - 0.05 ** (1 / 20)))
-    assert "at most 0.139" in repr(found)
+        actual = weighted(t_end=1e-6)
+    assert actual.estimate == 0
+    assert math.isnan(actual.standard_error)
+    assert actual.bounds == (0.0, pytest.approx(1 - 0.05 ** (1 / 20)))
+    assert "at most 0.139" in repr(actual)
     with pytest.warns(UserWarning, match="no walker"):
-        found = weighted(t_end=1e-6, steady=True, runs=4, extend=1)
-    assert found.bounds == (0.0, pytest.approx(math.log(20) / (4 * 0.5e-6)))
+        actual = weighted(t_end=1e-6, steady=True, runs=4, extend=1)
+    assert actual.bounds == (0.0, pytest.approx(math.log(20) / (4 * 0.5e-6)))
 
 
 def test_what_is_always_reached():
-    found = weighted(t_end=4000.0, rounds=4, walkers=2, runs=6)
-    assert found.estimate == 1
-    assert found.bounds == (pytest.approx(0.05 ** (1 / 6)), 1.0)
+    actual = weighted(t_end=4000.0, rounds=4, walkers=2, runs=6)
+    assert actual.estimate == 1
+    assert actual.bounds == (pytest.approx(0.05 ** (1 / 6)), 1.0)
 
 
 @pytest.mark.validate
@@ -128,11 +128,11 @@ def test_an_error_that_is_not_to_be_trusted_is_told():
     net.add_species("X", 3)
     net.add_reaction("X -> 2 X", rate=0.7)
     with pytest.warns(UserWarning, match="runs make the estimate.*take more walkers="):
-        found = weighted(model=net, target="X >= 110", t_end=2.0)
-    assert found.uneven
-    assert found.effective_runs < 8
-    assert any("the error is unreliable" in line for line in found.lines())
-    assert found.facts()["effective_runs"] == found.effective_runs
+        actual = weighted(model=net, target="X >= 110", t_end=2.0)
+    assert actual.uneven
+    assert actual.effective_runs < 8
+    assert any("the error is unreliable" in line for line in actual.lines())
+    assert actual.facts()["effective_runs"] == actual.effective_runs
     trusted = weighted()  # and of a usual one nothing is told
     assert 8 < trusted.effective_runs <= len(trusted.runs) == 20
     assert not any("unreliable" in line for line in trusted.lines())
@@ -166,25 +166,25 @@ def test_bounds_of_few_unequal_runs_hold_what_they_say(sigma, zeros, runs):
 
 
 def test_equal_runs_have_no_error_of_0():
-    found = result_of(np.full(5, 0.25))
-    assert math.isnan(found.standard_error)
-    assert found.bounds == (0.0, 1.0)
-    assert "95 %" in repr(found)
+    actual = result_of(np.full(5, 0.25))
+    assert math.isnan(actual.standard_error)
+    assert actual.bounds == (0.0, 1.0)
+    assert "95 %" in repr(actual)
     with pytest.warns(UserWarning, match="all 5 runs gave 0.25"):
-        warn_of_uneven_runs(found, 0)
+        warn_of_uneven_runs(actual, 0)
 
 
 @pytest.mark.filterwarnings("ignore:no walker reached")
 def test_few_of_everything():
-    found = weighted(walkers=1, bins=1, rounds=1, runs=1)
-    assert found.runs.shape == (1,)
-    assert math.isnan(found.standard_error)
-    assert 0.0 <= found.estimate <= 1.0
+    actual = weighted(walkers=1, bins=1, rounds=1, runs=1)
+    assert actual.runs.shape == (1,)
+    assert math.isnan(actual.standard_error)
+    assert 0.0 <= actual.estimate <= 1.0
 
 
 def test_a_number_of_walkers_may_be_one_of_numpy():
-    found = weighted(walkers=np.int64(20), runs=2)
-    assert type(found.independent) is int
+    actual = weighted(walkers=np.int64(20), runs=2)
+    assert type(actual.independent) is int
     with pytest.raises(ts.ConfigError, match="walkers="):
         weighted(walkers=np.array([20, 30]))
 
@@ -192,9 +192,9 @@ def test_a_number_of_walkers_may_be_one_of_numpy():
 def test_a_coordinate_that_falls_or_is_a_function():
     names = {"given": {"coordinate": "X"}, "default": {}, "text": {"coordinate": "X + k - 10"}}
     small = {"runs": 50, "walkers": 4, "rounds": 5, "bins": "adaptive:5"}
-    found = {name: weighted(**given, **small).runs.tolist() for name, given in names.items()}
-    found["function"] = weighted(coordinate=lambda values: values("X"), **small).runs.tolist()
-    assert len({tuple(one) for one in found.values()}) == 1
+    actual = {name: weighted(**given, **small).runs.tolist() for name, given in names.items()}
+    actual["function"] = weighted(coordinate=lambda values: values("X"), **small).runs.tolist()
+    assert len({tuple(one) for one in actual.values()}) == 1
     target = Target(immigration(), "X <= 3", {})
     states = np.array([[20], [3]], np.int32)
     assert target.coordinate(None)(states).tolist() == [-20, -3]
@@ -211,11 +211,11 @@ def test_the_steady_rate():
     generator[np.arange(29), np.arange(1, 30)] = births[:29]
     generator[np.arange(1, 30), np.arange(29)] = deaths[1:]
     exact = 1 / np.linalg.solve(generator, -np.ones(size))[20]
-    found = weighted(t_end=120.0, rounds=600, steady=True, walkers=4, bins=4, runs=12)
+    actual = weighted(t_end=120.0, rounds=600, steady=True, walkers=4, bins=4, runs=12)
     # The correction for waiting is wrong by half a round at most: 0.3 %.
-    assert abs(found.estimate - exact) < FALSE_ALARM * found.standard_error + 0.003 * exact
-    assert found.standard_error < 0.06 * exact
-    assert found.quantity == "rate"
+    assert abs(actual.estimate - exact) < FALSE_ALARM * actual.standard_error + 0.003 * exact
+    assert actual.standard_error < 0.06 * exact
+    assert actual.quantity == "rate"
 
 
 def test_what_overflows_is_lost_and_told():
@@ -225,11 +225,11 @@ def test_what_overflows_is_lost_and_told():
     net.add_reaction("-> X", rate=0.1)
     given = {"bins": [-5.0], "target": "X == 8", "coordinate": "-abs(X - 8)", "t_end": 9.0}
     with pytest.warns(UserWarning, match="ended early .* by overflow"):
-        found = weighted(model=net, runs=10, walkers=30, rounds=6, **given)
-    assert abs(found.estimate - 1 / 11) < 0.06
-    assert found.bounds[1] > found.estimate + found.lost.mean() > 0.9
-    assert found.rounding < 1e-12
-    assert "lost" in found.lines()[-1]
+        actual = weighted(model=net, runs=10, walkers=30, rounds=6, **given)
+    assert abs(actual.estimate - 1 / 11) < 0.06
+    assert actual.bounds[1] > actual.estimate + actual.lost.mean() > 0.9
+    assert actual.rounding < 1e-12
+    assert "lost" in actual.lines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -287,20 +287,20 @@ def test_models_that_cannot_be_split():
 
 def test_files(tmp_path):
     path = tmp_path / "rare é.h5"
-    found = weighted(runs=5, walkers=3, rounds=4, output=path)
+    actual = weighted(runs=5, walkers=3, rounds=4, output=path)
     again = ts.open(path)
     assert isinstance(again, ts.RareResult)
-    assert again.facts() == found.facts()
-    assert all((again.arrays()[k] == v).all() for k, v in found.arrays().items())
+    assert again.facts() == actual.facts()
+    assert all((again.arrays()[k] == v).all() for k, v in actual.arrays().items())
     with pytest.raises(ts.ConfigError, match="exists"):
         weighted(runs=5, output=path)
     pytest.importorskip("pandas")
-    assert found.to_pandas()["estimate"].tolist() == found.runs.tolist()
+    assert actual.to_pandas()["estimate"].tolist() == actual.runs.tolist()
     xarray = pytest.importorskip("xarray")
     with xarray.open_dataset(path, engine="h5netcdf") as data:
         assert data["reached"].dims == ("run", "time")
     data = bytearray(path.read_bytes())
-    data[data.find(found.runs.tobytes())] ^= 1
+    data[data.find(actual.runs.tobytes())] ^= 1
     path.write_bytes(data)
     with pytest.raises(ts.InputFileError, match="damaged"):
         ts.open(path)
@@ -310,15 +310,15 @@ def test_files(tmp_path):
 
 def digest(device):
     """Of fixed and adaptive bins and of a rate."""
-    found = hashlib.sha256()
+    actual = hashlib.sha256()
     for one in (
         weighted(device=device, runs=7, walkers=20, rounds=10),
         weighted(device=device, runs=3, walkers=30, rounds=10, bins="adaptive:6"),
         weighted(device=device, runs=3, walkers=10, rounds=20, steady=True),
     ):
-        found.update(one.runs.astype("<f8").tobytes() + one.reached.astype("<f8").tobytes())
-        found.update(str(one.events).encode())
-    return found.hexdigest()
+        actual.update(one.runs.astype("<f8").tobytes() + one.reached.astype("<f8").tobytes())
+        actual.update(str(one.events).encode())
+    return actual.hexdigest()
 
 
 def test_bits_stay_what_they_are():
@@ -333,8 +333,8 @@ def test_the_same_bits_on_a_gpu():
 def test_runs_in_several_batches(monkeypatch):
     """Each batch has random numbers of its own."""
     monkeypatch.setattr("tauslab.analysis.rare.walkers.weighted._MOST_WALKERS", 100)
-    found = weighted(runs=60, walkers=4, rounds=5, bins=6)
-    assert len(set(found.runs.tolist())) > 30
+    actual = weighted(runs=60, walkers=4, rounds=5, bins=6)
+    assert len(set(actual.runs.tolist())) > 30
 
 
 @pytest.mark.validate
@@ -343,24 +343,24 @@ def test_the_example(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])
     from rare_switch import flips
 
-    for found, exact in zip(flips(runs=10), (2.4139e-7, 2.2250e-5), strict=True):
-        assert abs(z(found, exact)) < 3
+    for actual, exact in zip(flips(runs=10), (2.4139e-7, 2.2250e-5), strict=True):
+        assert abs(z(actual, exact)) < 3
 
 
 def exact_case(name):
-    found = case(name)
-    return network(found, name), found
+    actual = case(name)
+    return network(actual, name), actual
 
 
 @pytest.mark.validate
 @pytest.mark.parametrize("name", ["futile_cycle", "immigration_death_tail", "schlogl_switch"])
 def test_published_cases(name):
     """Within three standard errors, with fixed seeds: false alarms 0.3 % each."""
-    net, found = exact_case(name)
-    given = {"target": found["target"], "t_end": found["t_end"], "seed": 1, "device": "cpu"}
+    net, actual = exact_case(name)
+    given = {"target": actual["target"], "t_end": actual["t_end"], "seed": 1, "device": "cpu"}
     result = ts.weighted_ensemble(net, **given)
-    assert abs(z(result, found["exact"])) < 3
-    assert result.standard_error < 0.2 * found["exact"]
+    assert abs(z(result, actual["exact"])) < 3
+    assert result.standard_error < 0.2 * actual["exact"]
 
 
 @pytest.mark.validate
@@ -368,11 +368,11 @@ def test_published_cases(name):
 def test_exact_values():
     """The network in which the target absorbs has the law of the first passage."""
     for name in ("futile_cycle", "immigration_death_tail", "schlogl_switch"):
-        net, found = exact_case(name)
-        stopped = Target(net, found["target"], {}).network
-        law = ts.cme(stopped, found["t_end"], tolerance=1e-13)
-        exact = law.probability(found["target"])[0]
-        assert exact == pytest.approx(found["exact"], rel=1e-4)
+        net, actual = exact_case(name)
+        stopped = Target(net, actual["target"], {}).network
+        law = ts.cme(stopped, actual["t_end"], tolerance=1e-13)
+        exact = law.probability(actual["target"])[0]
+        assert exact == pytest.approx(actual["exact"], rel=1e-4)
     law = ts.cme(Target(immigration(), TARGET, {}).network, T_END)
     assert law.probability(TARGET)[0] == pytest.approx(EXACT, abs=1e-6)
 

@@ -42,11 +42,11 @@ def walk(lattice=None, **given):
 def test_births_have_the_exact_law():
     """Few walkers and many runs: three standard errors, false alarms 0.3 %."""
     with pytest.warns(UserWarning, match="4.2 of 12 runs make the estimate"):
-        found = walk(target="A >= 6", runs=12, walkers=3, bins=3, rounds=3)
+        actual = walk(target="A >= 6", runs=12, walkers=3, bins=3, rounds=3)
     exact = tail(6, SITES * 100)
-    assert abs(found.estimate - exact) < 3 * found.standard_error < 1.0 * exact
-    assert found.rounding < 1e-13
-    assert (np.diff(found.reached, axis=1) >= 0).all()
+    assert abs(actual.estimate - exact) < 3 * actual.standard_error < 1.0 * exact
+    assert actual.rounding < 1e-13
+    assert (np.diff(actual.reached, axis=1) >= 0).all()
 
 
 @pytest.mark.validate
@@ -58,9 +58,9 @@ def test_births_in_planes_have_the_exact_law(monkeypatch, tmp_path):
     walk(**few)
     monkeypatch.setattr(planes, "LEAST_SITES", 0)
     monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
-    found = walk(target="A >= 6", runs=12, walkers=3, bins=3, rounds=3)
+    actual = walk(target="A >= 6", runs=12, walkers=3, bins=3, rounds=3)
     exact = tail(6, SITES * 100)
-    assert abs(found.estimate - exact) < 3 * found.standard_error < 1.0 * exact
+    assert abs(actual.estimate - exact) < 3 * actual.standard_error < 1.0 * exact
     with pytest.raises(ts.ConfigError, match="was begun with another"):
         walk(**few)
 
@@ -100,12 +100,12 @@ def digest(device):
     lattice.add_species("A")
     lattice.add_diffusion("*", 2e-13)
     lattice.place("A", count=12, site_type="low")
-    found = walk(
+    actual = walk(
         lattice, target="A_in_up >= 7", runs=2, walkers=4, rounds=4, bins=5, look_every=5,
         device=device,
     )  # fmt: skip
-    assert found.estimate > 0
-    return hashlib.sha256(found.runs.astype("<f8").tobytes()).hexdigest()
+    assert actual.estimate > 0
+    return hashlib.sha256(actual.runs.astype("<f8").tobytes()).hexdigest()
 
 
 def test_bits_stay_what_they_are():
@@ -124,6 +124,6 @@ def test_a_target_that_is_left_again():
     lattice.t_end = 0.5
     plain = ts.run(lattice, replicas=200, count_every=1, seed=2, device="cpu")
     there = plain.to_xarray()["counts"].sel(species="A").max("time").values >= 3
-    found = walk(lattice, target="A >= 3", runs=30, walkers=4, bins=3, rounds=5, look_every=1)
-    error = math.hypot(found.standard_error, there.std() / math.sqrt(200))
-    assert abs(found.estimate - there.mean()) < 4 * error
+    actual = walk(lattice, target="A >= 3", runs=30, walkers=4, bins=3, rounds=5, look_every=1)
+    error = math.hypot(actual.standard_error, there.std() / math.sqrt(200))
+    assert abs(actual.estimate - there.mean()) < 4 * error

@@ -80,10 +80,10 @@ def test_adaptive_bins_follow_the_walkers_of_each_run():
     runs = np.repeat([0, 1], 5)
     progress = np.array([0.0, 1.0, 2.0, 3.0, 8.0, 5.0, 5.0, 5.0, 5.0, 5.0])
     weights = np.array([0.2, 0.4, 0.1, 0.2999, 0.0001] + [0.2] * 5)
-    found = bins.bins_of(progress, weights, runs)
-    assert found[4] == 4  # the foremost
-    assert found[3] == 5  # the bottleneck: 2999 times what is further on
-    assert found[:3].tolist() == [0, 0, 1]
-    assert (found[5:] == 4).all()  # all at one place
+    actual = bins.bins_of(progress, weights, runs)
+    assert actual[4] == 4  # the foremost
+    assert actual[3] == 5  # the bottleneck: 2999 times what is further on
+    assert actual[:3].tolist() == [0, 0, 1]
+    assert (actual[5:] == 4).all()  # all at one place
     assert bins.bins_of(progress[:0], weights[:0], runs[:0]).tolist() == []
-    assert found.max() < bins.size
+    assert actual.max() < bins.size

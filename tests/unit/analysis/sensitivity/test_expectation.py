@@ -32,8 +32,8 @@ def test_means_and_derivatives():
 
 
 def test_conditions_share_parameters():
-    found = left(conditions={"X": [50, 100, 100]})
-    mean, slope = found.with_jacobian([0.7])
+    actual = left(conditions={"X": [50, 100, 100]})
+    mean, slope = actual.with_jacobian([0.7])
     assert mean.shape == (3, 2, 2)
     assert slope.shape == (3, 2, 2, 1)
     np.testing.assert_allclose(mean[:, 1, 0], [25, 50, 50], rtol=0.06)
@@ -41,15 +41,15 @@ def test_conditions_share_parameters():
 
 
 def test_calls_draw_anew_and_repeat():
-    found, again = left(), left()
-    first, second = found([0.7]), found([0.7])
+    actual, again = left(), left()
+    first, second = actual([0.7]), actual([0.7])
     assert (first != second).any()
     assert (again([0.7]) == first).all()
     assert (again([0.7]) == second).all()
-    seeded = found.with_jacobian([0.7], seed=5)[0]
+    seeded = actual.with_jacobian([0.7], seed=5)[0]
     assert (left().with_jacobian([0.7], seed=5)[0] == seeded).all()
-    assert found.calls == 2
-    assert "k to X, X * X at 2 times" in repr(found)
+    assert actual.calls == 2
+    assert "k to X, X * X at 2 times" in repr(actual)
 
 
 def test_no_seed_is_another_one_each_time():
@@ -73,10 +73,10 @@ def test_conditions_of_one_call():
     given, other = left(conditions={"X": [50, 100]}), np.array([55.0, 105.0])
     name = "X"
     again, _ = left(conditions={name: other}).with_jacobian([0.7], seed=3)
-    found, _ = given.with_jacobian([0.7], seed=3, conditions={name: other})
-    assert np.array_equal(found, again)
+    actual, _ = given.with_jacobian([0.7], seed=3, conditions={name: other})
+    assert np.array_equal(actual, again)
     before, _ = given.with_jacobian([0.7], seed=3)
-    assert not np.array_equal(found, before)
+    assert not np.array_equal(actual, before)
     for wrong in ({"q": other}, {name: other[:-1]}):
         with pytest.raises(ts.ConfigError, match="one of the first conditions, and as long"):
             given.with_jacobian([0.7], conditions=wrong)
@@ -84,9 +84,9 @@ def test_conditions_of_one_call():
 
 def test_a_gradient_of_pytorch():
     torch = pytest.importorskip("torch")
-    found, again = left(), left()
+    actual, again = left(), left()
     theta = torch.tensor([0.7], requires_grad=True)
-    mean = found(theta)
+    mean = actual(theta)
     assert mean.dtype == theta.dtype
     ((mean[1, 0] - 30) ** 2).backward()
     value, slope = again.with_jacobian(np.float32([0.7]))
@@ -98,8 +98,8 @@ def test_the_example_descends(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     import fit_promoter
 
-    course = fit_promoter.fit(steps=6, n=20, device="cpu")
-    losses = [fit_promoter.exact_loss(*course[k]) for k in (0, -1)]
+    solution = fit_promoter.fit(steps=6, n=20, device="cpu")
+    losses = [fit_promoter.exact_loss(*solution[k]) for k in (0, -1)]
     assert losses[0] == pytest.approx(26.51, abs=0.01)
     assert losses[1] < losses[0]
     assert fit_promoter.exact_loss(13.6086, 8.1503) == pytest.approx(4.3932, abs=1e-4)
@@ -115,7 +115,7 @@ def test_the_example_comes_below_the_published_loss(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     import fit_promoter
 
-    course = fit_promoter.fit(device="cpu")
+    solution = fit_promoter.fit(device="cpu")
     published = fit_promoter.exact_loss(90.25 / 6.20, 6.20)
-    assert fit_promoter.exact_loss(*course[-1]) < published == pytest.approx(5.1776, abs=1e-4)
+    assert fit_promoter.exact_loss(*solution[-1]) < published == pytest.approx(5.1776, abs=1e-4)
     sys.modules.pop("fit_promoter")

@@ -62,16 +62,16 @@ def test_exact_derivatives(name):
     """Six derivatives within four standard errors: false alarms 8e-4 together."""
     exact = case(name)
     output = next(iter(exact["exact"].values()))["output"]
-    found = found_by(network(exact), None, [output], t=exact["t"], n=2000)
+    actual = found_by(network(exact), None, [output], t=exact["t"], n=2000)
     for one in exact["exact"].values():
-        near(found, one["central_difference_2_percent"], one["parameter"], output)
+        near(actual, one["central_difference_2_percent"], one["parameter"], output)
         independent = one["variance_of_one_independent_difference_2_percent"]
-        row = found.parameters.index(one["parameter"])
-        assert found.variance_reduction[row, 0, 0] > 20
-        widened = 1 + found.informative[row, 0, 0] ** -0.5
-        own = (found.error(one["parameter"], output)[0] / widened) ** 2 * found.n
-        assert independent / own == pytest.approx(found.variance_reduction[row, 0, 0], rel=0.2)
-    assert found.mean[0, 0] == pytest.approx(exact["mean_var"][output][0], rel=0.01)
+        row = actual.parameters.index(one["parameter"])
+        assert actual.variance_reduction[row, 0, 0] > 20
+        widened = 1 + actual.informative[row, 0, 0] ** -0.5
+        own = (actual.error(one["parameter"], output)[0] / widened) ** 2 * actual.n
+        assert independent / own == pytest.approx(actual.variance_reduction[row, 0, 0], rel=0.2)
+    assert actual.mean[0, 0] == pytest.approx(exact["mean_var"][output][0], rel=0.01)
 
 
 @pytest.mark.validate
@@ -79,46 +79,46 @@ def test_exact_derivatives(name):
 def test_likelihood_ratios_have_no_bias(name):
     exact = case(name)
     output = next(iter(exact["exact"].values()))["output"]
-    found = found_by(network(exact), None, [output], t=exact["t"], method="likelihood-ratio")
+    actual = found_by(network(exact), None, [output], t=exact["t"], method="likelihood-ratio")
     for one in exact["exact"].values():
-        near(found, one["value"], one["parameter"], output)
-    assert np.isnan(found.variance_reduction).all()
+        near(actual, one["value"], one["parameter"], output)
+    assert np.isnan(actual.variance_reduction).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_nothing_depends_on_has_derivative_zero(method):
-    found = found_by(turnover(), ["unused", *BOTH], method=method)
-    assert found["unused", "X"] == found.error("unused", "X") == 0
+    actual = found_by(turnover(), ["unused", *BOTH], method=method)
+    assert actual["unused", "X"] == actual.error("unused", "X") == 0
     if method != "likelihood-ratio":  # whose outputs vary
-        assert found.variance_reduction[0] == np.inf
+        assert actual.variance_reduction[0] == np.inf
 
 
 def test_a_rate_of_zero_needs_a_step_and_is_a_forward_difference():
     with pytest.raises(ts.ConfigError, match=r"k is 0.*step\[.k.\]=0.01"):
         found_by(turnover(k=0.0), BOTH)
-    found = found_by(turnover(k=0.0), BOTH, step={"k": 0.5})
-    assert (found.low[0], found.high[0]) == (0.0, 0.5)
-    near(found, 1 - math.exp(-2), "k")
+    actual = found_by(turnover(k=0.0), BOTH, step={"k": 0.5})
+    assert (actual.low[0], actual.high[0]) == (0.0, 0.5)
+    near(actual, 1 - math.exp(-2), "k")
 
 
 @pytest.mark.parametrize("method", ["coupled", "likelihood-ratio"])
 def test_products_probabilities_and_several_times(method):
     outputs = ["X * X", "X == 0", "k * X"]
-    found = found_by(turnover(), BOTH, outputs, t=[0.0, 0.5, 2.0], method=method)
-    p = 1 - np.exp(-found.time)  # X is Poisson with mean k p
+    actual = found_by(turnover(), BOTH, outputs, t=[0.0, 0.5, 2.0], method=method)
+    p = 1 - np.exp(-actual.time)  # X is Poisson with mean k p
     exact = {"X * X": p + 4 * p**2, "X == 0": -p * np.exp(-2 * p), "k * X": 4 * p}
     for output, values in exact.items():
-        assert found["k", output][0] == found.error("k", output)[0] == 0
-        errors = (found["k", output] - values)[1:] / found.error("k", output)[1:]
+        assert actual["k", output][0] == actual.error("k", output)[0] == 0
+        errors = (actual["k", output] - values)[1:] / actual.error("k", output)[1:]
         assert np.abs(errors).max() < 4.5  # false alarms 4e-5 for all six
-    assert found.elasticity[0, 2, 2] == pytest.approx(2, abs=0.5)
+    assert actual.elasticity[0, 2, 2] == pytest.approx(2, abs=0.5)
 
 
 def test_initial_amounts_begin_apart():
     for x, sides in ((0, (0, 1)), (100, (98, 102))):
-        found = found_by(turnover(x=x), ["X", *BOTH])
-        assert (found.low[0], found.high[0]) == sides
-        near(found, math.exp(-2), "X")
+        actual = found_by(turnover(x=x), ["X", *BOTH])
+        assert (actual.low[0], actual.high[0]) == sides
+        near(actual, math.exp(-2), "X")
 
 
 def test_initial_amounts_that_follow_a_parameter():
@@ -139,17 +139,17 @@ def test_absorbed_pairs_keep_their_state():
     with pytest.warns(
         UserWarning, match="all 2000 pairs give the same of the derivative of X by g"
     ):
-        found = found_by(net, t=[1.0, 60.0])
-    assert found["g", "X"][1] == 0
-    assert np.isnan(found.error("g", "X")[1])  # the derivative is -600 exp(-60)
-    assert abs(found["g", "X"][0] + 10 / math.e) < 4 * found.error("g", "X")[0]
+        actual = found_by(net, t=[1.0, 60.0])
+    assert actual["g", "X"][1] == 0
+    assert np.isnan(actual.error("g", "X")[1])  # the derivative is -600 exp(-60)
+    assert abs(actual["g", "X"][0] + 10 / math.e) < 4 * actual.error("g", "X")[0]
 
 
 def test_huge_counts():
     """Differences of 1e8 molecules are exact; 100 million events a second would follow."""
-    found = found_by(turnover(k=1e8, x=10**8), BOTH, t=1e-5, n=40)
-    near(found, -(1e8) * 1e-5, "decay")
-    near(found, 1e-5, "k")
+    actual = found_by(turnover(k=1e8, x=10**8), BOTH, t=1e-5, n=40)
+    near(actual, -(1e8) * 1e-5, "decay")
+    near(actual, 1e-5, "k")
 
 
 @pytest.mark.validate
@@ -163,9 +163,9 @@ def test_a_stiff_network():
     net.add_reaction("A -> B", rate="fast")
     net.add_reaction("B -> A", rate="fast")
     net.add_reaction("B -> C", rate="slow")
-    found = found_by(net, ["fast", "slow"], ["C"], t=0.5, n=400)
-    near(found, 20 * 0.25 * math.exp(-0.25), "slow", "C")
-    assert abs(found["fast", "C"][0]) < 1e-3
+    actual = found_by(net, ["fast", "slow"], ["C"], t=0.5, n=400)
+    near(actual, 20 * 0.25 * math.exp(-0.25), "slow", "C")
+    assert abs(actual["fast", "C"][0]) < 1e-3
 
 
 @pytest.mark.validate
@@ -176,10 +176,10 @@ def test_a_parameter_in_several_reactions_and_a_law(method):
     net.add_parameter("k", 2.0)
     net.add_reaction("-> X", law="6 * k / (1 + X / k)")
     net.add_reaction("X ->", rate="k")
-    found = found_by(net, ["k"], n=4000, method=method)
+    actual = found_by(net, ["k"], n=4000, method=method)
     pytest.importorskip("scipy")
     means = [ts.cme(net, 2.0, set={"k": k}).mean("X")[0] for k in (2.04, 1.96)]
-    near(found, (means[0] - means[1]) / 0.08, "k")
+    near(actual, (means[0] - means[1]) / 0.08, "k")
 
 
 def test_all_numbers_but_0_are_the_default():
@@ -188,10 +188,10 @@ def test_all_numbers_but_0_are_the_default():
 
 
 def test_one_pair():
-    found = found_by(turnover(), BOTH, n=1)
-    assert np.isfinite(found.value).all()
-    assert np.isnan(found.standard_error).all()
-    assert np.isnan(found.variance_reduction).all()
+    actual = found_by(turnover(), BOTH, n=1)
+    assert np.isfinite(actual.value).all()
+    assert np.isnan(actual.standard_error).all()
+    assert np.isnan(actual.variance_reduction).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -199,15 +199,15 @@ def test_outputs_that_are_not_finite_are_told(method):
     """In silence derivatives would be those of the others, which are not like all."""
     few = turnover(k=0.0, x=2)
     with pytest.warns(UserWarning, match=r"turnover: \d+ of 200 have an output that is not finite"):
-        found = found_by(few, ["decay"], ["log(X)"], t=1.0, n=200, method=method)
-    assert 0 < found.valid[0, 0] < 200
+        actual = found_by(few, ["decay"], ["log(X)"], t=1.0, n=200, method=method)
+    assert 0 < actual.valid[0, 0] < 200
 
 
 def test_pairs_that_end_early_are_told():
     growing = turnover(k=3.0, x=2**31 - 5, decay=1e-12)
     with pytest.warns(UserWarning, match=r"ended early.*by overflow"):
-        found = found_by(growing, BOTH, t=[0.1, 1.0], n=100)
-    assert found.valid[0, 1] < found.valid[0, 0] <= 100
+        actual = found_by(growing, BOTH, t=[0.1, 1.0], n=100)
+    assert actual.valid[0, 1] < actual.valid[0, 0] <= 100
     with pytest.raises(ts.ModelError, match=r"turnover: all trajectories ended early: \d+ by step"):
         found_by(turnover(k=1e4), BOTH, n=3, max_steps=3)
 
@@ -272,16 +272,16 @@ def test_models_that_are_refused():
 
 def test_sides_of_one_sided_differences():
     for difference, sides in (("forward", (2.0, 2.04)), ("backward", (1.96, 2.0))):
-        found = found_by(turnover(), BOTH, difference=difference)
-        np.testing.assert_allclose((found.low[0], found.high[0]), sides)
-        near(found, 1 - math.exp(-2), "k")
+        actual = found_by(turnover(), BOTH, difference=difference)
+        np.testing.assert_allclose((actual.low[0], actual.high[0]), sides)
+        near(actual, 1 - math.exp(-2), "k")
 
 
 def digest(method="coupled", device="cpu"):
     names = ["k", "decay"] if method == "likelihood-ratio" else ["k", "X", "decay"]
-    found = found_by(turnover(x=3), names, ["X", "X / 3"], t=[0.5, 2.0], n=500,
+    actual = found_by(turnover(x=3), names, ["X", "X / 3"], t=[0.5, 2.0], n=500,
                      method=method, device=device)  # fmt: skip
-    return found.digest()
+    return actual.digest()
 
 
 @pytest.mark.parametrize(
@@ -319,29 +319,29 @@ def test_the_same_bits_on_a_gpu(method):
 @pytest.mark.validate
 def test_tables():
     pytest.importorskip("xarray")
-    found = found_by(turnover(), BOTH, t=[1.0, 2.0], n=10)
-    data = found.to_xarray()
+    actual = found_by(turnover(), BOTH, t=[1.0, 2.0], n=10)
+    data = actual.to_xarray()
     assert data["value"].dims == ("parameter", "time", "output")
-    assert data["value"].sel(parameter="k", output="X").values.tolist() == found["k", "X"].tolist()
+    assert data["value"].sel(parameter="k", output="X").values.tolist() == actual["k", "X"].tolist()
     pytest.importorskip("pandas")
-    assert list(found.to_pandas().columns) == [
+    assert list(actual.to_pandas().columns) == [
         "parameter", "time", "output", "value", "standard_error", "elasticity",
     ]  # fmt: skip
     assert re.fullmatch(
-        r"<SensitivityResult of turnover: 1 outputs by 2 parameters.*>", repr(found)
+        r"<SensitivityResult of turnover: 1 outputs by 2 parameters.*>", repr(actual)
     )
-    first, *lines = str(found).splitlines()
+    first, *lines = str(actual).splitlines()
     assert first.endswith(" at 2:")
     assert re.match(r"d X / d k: [-\d.e]+ \+- [\d.e-]+$", lines[0])
     assert len(lines) == 2
     with pytest.raises(ts.ConfigError, match="'q' is not among k, decay"):
-        found["q", "X"]
+        actual["q", "X"]
 
 
 def test_times_have_one_name_everywhere():
     options = {"n": 20, "seed": 1, "device": "cpu"}
-    found = ts.sensitivity(turnover(), ["k"], times=2.0, **options)
-    assert found.digest() == ts.sensitivity(turnover(), ["k"], t=[2.0], **options).digest()
+    actual = ts.sensitivity(turnover(), ["k"], times=2.0, **options)
+    assert actual.digest() == ts.sensitivity(turnover(), ["k"], t=[2.0], **options).digest()
     one, other = (ts.expectation(turnover(), ["k"], **{t: 2.0}, **options) for t in ("t", "times"))
     assert one([2.0]).tolist() == other([2.0]).tolist()
     for function in (ts.sensitivity, ts.expectation):
@@ -360,13 +360,13 @@ def test_times_have_one_name_everywhere():
 def test_a_probability_that_no_trajectory_saw_is_told(method):
     """P(X > 9) is 5e-5 here, so that 200 pairs see it once in 50 seeds; this seed does not."""
     with pytest.warns(UserWarning, match=r"the same of the derivative of X > 9 by k at t = 3"):
-        found = ts.sensitivity(
+        actual = ts.sensitivity(
             turnover(), ["k"], ["X > 9", "X"], times=[0, 3.0], n=200, seed=1, method=method,
             device="cpu",
         )  # fmt: skip
-    assert not found.value[0, :, 0].any()
-    assert np.isnan(found.standard_error[0, 1, 0])
-    assert not found.standard_error[0, 0].any()  # nothing is by chance at time 0
+    assert not actual.value[0, :, 0].any()
+    assert np.isnan(actual.standard_error[0, 1, 0])
+    assert not actual.standard_error[0, 0].any()  # nothing is by chance at time 0
 
 
 def test_a_sum_that_reactions_keep_has_no_error():
@@ -378,9 +378,9 @@ def test_a_sum_that_reactions_keep_has_no_error():
     net.add_reaction("B -> A", rate=0.5)
     net.add_rule("total", "A + B")
     net.add_rule("more", "A + 2 * B")
-    found = ts.sensitivity(net, ["k"], ["total", "more"], times=[1.0], n=200, seed=1, device="cpu")
-    assert (found["k", "total"][0], found.error("k", "total")[0]) == (0, 0)
-    assert found.error("k", "more")[0] > 0
+    actual = ts.sensitivity(net, ["k"], ["total", "more"], times=[1.0], n=200, seed=1, device="cpu")
+    assert (actual["k", "total"][0], actual.error("k", "total")[0]) == (0, 0)
+    assert actual.error("k", "more")[0] > 0
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -394,19 +394,19 @@ def test_few_pairs_that_differ_are_told_and_no_error_is_0(method):
     net.add_reaction("S -> S + 1000 X", rate="p")
     common = {"times": [0.0, 1.0], "seed": 1, "method": method, "device": "cpu"}
     with pytest.warns(UserWarning, match="all 1000 .* give the same of the derivative of X by p"):
-        found = ts.sensitivity(net, ["p", "q"], ["X", "S", "q * S"], n=1000, **common)
-    assert np.isnan(found.error("p", "X")[1])
-    assert found.error("p", "X")[0] == 0
+        actual = ts.sensitivity(net, ["p", "q"], ["X", "S", "q * S"], n=1000, **common)
+    assert np.isnan(actual.error("p", "X")[1])
+    assert actual.error("p", "X")[0] == 0
     for parameter, output in (("q", "X"), ("p", "S"), ("q", "S"), ("q", "q * S")):
-        assert found.error(parameter, output)[1] == 0, (parameter, output)  # by proof
-    assert found["q", "q * S"][1] == pytest.approx(1)
-    assert "by p: 0 +- nan, no two differ" in "".join(found.lines())
+        assert actual.error(parameter, output)[1] == 0, (parameter, output)  # by proof
+    assert actual["q", "q * S"][1] == pytest.approx(1)
+    assert "by p: 0 +- nan, no two differ" in "".join(actual.lines())
     net.add_species("Y")
     net.add_reaction("-> Y", rate="q")
     few = {"n": 20 if method == "likelihood-ratio" else 100}
     with pytest.warns(UserWarning, match="determine the derivative of Y by q"):
-        found = ts.sensitivity(net, ["q"], ["Y"], **few, **common)
-    assert 0 < found.informative[0, 1, 0] < 8
+        actual = ts.sensitivity(net, ["q"], ["Y"], **few, **common)
+    assert 0 < actual.informative[0, 1, 0] < 8
 
 
 @pytest.mark.parametrize(("chance", "sign"), [(0.06, 1), (0.3, 1), (0.1, -1)])

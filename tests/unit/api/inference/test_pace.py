@@ -26,23 +26,23 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_long_filter_says_once_how_long_it_takes() -> None:
-    with pytest.warns(UserWarning, match="decay: the filter takes about") as said:
+    with pytest.warns(UserWarning, match="decay: the filter takes about") as message:
         ts.particle_filter(decay(), DATA, **HOW)
-    assert len(said) == 1
+    assert len(message) == 1
 
 
 def test_a_long_fit_says_how_long_its_search_takes() -> None:
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as message:
         warnings.simplefilter("always")
         ts.fit(decay(), DATA, swarm=20, iterations=2, **HOW)
-    assert sum("the search of the fit takes about" in str(one.message) for one in said) == 1
+    assert sum("the search of the fit takes about" in str(one.message) for one in message) == 1
 
 
 def test_long_chains_say_how_long_they_take() -> None:
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as message:
         warnings.simplefilter("always")
         ts.pmmh(decay(), DATA, {"k": "loguniform(0.1,10)"}, steps=4, warm_up=4, chains=2, **HOW)
-    assert sum("ts.pmmh takes about" in str(one.message) for one in said) == 1
+    assert sum("ts.pmmh takes about" in str(one.message) for one in message) == 1
 
 
 def test_the_pace_of_a_call_that_goes_on_is_of_the_rest() -> None:

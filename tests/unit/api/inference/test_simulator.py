@@ -49,13 +49,13 @@ def test_summaries_by_name_are_computed_on_the_device():
     theta = np.array([[10.0, 1.0], [100.0, 1.0], [0.0, 1.0]])
     names = ["maximum:X", "first-passage:X:5"]
     options = {"t_end": 10.0, "points": 11, "device": "cpu", "seed": 4}
-    found = ts.simulator(turnover(), ["b", "d"], names, **options)(theta)
-    assert found.shape == (3, 2)
+    actual = ts.simulator(turnover(), ["b", "d"], names, **options)(theta)
+    assert actual.shape == (3, 2)
     counts = ts.simulator(turnover(), ["b", "d"], lambda r: r.counts("X"), **options)(theta)
-    assert np.array_equal(found[:, 0], counts.max(axis=1))
-    assert np.isnan(found[2, 1]), "without births none passes 5"
+    assert np.array_equal(actual[:, 0], counts.max(axis=1))
+    assert np.isnan(actual[2, 1]), "without births none passes 5"
     single = ts.simulator(turnover(), ["b", "d"], "maximum:X", **options)
-    assert np.array_equal(single(theta), found[:, :1])
+    assert np.array_equal(single(theta), actual[:, :1])
 
 
 def test_rejection_finds_the_rates_that_made_the_data():
@@ -93,9 +93,9 @@ def test_species_may_be_columns():
 
 def test_trajectories_that_ended_early_have_no_last_state():
     simulate = ts.simulator(turnover(), ["b"], times=[1.0], device="cpu", max_steps=20, seed=2)
-    found = simulate([[0.0], [1000.0]])
-    assert found[0] == 0
-    assert np.isnan(found[1]), "-1, which a file has there, would pass for a count"
+    actual = simulate([[0.0], [1000.0]])
+    assert actual[0] == 0
+    assert np.isnan(actual[1]), "-1, which a file has there, would pass for a count"
 
 
 def test_no_parameter_sets_and_single_numbers():
@@ -142,10 +142,10 @@ def test_tensors_give_tensors(monkeypatch):
     theta = np.array([[10.0], [20.0]], np.float32)
     plain = ts.simulator(turnover(), ["b"], **options)(theta)
     assert isinstance(plain, np.ndarray)
-    found, device = ts.simulator(turnover(), ["b"], **options)(Tensor(theta))
+    actual, device = ts.simulator(turnover(), ["b"], **options)(Tensor(theta))
     assert device == "there"
-    assert found.values.dtype == np.float32
-    assert np.array_equal(found.values, plain)
+    assert actual.values.dtype == np.float32
+    assert np.array_equal(actual.values, plain)
     simulate = ts.simulator(turnover(), ["b"], lambda r: Tensor(r.final("X")), **options)
     assert np.array_equal(simulate(theta), plain)
     whole, _ = simulate(Tensor(np.array([[10], [20]])))
@@ -156,10 +156,10 @@ def test_tensors_of_pytorch():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     simulate = ts.simulator(turnover(), ["b"], "mean:X", t_end=1.0, device="cpu")
     theta = torch.tensor([[10.0], [20.0]], requires_grad=True)
-    found = simulate(theta)
-    assert found.dtype == torch.float32
-    assert found.shape == (2, 1)
-    assert not found.requires_grad
+    actual = simulate(theta)
+    assert actual.dtype == torch.float32
+    assert actual.shape == (2, 1)
+    assert not actual.requires_grad
 
 
 def test_copies_draw_other_numbers_and_the_same_ones_again():
@@ -172,29 +172,29 @@ def test_copies_draw_other_numbers_and_the_same_ones_again():
         nested = pickle.loads(pickle.dumps(first))
         return [s([[50.0]] * 8).ravel().tolist() for s in (simulate, first, second, nested, first)]
 
-    found = drawn()
-    assert len({tuple(row) for row in found}) == 5
-    assert drawn() == found
+    actual = drawn()
+    assert len({tuple(row) for row in actual}) == 5
+    assert drawn() == actual
     simulate = ts.simulator(turnover(), ["b"], times=[3.0], device="cpu", seed=6)
-    assert simulate([[50.0]] * 8).ravel().tolist() == found[0], "copies leave the numbers alone"
+    assert simulate([[50.0]] * 8).ravel().tolist() == actual[0], "copies leave the numbers alone"
 
 
 def test_forks_draw_other_numbers(monkeypatch):
     """Samplers of pyABC fork: children must not repeat each other, nor their parent."""
-    found = []
+    actual = []
     for process in (None, 1234, 4321):
         simulate = ts.simulator(turnover(), ["b"], times=[3.0], device="cpu", seed=6)
         if process is not None:
             monkeypatch.setattr(os, "getpid", lambda process=process: process)
-        found += [tuple(simulate([[50.0]] * 8).ravel()) for _ in range(2)]
-    assert len(set(found)) == 6
+        actual += [tuple(simulate([[50.0]] * 8).ravel()) for _ in range(2)]
+    assert len(set(actual)) == 6
 
 
 def test_workers_that_import_the_module_draw_other_numbers(monkeypatch):
     """Spawned workers make a simulator of a module anew: they must not repeat each other."""
     module = compile("made = make()", "models.py", "exec")
     imported = "__mp_main__"
-    found = []
+    actual = []
     for worker in ((), (1,), (2,), (2, 1)):
         for name, seed in ((imported, 6), (imported, None), ("task", 6)):
             scope = {
@@ -206,14 +206,14 @@ def test_workers_that_import_the_module_draw_other_numbers(monkeypatch):
             exec(module, scope)  # noqa: S102 - an import, as a worker does it
             monkeypatch.setattr(copies, "_worker", lambda worker=worker: worker)
             repeats = bool(worker) and name == imported and seed is not None
-            told = pytest.warns(UserWarning, match="worker") if repeats else nullcontext()
-            with told:
+            message = pytest.warns(UserWarning, match="worker") if repeats else nullcontext()
+            with message:
                 numbers = tuple(scope["made"]([[50.0]] * 8).ravel())
             if seed is not None and name == imported:
-                found.append(numbers)
+                actual.append(numbers)
             elif seed is not None:
-                assert numbers == found[0], "what a task makes itself has the numbers of its seed"
-    assert len(set(found)) == 4
+                assert numbers == actual[0], "what a task makes itself has the numbers of its seed"
+    assert len(set(actual)) == 4
 
 
 def test_the_number_of_a_worker(tmp_path):

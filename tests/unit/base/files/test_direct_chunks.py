@@ -18,9 +18,9 @@ DATA = zlib.compress(np.arange(4, dtype="<i4").tobytes())
 @pytest.fixture
 def dataset(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        found = file.create_dataset("x", (2, 4), "<i4", chunks=(1, 4), compression="gzip")
-        write_chunk(found, (1, 0), DATA)
-        yield found
+        actual = file.create_dataset("x", (2, 4), "<i4", chunks=(1, 4), compression="gzip")
+        write_chunk(actual, (1, 0), DATA)
+        yield actual
 
 
 def test_chunks_are_those_of_the_file(dataset):

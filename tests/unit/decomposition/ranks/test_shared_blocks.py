@@ -25,11 +25,11 @@ def shared():
 
 
 def test_each_block_is_taken_once():
-    counter, ranks, found = Count(), [shared(), shared()], []
+    counter, ranks, actual = Count(), [shared(), shared()], []
     while any(blocks.left for blocks in ranks):
         for blocks in ranks:
-            found += blocks.take(counter, len(ranks), 1) if blocks.left else []
-    assert found == NUMBERS.tolist()
+            actual += blocks.take(counter, len(ranks), 1) if blocks.left else []
+    assert actual == NUMBERS.tolist()
     assert max(blocks.taken for blocks in ranks) == len(NUMBERS)
 
 

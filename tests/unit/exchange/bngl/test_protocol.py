@@ -79,9 +79,9 @@ def test_a_protocol_as_bionetgen_runs_it(
     command = ["run", str(tmp_path / "m.net"), "--protocol", "-o", str(tmp_path / "out")]
     command += ["--device", "cpu"]
     assert main(command) == 0
-    said = capsys.readouterr().out
-    assert "line 15: writeSBML has no effect" in said
-    assert "seed " in said
+    message = capsys.readouterr().out
+    assert "line 15: writeSBML has no effect" in message
+    assert "seed " in message
     with h5py.File(tmp_path / "out" / "reports.h5") as file:
         assert {*file["m.net"]} == {*UP}
     for name, wanted in UP.items():
@@ -102,21 +102,21 @@ def test_a_protocol_as_bionetgen_runs_it(
 def test_each_trajectory_continues_from_its_own_state() -> None:
     step = '"ssa",continue=>1,t_end=>{0},n_steps=>1'
     first = 'simulate({method=>"ssa",t_end=>5,n_steps=>1})\n'
-    found = ran(
+    actual = ran(
         f"{first}simulate({{method=>{step.format(9)}}})\naddConcentration('D()',7)\n"
         f'simulate({{method=>{step.format(9.01)},suffix=>"more"}})\n'
         'parameter_scan({parameter=>"kd",par_scan_vals=>[0,1e6],method=>"ssa",t_end=>1})',
         n=40,
     )
-    left = found["m"]["Left"]
+    left = actual["m"]["Left"]
     assert left.shape == (40, 3)
     assert (np.diff(left, axis=1) <= 0).all()
     assert (left[:, 0] == 10).all()
     assert len({*left[:, 1]}) > 2
-    more = found["m_more"]
+    more = actual["m_more"]
     assert (more["time"] == [9, 9.01]).all()
     assert (more["Left"][:, 0] == left[:, 2] + 7).all()
-    scan = found["m_kd"]
+    scan = actual["m_kd"]
     assert (scan["Left"] == np.stack([more["Left"][:, 1], np.zeros(40)], axis=1)).all()
     assert ran(first, n=40)["m"]["Left"].tolist() == left[:, :2].tolist()
 
@@ -168,12 +168,12 @@ def test_a_start_later_than_0_is_refused_where_the_time_matters() -> None:
 
 
 def test_parameters_are_saved_and_reset() -> None:
-    found = ran(
+    actual = ran(
         'saveParameters()\nsetParameter("A0","30+kr")\nsimulate({method=>"ode",t_end=>1})\n'
         'resetParameters()\nresetConcentrations()\nsimulate({method=>"ode",t_end=>1})'
     )
-    assert [float(one["All"][0, 0]) for one in found.values()] == [33, 40]
-    assert [*found] == ["m", "m_2"]
+    assert [float(one["All"][0, 0]) for one in actual.values()] == [33, 40]
+    assert [*actual] == ["m", "m_2"]
 
 
 def test_names_of_reports_have_no_quotes() -> None:
@@ -181,25 +181,25 @@ def test_names_of_reports_have_no_quotes() -> None:
         'prefix=>"a b",suffix=>"c.d"', "prefix=>'one'", "prefix=>two", 'prefix=>"",suffix=>""',
         'prefix=>"\u00e9"',
     )  # fmt: skip
-    found = ran("\n".join(f'simulate({{method=>"ode",t_end=>1,{one}}})' for one in given))
-    assert [*found] == ["a b_c.d", "one", "two", "m", "\u00e9"]
+    actual = ran("\n".join(f'simulate({{method=>"ode",t_end=>1,{one}}})' for one in given))
+    assert [*actual] == ["a b_c.d", "one", "two", "m", "\u00e9"]
 
 
 def test_a_continuation_extends_the_last_simulation_of_its_name() -> None:
     simulate = 'simulate({{method=>"ode",suffix=>"x",n_steps=>1,t_end=>{}}})\n'
     twice = f"{simulate.format(10)}setConcentration('D()',7)\n{simulate.format(10)}"
-    found = ran(f"{twice}{simulate.format('20,continue=>1')}")
-    assert {name: one["time"][0].tolist() for name, one in found.items()} == {
+    actual = ran(f"{twice}{simulate.format('20,continue=>1')}")
+    assert {name: one["time"][0].tolist() for name, one in actual.items()} == {
         "m_x": [0, 10],
         "m_x_2": [0, 10, 20],
     }
-    left = found["m_x_2"]["Left"][0]
+    left = actual["m_x_2"]["Left"][0]
     np.testing.assert_allclose(left, 7 * np.exp([0, -1, -2]), rtol=1e-6)
 
 
 def test_a_scan_is_not_continued() -> None:
     goes_on = 'simulate({{method=>"ode",suffix=>"x",continue=>1,t_end=>{},n_steps=>1}})\n'
     scan = 'parameter_scan({parameter=>"kf",par_scan_vals=>[1,2],method=>"ode",t_end=>1,'
-    found = ran(f'{scan}suffix=>"x"}})\n{goes_on.format(2)}{goes_on.format(3)}')
-    assert found["m_x"]["kf"].tolist() == [[1, 2]]
-    assert found["m_x_2"]["time"].tolist() == [[1, 2, 3]]
+    actual = ran(f'{scan}suffix=>"x"}})\n{goes_on.format(2)}{goes_on.format(3)}')
+    assert actual["m_x"]["kf"].tolist() == [[1, 2]]
+    assert actual["m_x_2"]["time"].tolist() == [[1, 2, 3]]

@@ -64,10 +64,10 @@ def test_priors_on_the_scale_of_a_parameter(scale: str) -> None:
     own = scaled(values, scale)
     assert unscaled(own, scale) == pytest.approx(values)
     for kind, law in (("Normal", stats.norm), ("Laplace", stats.laplace)):
-        found = log_prior(f"parameterScale{kind}", -0.5, 2.0, values, scale)
-        assert found == pytest.approx(law.logpdf(own, -0.5, 2.0))
-    found = log_prior("parameterScaleUniform", -0.5, 2.0, values, scale)
-    assert found == pytest.approx(stats.uniform.logpdf(own, -0.5, 2.5))
+        actual = log_prior(f"parameterScale{kind}", -0.5, 2.0, values, scale)
+        assert actual == pytest.approx(law.logpdf(own, -0.5, 2.0))
+    actual = log_prior("parameterScaleUniform", -0.5, 2.0, values, scale)
+    assert actual == pytest.approx(stats.uniform.logpdf(own, -0.5, 2.5))
 
 
 def test_a_prior_that_is_none() -> None:

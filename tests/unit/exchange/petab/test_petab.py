@@ -158,13 +158,13 @@ def test_steady_states_overrides_and_priors(tmp_path: Path) -> None:
     assert problem.nominal == pytest.approx([np.log10(1.5), 2.0])
     measured = np.array([6.0, 1.0, 7.0, 4.0, 4.0])
     vectors = np.array([problem.nominal, [0.0, 1.0], [-0.5, 3.0]])
-    found, simulated = problem.log_likelihood(vectors), problem.simulate(vectors)
+    actual, simulated = problem.log_likelihood(vectors), problem.simulate(vectors)
     for i, (k, s) in enumerate(zip(10 ** vectors[:, 0], vectors[:, 1], strict=True)):
         values, noise = exact(k, s)
         assert simulated[i] == pytest.approx(values, rel=1e-6)
         scores = (measured - values) / noise
         likelihood = np.sum(-0.5 * scores**2 - np.log(np.sqrt(2 * np.pi) * noise))
-        assert found[i] == pytest.approx(likelihood, abs=1e-5)
+        assert actual[i] == pytest.approx(likelihood, abs=1e-5)
         prior = -0.5 * ((k - 1) / 2) ** 2 - np.log(2 * np.sqrt(2 * np.pi))
         assert problem.log_prior(vectors)[i] == pytest.approx(prior)
         assert problem.chi2(vectors)[i] == pytest.approx(np.sum(scores**2), rel=1e-5)
@@ -231,10 +231,10 @@ def test_vectors_are_checked(tmp_path: Path) -> None:
         ts.petab.load(tmp_path / "problem.yaml", method=ts.SSA())
     with pytest.raises(ConfigError, match="numbers"):
         problem.objective("k")  # type: ignore[arg-type]
-    for value, told in (("NA", "is missing"), ("-1.5", "has no place")):
+    for value, message in (("NA", "is missing"), ("-1.5", "has no place")):
         parameters = TABLES["parameters"].replace(" 1.5 1 ", f" {value} 1 ")
         problem = ts.petab.load(written(tmp_path, parameters=parameters), device="cpu")
-        with pytest.raises(ConfigError, match=f"parameter k: .*{told}"):
+        with pytest.raises(ConfigError, match=f"parameter k: .*{message}"):
             problem.objective()
         assert np.isfinite(problem.objective(np.array([0.0, 2.0])))
         assert problem.scaled({"k": 10}).tolist() == [1.0, 2.0]
@@ -245,10 +245,10 @@ def test_a_vector_that_no_model_has_does_not_cost_the_others(tmp_path: Path) -> 
     conditions = TABLES["conditions"].replace("f", "f A", 1).replace("0", "0 s")
     conditions = conditions.replace("6", "6 NA")
     problem = ts.petab.load(written(tmp_path, conditions=conditions), device="cpu")
-    found = problem.objective([[0.0, 2.0], [0.0, -1.0], [np.nan, 2.0]])
-    assert found[0] == problem.objective([0.0, 2.0])
-    assert np.isfinite(found[0])
-    assert found[1:].tolist() == [np.inf, np.inf]
+    actual = problem.objective([[0.0, 2.0], [0.0, -1.0], [np.nan, 2.0]])
+    assert actual[0] == problem.objective([0.0, 2.0])
+    assert np.isfinite(actual[0])
+    assert actual[1:].tolist() == [np.inf, np.inf]
 
 
 @needs_petab
@@ -263,15 +263,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     command = ["petab", str(path), "--parameters", str(vectors), "-o", str(out), "--device", "cpu"]
     assert main(command) == 2  # the file is there
     assert main([*command, "--overwrite", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["llh"][0] == problem.log_likelihood()
-    assert [float(row["llh"]) for row in table(out)] == found["llh"]
+    actual = json.loads(capsys.readouterr().out)
+    assert actual["llh"][0] == problem.log_likelihood()
+    assert [float(row["llh"]) for row in table(out)] == actual["llh"]
     for read in (vectors, tmp_path / "measurements.tsv", tmp_path / "parameters.tsv"):
         before = read.read_bytes()
         assert main([*command[:4], "-o", str(read), "--device", "cpu", "--overwrite"]) == 2
         assert read.read_bytes() == before
     capsys.readouterr()
-    for text, told in (
+    for text, message in (
         ("k,s\n1\n", "line 2"),
         ("k,s\n1,1,1\n", "line 2"),
         ("k,k\n1,1\n", "twice"),
@@ -279,7 +279,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ):
         vectors.write_text(text, encoding="utf-8")
         assert main([*command, "--overwrite"]) == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     vectors.write_text("k,other\n1,1\n", encoding="utf-8")
     assert main([*command, "--overwrite"]) == 2
     assert "other" in capsys.readouterr().err

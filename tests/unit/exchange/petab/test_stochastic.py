@@ -88,19 +88,19 @@ def test_the_likelihood_of_the_forward_algorithm(
     problem = ts.petab.load(written(tmp_path, measured("one", "two")), device="cpu")
     other = problem.scaled({"k": 0.2, "sigma": 1.5})
     vectors = [problem.nominal] * repeats + [other]
-    found = problem.stochastic_log_likelihood(vectors, n=n, seed=5)
-    error = found[:repeats].std(ddof=1)
+    actual = problem.stochastic_log_likelihood(vectors, n=n, seed=5)
+    error = actual[:repeats].std(ddof=1)
     assert 0.01 < error * np.sqrt(n / 2000) < 0.2
     # The logarithm of an estimate without bias is too small by half of its variance.
-    mean = found[:repeats].mean() + error**2 / 2
+    mean = actual[:repeats].mean() + error**2 / 2
     assert mean == pytest.approx(2 * EXACT["exact"], abs=errors * error / np.sqrt(repeats))
     own = ts.exact_filter(
         _network(), {"time": [t for t, _ in EXACT["data"]], "X": [x for _, x in EXACT["data"]]},
         observe={"X": "normal(sd=1.5)"},
     )  # fmt: skip
-    assert found[-1] == pytest.approx(2 * own.log_likelihood, abs=2 * errors * error)
+    assert actual[-1] == pytest.approx(2 * own.log_likelihood, abs=2 * errors * error)
     # One vector alone, and the first of many: the same bits.
-    assert problem.stochastic_log_likelihood(n=n, seed=5) == found[0]
+    assert problem.stochastic_log_likelihood(n=n, seed=5) == actual[0]
 
 
 def _network() -> ts.Network:
@@ -115,7 +115,7 @@ def test_rows_of_one_time_are_of_one_course(tmp_path: Path) -> None:
     """Two looks at the same molecules say less than looks at two courses."""
     rows = [f"X - fed {name} 3.0 {x} sigma" for name in ("a", "b") for x in (10, 20)]
     problem = ts.petab.load(written(tmp_path, rows), device="cpu")
-    found = problem.stochastic_log_likelihood(n=20_000, seed=1)
+    actual = problem.stochastic_log_likelihood(n=20_000, seed=1)
     states, stay = np.arange(80), np.exp(-0.2 * 3.0)  # of 10 molecules, and Poisson of the new
     left = [math.comb(10, i) * stay**i * (1 - stay) ** (10 - i) for i in range(11)]
     mean = 4.0 / 0.2 * (1 - stay)
@@ -125,7 +125,7 @@ def test_rows_of_one_time_are_of_one_course(tmp_path: Path) -> None:
         np.exp(-0.5 * ((x - states) / 2.5) ** 2) / (2.5 * np.sqrt(2 * np.pi)) for x in (10, 20)
     ]
     exact = 2 * np.log(np.sum(weights * looks[0] * looks[1]))
-    assert found == pytest.approx(exact, abs=0.1)
+    assert actual == pytest.approx(exact, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_a_unit_of_amounts_is_a_number_of_molecules(tmp_path: Path) -> None:
 def test_nobody_can_explain_it(tmp_path: Path) -> None:
     problem = ts.petab.load(written(tmp_path, measured("one")), device="cpu")
     vectors = [problem.scaled({"k": 0.2, "sigma": 0.0}), problem.nominal]
-    found = problem.stochastic_log_likelihood(vectors, n=50, seed=1)
-    assert found[0] == -np.inf
-    assert np.isfinite(found[1])
+    actual = problem.stochastic_log_likelihood(vectors, n=50, seed=1)
+    assert actual[0] == -np.inf
+    assert np.isfinite(actual[1])
     assert problem.stochastic_log_likelihood(np.empty((0, 2))).shape == (0,)
 
 
@@ -164,9 +164,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     path = str(written(tmp_path, measured("one")))
     command = ["petab", path, "--particles", "2e2", "--seed", "3", "--device", "cpu", "--json"]
     assert main(command) == 0
-    found = json.loads(capsys.readouterr().out)
+    actual = json.loads(capsys.readouterr().out)
     problem = ts.petab.load(path, device="cpu")
-    assert found["stochastic_llh"] == [problem.stochastic_log_likelihood(n=200, seed=3)]
-    assert found["llh"] == [problem.log_likelihood()]
+    assert actual["stochastic_llh"] == [problem.stochastic_log_likelihood(n=200, seed=3)]
+    assert actual["llh"] == [problem.log_likelihood()]
     assert main(["petab", path, "--seed", "3"]) == 2
     assert "--particles" in capsys.readouterr().err

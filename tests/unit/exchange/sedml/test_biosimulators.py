@@ -140,8 +140,8 @@ def test_the_specification_has_every_algorithm() -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    told = json.loads(json.dumps(module.specification()))
-    keys = [one["kisaoId"]["id"].replace("_", ":") for one in told["algorithms"]]
+    message = json.loads(json.dumps(module.specification()))
+    keys = [one["kisaoId"]["id"].replace("_", ":") for one in message["algorithms"]]
     assert keys == [*EXACT, *LEAPS, *EQUATIONS]
 
 

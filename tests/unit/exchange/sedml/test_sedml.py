@@ -146,15 +146,15 @@ def test_a_time_course(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     out = tmp_path / "out"
     assert main(["run", str(path), "-o", str(out)]) == 0
     assert "report.csv: 4 data sets of 3 values" in capsys.readouterr().out
-    found = _report(out)
-    assert found["time"].tolist() == [0.0, 1.0, 2.0]
-    assert found["x"] == pytest.approx(_EXACT, rel=1e-5)
-    assert found["twice"] == pytest.approx(2 * _EXACT, rel=1e-5)
-    assert found["flux"] == pytest.approx(2 * _EXACT, rel=1e-5)  # c k X
+    actual = _report(out)
+    assert actual["time"].tolist() == [0.0, 1.0, 2.0]
+    assert actual["x"] == pytest.approx(_EXACT, rel=1e-5)
+    assert actual["twice"] == pytest.approx(2 * _EXACT, rel=1e-5)
+    assert actual["flux"] == pytest.approx(2 * _EXACT, rel=1e-5)  # c k X
     with (out / "run.sedml" / "report.csv").open(encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["time", "x", "twice", "flux"]
-    assert [float(row[1]) for row in rows[1:]] == found["x"].tolist()
+    assert [float(row[1]) for row in rows[1:]] == actual["x"].tolist()
     assert main(["run", str(path), "-o", str(out)]) != 0  # results are there
     assert main(["run", str(path), "-o", str(out), "--overwrite", "--quiet"]) == 0
 
@@ -173,9 +173,9 @@ def test_the_first_version(tmp_path: Path) -> None:
 def test_repeats_with_values_of_their_own(tmp_path: Path) -> None:
     path = _archive(tmp_path, _sedml(_repeated(_RANGE, _SET_K)))
     run_archive(path, tmp_path / "out", {})
-    found = _report(tmp_path / "out")["x"]
+    actual = _report(tmp_path / "out")["x"]
     expected = [50 * np.exp(-k * np.array([0.0, 1.0, 2.0])) for k in (1.0, 2.0, 3.0)]
-    assert found == pytest.approx(np.array(expected), rel=1e-4)
+    assert actual == pytest.approx(np.array(expected), rel=1e-4)
 
 
 @needs_sedml
@@ -260,9 +260,9 @@ def test_warnings_name_the_place_in_the_archive(tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=r"^sub/decay\.xml: wrong"):
             reading()
 
-    with pytest.warns(UserWarning, match=r"^sub/decay\.xml, line 3: odd") as told:
+    with pytest.warns(UserWarning, match=r"^sub/decay\.xml, line 3: odd") as message:
         failing()
-    assert len(told) == 1
+    assert len(message) == 1
 
 
 @needs_sedml
@@ -293,9 +293,9 @@ def test_the_package_is_named_where_it_is_missing(tmp_path: Path, monkeypatch) -
 def test_methods_of_algorithms() -> None:
     assert all(method_of(key, {}, "here") == (SSA(), None) for key in EXACT)
     assert all(method_of(key, {}, "here") == (TauLeaping(), None) for key in LEAPS)
-    told = {"KISAO:0000209": "1e-8", "KISAO:0000211": "1e-10", "KISAO:0000488": "7"}
+    message = {"KISAO:0000209": "1e-8", "KISAO:0000211": "1e-10", "KISAO:0000488": "7"}
     for key in EQUATIONS:
-        assert method_of(key, told, "here") == (ODE(rtol=1e-8, atol=1e-10), 7)
+        assert method_of(key, message, "here") == (ODE(rtol=1e-8, atol=1e-10), 7)
     with pytest.raises(ConfigError, match="parameter KISAO:0000000 is not known"):
         method_of("KISAO:0000019", {"KISAO:0000000": "1"}, "here")
     copasi = {  # as COPASI 4.48 writes its LSODA and RADAU5
@@ -318,8 +318,8 @@ def test_aggregates_are_of_all_values(function: str, value: float) -> None:
     known = {"x": np.array([[1.0, -2.0], [5.0, 3.0]]), f"{function}_of_x": 9.0}
     text, more = with_aggregates(math, known)
     assert more == {f"{function}_of_x_": value}
-    found = evaluated(expression_of_mathml(text, "here"), {**known, **more}, "here")
-    assert (found == known["x"] / value).all()
+    actual = evaluated(expression_of_mathml(text, "here"), {**known, **more}, "here")
+    assert (actual == known["x"] / value).all()
 
 
 def test_aggregates_of_formulas_are_refused() -> None:
@@ -333,8 +333,8 @@ def test_aggregates_of_formulas_are_refused() -> None:
 
 def test_targets() -> None:
     law = f"{_AT}Reactions/sbml:reaction[@id='R']/sbml:kineticLaw/sbml:listOfParameters"
-    found = target_of(f'{law}/sbml:parameter[@id="k"]/@value', "here")
-    assert (found.kind, found.name, found.reaction, found.attribute) == (
+    actual = target_of(f'{law}/sbml:parameter[@id="k"]/@value', "here")
+    assert (actual.kind, actual.name, actual.reaction, actual.attribute) == (
         "parameter",
         "k",
         "R",

@@ -68,8 +68,8 @@ def _ruled(*formulas: str, names: str = "v w", **values: float) -> str:
 def test_what_follows_from_an_algebraic_rule(tmp_path: Path, formulas, expected) -> None:
     network = read_text(tmp_path, _ruled(*formulas, **({} if len(formulas) > 1 else {"w": 1.0})))
     assert not network.features
-    found = start(network)
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-15)
+    actual = start(network)
+    assert {name: actual[name] for name in expected} == pytest.approx(expected, rel=1e-15)
     assert expected.keys() <= network.rules.keys()  # and so it holds at all times, by ssa too
     require_support(network, "ssa")
 
@@ -258,9 +258,11 @@ def test_errors_that_touch_nothing_are_one_warning(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         expected = read_text(tmp_path, good)
     bad = good.replace('<model id="m"', '<model id="m" areaUnits="nothing" lengthUnits="neither"')
-    with pytest.warns(UserWarning, match=r"line 3: .*\(and 1 more\): this does not touch") as found:
+    with pytest.warns(
+        UserWarning, match=r"line 3: .*\(and 1 more\): this does not touch"
+    ) as actual:
         network = read_text(tmp_path, bad)
-    assert len(found) == 1
+    assert len(actual) == 1
     assert network == expected
     amounts = good.replace('substanceUnits="item"', 'substanceUnits="nothing"')
     with pytest.raises(ModelError, match="there is no unit 'nothing', which amounts are in"):

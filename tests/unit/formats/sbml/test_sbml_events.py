@@ -46,7 +46,7 @@ def network_of(tmp_path, *events, starts=(("x", 1.0), ("y", 2.0), ("T", 3.0))):
 def coming(network):
     """Times and assigned values of events that come, with the parameters' values."""
     values = network.parameter_values()
-    times = [(evaluate(found.time, values), dict(found.assignments)) for found in network.events]
+    times = [(evaluate(actual.time, values), dict(actual.assignments)) for actual in network.events]
     return [pair for pair in times if pair[0] > 0]
 
 
@@ -76,24 +76,24 @@ def coming(network):
     ],
 )
 def test_times_at_which_a_trigger_turns_true(trigger, times):
-    found = switch_times(parse(trigger), {"T"})
+    actual = switch_times(parse(trigger), {"T"})
     values = {"T": 3.0}
-    assert times is None or found is not None
-    if found is not None:
-        assert [t for tree in found if (t := evaluate(tree, values)) > 0] == times
+    assert times is None or actual is not None
+    if actual is not None:
+        assert [t for tree in actual if (t := evaluate(tree, values)) > 0] == times
     else:
         assert times is None
 
 
 def test_delays(tmp_path):
-    found = network_of(
+    actual = network_of(
         tmp_path,
         event("a", "time >= 2", {"x": "y + 1"}, more=delay("0")),
         event("b", "time >= 2", {"y": "T"}, more=delay("T / 2")),
         event("d", "time >= 2", {"S": "x"}, more=delay("4"), use="false"),
     )
-    require_support(found, "ode")
-    assert [time for time, _ in coming(found)] == [2.0, 3.5, 6.0]
+    require_support(actual, "ode")
+    assert [time for time, _ in coming(actual)] == [2.0, 3.5, 6.0]
     kept = network_of(tmp_path, event("a", "time >= 2", {"x": "x + 1"}, more=delay("4")))
     assert kept.events == [
         Event("a", parse("time >= 2"), {"x": parse("x + 1")}, delay=parse("4"))
@@ -102,8 +102,8 @@ def test_delays(tmp_path):
 
 def test_a_trigger_that_is_true_from_the_start_does_not_come_late(tmp_path):
     """It turned true at -1, where no event is: its delay does not bring it to 2."""
-    found = network_of(tmp_path, event("a", "time >= -1", {"x": "7"}, more=delay("3")))
-    assert coming(found) == []
+    actual = network_of(tmp_path, event("a", "time >= -1", {"x": "7"}, more=delay("3")))
+    assert coming(actual) == []
 
 
 @pytest.mark.parametrize(
@@ -117,17 +117,17 @@ def test_a_trigger_that_is_true_from_the_start_does_not_come_late(tmp_path):
 )
 def test_what_an_event_cannot_compute_is_refused(tmp_path, trigger, more):
     """And is no event that never comes, or comes in any order."""
-    found = network_of(tmp_path, event("a", trigger, {"x": "7"}, more=more))
+    actual = network_of(tmp_path, event("a", trigger, {"x": "7"}, more=more))
     with pytest.raises(ModelError, match="event a: functions outside"):
-        require_support(found, "ode")
+        require_support(actual, "ode")
 
 
 def test_a_parameter_called_time_is_not_the_time(tmp_path):
     text = event("a", "T >= 2", {"x": "7"}).replace("<ci> T </ci>", "<ci> time </ci>")
     assert "<ci> time </ci>" in text
-    found = network_of(tmp_path, text, starts=(("x", 1.0), ("time", 3.0)))
+    actual = network_of(tmp_path, text, starts=(("x", 1.0), ("time", 3.0)))
     with pytest.raises(ModelError, match="event a: events are not supported by ode"):
-        require_support(found, "ode")
+        require_support(actual, "ode")
 
 
 def test_values_of_simultaneous_events_are_those_before_any(tmp_path):
@@ -149,12 +149,12 @@ def test_values_of_simultaneous_events_are_those_before_any(tmp_path):
 
 
 def test_the_higher_priority_comes_first(tmp_path):
-    found = network_of(
+    actual = network_of(
         tmp_path,
         event("first", "time >= 1", {"x": "10"}, more=priority("2")),
         event("last", "time >= 1", {"x": "20"}, more=priority("1")),
     )
-    assert [float(values["x"].value) for _, values in coming(found)] == [20.0]
+    assert [float(values["x"].value) for _, values in coming(actual)] == [20.0]
 
 
 def test_order_that_is_not_known_is_left_to_the_run(tmp_path):
@@ -166,23 +166,23 @@ def test_order_that_is_not_known_is_left_to_the_run(tmp_path):
         event("b", "time >= 3", {"x": "2"}, more=priority("y")),
     )
     for other in second:
-        found = network_of(tmp_path, event("a", "time >= 3", {"x": "y"}), other)
-        assert [type(one) for one in found.events] == [Event, Event]
-        require_support(found, "ode")
-        require_support(found, "ssa")
-        require_support(found, "tau")
+        actual = network_of(tmp_path, event("a", "time >= 3", {"x": "y"}), other)
+        assert [type(one) for one in actual.events] == [Event, Event]
+        require_support(actual, "ode")
+        require_support(actual, "ssa")
+        require_support(actual, "tau")
 
 
 def test_a_sample_at_the_time_of_a_strict_trigger_is_the_state_before(tmp_path):
     """And an event just after time 0 comes; a parameter that events set may be negative."""
-    found = network_of(
+    actual = network_of(
         tmp_path,
         event("a", "time > 2", {"x": "5"}),
         event("b", "time >= 2", {"y": "7"}),
         event("d", "time > 0", {"z": "z + 1"}),
         starts=(("x", 1.0), ("y", 2.0), ("z", -4.0)),
     )
-    result = ts.run(found, method="ode", n=1, times=[0.0, 2.0, 3.0], seed=1, device="cpu")
+    result = ts.run(actual, method="ode", n=1, times=[0.0, 2.0, 3.0], seed=1, device="cpu")
     assert result.amounts(["x", "y", "z"])[0].T.tolist() == [[1, 1, 5], [2, 7, 7], [-4, -3, -3]]
 
 

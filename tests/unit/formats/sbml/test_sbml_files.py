@@ -38,8 +38,8 @@ def test_dsmts_cases_read() -> None:
 )
 @pytest.mark.parametrize("version", ["l3v1", "l3v2"])
 def test_dsmts_propensities(case: str, version: str, expected: dict[str, float]) -> None:
-    found = propensities(read_sbml(DATA / f"dsmts/{case}/{case}-sbml-{version}.xml"))
-    assert found == pytest.approx(expected, rel=1e-15)
+    actual = propensities(read_sbml(DATA / f"dsmts/{case}/{case}-sbml-{version}.xml"))
+    assert actual == pytest.approx(expected, rel=1e-15)
 
 
 def test_dsmts_assignment_rule_is_an_observable() -> None:
@@ -116,14 +116,14 @@ def test_schlogl_propensities() -> None:
 
 def test_toggle_propensities() -> None:
     """Laws with powers: alpha1 / (1 + B^beta), alpha2 / (1 + A^gamma), decay mu = 1."""
-    found = propensities(read_sbml(DATA / "sbml/toggle_switch.xml"))
-    assert found == pytest.approx({"cu": 10 / 101, "cv": 10 / 101, "du": 10.0, "dv": 10.0})
+    actual = propensities(read_sbml(DATA / "sbml/toggle_switch.xml"))
+    assert actual == pytest.approx({"cu": 10 / 101, "cv": 10 / 101, "du": 10.0, "dv": 10.0})
 
 
 def test_function_definitions_and_local_parameters_of_a_database_model() -> None:
     """BIOMD507 at U = V = 0: its synthesis laws are alpha / (1 + 0) times the volume of 1."""
-    found = propensities(read_sbml(DATA / "sbml/BIOMD0000000507.xml"))
-    assert list(found.values()) == pytest.approx([156.25, 0.0, 15.6, 0.0])
+    actual = propensities(read_sbml(DATA / "sbml/BIOMD0000000507.xml"))
+    assert list(actual.values()) == pytest.approx([156.25, 0.0, 15.6, 0.0])
 
 
 def test_what_a_network_remembers() -> None:

@@ -37,8 +37,8 @@ def test_a_species_called_as_the_text_of_the_time(tmp_path: Path) -> None:
     text = model(species=species("t") + species("B"), reactions=reaction("R", "B*s", "B"))
     path = write(tmp_path, text.replace("<ci> s </ci>", _TIME_AS_T))
     assert _TIME_AS_T in path.read_text()
-    found = read_sbml(path)
-    assert symbols(found.reactions[0].law) == {"B", "time"}
+    actual = read_sbml(path)
+    assert symbols(actual.reactions[0].law) == {"B", "time"}
     text = model(species=species("t") + species("B"), reactions=reaction("R", "B*t", "B"))
     wrong = write(tmp_path, text)
     with pytest.raises(ModelError, match="'t' is not listed"):

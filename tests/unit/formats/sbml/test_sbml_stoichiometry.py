@@ -29,8 +29,8 @@ def test_a_part_of_a_molecule_is_an_equation(tmp_path):
     ):
         require_support(network, "ssa")
     again = read_toml_text(canonical_text(network), tmp_path / "again.toml")
-    for found in (network, again):
-        assert amounts(found, [3.0], ["X", "Y"]) == pytest.approx(np.array([[13.0], [16.0]]))
+    for actual in (network, again):
+        assert amounts(actual, [3.0], ["X", "Y"]) == pytest.approx(np.array([[13.0], [16.0]]))
 
 
 def test_stoichiometries_that_are_computed(tmp_path):
@@ -53,9 +53,9 @@ def test_stoichiometries_that_are_computed(tmp_path):
     )
     text = model(species="".join(map(species, "ABC")), listed=lists, reactions=law)
     network = read_text(tmp_path, text)
-    found = amounts(network, [2.0], ["A", "B", "C"])
+    actual = amounts(network, [2.0], ["A", "B", "C"])
     # At a rate of k / 2: A gains k / 2 each, B 1 + t, C 4 - t.
-    assert found == pytest.approx(np.array([[10 + 0.5], [10 + 2.0], [10 + 3.0]]))
+    assert actual == pytest.approx(np.array([[10 + 0.5], [10 + 2.0], [10 + 3.0]]))
 
 
 def test_conversion_factors(tmp_path):
@@ -78,8 +78,8 @@ def test_conversion_factors(tmp_path):
     again = read_toml_text(canonical_text(network), tmp_path / "again.toml")
     assert (again.features, again.rates) == (network.features, network.rates)
     assert model_sha256(again) == model_sha256(network)
-    found = amounts(network, [1.0], ["X", "Y", "B"])
-    assert found == pytest.approx(np.array([[16.0], [11.0], [10.0]]))
+    actual = amounts(network, [1.0], ["X", "Y", "B"])
+    assert actual == pytest.approx(np.array([[16.0], [11.0], [10.0]]))
 
 
 def test_whole_numbers_that_a_level_2_formula_gives_are_whole(tmp_path):
@@ -128,5 +128,5 @@ def test_amounts_below_the_error_of_steps_give_a_warning(tmp_path):
     options = {"method": "ode", "n": 1, "times": [1.0], "seed": 1, "device": "cpu"}
     with pytest.warns(UserWarning, match=r"no amount is above 1e-12 .*atol=1e-21"):
         ts.run(network, **options)
-    found = ts.run(network, **{**options, "method": ts.ODE(atol=1e-21)}).amounts("X")[0, 0]
-    assert found == pytest.approx(1e-12 * np.exp(-1), rel=1e-5)
+    actual = ts.run(network, **{**options, "method": ts.ODE(atol=1e-21)}).amounts("X")[0, 0]
+    assert actual == pytest.approx(1e-12 * np.exp(-1), rel=1e-5)

@@ -18,8 +18,8 @@ semantic = importlib.import_module("validate_semantic")
 
 @pytest.mark.parametrize("name", [path.name for path in sorted(CASES.glob("[0-9]" * 5))])
 def test_a_case_meets_its_tolerances(name: str) -> None:
-    found = semantic.validate(CASES / name)
-    assert found.verdict == "pass", found
+    actual = semantic.validate(CASES / name)
+    assert actual.verdict == "pass", actual
 
 
 def test_the_script_tells_what_is_wrong(tmp_path: Path, capsys) -> None:

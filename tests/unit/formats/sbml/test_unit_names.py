@@ -61,15 +61,15 @@ def test_times(tmp_path, unit, name):
 
 
 def test_nothing_stated_is_nothing_said(tmp_path):
-    found = model(tmp_path, "")
-    assert (found.amount_unit, found.time_unit) == ("", "")
+    actual = model(tmp_path, "")
+    assert (actual.amount_unit, actual.time_unit) == ("", "")
     assert (ts.Network().amount_unit, ts.Network().time_unit) == ("molecules", "")
 
 
 def test_a_result_and_its_rerun_know_the_units(tmp_path):
-    found = model(tmp_path, 'substanceUnits="mole" timeUnits="u"', "second", 0, 60)
+    actual = model(tmp_path, 'substanceUnits="mole" timeUnits="u"', "second", 0, 60)
     options = {"method": "ode", "t_end": 1, "points": 3, "n": 1, "device": "cpu", "quiet": True}
-    with ts.run(found, output=tmp_path / "a.h5", **options) as result:
+    with ts.run(actual, output=tmp_path / "a.h5", **options) as result:
         assert (result.amount_unit, result.time_unit) == ("mol", "min")
         axes = result.plot().axes[0]
         assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (min)", "amount (mol)")
@@ -78,7 +78,7 @@ def test_a_result_and_its_rerun_know_the_units(tmp_path):
         data.close()
     again = ts.read(tmp_path / "a.h5")
     assert (again.amount_unit, again.time_unit) == ("mol", "min")
-    assert ts.in_molecules(found).amount_unit == "molecules"
-    counted = ts.run(ts.in_molecules(found), t_end=1, points=3, n=1, method="ode",
+    assert ts.in_molecules(actual).amount_unit == "molecules"
+    counted = ts.run(ts.in_molecules(actual), t_end=1, points=3, n=1, method="ode",
                      device="cpu", quiet=True)  # fmt: skip
     assert (counted.amount_unit, counted.time_unit) == ("molecules", "min")

@@ -23,14 +23,14 @@ def test_arrays_have_the_bits_of_single_values(function):
     arguments = ARGUMENTS[function]
     for_all = np.array(np.meshgrid(*[SPECIAL] * len(arguments))).reshape(len(arguments), -1)
     columns = [np.append(own, more) for own, more in zip(arguments, for_all, strict=True)]
-    found = array_math.apply(function, *columns)
+    actual = array_math.apply(function, *columns)
     wanted = [value_of(function, *row) for row in np.array(columns).T.tolist()]
-    assert (found.view(np.int64) == np.array(wanted).view(np.int64)).all()
+    assert (actual.view(np.int64) == np.array(wanted).view(np.int64)).all()
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="longdouble is no wider")
 def test_few_values_are_computed_one_by_one(monkeypatch):
-    asked = []
-    monkeypatch.setattr(array_math, "value_of", lambda *given: asked.append(given) or 0.0)
+    requested = []
+    monkeypatch.setattr(array_math, "value_of", lambda *given: requested.append(given) or 0.0)
     array_math.apply("pow", POSITIVE, POWERS)
-    assert len(asked) < 0.1 * N
+    assert len(requested) < 0.1 * N

@@ -45,8 +45,8 @@ def test_noises_and_petab_have_the_same_law():
     y = np.array([0.5, 2.0, 9.0])
     expected = stats.lognorm(0.3, scale=math.e).logpdf(y)
     noise = ObservationModel.parse("X", "lognormal(sigma=0.3)")
-    found = [noise.log_density(v, lambda _: np.array([math.e]), {})[0] for v in y.tolist()]
-    np.testing.assert_allclose(found, expected)
+    actual = [noise.log_density(v, lambda _: np.array([math.e]), {})[0] for v in y.tolist()]
+    np.testing.assert_allclose(actual, expected)
     np.testing.assert_allclose(log_prior("logNormal", 1.0, 0.3, y, "lin"), expected)
     for name in KINDS.keys() & FAMILIES.keys():
         own = set(KINDS[name].defaults) - {"scale", "background"}

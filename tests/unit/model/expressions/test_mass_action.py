@@ -53,19 +53,19 @@ SPECIES = {"A", "B", "X"}
     ],
 )
 def test_known_laws(law: str, orders: dict[str, int] | None, constant: float | None) -> None:
-    found = recognise(parse(law), SPECIES)
+    actual = recognise(parse(law), SPECIES)
     if orders is None:
-        assert found is None
+        assert actual is None
         return
-    assert found is not None
-    assert found.orders == orders
-    assert evaluate(found.constant, {"k": 3.0, "V": 4.0}) == constant
+    assert actual is not None
+    assert actual.orders == orders
+    assert evaluate(actual.constant, {"k": 3.0, "V": 4.0}) == constant
 
 
 def test_parameters_are_not_evaluated() -> None:
-    found = recognise(parse("k*X/V"), SPECIES)
-    assert found is not None
-    assert {node.name for node in walk(found.constant) if isinstance(node, Symbol)} == {"k", "V"}
+    actual = recognise(parse("k*X/V"), SPECIES)
+    assert actual is not None
+    assert {node.name for node in walk(actual.constant) if isinstance(node, Symbol)} == {"k", "V"}
 
 
 def _bracket(parts: list[Expression], rng: random.Random) -> Expression:
@@ -76,7 +76,7 @@ def _bracket(parts: list[Expression], rng: random.Random) -> Expression:
     return parts[0]
 
 
-def _random_law(rng: random.Random, orders: dict[str, int]) -> Expression:
+def _random_distribution(rng: random.Random, orders: dict[str, int]) -> Expression:
     """A product of the falling factors, numbers and parameters, shuffled, part of it divided."""
     parts: list[Expression] = [
         call("sub", Symbol(name), float(j)) if j else Symbol(name)
@@ -96,12 +96,12 @@ def test_random_products() -> None:
     for seed in range(200):
         rng = random.Random(seed)
         orders = {name: rng.randrange(4) for name in sorted(SPECIES)}
-        law = _random_law(rng, orders)
-        found = recognise(law, SPECIES)
-        assert found is not None, seed
-        assert found.orders == {name: order for name, order in orders.items() if order}, seed
+        law = _random_distribution(rng, orders)
+        actual = recognise(law, SPECIES)
+        assert actual is not None, seed
+        assert actual.orders == {name: order for name, order in orders.items() if order}, seed
         state = {"A": 7.0, "B": 11.0, "X": 5.0, "k": 1.5, "V": 0.5}
-        expected = evaluate(found.constant, state)
+        expected = evaluate(actual.constant, state)
         for name, order in orders.items():
             expected *= math.prod(state[name] - j for j in range(order))
         assert evaluate(law, state) == pytest.approx(expected, rel=1e-14), seed
@@ -115,4 +115,6 @@ def test_random_products_with_one_factor_spoiled() -> None:
         name = rng.choice(sorted(SPECIES))
         again = rng.randrange(orders[name])
         extra = call("sub", Symbol(name), float(again)) if again else Symbol(name)
-        assert recognise(call("mul", _random_law(rng, orders), extra), SPECIES) is None, seed
+        assert recognise(call("mul", _random_distribution(rng, orders), extra), SPECIES) is None, (
+            seed
+        )

@@ -171,9 +171,11 @@ def test_rates_that_are_none(number: str, message: str, tmp_path: Path, capsys) 
         path = tmp_path / f"m{suffix}"
         path.write_text(text)
         assert _run(path, tmp_path) == 2
-        said = capsys.readouterr().err
+        printed = capsys.readouterr().err
         if number != "nan" or suffix == ".toml":  # a nan of the others is a value that is missing
-            assert message in said or (suffix == ".xml" and "must be a double" in said), said
+            assert message in printed or (suffix == ".xml" and "must be a double" in printed), (
+                printed
+            )
 
 
 @pytest.mark.parametrize(
@@ -195,8 +197,8 @@ def test_amounts_that_are_none(amount: str, message: str, tmp_path: Path, capsys
         path = tmp_path / f"m{suffix}"
         path.write_text(text)
         assert _run(path, tmp_path) == 2
-        said = capsys.readouterr().err
-        assert message in said or (suffix == ".xml" and "must be a double" in said), said
+        printed = capsys.readouterr().err
+        assert message in printed or (suffix == ".xml" and "must be a double" in printed), printed
 
 
 def _run(path: Path, folder: Path) -> int:
@@ -209,8 +211,8 @@ def test_a_rate_of_minus_zero_is_zero() -> None:
     net.add_species("X", 5)
     net.add_reaction("X ->", rate=-0.0)
     net.add_reaction("X ->", law="X * -0.0 + 0")
-    found = ts.run(net, n=2, times=[0.0, 1.0], seed=1, device="cpu", method="ssa")
-    assert np.asarray(found.counts("X")).tolist() == [[5, 5], [5, 5]]
+    actual = ts.run(net, n=2, times=[0.0, 1.0], seed=1, device="cpu", method="ssa")
+    assert np.asarray(actual.counts("X")).tolist() == [[5, 5], [5, 5]]
 
 
 # -------------------------------------------------------------------- XML

@@ -31,10 +31,10 @@ SHELLS = {"shell": 1, "membrane": 1}
 def test_overlapping_spheres_have_their_area_and_volume(share, offset, radius, neck):
     """Of twice the volume of a ball of 200 nm, and so many times its area."""
     area, volume = share * 4 * math.pi * 2e-7**2, 2 * 4 / 3 * math.pi * 2e-7**3
-    found = ts.shapes.overlapping_spheres(area, volume)
-    assert np.allclose(1e9 * np.array(found[:2]), [radius, offset], rtol=0, atol=1e-3)
-    assert abs(1e9 * found.neck - neck) < 6e-3
-    r, h = found.radius, found.offset
+    actual = ts.shapes.overlapping_spheres(area, volume)
+    assert np.allclose(1e9 * np.array(actual[:2]), [radius, offset], rtol=0, atol=1e-3)
+    assert abs(1e9 * actual.neck - neck) < 6e-3
+    r, h = actual.radius, actual.offset
     assert math.isclose(4 * math.pi * r * (r + h), area, rel_tol=1e-12)
     assert math.isclose(4 / 3 * math.pi * r**3 + 2 * math.pi * h * r * r - 2 / 3 * math.pi * h**3,
                         volume, rel_tol=1e-12)  # fmt: skip
@@ -54,10 +54,10 @@ def sizes(masks):
      (24, 57777, None), (25, 65267, (12386, 13658))],
 )  # fmt: skip
 def test_balls_of_voxels_have_the_known_numbers(radius, inside, around):
-    found = sizes(ts.shapes.sphere(shells=SHELLS, centre=MIDDLE)(GRID, radius=radius * SPACING))
-    assert found["cytoplasm"] == inside
+    actual = sizes(ts.shapes.sphere(shells=SHELLS, centre=MIDDLE)(GRID, radius=radius * SPACING))
+    assert actual["cytoplasm"] == inside
     if around is not None:
-        assert (found["shell"], found["membrane"]) == around
+        assert (actual["shell"], actual["membrane"]) == around
 
 
 def test_a_ball_of_an_area_or_a_volume():
@@ -83,10 +83,10 @@ def test_a_dividing_sphere_keeps_its_volume():
     area = 4 * math.pi * 2e-7**2
     assert sizes(shape(GRID, area=area)) == sizes(ts.shapes.sphere(area=area, shells=SHELLS)(GRID))
     for share in (1.6, 1.8, 1.95, 2.0, 2.5):
-        found = shape(GRID, area=share * area)
-        voxels = sizes(found)["cytoplasm"] * SPACING**3
+        actual = shape(GRID, area=share * area)
+        voxels = sizes(actual)["cytoplasm"] * SPACING**3
         assert abs(voxels / volume - 1) < 0.005
-        low, high = np.split(found["cytoplasm"], 2)
+        low, high = np.split(actual["cytoplasm"], 2)
         assert low.sum() == high.sum()
     middle = shape(GRID, area=1.99 * area)["cytoplasm"][63]
     assert abs(middle.sum() - math.pi * (20.0005**2 - 19.2985**2)) < 12  # half a site from the neck
@@ -95,10 +95,10 @@ def test_a_dividing_sphere_keeps_its_volume():
 @pytest.mark.parametrize(("radius", "cut"), [(29.9, False), (31.9, True), (40.0, True)])
 def test_a_shape_that_its_lattice_cuts_off_is_told(radius, cut):
     shape = ts.shapes.dividing_sphere(volume=1e-18, shells={"shell": 1, "membrane": 1})
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as message:
         warnings.simplefilter("always")
         shape(GRID, area=4 * math.pi * (radius * SPACING) ** 2)
-    assert ["cuts off shell, membrane" in str(one.message) for one in told] == [True] * cut
+    assert ["cuts off shell, membrane" in str(one.message) for one in message] == [True] * cut
 
 
 def test_a_capsule_of_an_area_or_a_volume():
@@ -117,10 +117,10 @@ def test_a_shape_of_ones_own():
         inside = np.hypot(y - 32e-8, x - 32e-8) < r
         return {"wall": inside & (z > 0), "core": inside & (z > 5e-7)}
 
-    found = ts.shapes.custom(tube, shells={"rim": 1}, r="part.radius")(GRID, r=1e-7)
-    assert list(found) == ["rim", "wall", "core"]
-    assert found["wall"].shape == GRID.shape
-    assert found["rim"].sum() > found["core"].sum()
+    actual = ts.shapes.custom(tube, shells={"rim": 1}, r="part.radius")(GRID, r=1e-7)
+    assert list(actual) == ["rim", "wall", "core"]
+    assert actual["wall"].shape == GRID.shape
+    assert actual["rim"].sum() > actual["core"].sum()
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_voxels_of_another_size_give_each_site_the_label_at_its_centre():
     """20 x 10 x 5 nm become sites of 10 nm: along x the second of two voxels has the centre."""
     lattice = ts.Lattice(shape=(6, 4, 3), spacing=1e-8)
     volume = np.arange(3 * 4 * 6).reshape(3, 4, 6)
-    found = geometry.resample_labels(lattice, volume, (2e-8, 1e-8, 5e-9))
-    assert np.array_equal(found, np.repeat(volume, 2, axis=0)[:, :, 1::2])
+    actual = geometry.resample_labels(lattice, volume, (2e-8, 1e-8, 5e-9))
+    assert np.array_equal(actual, np.repeat(volume, 2, axis=0)[:, :, 1::2])
     same = ts.Lattice(shape=(3, 4, 6), spacing=3e-8)
     assert np.array_equal(geometry.resample_labels(same, volume, 3e-8), volume)
 
@@ -106,8 +106,8 @@ def test_a_zarr_group_asks_for_one_of_its_arrays(tmp_path):
         group.create_array(name, shape=VOLUME.shape, dtype=VOLUME.dtype)[:] = VOLUME
     with pytest.raises(ModelError, match="a group of arrays; component names one, of cells, raw"):
         read(model(tmp_path, "v.zarr"))
-    found = read(model(tmp_path, "v.zarr", 'component = "cells"')).site_array()
-    assert (found == VOLUME).all()
+    actual = read(model(tmp_path, "v.zarr", 'component = "cells"')).site_array()
+    assert (actual == VOLUME).all()
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,9 @@ def test_later_diffusion_rules_replace_earlier_ones():
     lattice.add_diffusion("A", 2.0, between=("out", "in"))
     lattice.add_diffusion(["B"], 0.0, source="in", target="out")
     lattice.add_diffusion("B", 3.0, within="in")
-    found = lattice_values(lattice).diffusion  # from, to, species
-    assert found[:, :, 0].tolist() == [[1, 2], [2, 1]]
-    assert found[:, :, 1].tolist() == [[1, 1], [0, 3]]
+    actual = lattice_values(lattice).diffusion  # from, to, species
+    assert actual[:, :, 0].tolist() == [[1, 2], [2, 1]]
+    assert actual[:, :, 1].tolist() == [[1, 1], [0, 3]]
 
 
 def test_concentrations_become_whole_particles():

@@ -78,18 +78,18 @@ def test_what_competes_with_no_hop_has_no_error():
     hop, sites = np.full((1, 1, 2), 0.1), np.array([1000])
     for reactants in ([0], []):
         assert splitting_of(hop, [reactants], np.array([[1e4]]), 1e-4, (10,) * 3, sites).error == 0
-    found = splitting_of(0 * hop, [[0, 1]], np.array([[1e4]]), 1e-4, (10,) * 3, sites)
-    assert found.error == 0
-    found = splitting_of(hop, [[0], [0, 1]], np.ones((2, 1)), 1.0, (10,) * 3, sites)
-    assert (found.reaction, found.error) == (1, pair_error(1.0, 0.1, 0.1, (10,) * 3))
+    actual = splitting_of(0 * hop, [[0, 1]], np.array([[1e4]]), 1e-4, (10,) * 3, sites)
+    assert actual.error == 0
+    actual = splitting_of(hop, [[0], [0, 1]], np.ones((2, 1)), 1.0, (10,) * 3, sites)
+    assert (actual.reaction, actual.error) == (1, pair_error(1.0, 0.1, 0.1, (10,) * 3))
 
 
 def test_a_rate_in_some_sites_competes_with_hops_out_of_them():
     """In a plane, as a wall of one site; in a few sites, as in one of three dimensions."""
     hop, rates = np.full((2, 2, 1), 1 / 6), np.array([[0.0, 0.1]])
     for sites, sides in ((np.array([900, 100]), (10,)), (np.array([999, 1]), (10, 10, 10))):
-        found = splitting_of(hop, [[0]], rates, 1.0, (10,) * 3, sites)
-        assert (found.site_type, found.error) == (1, pair_error(0.1, 1 / 6, 0.0, sides))
+        actual = splitting_of(hop, [[0]], rates, 1.0, (10,) * 3, sites)
+        assert (actual.site_type, actual.error) == (1, pair_error(0.1, 1 / 6, 0.0, sides))
 
 
 def pairs(rate=1e-18, **diffusion):
@@ -156,8 +156,8 @@ def test_the_report(tmp_path, capsys):
 
 def test_what_a_warning_advises_keeps_the_error():
     lattice = pairs(rate=1e-20)
-    found = choose_time_step(lattice, lattice_values(lattice))
-    assert found.splitting.error < 0.005
+    actual = choose_time_step(lattice, lattice_values(lattice))
+    assert actual.splitting.error < 0.005
     lattice.step = 1e-4  # four passes
     lattice.add_reaction("A + B -> A", rate=1e-19, volume=1.0)
     worse = choose_time_step(lattice, lattice_values(lattice))

@@ -36,21 +36,21 @@ def check_reactions(lattice, expected):
     """Equation, places and constant of a site: k, k N, k / N with N sites in the lattice."""
     values = lattice_values(lattice)
     sites = np.prod(lattice.shape)
-    found = {}
+    actual = {}
     for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
         where = [n for n, rate in zip(lattice.type_names, rates, strict=True) if rate > 0]
         key = (frozenset(reaction.reactants.items()), frozenset(reaction.products.items()))
-        found[key] = (where, rates.max())
+        actual[key] = (where, rates.max())
     for entry in expected:
         reactants, products = parse_equation(entry["eq"], "reference")
         key = (frozenset(reactants.items()), frozenset(products.items()))
-        where, rate = found.pop(key)
+        where, rate = actual.pop(key)
         region = entry["region"]
         names = list(lattice.type_names) if region == "default" else region.split(" and ")
         assert sorted(where) == sorted(names), entry
         order = sum(reactants.values())
         assert rate == pytest.approx(entry["k"] * float(sites) ** (order - 1)), entry
-    assert found == {}
+    assert actual == {}
 
 
 def placed(lattice):

@@ -103,9 +103,9 @@ def test_what_needs_more_memory_than_there_is_says_how_much(monkeypatch, tmp_pat
     assert main(["check", str(path)]) == 0
     capsys.readouterr()
     assert main(run) == 2
-    said = capsys.readouterr().err
-    assert "1024 x 1024 x 1024 sites with 16 slots and 2 samples and frames needs" in said
-    assert "1 GiB is available" in said
+    message = capsys.readouterr().err
+    assert "1024 x 1024 x 1024 sites with 16 slots and 2 samples and frames needs" in message
+    assert "1 GiB is available" in message
     path.write_text(text.replace("1024, 1024, 1024", "3, 4, 5") + "[species]\nA = 5\n")
     assert main([*run, "--t-end", "1e9", "--count-every", "1"]) == 2
     assert "TiB of memory" in capsys.readouterr().err
@@ -119,8 +119,8 @@ def test_samples_that_the_disk_cannot_hold(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
     path = moving(t_end=10.0).write(tmp_path / "box.h5")
     assert main(["rdme", str(path), "--count-every", "1", "-o", str(tmp_path / "o.h5")]) == 2
-    said = capsys.readouterr().err
-    assert "100001 samples and 0 frames are 2.29 MiB or more; 1 MiB are free there" in said
+    message = capsys.readouterr().err
+    assert "100001 samples and 0 frames are 2.29 MiB or more; 1 MiB are free there" in message
 
 
 def test_memory_is_that_of_the_control_group(monkeypatch, tmp_path):
@@ -237,9 +237,12 @@ def test_a_damaged_model_file(tmp_path, capsys, change, sentence):
     with h5py.File(path, "r+") as file:
         change(file)
     assert main(["check", str(path)]) == 2
-    said = capsys.readouterr().err
-    assert sentence.replace(".", "") in said.replace("[", "").replace("]", "") or sentence in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert (
+        sentence.replace(".", "") in message.replace("[", "").replace("]", "")
+        or sentence in message
+    )
+    assert message.count("\n") == 1
 
 
 def _replace(file, name, value):

@@ -30,8 +30,8 @@ def test_rate_equations_of_the_min_proteins_lose_nothing_and_know_their_slope():
     assert by_species[[0, 1, 2, 4]].sum() == pytest.approx(0, abs=1e-6 * np.abs(slope).max())
     assert by_species[[3, 4]].sum() == pytest.approx(0, abs=1e-6 * np.abs(slope).max())
     numerical = (model.slope(0.0, state + 1e-4 * change) - slope) / 1e-4
-    found = model.jacobian(0.0, state) @ change
-    assert found == pytest.approx(numerical, abs=2e-3 * np.abs(numerical).max())
+    actual = model.jacobian(0.0, state) @ change
+    assert actual == pytest.approx(numerical, abs=2e-3 * np.abs(numerical).max())
 
 
 @pytest.mark.validate
@@ -45,11 +45,11 @@ def test_compartments_of_the_lac_cell_hold_what_the_lattice_holds(tmp_path):
     parts = Compartments(cell, 6466.0, seed=1)
     sites = parts.sites
     assert sites.beside + sites.behind == (cell.site_array() == 1).sum()
-    found = ts.run(parts.build(), method="ssa", n=4, times=[0, 5], seed=1, device="cpu")
+    actual = ts.run(parts.build(), method="ssa", n=4, times=[0, 5], seed=1, device="cpu")
 
     def total(*names):
         every = [part for name in names for part in PARTS.get(name, (name,))]
-        return sum(found.counts(part) for part in every)
+        return sum(actual.counts(part) for part in every)
 
     assert (total("O", "R2O", "IR2O", "I2R2O") == 1).all()
     repressors = total("R2", "IR2", "I2R2", "R2O", "IR2O", "I2R2O")

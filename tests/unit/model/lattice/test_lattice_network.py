@@ -33,9 +33,9 @@ def hops(network):
 
 def test_hops_to_neighbours():
     """D / h^2 = 1e4 each way; walls at the ends of y and z give nothing."""
-    found = hops(line().to_network(seed=1))
+    actual = hops(line().to_network(seed=1))
     names = [f"A_0_0_{i}" for i in range(3)]
-    assert found == pytest.approx(
+    assert actual == pytest.approx(
         {(names[i], names[j]): 1e4 for i in range(3) for j in range(3) if abs(i - j) == 1}
     )
 

@@ -61,9 +61,9 @@ def test_particles_that_stay_apart_and_types_without_sites():
     lattice.place("M", positions=[(2, 0, 0)])
     lattice.place("X", positions=[(0, 0, 0)])
     lattice.add_reaction("G ->", rate=1, site_types="pore", name="leave")
-    found = never(lattice)
-    assert found["meet"] == "its reactants do not come to a site type together"
-    assert found["leave"] == "no site has the type pore"
+    actual = never(lattice)
+    assert actual["meet"] == "its reactants do not come to a site type together"
+    assert actual["leave"] == "no site has the type pore"
 
 
 @pytest.mark.parametrize("obstacle", [False, True])

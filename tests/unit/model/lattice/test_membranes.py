@@ -30,8 +30,8 @@ def confined(mask, hop, boundary="periodic"):
 
 
 def told(lattice):
-    (found,) = lattice_facts(lattice)["confined"]
-    return found
+    (actual,) = lattice_facts(lattice)["confined"]
+    return actual
 
 
 def along_a_staircase(hop):
@@ -53,8 +53,8 @@ def test_a_diagonal_staircase(hop):
     exact = along_a_staircase(hop)
     assert exact == pytest.approx(1 / (1 - hop), rel=1e-4)
     _, y, x = np.indices((30, 30, 30))
-    found = told(confined(np.isin((y - x) % 30, (0, 1)), hop))
-    (ratio,) = [ratio for _, ratio in found["effective"]]
+    actual = told(confined(np.isin((y - x) % 30, (0, 1)), hop))
+    (ratio,) = [ratio for _, ratio in actual["effective"]]
     assert ratio == pytest.approx((exact / 2 + 1) / 2, rel=2e-3)
 
 
@@ -114,9 +114,9 @@ def test_the_membrane_of_a_sphere(neighbours, eigenvalue):
     grid = ts.Lattice("g", shape=(24, 24, 24), spacing=SPACING)
     mask = geometry.membrane(geometry.sphere(grid, 10 * SPACING), neighbours=neighbours)
     lattice = confined(mask, 0.001)
-    found = told(lattice)
-    assert found["pieces"] == 1
-    assert found["effective"][0][1] == pytest.approx(eigenvalue, rel=0.05)
+    actual = told(lattice)
+    assert actual["pieces"] == 1
+    assert actual["effective"][0][1] == pytest.approx(eigenvalue, rel=0.05)
     assert [line for line in lattice_report(lattice) if line.startswith("warning: A diffuses")]
 
 
@@ -126,10 +126,10 @@ def test_sites_that_hops_do_not_join():
     from scipy import ndimage
 
     lattice = confined(mask, 0.1)
-    found = told(lattice)
-    assert found["pieces"] == ndimage.label(mask)[1] > 1
-    assert found["touching"] == ndimage.label(mask, np.ones((3, 3, 3)))[1] == 1
-    assert found["effective"] == ()
+    actual = told(lattice)
+    assert actual["pieces"] == ndimage.label(mask)[1] > 1
+    assert actual["touching"] == ndimage.label(mask, np.ones((3, 3, 3)))[1] == 1
+    assert actual["effective"] == ()
     assert any("do not join" in line for line in lattice_report(lattice))
     two = np.zeros((6, 6, 12), bool)
     two[2:4, 2:4, 2:4] = two[2:4, 2:4, 8:10] = True
@@ -244,8 +244,8 @@ def test_both_directions_of_a_cylinder_are_right():
     matrix, at = pass_of_hops(lattice, ["even", "odd"])
     around = (at[:, 1:] ** 2).sum(axis=1).mean() * SPACING**2
     one = identity(matrix.shape[0]) - (matrix + matrix.T) / 2
-    found = eigsh(one.tocsc(), 3, sigma=-1e-9)[0][1:]
-    assert found == pytest.approx(D * 1e-7 / around, rel=0.01)
+    actual = eigsh(one.tocsc(), 3, sigma=-1e-9)[0][1:]
+    assert actual == pytest.approx(D * 1e-7 / around, rel=0.01)
     assert 0.55 < between < 0.65
 
 

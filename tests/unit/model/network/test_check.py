@@ -37,9 +37,9 @@ def test_a_plain_network_is_supported() -> None:
 
 
 def test_a_network_prints_what_the_command_prints() -> None:
-    said = _network().check()
-    assert str(said).startswith("\n".join(report(_network())))
-    assert "selector of ssa" in said
+    message = _network().check()
+    assert str(message).startswith("\n".join(report(_network())))
+    assert "selector of ssa" in message
 
 
 def test_a_parameter_that_an_event_sets_becomes_a_fixed_species() -> None:
@@ -178,9 +178,9 @@ def test_a_run_warns_of_what_check_doubts() -> None:
     network.add_species("A", 5)
     network.add_reaction("A ->", rate="k*A")
     network.add_event("never", trigger="time >= 0", assignments={"A": 50})
-    with pytest.warns(UserWarning, match="the factor A|never fires") as told:
+    with pytest.warns(UserWarning, match="the factor A|never fires") as message:
         prepare(network, Options(np.ones(1), seed=0))
-    factor, never = (str(one.message) for one in told)
+    factor, never = (str(one.message) for one in message)
     assert "the factor A" in factor
     assert "event never never fires" in never
     network.events.clear()

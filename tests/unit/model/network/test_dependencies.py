@@ -27,8 +27,8 @@ def enzyme():
 
 
 def test_parents_are_what_the_equation_reads_and_the_node_itself():
-    found = parents(right_sides(enzyme()), ["ratio", "k1"])
-    assert found == {
+    actual = parents(right_sides(enzyme()), ["ratio", "k1"])
+    assert actual == {
         "E": ("E", "S", "ES", "ratio", "k1"),
         "S": ("E", "S", "ES", "ratio", "k1"),
         "ES": ("E", "S", "ES", "ratio", "k1"),

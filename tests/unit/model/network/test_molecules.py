@@ -88,8 +88,8 @@ def test_amounts_of_other_amounts_and_parameters_that_move():
     counted = ts.in_molecules(network)
     assert counted.initial_amounts() == {"A": 200, "B": 600, "T": 300}
     options = {"n": 1, "times": [0, 0.9, 1.5], "method": ts.ODE(rtol=1e-9), "device": "cpu"}
-    plain, found = (ts.run(m, **options).amounts()[0] for m in (network, counted))
-    np.testing.assert_allclose(found, plain * [100, 100, 1], rtol=1e-5)
+    plain, actual = (ts.run(m, **options).amounts()[0] for m in (network, counted))
+    np.testing.assert_allclose(actual, plain * [100, 100, 1], rtol=1e-5)
 
 
 def test_pairs_are_pairs_of_molecules():

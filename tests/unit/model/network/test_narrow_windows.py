@@ -28,10 +28,10 @@ WINDOW = "if({0} > 5 && {0} < 5 + w, 100 / w, 0)"
 @pytest.mark.parametrize(("rate", "reset"), [("1 + V / 9", True), ("-V", False)])
 def test_narrow_windows_are_told(law: str, rate: str, reset: bool) -> None:
     net = moved(law, rate, reset=reset)
-    (said,) = narrow_windows(net, net.parameter_values())
-    assert "within a short way of V" in said
+    (message,) = narrow_windows(net, net.parameter_values())
+    assert "within a short way of V" in message
     assert not narrow_windows(net, net.parameter_values(), seen=True)
-    assert said not in net.check()
+    assert message not in net.check()
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_equations_do_not_pass_over_narrow_pulses_of_amounts(solver: str) -> Non
     net = spent("exp(-((A - p) / w)^2) / (1.7724538509055159 * w)")
     net.add_parameter("p", 5)
     chosen = {"times": [9.0], "method": ts.ODE(solver=solver), "device": "cpu"}
-    found = ts.run(net, sweep={"p": [2, 5], "w": [0.1, 0.0001]}, **chosen)
-    assert found.mean("B") == pytest.approx(np.ones((4, 1)), rel=1e-4)
+    actual = ts.run(net, sweep={"p": [2, 5], "w": [0.1, 0.0001]}, **chosen)
+    assert actual.mean("B") == pytest.approx(np.ones((4, 1)), rel=1e-4)
 
 
 def test_each_of_several_pulses_is_narrow_or_not() -> None:
     two = f"{PULSE.format('A')} + {PULSE.format('(A + 4)')}"
-    found = ts.run(spent(two), method="ode", n=1, times=[0, 9.9], device="cpu", quiet=True)
-    np.testing.assert_allclose(found.amounts("B")[:, -1], 200, rtol=1e-3)
+    actual = ts.run(spent(two), method="ode", n=1, times=[0, 9.9], device="cpu", quiet=True)
+    np.testing.assert_allclose(actual.amounts("B")[:, -1], 200, rtol=1e-3)
     for law, many in ((two, 1), ("exp(-((A + 90) / 30)^2)", 0), ("exp(-((A - 40) / 9)^2)", 0)):
         net = spent(law)
         assert len(narrow_windows(net, net.parameter_values(), flowing={"A"})) == many

@@ -44,17 +44,17 @@ def test_only_laws_that_may_be_negative_become_two() -> None:
     net.add_reaction("B ->", law="k*B", name="plain")
     net.add_reaction("B ->", law="k*(B - 30)", delay=1, name="delayed")
     net.add_reaction("A -> 2 B", law="-3*k*A", limit="-2*k*A", name="R_backwards")
-    found = ts.with_net_laws(net)
-    names = [reaction.name for reaction in found.reactions]
+    actual = ts.with_net_laws(net)
+    names = [reaction.name for reaction in actual.reactions]
     assert names == [
         "R", "R_backwards_", "moved", "moved_backwards", "plain", "delayed", "R_backwards",
         "R_backwards_backwards",
     ]  # fmt: skip
-    back = found.reactions[-1]
+    back = actual.reactions[-1]
     assert (dict(back.reactants), dict(back.products)) == ({"B": 2}, {"A": 1})
-    elements = [f.element for f in found.features if f.kind == "net law"]
+    elements = [f.element for f in actual.features if f.kind == "net law"]
     assert elements == ["reaction R", "reaction moved", "reaction R_backwards"]
-    assert "ssa" in check_facts(found)["methods"]
+    assert "ssa" in check_facts(actual)["methods"]
 
 
 def test_equations_have_the_same_course() -> None:

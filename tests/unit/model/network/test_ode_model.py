@@ -104,8 +104,8 @@ def test_rate_rules_of_sbml_move_species_and_parameters(tmp_path):
     network = read_text(tmp_path, text)
     require_support(network, "ode")
     volume = network.parameter_values()["c"]
-    found = run(network, [0.5, 1.0])
-    x, v = found.amounts("X")[0], found.amounts("v")[0]
+    actual = run(network, [0.5, 1.0])
+    x, v = actual.amounts("X")[0], actual.amounts("v")[0]
     assert v == pytest.approx(np.exp([1.0, 2.0]))
     assert x[0] == pytest.approx(3 * volume * np.exp(-0.25))
     assert x[1] == pytest.approx(volume * (3 * np.exp(-0.5) + np.exp(2.0)))
@@ -191,8 +191,8 @@ def test_roots_that_start_at_zero():
     network.add_parameter("n", 0.4)
     network.add_species("x", 0)
     network.add_reaction("-> x", law="1 + x ^ n + sqrt(x)")
-    found = [
+    actual = [
         run(network, [1.0], method=ts.ODE(solver=solver, rtol=1e-10, atol=1e-12)).amounts("x")[0, 0]
         for solver in ("rosenbrock", "dopri5")
     ]
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert actual[0] == pytest.approx(actual[1], rel=1e-6)

@@ -131,19 +131,19 @@ def test_negative_numbers_count_in_products() -> None:
 @pytest.mark.parametrize("more", [0, 70])
 def test_rules_that_are_used_twice_run_and_keep_the_bits(rule: str, more: int) -> None:
     """Every level is X again, exactly: so are all draws. Unrolled, and from tables."""
-    found = ts.run(chain(48, rule.replace("* 2", "+ {b}"), more=more), **_RUN)
+    actual = ts.run(chain(48, rule.replace("* 2", "+ {b}"), more=more), **_RUN)
     law = chain(48, "{a} + {a}", law="max(X, 0)", more=more)
     plain = ts.run(law, **_RUN)
-    np.testing.assert_array_equal(found.counts("X"), plain.counts("X"))
-    assert found.mean("p48").tolist() == found.mean("X").tolist()
+    np.testing.assert_array_equal(actual.counts("X"), plain.counts("X"))
+    assert actual.mean("p48").tolist() == actual.mean("X").tolist()
 
 
 _RUN = {"method": "ssa", "n": 20, "times": [0.0, 0.5, 2.0], "seed": 3, "device": "cpu"}
 
 
 def test_ode_of_rules_that_are_used_twice() -> None:
-    found = ts.run(chain(48, "{a} + {a}"), n=1, times=[0.0, 1.0], method="ode", device="cpu")
-    assert found.amounts("X")[..., -1].item() == pytest.approx(40 * np.exp(-1), rel=1e-5)
+    actual = ts.run(chain(48, "{a} + {a}"), n=1, times=[0.0, 1.0], method="ode", device="cpu")
+    assert actual.amounts("X")[..., -1].item() == pytest.approx(40 * np.exp(-1), rel=1e-5)
 
 
 def test_generated_code_computes_a_shared_part_once() -> None:

@@ -16,27 +16,27 @@ SYMBOLS = {"add": "+-", "sub": "+-", "neg": "+-", "mul": "*", "div": "/"}
 
 def operations(network):
     """Operations in the right-hand sides of all equations, as written."""
-    found = dict.fromkeys(("+-", "*", "/"), 0)
+    actual = dict.fromkeys(("+-", "*", "/"), 0)
     for tree in network.rates.values():
         left = [tree]
         while left:
             node = left.pop()
             if isinstance(node, Call):
-                found[SYMBOLS[node.function]] += 1
+                actual[SYMBOLS[node.function]] += 1
                 left.extend(node.arguments)
-    return found
+    return actual
 
 
 def lengths(network):
     """Terms of each equation: signs outside brackets, and one."""
-    found = []
+    actual = []
     for tree in network.rates.values():
         outside, depth = 1, 0
         for letter in to_text(tree):
             depth += (letter == "(") - (letter == ")")
             outside += depth == 0 and letter in "+-"
-        found.append(outside)
-    return np.array(found)
+        actual.append(outside)
+    return np.array(actual)
 
 
 @pytest.mark.parametrize("number", SYNTHETIC)
@@ -65,13 +65,13 @@ def test_courses_stay_in_bounds_and_move(number):
         return eval(code, {}, values | dict(zip(names, x.tolist(), strict=True)))  # noqa: S307
 
     start = [network.initial_amounts()[name] for name in names]
-    course = solve_ivp(rates, (0.0, times[-1]), start, "RK23", times, rtol=1e-4, atol=1e-7).y.T
-    assert course.min() > -1e-5
-    most = 1.0 if number != 2 else course[0].sum()
-    assert course.max() < most + 1e-5
-    assert np.abs(course[1] - course[0]).max() > 0.1
-    assert np.abs(course[-1] - course[-2]).max() > 1e-3, "it moves until its end"
-    fastest = 100.0 / network.t_end * lengths(network).max() * max(1.0, course.max())
+    solution = solve_ivp(rates, (0.0, times[-1]), start, "RK23", times, rtol=1e-4, atol=1e-7).y.T
+    assert solution.min() > -1e-5
+    most = 1.0 if number != 2 else solution[0].sum()
+    assert solution.max() < most + 1e-5
+    assert np.abs(solution[1] - solution[0]).max() > 0.1
+    assert np.abs(solution[-1] - solution[-2]).max() > 1e-3, "it moves until its end"
+    fastest = 100.0 / network.t_end * lengths(network).max() * max(1.0, solution.max())
     assert fastest * size.step < 1.0, "steps of the paper are stable"
 
 

@@ -135,21 +135,21 @@ def test_what_rounding_alone_parts_changes_at_one_double() -> None:
 
 def _near(t: float) -> list[float]:
     """Doubles around a time."""
-    found = [t]
+    actual = [t]
     for _ in range(12):
-        found = [math.nextafter(found[0], 0), *found, math.nextafter(found[-1], math.inf)]
-    return found
+        actual = [math.nextafter(actual[0], 0), *actual, math.nextafter(actual[-1], math.inf)]
+    return actual
 
 
 def test_times_of_pulses_are_formulas_of_what_varies() -> None:
     def times(law: str, **values: float) -> list[float]:
-        found = times_of_pulses(parse(law), {"p", "w"}, {"a": 2.0})
-        return sorted(evaluate(one, values) for one in found)
+        actual = times_of_pulses(parse(law), {"p", "w"}, {"a": 2.0})
+        return sorted(evaluate(one, values) for one in actual)
 
-    found = times("a * w * exp(-((time - p) / w)^2) + time", p=50.0, w=0.1)
-    assert found[0] == pytest.approx(50 - 0.34, abs=0.05)
-    assert found[-1] == pytest.approx(50 + 0.34, abs=0.05)
-    assert min(abs(t - 50) for t in found) < 2e-3
+    actual = times("a * w * exp(-((time - p) / w)^2) + time", p=50.0, w=0.1)
+    assert actual[0] == pytest.approx(50 - 0.34, abs=0.05)
+    assert actual[-1] == pytest.approx(50 + 0.34, abs=0.05)
+    assert min(abs(t - 50) for t in actual) < 2e-3
     two = times("exp(-((time - p)^2 - 25)^2)", p=50.0)
     assert all(min(abs(t - top) for t in two) < 0.01 for top in (45, 55))
     for law in ("exp(-((time - p)^2 / w))", "1 / (1 + exp(p - time))", "sin(time - p)", "time / p"):

@@ -150,9 +150,9 @@ def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
         record=Record.parse("statistics"), output=path, quiet=True,
         dask=dask_options.dask_options("dask", client, None),
     )  # fmt: skip
-    asked = iter([False] * 5)  # a few launches, then a request to stop
+    requested = iter([False] * 5)  # a few launches, then a request to stop
     with pytest.raises(ts.StoppedEarly, match="blocks done: resume=True completes"):
-        run_job(read_network(SCHLOGL), stopping, Communicator(), lambda: next(asked, True))
+        run_job(read_network(SCHLOGL), stopping, Communicator(), lambda: next(requested, True))
     assert ts.open(path).complete is False
     resumed = ts.run(SCHLOGL, **options, **chosen, resume=True)
     assert lines(resumed) == lines(ts.run(SCHLOGL, **options))
@@ -202,8 +202,8 @@ def test_workers_take_different_gpus(client):
             backend.close()
 
     expected = [0, 1] if device_count("cuda") > 1 else [0, 0]
-    found = [client.submit(taken_gpu, workers=[a], pure=False) for a in client.nthreads()]
-    assert sorted(client.gather(found)) == expected
+    actual = [client.submit(taken_gpu, workers=[a], pure=False) for a in client.nthreads()]
+    assert sorted(client.gather(actual)) == expected
 
 
 # --- errors ---
@@ -255,8 +255,8 @@ def test_slurm_needs_its_package_and_a_number_of_workers(monkeypatch):
     with pytest.raises(ts.ConfigError, match='scheduler="slurm" needs workers='):
         dask_options.dask_options("dask", "slurm", None)
     monkeypatch.undo()
-    found = {"distributed": True, "dask_jobqueue": None}
-    monkeypatch.setattr(dask_options.importlib.util, "find_spec", found.get)
+    actual = {"distributed": True, "dask_jobqueue": None}
+    monkeypatch.setattr(dask_options.importlib.util, "find_spec", actual.get)
     with pytest.raises(ts.ConfigError, match=r"needs dask-jobqueue: pip install .*dask-jobqueue"):
         dask_options.dask_options("dask", "slurm", 2)
 
@@ -302,14 +302,14 @@ class Done:
 def test_a_worker_that_fails_is_not_asked_again():
     workers = Workers(FakeClient("a", "b", "c"), lambda: False)
     failures = {1: WorkerError("b", RuntimeError("sick"))}
-    asked = []
+    requested = []
 
     def again(attempt):
-        asked.append((attempt, sorted(workers.threads)))
+        requested.append((attempt, sorted(workers.threads)))
         return Done(failures.get(attempt, "good"))
 
     assert result_of(workers, Done(WorkerError("a", RuntimeError("ill"))), again) == "good"
-    assert asked == [(1, ["b", "c"]), (2, ["c"])]
+    assert requested == [(1, ["b", "c"]), (2, ["c"])]
 
 
 def test_the_error_is_told_when_no_worker_is_left():
@@ -322,9 +322,9 @@ def test_a_run_without_workers_gives_up(monkeypatch):
     monkeypatch.setattr(dask_cluster, "PATIENCE", 0.0)
     monkeypatch.setattr(dask_cluster, "_LOOK_SECONDS", 0.01)
     with pytest.raises(ts.ExecutorError, match="no Dask worker at tcp://here:1"):
-        Workers(FakeClient(), lambda: False).wait_for_one()
+        Workers(FakeClient(), lambda: False).wait_for_first()
     with pytest.raises(ts.StoppedEarly, match="before there was a Dask worker"):
-        Workers(FakeClient(), lambda: True, queued=True).wait_for_one()
+        Workers(FakeClient(), lambda: True, queued=True).wait_for_first()
 
 
 def test_a_scheduler_that_is_gone_ends_the_run(monkeypatch):

@@ -71,13 +71,13 @@ def addresses(pids):
                 sockets.add(os.readlink(entry))  # noqa: PTH115 - no path: socket:[1234]
             except FileNotFoundError:
                 continue
-    found = []
+    actual = []
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             words = line.split()
             if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
-                found.append(words[1].partition(":")[0])
-    return found
+                actual.append(words[1].partition(":")[0])
+    return actual
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc")
@@ -89,10 +89,10 @@ def test_what_is_started_here_listens_to_this_machine_only():
     with open_workers(options, lambda: False) as workers:
         pids = [os.getpid(), *workers.client.run(os.getpid).values()]
         dashboard = workers.client.dashboard_link
-        found = addresses(pids)
+        actual = addresses(pids)
     assert "127.0.0.1" in dashboard
-    assert len(found) >= 3  # scheduler, worker, nanny; and the dashboard where there is bokeh
-    assert set(found) == {"0100007F"}
+    assert len(actual) >= 3  # scheduler, worker, nanny; and the dashboard where there is bokeh
+    assert set(actual) == {"0100007F"}
 
 
 @needs_openssl
@@ -137,9 +137,9 @@ def test_a_scheduler_takes_no_one_without_its_certificates(tmp_path, capsys, mon
             [address.replace("tls://", "tcp://")],
         ):
             assert main([*run, *words]) == 2
-            said = capsys.readouterr().err
-            assert said.strip().count("\n") == 0
-            assert "no Dask scheduler answers there" in said
+            message = capsys.readouterr().err
+            assert message.strip().count("\n") == 0
+            assert "no Dask scheduler answers there" in message
     assert not (tmp_path / "a.h5").exists()
 
 
@@ -154,9 +154,9 @@ def test_files_that_are_no_certificates(tmp_path, capsys):
         ((authority, cert, certificate(tmp_path, "other")[2]), "no certificates and key in PEM"),
     ):
         assert main([*run, *options_of(files)]) == 2
-        said = capsys.readouterr().err
-        assert sentence in said
-        assert said.strip().count("\n") == 0
+        message = capsys.readouterr().err
+        assert sentence in message
+        assert message.strip().count("\n") == 0
     assert main([*run, "--dask-tls-ca", str(authority)]) == 2
     assert "TLS needs three files" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="its address begins with tls://"):

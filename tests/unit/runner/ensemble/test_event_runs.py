@@ -80,9 +80,9 @@ def test_all_ways_to_a_result_give_its_bits(tmp_path, method, moves):
         quiet=True, record=Record.parse(RUN["record"]), threads=1,
         method=ts.SSA() if method == "ssa" else ts.TauLeaping(),
     )  # fmt: skip
-    asked = iter([False, True])
+    requested = iter([False, True])
     with pytest.raises(StoppedEarly, match="resume=True"):
-        run_network(net, options, ranks(), lambda: next(asked, True))
+        run_network(net, options, ranks(), lambda: next(requested, True))
     assert not ts.open(path).complete
     assert lines(ts.run(net, n=N, block=2, resume=True, output=path, **more)) == whole
 
@@ -96,7 +96,7 @@ def test_sweeps_and_until_give_the_bits_of_plain_runs(tmp_path, method, moves):
     assert (swept.mean("X")[0] == plain.mean("X")).all()  # point 0 has the streams of no sweep
     until = {"until": "mean(X at 3) rel 0.01", "output": tmp_path / "until.h5"}
     with pytest.warns(UserWarning, match="leaps") if method == "tau" else nullcontext():
-        found = ts.run(net, n=5000, **until, **more)
-    n = found.n
+        actual = ts.run(net, n=5000, **until, **more)
+    n = actual.n
     assert 10 < n < 5000
-    assert lines(found) == lines(ts.run(net, n=n, **more))
+    assert lines(actual) == lines(ts.run(net, n=n, **more))

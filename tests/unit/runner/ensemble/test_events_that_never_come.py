@@ -26,10 +26,10 @@ def _dose(time: float | str = "T", at: float = 5.0) -> ts.Network:
 
 
 def _told(network: ts.Network, **options: object) -> list[str]:
-    return _said_until(network, 10.0, **{"method": SSA(), **options})
+    return _condition_text(network, 10.0, **{"method": SSA(), **options})
 
 
-def _said_until(network: ts.Network, end: float, **options: object) -> list[str]:
+def _condition_text(network: ts.Network, end: float, **options: object) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         prepare_task(network, Options(times=[end], seed=1, **options))  # type: ignore[arg-type]
@@ -38,30 +38,30 @@ def _said_until(network: ts.Network, end: float, **options: object) -> list[str]
 
 @pytest.mark.parametrize("method", [SSA(), TauLeaping(), ODE()])
 def test_a_run_says_that_an_event_at_zero_never_comes(method: object) -> None:
-    (told,) = _told(_dose(0), method=method)
-    assert told.startswith("event dose never fires: its time is 0,")
-    assert 'trigger="time >= 0" with initial=False' in told
+    (message,) = _told(_dose(0), method=method)
+    assert message.startswith("event dose never fires: its time is 0,")
+    assert 'trigger="time >= 0" with initial=False' in message
     assert "its time is -2," in _told(_dose(), method=method, set={"T": -2.0})[0]
     assert not _told(_dose(), method=method)
 
 
 def test_a_sweep_names_the_points() -> None:
     sweep = choose_points({"T": [0, 1, -1]}, None, None)
-    (told,) = _told(_dose("T / 2"), sweep=sweep)
-    assert told.startswith("event dose never fires at point 0, 2: its time is 0,")
+    (message,) = _told(_dose("T / 2"), sweep=sweep)
+    assert message.startswith("event dose never fires at point 0, 2: its time is 0,")
 
 
 def test_an_event_after_the_end_never_fires() -> None:
     net = _dose()
     net.add_event("late", trigger="time > 3", assignments={"X": "X + 1"})
-    dose, late = sorted(_said_until(net, 2.0))
+    dose, late = sorted(_condition_text(net, 2.0))
     assert dose == "event dose never fires: its time is 5, and the run ends at 2"
     assert late.startswith("event late never fires: its trigger waits for the time 3, and")
-    assert not _said_until(net, 5.0)
-    assert not _said_until(_dose(at=float("1e400")), 5.0)
+    assert not _condition_text(net, 5.0)
+    assert not _condition_text(_dose(at=float("1e400")), 5.0)
     sweep = choose_points({"T": [1, 9, 2]}, None, None)
-    (told,) = _said_until(_dose(), 2.0, sweep=sweep)
-    assert told == "event dose never fires at point 1: its time is 9, and the run ends at 2"
+    (message,) = _condition_text(_dose(), 2.0, sweep=sweep)
+    assert message == "event dose never fires at point 1: its time is 9, and the run ends at 2"
     net.t_end = 2.0
     assert sum("never fires" in line for line in report(net)) == 2
 
@@ -88,8 +88,8 @@ def test_what_sbml_means_by_never_is_warned_of(tmp_path: Path) -> None:
     net.to_sbml(tmp_path / "old.xml")
     read = ts.read(tmp_path / "old.xml")
     assert not any(isinstance(event, Event) for event in read.events)
-    (said,) = _told(read)
-    assert "event past never fires" in said
+    (message,) = _told(read)
+    assert "event past never fires" in message
 
 
 def test_a_time_that_is_no_number_is_refused() -> None:
@@ -105,8 +105,8 @@ def test_a_constant_that_is_rounded_is_told() -> None:
     net = _dose()
     net.add_parameter("more", 16.49)
     net.add_event("odd", time=1, assignments={"X": "X + more"})
-    (told,) = _told(net)
-    assert told == "event odd: 16.49 is not whole, and counts are: the new X is rounded"
+    (message,) = _told(net)
+    assert message == "event odd: 16.49 is not whole, and counts are: the new X is rounded"
     assert not _told(net, method=ODE())
 
 

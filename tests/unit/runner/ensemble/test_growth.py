@@ -52,13 +52,13 @@ def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
     fixed = {"times": [0.0, 0.3, 0.7], "species": species, "seed": 3, **more}
     ts.run(net, n=4, output=path, device="cpu", **fixed).close()
     ts.run(net, append=4, output=path, device="cpu").close()
-    with ts.open(path) as found:
-        assert lines(found) == lines(ts.run(net, n=8, device="cpu", **fixed))
+    with ts.open(path) as actual:
+        assert lines(actual) == lines(ts.run(net, n=8, device="cpu", **fixed))
     (tmp_path / "m.toml").write_text(ts.read(path).source_text)
     words = ["run", str(tmp_path / "m.toml"), "--append", "2", "--quiet", "--device", "cpu"]
     assert main([*words, "-o", str(path)]) == 0
-    with ts.open(path) as found:
-        assert lines(found) == lines(ts.run(net, n=10, device="cpu", **fixed))
+    with ts.open(path) as actual:
+        assert lines(actual) == lines(ts.run(net, n=10, device="cpu", **fixed))
 
 
 @pytest.mark.parametrize("sweep", ordinary([None, SWEEP], SWEEP))
@@ -96,8 +96,8 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     calls = []
     options = Options(np.array([0.0, 1.0, 2.0]), seed=3, device="cpu", output=path,
                       append=600, block=8, record=Record.parse(ALL))  # fmt: skip
-    told = f"of the 600 trajectories to add; the same command adds to {path}$"
-    with pytest.raises(StoppedEarly, match=told):
+    message = f"of the 600 trajectories to add; the same command adds to {path}$"
+    with pytest.raises(StoppedEarly, match=message):
         run_network(pairs(), options, ranks(), lambda: calls.append(1) or len(calls) > 1)
     assert path.read_bytes() == before
     with pytest.raises(ConfigError, match=r"a\.h5\.append holds the beginning of append=600;"):
@@ -193,15 +193,15 @@ UNTIL = ["mean(X) rel 0.006", "P(X>18 at 1) ci 0.008"]
 )
 def test_until_gives_what_one_run_gives(tmp_path, until, record):
     path = tmp_path / "a.h5"
-    found = decay(n=100_000, until=until, record=record)
-    assert found.n % 4096 == 0
-    assert 4096 < found.n < 100_000
-    assert found.attributes["until_met"] == 1
+    actual = decay(n=100_000, until=until, record=record)
+    assert actual.n % 4096 == 0
+    assert 4096 < actual.n < 100_000
+    assert actual.attributes["until_met"] == 1
     decay(n=100_000, until=until, record=record, output=path, block=1000).close()
     with ts.open(path) as written:
         assert written.attributes["until"] == until
-    plain = lines(decay(n=found.n, record=record))
-    assert lines(found) == plain
+    plain = lines(decay(n=actual.n, record=record))
+    assert lines(actual) == plain
     assert lines(ts.open(path)) == plain
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
 
@@ -221,10 +221,10 @@ def test_until_stops_at_the_first_test_that_is_passed():
 
 def test_a_limit_ends_it_with_a_warning():
     with pytest.warns(UserWarning, match=r"was not met by 5000 trajectories: the half width is"):
-        found = decay(n=5000, until="mean(X) rel 1e-5", record="final")
-    assert found.n == 5000
-    assert found.attributes["until_met"] == 0
-    assert lines(found) == lines(decay(n=5000, record="final"))
+        actual = decay(n=5000, until="mean(X) rel 1e-5", record="final")
+    assert actual.n == 5000
+    assert actual.attributes["until_met"] == 0
+    assert lines(actual) == lines(decay(n=5000, record="final"))
 
 
 @pytest.mark.usefixtures("one_block_launches")
@@ -237,8 +237,8 @@ def test_until_resumes_from_its_portions(tmp_path):
                       until=common["until"], record=Record.parse("statistics"), output=path,
                       threads=1, block=512)  # fmt: skip
     calls = []
-    told = rf"\d+ of \d+ blocks done of the next \d+ .*resume=True completes {path}$"
-    with pytest.raises(StoppedEarly, match=told):
+    message = rf"\d+ of \d+ blocks done of the next \d+ .*resume=True completes {path}$"
+    with pytest.raises(StoppedEarly, match=message):
         run_network(network, options, ranks(), lambda: calls.append(1) or len(calls) > 12)
     assert not path.exists()
     with pytest.raises(ConfigError, match=r"a\.h5 was begun .a\.h5\.until-0 is a portion of it"):
@@ -297,9 +297,9 @@ def test_a_higher_limit_goes_on_where_no_leap_was_to_be_checked(tmp_path):
               "output": tmp_path / "a.h5"}  # fmt: skip
     for n in (5000, 9000):
         with pytest.warns(UserWarning, match=f"not met by {n}"):
-            found = decay(n=n, resume=n > 5000, **common)
-        assert (found.n, found.method) == (n, "ssa")
-        found.close()
+            actual = decay(n=n, resume=n > 5000, **common)
+        assert (actual.n, actual.method) == (n, "ssa")
+        actual.close()
 
 
 def test_a_portion_that_another_limit_cut_is_taken_as_it_is(tmp_path):
@@ -429,11 +429,11 @@ def test_a_rare_count_that_carries_the_mean_is_waited_for():
     net.add_reaction("S -> D", rate=1 - 1e-4)
     common = {"times": [60.0], "until": "mean(X) ci 0.05", "record": "statistics", "seed": 1}
     with pytest.warns(UserWarning, match="all of them gave the same"):
-        found = ts.run(net, n=4096, device="cpu", **common)
-    assert (found.mean("X")[-1], found.attributes["until_met"]) == (0.0, 0)
-    found = ts.run(net, n=2_000_000, device="cpu", **common)
-    assert found.attributes["until_met"] == 1
-    assert abs(found.mean("X")[-1] - 0.1) < 0.05
+        actual = ts.run(net, n=4096, device="cpu", **common)
+    assert (actual.mean("X")[-1], actual.attributes["until_met"]) == (0.0, 0)
+    actual = ts.run(net, n=2_000_000, device="cpu", **common)
+    assert actual.attributes["until_met"] == 1
+    assert abs(actual.mean("X")[-1] - 0.1) < 0.05
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ def test_a_first_limit_within_the_first_test_changes_no_group():
     """Sums of groups, by which a condition is judged, are those of a run without that limit."""
     random = np.random.default_rng(263)
     x = (random.random(200_000) < 0.02) * random.integers(1, 40, 200_000)
-    found = []
+    actual = []
     for limits in ((1000, 200_000), (200_000,)):
         tests = Convergence(UntilSpec.parse("mean(X) rel 0.2"), limits[0])
         for limit in limits:
@@ -499,8 +499,8 @@ def test_a_first_limit_within_the_first_test_changes_no_group():
                 some = [x[i : min(i + size, end)].tolist() for i in range(begin, end, size)]
                 sums = [[len(one), sum(one), sum(v * v for v in one)] for one in some]
                 tests.test(np.array(sums, object), end - begin, size)
-        found.append((tests.done, tests.sums.text()))
-    assert found[0] == found[1]
+        actual.append((tests.done, tests.sums.text()))
+    assert actual[0] == actual[1]
 
 
 def test_the_command_needs_no_seed_to_go_on(tmp_path, monkeypatch, capsys):

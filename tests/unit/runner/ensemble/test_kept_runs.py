@@ -75,15 +75,15 @@ def large() -> ts.Network:
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Names of the networks that were prepared with kernels of their own."""
-    found: list[str] = []
+    actual: list[str] = []
     compiled = run_module._compiled
 
     def noted(task: Any, *given: Any) -> Any:
-        found.append(task.network.name)
+        actual.append(task.network.name)
         return compiled(task, *given)
 
     monkeypatch.setattr(run_module, "_compiled", noted)
-    return found
+    return actual
 
 
 def digest(model: ts.Network, **options: Any) -> str:
@@ -185,9 +185,9 @@ def test_a_run_of_another_length_lowers_nothing(monkeypatch: pytest.MonkeyPatch)
             digest(model, seed=seed, **length)
     assert len(lowered) == 1
     model.add_reaction("S1 ->", rate=0.5)
-    found = digest(model, seed=1, n=11)
+    actual = digest(model, seed=1, n=11)
     assert len(lowered) == 2
-    assert found == alone(model, seed=1, n=11)
+    assert actual == alone(model, seed=1, n=11)
 
 
 def test_other_values_of_another_length_have_their_own_bits() -> None:
@@ -244,8 +244,8 @@ def test_other_amounts_choose_a_method_of_their_own(amounts: list[int]) -> None:
 
     def seen(net: ts.Network, amount: int) -> tuple[str, Any, Any]:
         options: dict[str, Any] = {"n": 50, "times": TIMES, "device": CPU, "method": "auto"}
-        found = ts.run(net, seed=1, set={"S": amount}, **options)
-        return found.digest(), found.attributes["method"], found.attributes["method_choice"]
+        actual = ts.run(net, seed=1, set={"S": amount}, **options)
+        return actual.digest(), actual.attributes["method"], actual.attributes["method_choice"]
 
     expected = []
     for amount in amounts:
@@ -347,16 +347,16 @@ def test_a_model_that_was_changed_is_prepared_anew(change: str, prepared: list[s
     _changes()[change](model)
     assert not before.same(Content.of(model))
     prepared.clear()
-    found = told(model)
+    actual = told(model)
     assert len(prepared) == 1
     kept_runs.forget()
     fresh = with_event()
     _changes()[change](fresh)
     expected = told(fresh)
-    assert found[0] == expected[0]
-    assert found[1].keys() == expected[1].keys()
+    assert actual[0] == expected[0]
+    assert actual[1].keys() == expected[1].keys()
     for name in ("model_sha256", "t_end", "method", "name"):
-        assert found[1].get(name) == expected[1].get(name)
+        assert actual[1].get(name) == expected[1].get(name)
 
 
 def test_every_field_of_a_network_counts() -> None:
@@ -464,8 +464,8 @@ def test_threads_run_one_model_side_by_side() -> None:
     made = ts.prepare(model, n=5, times=TIMES, device=ts.CPU(threads=1))
     expected = [made.run(seed=seed).digest() for seed in range(12)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda seed: made.run(seed=seed).digest(), range(12)))
-    assert found == expected
+        actual = list(pool.map(lambda seed: made.run(seed=seed).digest(), range(12)))
+    assert actual == expected
     expected = [made.run(seed=seed, n=1 + seed % 5).digest() for seed in range(12)]
     kept_runs.forget()
     with ThreadPoolExecutor(4) as pool:

@@ -103,13 +103,13 @@ def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
         t_end=None, points=None, times=times, method=ts.SSA(selector=selector, presimulation=0)
     )
     given = {"times": times, "n": 70, "seed": 3, "device": "cpu", "quiet": True, "block": 10}
-    network, asked = ts.read(NET), iter([False])
+    network, requested = ts.read(NET), iter([False])
     with pytest.raises(ts.StoppedEarly):
         run_network(
             network,
             Options(**given, method=ts.SSA(selector=selector, presimulation=0), output=path),
             Communicator(),
-            stop=lambda: next(asked, True),
+            stop=lambda: next(requested, True),
         )
     options = Options(**given, output=path, resume=True)
     with run_network(network, options, Communicator()) as resumed:
@@ -157,8 +157,8 @@ def test_a_quarter_of_a_warp_where_trajectories_are_many_and_events_small():
 
 
 def test_few_teams_have_up_to_twice_the_registers():
-    found = [blocks_of_a_multiprocessor(32, n, 132) for n in (0, 1, 2112, 2113, 3168, 9999)]
-    assert found == [8, 4, 4, 5, 6, 8]
+    actual = [blocks_of_a_multiprocessor(32, n, 132) for n in (0, 1, 2112, 2113, 3168, 9999)]
+    assert actual == [8, 4, 4, 5, 6, 8]
     assert [blocks_of_a_multiprocessor(8, n, 132) for n in (8192, 16_384)] == [4, 8]
     assert [blocks_of_a_multiprocessor(128, n, 132) for n in (100, 1000)] == [4, 8]
     assert [blocks_of_a_multiprocessor(32, n, 132, dense=True) for n in (0, 2112, 9999)] == [

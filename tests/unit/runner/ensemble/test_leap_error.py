@@ -45,18 +45,18 @@ def poisson(mean, n, seed):
 
 def test_moments():
     counts = np.array([[1, 5], [3, 5], [8, 6], [-1, 6]], np.int32)[..., None]
-    found = moments_of(counts)
+    actual = moments_of(counts)
     whole = counts[:3].astype(float)
-    assert (found.n, found.lost) == (3, 1)
-    np.testing.assert_allclose(found.mean, whole.mean(0), rtol=1e-14)
-    np.testing.assert_allclose(found.variance, whole.var(0, ddof=1), rtol=1e-14)
-    np.testing.assert_allclose(found.mean_error, whole.std(0, ddof=1) / 3**0.5, rtol=1e-14)
+    assert (actual.n, actual.lost) == (3, 1)
+    np.testing.assert_allclose(actual.mean, whole.mean(0), rtol=1e-14)
+    np.testing.assert_allclose(actual.variance, whole.var(0, ddof=1), rtol=1e-14)
+    np.testing.assert_allclose(actual.mean_error, whole.std(0, ddof=1) / 3**0.5, rtol=1e-14)
 
 
 def test_the_error_of_a_variance_is_that_of_its_law():
     """Of a normal law sqrt(2 / n) of it; the estimate's own deviation is about 2 % here."""
-    found = moments_of(poisson(1e6, 10_000, seed=1))
-    np.testing.assert_allclose(found.variance_error / found.variance, (2e-4) ** 0.5, rtol=0.1)
+    actual = moments_of(poisson(1e6, 10_000, seed=1))
+    np.testing.assert_allclose(actual.variance_error / actual.variance, (2e-4) ** 0.5, rtol=0.1)
 
 
 def test_equal_laws_are_not_refused():
@@ -90,22 +90,22 @@ def test_a_difference_within_the_tolerance_is_no_reason():
 def test_trajectories_that_end_early_refuse_leaps():
     lost = poisson(100, 50, 6)
     lost[0] = -1
-    found = difference(moments_of(lost), moments_of(poisson(100, 50, 7)), NAMES, TIMES, 1.0)
-    assert found.refused == "1 of the pilot's trajectories end early"
+    actual = difference(moments_of(lost), moments_of(poisson(100, 50, 7)), NAMES, TIMES, 1.0)
+    assert actual.refused == "1 of the pilot's trajectories end early"
 
 
 def test_right_leaps_that_pay_are_taken():
-    found = chosen(births())
-    assert found.method == "tau"
-    assert "shows no mean off by 1 % and no standard deviation by 3 %" in found.reason
+    actual = chosen(births())
+    assert actual.method == "tau"
+    assert "shows no mean off by 1 % and no standard deviation by 3 %" in actual.reason
 
 
 def test_a_run_too_short_for_such_a_pilot_is_exact(monkeypatch):
     monkeypatch.setattr(method_choice, "FEW", 10**9)
     monkeypatch.setattr(method_choice, "MANY", 10**9)
-    found = chosen(births())
-    assert found.method == "ssa"
-    assert "too short for a pilot that judges" in found.reason
+    actual = chosen(births())
+    assert actual.method == "ssa"
+    assert "too short for a pilot that judges" in actual.reason
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_leaps_that_err_are_not(monkeypatch, equation, rate, told):
         return leaping_engine(backend, network, times, epsilon, checked=checked)
 
     monkeypatch.setattr(leap_error, "leaping_engine", doctored)
-    found = chosen(births())
-    assert found.method == ("ssa" if told else "tau")
-    assert told in found.reason
+    actual = chosen(births())
+    assert actual.method == ("ssa" if told else "tau")
+    assert told in actual.reason
 
 
 def test_the_choice_does_not_depend_on_threads():
@@ -168,9 +168,9 @@ def test_what_it_leaps_is_within_the_tolerance(case):
     """Or it does not leap. 5 standard errors beside the tolerance: false alarms 1e-6."""
     net, name, mean, sd, end = case()
     times = np.array([end])
-    found = chosen(net, times=times, n=20_000)
-    if found.method == "ssa":
-        assert " is off by about " in found.reason
+    actual = chosen(net, times=times, n=20_000)
+    if actual.method == "ssa":
+        assert " is off by about " in actual.reason
         return
     n = 4000
     made = ts.run(net, n=n, times=times, seed=2, method="tau", device="cpu")

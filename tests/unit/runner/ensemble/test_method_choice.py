@@ -137,11 +137,11 @@ def test_the_first_sample_only(run):
 @pytest.mark.parametrize("model", ["schlogl", "toggle_switch", "vilar_oscillator", "lac_two_state"])
 @pytest.mark.gpu
 def test_the_choice_and_its_numbers_are_those_of_the_cpu(model):
-    found = [
+    actual = [
         ts.run(SBML / f"{model}.xml", n=20, t_end=2.0, points=9, seed=8, method="auto", device=name)
         for name in ("cpu", "cuda")
     ]
-    assert len({r.attributes["method_choice"] for r in found}) == 1
+    assert len({r.attributes["method_choice"] for r in actual}) == 1
 
 
 @pytest.mark.usefixtures("trusting")

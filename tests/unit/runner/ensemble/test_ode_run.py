@@ -138,9 +138,9 @@ def test_a_file_from_when_lognormal_began_by_the_median_keeps_that(tmp_path, cap
         assert total(one) == total(other)
         assert other.attributes["sample"] == median
     assert main([*common, positional, "--resume"]) == 2
-    told = capsys.readouterr().err
-    assert "began by the median" in told
-    assert median in told
+    message = capsys.readouterr().err
+    assert "began by the median" in message
+    assert median in message
     assert main([*common, median, "--resume"]) == 0
 
 
@@ -162,20 +162,20 @@ def test_a_file_reruns_from_itself_and_resumes(tmp_path, monkeypatch):
         assert two.attributes["substeps"] == 50
     monkeypatch.chdir(tmp_path)
     assert main([*arguments[:-1], str(path), "--resume"]) == 0
-    told = [text for text in arguments[:-1] if text != "--quiet"]
-    assert main([*told, str(path), "--resume"]) == 0
+    message = [text for text in arguments[:-1] if text != "--quiet"]
+    assert main([*message, str(path), "--resume"]) == 0
     with pytest.raises(ConfigError, match="substeps"):
         run(sample="k=uniform(0.5,2)", n=20, output=path, resume=True, method=ts.ODE(substeps=51),
             record="trajectories,statistics,sampled")  # fmt: skip
 
 
 def test_blocks_and_threads_do_not_change_the_bits(tmp_path):
-    found = {
+    actual = {
         total(run(n=30, sample="k=uniform(0,1)", block=block, device=ts.CPU(threads=threads),
                   output=tmp_path / f"{block}.h5"))
         for block, threads in ((1, 1), (7, 2), (30, 1))
     }  # fmt: skip
-    assert len(found) == 1
+    assert len(actual) == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*trajectories ended early, so that means")

@@ -57,8 +57,8 @@ def test_the_choice_is_told_and_the_same_again(capsys, tmp_path):
         command = ["run", str(model), "--method", "ode", "--t-end", "1", "-n", "1", "--seed", "1"]
         command.append("--verbose")
         assert main([*command, "--device", "cpu", "-o", str(tmp_path / name)]) == 0
-        told = capsys.readouterr().out.splitlines()
-        lines += [line for line in told if line.startswith("solver: ")]
+        message = capsys.readouterr().out.splitlines()
+        lines += [line for line in message if line.startswith("solver: ")]
     assert lines == [lines[0]] * 2
     assert lines[0].startswith("solver: dopri5 (")
     with open_result(tmp_path / "a.h5") as result:

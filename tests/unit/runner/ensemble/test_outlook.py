@@ -48,9 +48,9 @@ def test_events_to_expect(cpu, rate):
     shortest, so 25 % fails fewer than one correct program in 10^9.
     """
     task = task_of(turnover(rate))
-    found = outlook_of(task, task.engine(cpu))
-    assert found.events == pytest.approx(20 * rate * 1000, rel=0.25)
-    assert (found.seconds is None) == (20 * rate * 1000 < 1e8)
+    actual = outlook_of(task, task.engine(cpu))
+    assert actual.events == pytest.approx(20 * rate * 1000, rel=0.25)
+    assert (actual.seconds is None) == (20 * rate * 1000 < 1e8)
 
 
 def test_points_of_a_sweep_that_differ(cpu):
@@ -62,8 +62,8 @@ def test_points_of_a_sweep_that_differ(cpu):
     from tauslab.options.sweep import choose_points
 
     task = task_of(net, sweep=choose_points(sweep, None, None), n=100)
-    found = outlook_of(task, task.engine(cpu))
-    assert found.events == pytest.approx(1e7 * 400 / 4, rel=0.5)
+    actual = outlook_of(task, task.engine(cpu))
+    assert actual.events == pytest.approx(1e7 * 400 / 4, rel=0.5)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_laws_that_grow_with_the_time(law, events):
     net.add_parameter("k", 0.5)
     net.add_rule("r", "k*0 + " + law)
     net.add_reaction("-> X", law="r + k" if law[0] == "X" else "r")
-    found = outlook.events_by_time(task_of(net))
-    assert np.isfinite(found)
-    assert found == pytest.approx(events, rel=1e-3) if events else found > 1e200
+    actual = outlook.events_by_time(task_of(net))
+    assert np.isfinite(actual)
+    assert actual == pytest.approx(events, rel=1e-3) if events else actual > 1e200
 
 
 def test_an_endless_run_by_a_law_of_the_time_is_told_of(cpu, capsys):
@@ -86,8 +86,8 @@ def test_an_endless_run_by_a_law_of_the_time_is_told_of(cpu, capsys):
     net.add_species("X", 0)
     net.add_reaction("-> X", law="exp(time)")
     task = task_of(net, times=np.array([0.0, 50.0]), quiet=False)
-    found = announce_long_run(task, task.engine(cpu), Communicator())
-    assert found.events == pytest.approx(1000 * np.exp(50.0), rel=0.01)
+    actual = announce_long_run(task, task.engine(cpu), Communicator())
+    assert actual.events == pytest.approx(1000 * np.exp(50.0), rel=0.01)
     assert "about 5.2e+24 events in 1000 exact trajectories" in capsys.readouterr().err
 
 
@@ -114,15 +114,15 @@ def test_a_program_is_warned_and_quiet_commands_are_not(long, capsys, cpu):
     engine = task.engine(cpu)
     announce_long_run(task, engine, Communicator())
     assert capsys.readouterr().err == ""
-    asked = task_of(turnover(1.0), command=PYTHON_COMMAND)
+    requested = task_of(turnover(1.0), command=PYTHON_COMMAND)
     with pytest.warns(UserWarning, match="about 2 h on this device"):
-        announce_long_run(asked, engine, Communicator())
+        announce_long_run(requested, engine, Communicator())
 
 
 def test_where_leaps_would_not_help():
     task = task_of(turnover(1.0))
-    told = sentence(task, Outlook(3.2e12, 86400.0 * 400))
-    assert told.endswith(
+    message = sentence(task, Outlook(3.2e12, 86400.0 * 400))
+    assert message.endswith(
         'about 400 days on this device; leaps (method="tau") would hardly be faster'
     )
 

@@ -122,19 +122,19 @@ def test_a_pilot_does_not_depend_on_the_selector_of_the_run(selector):
     network = ts.read(NET)
     try:
         task = prepared(network, presimulation=2000, selector=selector)
-        found = piloting.piloted(task, backend)
+        actual = piloting.piloted(task, backend)
         wanted = piloting.piloted(prepared(network, presimulation=2000), backend)
     finally:
         backend.close()
-    assert found is not None
+    assert actual is not None
     assert wanted is not None
-    assert found.firings.sum() == TRAJECTORIES * 2000
-    assert np.array_equal(found.firings, wanted.firings)
-    assert (found.candidates, found.bounds) == (wanted.candidates, wanted.bounds)
+    assert actual.firings.sum() == TRAJECTORIES * 2000
+    assert np.array_equal(actual.firings, wanted.firings)
+    assert (actual.candidates, actual.bounds) == (wanted.candidates, wanted.bounds)
     if pilot_selector(task.lowered) == "rssa":
-        assert found.candidates >= TRAJECTORIES * 2000
+        assert actual.candidates >= TRAJECTORIES * 2000
     else:
-        assert (found.candidates, found.bounds) == (0, 0)
+        assert (actual.candidates, actual.bounds) == (0, 0)
 
 
 def test_a_network_in_which_nothing_fires_is_piloted():
@@ -173,9 +173,9 @@ def test_files_keep_what_a_pilot_chose(tree_favoured, monkeypatch, tmp_path):
     options = Options(
         np.linspace(0, 0.05, 3), **given, method=ts.SSA(presimulation=500), output=part
     )
-    asked, network = iter([False]), ts.read(NET)
+    requested, network = iter([False]), ts.read(NET)
     with pytest.raises(ts.StoppedEarly):
-        run_network(network, options, Communicator(), lambda: next(asked, True))
+        run_network(network, options, Communicator(), lambda: next(requested, True))
     grown = tmp_path / "grown.h5"
     run(n=50, output=grown).close()
     monkeypatch.setattr(piloting, "selector_after", lambda *_: pytest.fail("asked again"))
@@ -206,8 +206,8 @@ def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
                "--method", "ssa", "--device", "cpu", "-o", str(tmp_path / "a.h5"),
                "--overwrite", "--verbose"]  # fmt: skip
     assert main(command) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("selector")]
-    assert told == ["selector: tree (1.04 candidates and 0.2 bounds an event in the pilot)"]
+    message = [line for line in capsys.readouterr().out.splitlines() if line.startswith("selector")]
+    assert message == ["selector: tree (1.04 candidates and 0.2 bounds an event in the pilot)"]
     assert main([*command, "--quiet"]) == 0
     assert capsys.readouterr().out == ""
     assert main([*command, "--selector", "tree"]) == 0
@@ -215,8 +215,8 @@ def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
 
 
 def test_check_tells_what_a_pilot_may_choose():
-    told = outlook(ts.read(NET))[0]
-    assert told.startswith(
+    message = outlook(ts.read(NET))[0]
+    assert message.startswith(
         "selector of ssa: pdm, or rssa where the pilot of a run of 64 trajectories or more favours "
         "it, an event changes the inputs of 5"
     )
@@ -258,8 +258,8 @@ def few_molecules() -> ts.Network:
 def test_large_counts_are_run_by_rejection_and_small_ones_are_not(device, network, t_end, after):
     options = {"n": 64, "times": [0.0, t_end], "seed": 2, "device": device, "method": "ssa",
                "species": ["S0"]}  # fmt: skip
-    found = ts.run(network(), **options)
-    assert found.attributes["selector"] == after
-    assert digest_lines(found) == digest_lines(
+    actual = ts.run(network(), **options)
+    assert actual.attributes["selector"] == after
+    assert digest_lines(actual) == digest_lines(
         ts.run(network(), **{**options, "method": ts.SSA(selector=after)})
     )

@@ -117,8 +117,8 @@ BITS = {
 )
 def test_bits_are_those_of_every_device(leap, model, checked):
     result = leap(SBML / f"{model}.xml", n=30, t_end=1.0, points=3, epsilon=0.1, checked=checked)
-    found = hashlib.sha256(result.counts().astype("<i4").tobytes()).hexdigest()
-    assert found == BITS[model, checked]
+    actual = hashlib.sha256(result.counts().astype("<i4").tobytes()).hexdigest()
+    assert actual == BITS[model, checked]
 
 
 @pytest.mark.validate
@@ -198,7 +198,7 @@ def test_the_summary_counts_rejected_leaps(tmp_path, capsys):
 )
 @pytest.mark.parametrize("epsilon", [0.03, 0.3])
 def test_cuda_gives_the_bits_of_the_cpu(model, epsilon):
-    found = [
+    actual = [
         digest_lines(
             ts.run(SBML / f"{model}.xml", method=ts.TauLeaping(post_leap_check=True,
                                                                epsilon=epsilon),
@@ -208,4 +208,4 @@ def test_cuda_gives_the_bits_of_the_cpu(model, epsilon):
         )
         for name in ("cpu", "cuda")
     ]  # fmt: skip
-    assert found[0] == found[1]
+    assert actual[0] == actual[1]

@@ -234,9 +234,9 @@ def test_a_stopped_run_is_resumed_to_the_same_bits(run, device, tmp_path, record
         times=np.array(TIMES), n=400, seed=3, device=device, block=20, output=path, quiet=True,
         record=Record.parse(record),
     )  # fmt: skip
-    asked = iter([False, False, True])
+    requested = iter([False, False, True])
     with pytest.raises(ts.StoppedEarly, match="resume=True"):
-        run_network(pairs(), options, Communicator(), stop=lambda: next(asked, True))
+        run_network(pairs(), options, Communicator(), stop=lambda: next(requested, True))
     with ts.open(path) as unfinished, run(n=400) as every:
         assert not unfinished.complete
         done = np.repeat(unfinished.completed_blocks, 20)
@@ -291,7 +291,7 @@ def test_sbml_with_rules_and_hill_terms(device, tmp_path):
 @pytest.mark.parametrize("model", ["schlogl", "toggle_switch", "vilar_oscillator", "lac_two_state"])
 def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
     """Selectors, teams, every kind of record; `scripts/gpu_check` does more of the same."""
-    found = [
+    actual = [
         lines(
             ts.run(DATA / "sbml" / f"{model}.xml", n=300, t_end=2.0, points=9, seed=8, device=name,
                    method=ts.SSA(selector=selector, team=team),
@@ -299,7 +299,7 @@ def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
         )
         for name in ("cpu", "cuda")
     ]  # fmt: skip
-    assert found[0] == found[1]
+    assert actual[0] == actual[1]
 
 
 @pytest.mark.usefixtures("one_block_launches")
@@ -310,9 +310,9 @@ def test_an_unfinished_run_gives_the_trajectories_that_are_there(tmp_path, monke
     options = Options(
         times=np.array(TIMES), n=100, seed=3, device="cpu", block=10, output=path, quiet=True,
     )  # fmt: skip
-    asked = iter([False, True])
+    requested = iter([False, True])
     with pytest.raises(ts.StoppedEarly):
-        run_network(pairs(), options, Communicator(), stop=lambda: next(asked, True))
+        run_network(pairs(), options, Communicator(), stop=lambda: next(requested, True))
     with ts.open(path) as unfinished, pytest.warns(UserWarning, match="unfinished"):
         counts = unfinished.counts("X")
     done = np.repeat(unfinished.completed_blocks, 10)

@@ -40,8 +40,8 @@ NOT_OF_HELP = (
 
 
 def loaded_by(program: str, folder: str) -> set[str]:
-    told = f"import sys\n{program}\nprint(*sorted(sys.modules), file=sys.stderr)"
-    command = [sys.executable, "-c", told]
+    message = f"import sys\n{program}\nprint(*sorted(sys.modules), file=sys.stderr)"
+    command = [sys.executable, "-c", message]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
     return set(ended.stderr.split())
 
@@ -83,5 +83,5 @@ def test_a_command_loads_what_it_needs_alone(program, unneeded, folder):
 
 
 def test_the_rule_sees_what_is_loaded(folder):
-    found = loaded_by("import tauslab.formats.sbml.writer", folder)
-    assert "tauslab.formats.sbml.writer" in among(found, NEVER)
+    actual = loaded_by("import tauslab.formats.sbml.writer", folder)
+    assert "tauslab.formats.sbml.writer" in among(actual, NEVER)

@@ -181,7 +181,7 @@ def test_epsilon_outside_its_range(epsilon):
 @pytest.mark.parametrize("model", ["schlogl", "michaelis_menten", "ras_camp_pka", "toggle_switch"])
 def test_cuda_gives_the_bits_of_the_cpu(model, largest, monkeypatch):
     monkeypatch.setattr("tauslab.kernels.leaping.choice.LARGEST_LEAPING", largest)
-    found = [
+    actual = [
         digest_lines(
             ts.run(SBML / f"{model}.xml", method="tau", n=200, t_end=2.0, points=9, seed=8,
                    device=name, record="trajectories,statistics,final"),
@@ -189,4 +189,4 @@ def test_cuda_gives_the_bits_of_the_cpu(model, largest, monkeypatch):
         )
         for name in ("cpu", "cuda")
     ]  # fmt: skip
-    assert found[0] == found[1]
+    assert actual[0] == actual[1]

@@ -90,9 +90,9 @@ def test_other_values_compile_nothing(compilations):
     model = network(LAWS[1])
     counts(model, set={"k": 0.9, "vmax": 10.0})
     compilations.clear()
-    found = [counts(model, set={"k": 1 + i / 7, "vmax": 10.0 + i}) for i in range(3)]
+    actual = [counts(model, set={"k": 1 + i / 7, "vmax": 10.0 + i}) for i in range(3)]
     assert not compilations
-    assert len({array.tobytes() for array in found}) == 3
+    assert len({array.tobytes() for array in actual}) == 3
 
 
 def test_other_values_are_stored_as_where_they_are_prepared_alone(monkeypatch):
@@ -204,10 +204,10 @@ def test_a_forked_process_starts_threads_of_its_own():
 
 def test_other_values_need_no_trial_where_the_last_run_took_a_moment(monkeypatch):
     """The run itself is limited to the steps of a trial; one that takes more is prepared for it."""
-    told, tell = [], ensemble_run.announce_long_run
+    message, tell = [], ensemble_run.announce_long_run
     monkeypatch.setattr(kept, "_MOMENT", 60.0)  # on a busy machine too
     monkeypatch.setattr(
-        ensemble_run, "announce_long_run", lambda *given: told.append(given) or tell(*given)
+        ensemble_run, "announce_long_run", lambda *given: message.append(given) or tell(*given)
     )
 
     def births():
@@ -224,10 +224,10 @@ def test_other_values_need_no_trial_where_the_last_run_took_a_moment(monkeypatch
     net = births()
     for k in (1.0, 2.0):
         run(net, k)
-    few = len(told)
-    found = run(net, 3.0)
-    assert len(told) == few
+    few = len(message)
+    actual = run(net, 3.0)
+    assert len(message) == few
     long = run(net, 2000.0)
-    assert len(told) == few + 1
-    for result, k in ((found, 3.0), (long, 2000.0)):
+    assert len(message) == few + 1
+    for result, k in ((actual, 3.0), (long, 2000.0)):
         assert (result.counts("X") == run(births(), k).counts("X")).all()

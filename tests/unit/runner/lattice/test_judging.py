@@ -47,10 +47,10 @@ def test_particles_that_wait_are_told_once(run, count):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         run(boxes(count))
-    told = [str(one.message) for one in seen if "slots" in str(one.message)]
-    assert len(told) == (count == 60)
-    if told:
-        name, share = told[0].split()[:2]
+    message = [str(one.message) for one in seen if "slots" in str(one.message)]
+    assert len(message) == (count == 60)
+    if message:
+        name, share = message[0].split()[:2]
         assert name == "boxes:"
         assert 1 < float(share) < 30
 
@@ -82,9 +82,9 @@ def said_of(lattice, **options):
 
 
 def test_a_run_says_what_check_says_of_its_model():
-    (told,) = said_of(still())
-    assert "no diffusion is given of A and B" in told
-    assert f"warning: {told.removeprefix('still: ')}" in lattice_report(still())
+    (message,) = said_of(still())
+    assert "no diffusion is given of A and B" in message
+    assert f"warning: {message.removeprefix('still: ')}" in lattice_report(still())
     (never,) = said_of(still(diffuses=True, count=0))
     assert "meet never happens" in never
     assert said_of(still(diffuses=True)) == said_of(still(shape=(1, 1, 1))) == []
@@ -92,13 +92,13 @@ def test_a_run_says_what_check_says_of_its_model():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         ts.Ensemble(still(), 1, seed=1, device="cpu").close()
-    assert [str(one.message) for one in seen] == [told]
+    assert [str(one.message) for one in seen] == [message]
 
 
 def test_a_hook_that_is_never_called_is_told():
     def feed(view):
         view.add("A", [(0, 0, 0)])
 
-    (told,) = said_of(still(diffuses=True), hooks=[(101, feed), (100, feed)])
-    assert "hooks=[(101, feed)]" in told
-    assert "100 steps" in told
+    (message,) = said_of(still(diffuses=True), hooks=[(101, feed), (100, feed)])
+    assert "hooks=[(101, feed)]" in message
+    assert "100 steps" in message

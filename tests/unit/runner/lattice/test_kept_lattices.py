@@ -91,14 +91,14 @@ def test_a_lattice_that_was_changed_is_prepared_anew(change: str, prepared: list
 def test_what_is_kept_warns_again_and_ends_with_its_model() -> None:
     lattice = model()
     lattice.place("B", count=2.5, site_type="cytoplasm")
-    told = []
+    message = []
     for _ in range(2):
         with listening() as heard, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             kept.kept_task(lattice, LatticeOptions(seed=1))
-        told.append(list(map(str, heard)))
-    assert told[0] == told[1]
-    assert any("not whole" in sentence for sentence in told[0])
+        message.append(list(map(str, heard)))
+    assert message[0] == message[1]
+    assert any("not whole" in sentence for sentence in message[0])
     ended = weakref.ref(lattice)
     del lattice
     gc.collect()

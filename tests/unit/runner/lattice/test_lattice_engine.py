@@ -15,15 +15,15 @@ def engine_in(path) -> str:
 
 
 def test_a_run_has_the_engine_that_is_asked_for(tmp_path):
-    found = {}
+    actual = {}
     for engine in ("auto", "planes", "slots"):
         path = tmp_path / f"{engine}.h5"
         run(path, engine=engine).close()
-        found[engine] = engine_in(path), digest(path)
-    assert found["auto"] == found["planes"]
-    assert found["planes"][0] == "planes"
-    assert found["slots"][0] == "slots"
-    assert found["slots"][1] != found["planes"][1]
+        actual[engine] = engine_in(path), digest(path)
+    assert actual["auto"] == actual["planes"]
+    assert actual["planes"][0] == "planes"
+    assert actual["slots"][0] == "slots"
+    assert actual["slots"][1] != actual["planes"][1]
 
 
 def test_a_hook_that_does_nothing_changes_no_bit(tmp_path):
@@ -43,9 +43,9 @@ def test_what_planes_lack_is_named():
 def test_a_run_goes_on_with_the_engine_that_it_began_with(tmp_path):
     whole, path = tmp_path / "whole.h5", tmp_path / "a.h5"
     run(whole, engine="slots").close()
-    asked = iter(range(100))
+    requested = iter(range(100))
     with pytest.raises(StoppedEarly):
-        run(path, engine="slots", stop=lambda: next(asked) > 1)
+        run(path, engine="slots", stop=lambda: next(requested) > 1)
     with pytest.raises(ConfigError, match="begun in slots"):
         run(path, resume=True, engine="planes")
     run(path, resume=True).close()

@@ -41,16 +41,16 @@ def _in_slots(monkeypatch):
 @pytest.fixture
 def chosen(monkeypatch):
     """How full lattices are taken for each time that a kernel is chosen."""
-    found = []
+    actual = []
     compile_steps = LatticeEngine._compile
 
     def noted(self):
-        found.append(self.filling)
+        actual.append(self.filling)
         compile_steps(self)
 
     monkeypatch.setattr(LatticeEngine, "_compile", noted)
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
-    return found
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -101,13 +101,13 @@ def test_hooks(tmp_path, chosen, unchanging):
 @pytest.mark.validate
 def test_a_run_that_goes_on(tmp_path, chosen, unchanging):
     """It begins with the kernel of the model's start, and soon has that of its state."""
-    path, asked = tmp_path / "a.h5", iter(range(1000))
+    path, requested = tmp_path / "a.h5", iter(range(1000))
     options = LatticeOptions(
         t_end=T_END, count_every=3, frame_every=10, seed=7, device="cpu", threads=1,
         output=path, quiet=True,
     )  # fmt: skip
     with pytest.raises(StoppedEarly):
-        driver.run_lattice(growing(), options, ranks(), lambda: next(asked) >= 100)
+        driver.run_lattice(growing(), options, ranks(), lambda: next(requested) >= 100)
     assert chosen == [FEW, SOME, MANY]
     run(path, growing(), t_end=T_END, resume=True).close()
     assert chosen == [FEW, SOME, MANY, FEW, MANY]

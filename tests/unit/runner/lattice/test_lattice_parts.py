@@ -111,7 +111,7 @@ def test_the_newest_whole_state_is_what_a_run_goes_on_from(writer):
     write(writer, new, -1, CUTS[3])  # two cuts of one step may lie there
     writer.write_piece(lambda: piece(some_state(7, 3), -1, 0, 10))  # a plane is missing
     writer.sync()
-    complete, begun = writer.open_again()
+    complete, begun = writer.reopen_file()
     assert not complete
     assert (begun[0].step, begun[0].hooked) == (6, True)
     for bounds in CUTS:
@@ -128,7 +128,7 @@ def test_the_newest_whole_state_is_what_a_run_goes_on_from(writer):
             )
             assert hooks.rates.tolist() == [[2.5]]
     writer.forget_checkpoints(0, 7)
-    _, begun = writer.open_again()
+    _, begun = writer.reopen_file()
     assert (begun[0].step, begun[0].hooked) == (4, False)
 
 
@@ -160,10 +160,10 @@ def replaced(name):
 )
 def test_a_foreign_part_is_refused(tmp_path, monkeypatch, how, message):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
-    path, asked = tmp_path / "out.h5", iter(range(99))
+    path, requested = tmp_path / "out.h5", iter(range(99))
     chosen = options(output=path, frame_every=0)
     with pytest.raises(StoppedEarly):
-        lattice.run_lattice(model(), chosen, ranks(), lambda: next(asked) > 2)
+        lattice.run_lattice(model(), chosen, ranks(), lambda: next(requested) > 2)
     (part,) = (tmp_path / "out.h5.parts").glob("*.h5")
     replaced(how)(part)
     before = path.read_bytes()

@@ -78,6 +78,6 @@ def test_a_file_without_samples_has_a_description(tmp_path):
     ts.run(crowded(100), t_end=1e-3, seed=1, device="cpu", quiet=True, output=path).close()
     with ts.open(path) as result:
         result.times = result.times[:0]
-        found = facts(result)
-        assert found["samples"] == 0
-        assert any(line.startswith("samples: 0, frames: 0") for line in lines(found))
+        actual = facts(result)
+        assert actual["samples"] == 0
+        assert any(line.startswith("samples: 0, frames: 0") for line in lines(actual))

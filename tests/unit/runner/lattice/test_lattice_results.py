@@ -266,9 +266,9 @@ def test_what_was_changed_has_no_digest(path, capsys, change):
         change(file)
     capsys.readouterr()
     assert main(["digest", str(path)]) == 2
-    found = capsys.readouterr()
-    assert (found.out, found.err.count("\n")) == ("", 1)
-    assert "is damaged, or was changed after it had been written" in found.err
+    actual = capsys.readouterr()
+    assert (actual.out, actual.err.count("\n")) == ("", 1)
+    assert "is damaged, or was changed after it had been written" in actual.err
 
 
 def test_a_result_in_memory_is_called_so_and_saved(tmp_path):

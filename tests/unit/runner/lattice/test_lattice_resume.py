@@ -53,13 +53,13 @@ def test_stopping_and_going_on_changes_nothing(
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
     run(unbroken, frame_every=frame_every, hooks=hooks, engine=engine).close()
-    asked = iter(range(1000))
+    requested = iter(range(1000))
     options = LatticeOptions(
         t_end=T_END, count_every=3, frame_every=frame_every, seed=7, device="cpu", threads=1,
         output=path, quiet=True, hooks=hooks, engine=engine,
     )  # fmt: skip
     with pytest.raises(StoppedEarly, match="resume=True completes"):
-        driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= after)
+        driver.run_lattice(model(), options, ranks(), lambda: next(requested) >= after)
     with pytest.raises(InputFileError, match="unfinished"):
         digest(path)
     with ts.open(path) as result:
@@ -224,13 +224,13 @@ def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path
 def test_a_killed_runs_early_frames_go_with_its_parts(whole, tmp_path, monkeypatch):
     path = tmp_path / "killed.h5"
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
-    asked = iter(range(1000))
+    requested = iter(range(1000))
     options = LatticeOptions(
         t_end=T_END, count_every=3, frame_every=10, seed=7, device="cpu", threads=1, output=path,
         quiet=True,
     )  # fmt: skip
     with pytest.raises(StoppedEarly):
-        driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= 30)
+        driver.run_lattice(model(), options, ranks(), lambda: next(requested) >= 30)
     draft_of(path).write_bytes(b"half a file")
     run(path, resume=True, seed=None).close()
     assert digest(path) == digest(whole)
@@ -250,9 +250,9 @@ def test_resuming_another_run_is_refused(whole, tmp_path):
 
 def test_a_run_that_other_bits_began_is_not_completed(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
-    path, asked = tmp_path / "a.h5", []
+    path, requested = tmp_path / "a.h5", []
     with pytest.raises(StoppedEarly):
-        run(path, stop=lambda: len(asked) > 3 or asked.append(1))
+        run(path, stop=lambda: len(requested) > 3 or requested.append(1))
     monkeypatch.setattr(versions, "BITS_VERSION", BITS_VERSION + 1)
     monkeypatch.setitem(versions.BITS_SINCE, "lattice with reactions", BITS_VERSION + 1)
     with pytest.raises(InputFileError, match=f"bits of version {BITS_VERSION}"):
@@ -284,21 +284,21 @@ def test_an_ensemble_goes_on_with_the_same_bits(tmp_path, monkeypatch, after):
     short = {"replicas": 5, "frame_every": 0, "t_end": 6 * STEP, "checkpoint_steps": 2}
     unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
     run(unbroken, **short).close()
-    asked = iter(range(1000))
+    requested = iter(range(1000))
     options = LatticeOptions(
         **short, count_every=3, seed=7, device="cpu", threads=1, output=path, quiet=True
     )
     with pytest.raises(StoppedEarly):
-        driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= after)
+        driver.run_lattice(model(), options, ranks(), lambda: next(requested) >= after)
     run(path, **short, resume=True, seed=None).close()
     assert digest(path) == digest(unbroken)
 
 
 def test_a_program_stops_its_run_and_goes_on(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
-    path, asked = tmp_path / "own.h5", []
+    path, requested = tmp_path / "own.h5", []
     with pytest.raises(ts.StoppedEarly, match="resume=True completes"):
-        run(path, stop=lambda: len(asked) > 3 or asked.append(1))
+        run(path, stop=lambda: len(requested) > 3 or requested.append(1))
     run(path, resume=True, seed=None).close()
     assert digest(path) == digest(whole)
 

@@ -128,8 +128,8 @@ def test_one_engine_runs_all_replicas_of_a_point(tmp_path, monkeypatch):
         for replica in range(4):
             own = PlanesEngine(cpu, lattice, seed=7, replica=replica)
             own.load_start()
-            found = own.run_sampled(range(3, 61, 3))
-            assert np.array_equal(file["counts"][replica, 1:], found.by_type.sum(axis=1))
+            actual = own.run_sampled(range(3, 61, 3))
+            assert np.array_equal(file["counts"][replica, 1:], actual.by_type.sum(axis=1))
 
 
 def test_without_a_path_the_result_is_temporary():
@@ -154,8 +154,8 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert main([*arguments, "-o", "out.h5"]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert main([*arguments, "-o", "out.h5", "--overwrite"]) == 0
-    told = capsys.readouterr().out
-    assert "60 steps" in told
+    message = capsys.readouterr().out
+    assert "60 steps" in message
     assert main(["digest", "out.h5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["total"] == digest(tmp_path / "out.h5")
     assert main(["info", "out.h5"]) == 0
@@ -210,11 +210,14 @@ def test_the_last_count_is_told_where_it_is_not_the_end(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     write_lattice(model(), "cell.h5")
     given = ["rdme", "cell.h5", "--t-end", str(T_END), "--seed", "7", "--device", "cpu"]
-    for every, told in (("20", ", seed"), ("40", f" (counted last at t = {40 * STEP:g} s), seed")):
+    for every, message in (
+        ("20", ", seed"),
+        ("40", f" (counted last at t = {40 * STEP:g} s), seed"),
+    ):
         assert main([*given, "--count-every", every, "--frame-every", "60",
                      "-o", f"{every}.h5"]) == 0  # fmt: skip
         shown = capsys.readouterr().out
-        assert f"60 steps to t = {60 * STEP:g} s{told} 7, 2 frames\n" in shown
+        assert f"60 steps to t = {60 * STEP:g} s{message} 7, 2 frames\n" in shown
 
 
 def test_a_full_list_does_not_show_in_the_file(whole, tmp_path, monkeypatch):
@@ -366,13 +369,13 @@ def test_sigterm_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch):
     """A job's limit: hooks exist in Python alone, where no command listens to signals."""
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     usual = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    asked = []
+    requested = []
 
     def hook(view):
         if view.step % 4 == 0:
             view.add("A", [[0, 0, 0]])
-        if view.step == 3 and not asked:
-            asked.append(True)
+        if view.step == 3 and not requested:
+            requested.append(True)
             signal.raise_signal(signal.SIGTERM)
 
     path, given = (

@@ -92,19 +92,19 @@ def test_a_step_that_the_model_does_not_give_is_the_shortest_of_all_points():
 @pytest.mark.parametrize(("frame_every", "after"), ordinary([(20, 150), (0, 230)], (20, 150)))
 def test_a_stop_in_a_sweep_changes_nothing(tmp_path, monkeypatch, whole, frame_every, after):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
-    path, asked = tmp_path / "broken.h5", iter(range(10_000))
+    path, requested = tmp_path / "broken.h5", iter(range(10_000))
     with pytest.raises(StoppedEarly, match=r"of replica . of point [123]"):
-        swept(path, frame_every=frame_every, stop=lambda: next(asked) >= after)
+        swept(path, frame_every=frame_every, stop=lambda: next(requested) >= after)
     with ts.open(path) as result, ts.open(whole) as complete:
         assert "unfinished" in repr(result)
         with pytest.warns(UserWarning, match="unfinished"):
-            found, wanted = result.replica_samples_of("A"), complete.replica_counts("A")
+            actual, wanted = result.replica_samples_of("A"), complete.replica_counts("A")
         for read in (result.counts, result.replica_counts):
             with pytest.raises(InputFileError, match="not all of its runs"):
                 read("A")
-        there = found >= 0
+        there = actual >= 0
         assert 0 < there.sum() < there.size
-        assert (found[there] == wanted[there]).all()
+        assert (actual[there] == wanted[there]).all()
         assert np.isnan(result.mean("A")[3]).all()
         assert result.at(3).times.size == 0
         if frame_every:
@@ -183,9 +183,9 @@ def test_the_command_line_sweeps(tmp_path, capsys, monkeypatch, whole):
     assert "4 points of 2 replicas" in capsys.readouterr().out
     assert digest("out.h5") == digest(whole)
     assert main(["info", "out.h5"]) == 0
-    told = capsys.readouterr().out
-    assert "passes of hops in each: 1 to 2" in told
-    assert "sweep: A 2 values from 150 to 400" in told
+    message = capsys.readouterr().out
+    assert "passes of hops in each: 1 to 2" in message
+    assert "sweep: A 2 values from 150 to 400" in message
     assert main(["rdme", "out.h5", "-o", "again.h5", "--device", "cpu", "--quiet"]) == 0
     assert digest("again.h5") == digest(whole)
     assert main(["plot", "out.h5", "--kind", "kymograph", "--point", "3", "-o", "k.png"]) == 0

@@ -35,10 +35,10 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize("after", ordinary([1, 12, 25], 12))
 def test_stopping_and_going_on_changes_nothing(whole, tmp_path, monkeypatch, after):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
-    path, asked = tmp_path / "broken.h5", iter(range(1000))
+    path, requested = tmp_path / "broken.h5", iter(range(1000))
     options = LatticeOptions(device="cpu", threads=1, output=path, quiet=True, **GIVEN)
     with pytest.raises(StoppedEarly):
-        driver.run_lattice(ribosomes(), options, ranks(), lambda: next(asked) >= after)
+        driver.run_lattice(ribosomes(), options, ranks(), lambda: next(requested) >= after)
     run(path, resume=True, seed=None).close()
     assert digest(path) == digest(whole)
 

@@ -225,10 +225,10 @@ def test_a_signal_ends_what_hdf5_does_not(tmp_path):
 
 
 def test_texts_have_fixed_lengths(path):
-    found = []
+    actual = []
     with h5py.File(path) as file:
-        file.visititems(lambda _, item: found.append(getattr(item, "dtype", np.dtype("u1"))))
-        found += [file.attrs.get_id(name).dtype for name in file.attrs]
-    assert {dtype.kind for dtype in found} <= set("iufS")
+        file.visititems(lambda _, item: actual.append(getattr(item, "dtype", np.dtype("u1"))))
+        actual += [file.attrs.get_id(name).dtype for name in file.attrs]
+    assert {dtype.kind for dtype in actual} <= set("iufS")
     assert text_array(["é", ""]).tolist() == ["é".encode(), b""]
     assert text_array([]).shape == (0,)

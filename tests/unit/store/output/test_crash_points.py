@@ -71,8 +71,8 @@ def check_means(job, result, done):
     counts = job.arrays["counts"][there].astype(np.float64)
     wanted = np.nanmean(np.where(counts < 0, np.nan, counts), axis=0)
     with pytest.warns(UserWarning, match=f"{done.sum()} of {len(done)} blocks"):
-        found = np.stack([result.mean(name) for name in result.species], axis=-1)
-    np.testing.assert_array_equal(found, wanted)
+        actual = np.stack([result.mean(name) for name in result.species], axis=-1)
+    np.testing.assert_array_equal(actual, wanted)
 
 
 @strides(23)  # which 2 and 3 do not divide: all kinds of attempts below are met

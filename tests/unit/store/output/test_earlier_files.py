@@ -114,9 +114,9 @@ def test_a_filter_goes_on(tmp_path):
     data = {"time": np.array([0.5, 1.0]), "X": np.array([5, 7])}
     given = {"parameters": {"k": np.linspace(5.0, 12.0, 8)}, "observe": {"X": "poisson"}, "n": 8}
     path = shutil.copy(DATA / "filter_state.h5", tmp_path)
-    found = ts.particle_filter(immigration(), data, **given, checkpoint=path, **ONE)
+    actual = ts.particle_filter(immigration(), data, **given, checkpoint=path, **ONE)
     assert (
-        found.log_likelihood
+        actual.log_likelihood
         == ts.particle_filter(immigration(), data, **given, **ONE).log_likelihood
     )
 

@@ -32,15 +32,15 @@ HARM = {
 @pytest.mark.usefixtures("one_block_launches")
 @pytest.mark.parametrize("harm", HARM)
 def test_a_file_that_is_harmed_while_it_is_written_is_named(tmp_path, harm):
-    path, asked = tmp_path / "a.h5", []
+    path, requested = tmp_path / "a.h5", []
     options = Options(
         np.array([0.0, 1.0, 2.0]), seed=3, device="cpu", output=path, n=60, block=20, quiet=True,
         record=Record.parse("trajectories,statistics"),
     )  # fmt: skip
 
     def stop():
-        asked.append(1)
-        if len(asked) == 2:
+        requested.append(1)
+        if len(requested) == 2:
             HARM[harm](path)
         return False
 

@@ -113,15 +113,15 @@ def test_statistics_are_exact_for_large_counts():
     rng = np.random.default_rng(3)
     counts = rng.integers(2**31 - 1000, 2**31, (10, 2, 1)).astype(np.int32)
     layout = layout_of()
-    found = statistics_contents(layout, accumulate(layout, {"counts": counts}))
+    actual = statistics_contents(layout, accumulate(layout, {"counts": counts}))
     squares = [sum(int(v) ** 2 for v in counts[:, k, 0]) for k in range(2)]
-    high, low = found["statistics/sumsq_hi"], found["statistics/sumsq_lo"]
+    high, low = actual["statistics/sumsq_hi"], actual["statistics/sumsq_lo"]
     assert [(int(h[0]) << 64) + int(v[0]) for h, v in zip(high, low, strict=True)] == squares
     assert squares[0] > 2**64
     for k in range(2):
         mean, variance = exact_moments(counts[:, k, 0], 0)
-        assert found["statistics/mean"][k, 0] == float(mean)
-        assert found["statistics/variance"][k, 0] == float(variance)
+        assert actual["statistics/mean"][k, 0] == float(mean)
+        assert actual["statistics/variance"][k, 0] == float(variance)
 
 
 MANY = [(2**32, 65_535), (2**32 + 1, 65_535), (5 * 10**9, 65_535), (10**10, 100_003),
@@ -146,17 +146,17 @@ def test_sums_of_any_number_of_counts(n, x):
         add_accumulators(tallies[launch % 3], sums)
     for tally in tallies[1:]:
         add_accumulators(tallies[0], tally)
-    found = statistics_contents(layout, tallies[0])
-    assert {spec.name for spec in file_specs(layout, 1)} >= set(found)
-    assert np.array_equal(found["statistics/mean"], np.full((2, 1), x))
-    assert np.array_equal(found["statistics/variance"], np.zeros((2, 1)))
-    words = {k: int(v.ravel()[0]) % 2**64 for k, v in found.items() if v.dtype.kind != "f"}
+    actual = statistics_contents(layout, tallies[0])
+    assert {spec.name for spec in file_specs(layout, 1)} >= set(actual)
+    assert np.array_equal(actual["statistics/mean"], np.full((2, 1), x))
+    assert np.array_equal(actual["statistics/variance"], np.zeros((2, 1)))
+    words = {k: int(v.ravel()[0]) % 2**64 for k, v in actual.items() if v.dtype.kind != "f"}
     for number, power in enumerate(POWERS, start=1):
         stored = enumerate(words.get(f"statistics/{name}", 0) for name in power.stored)
         assert sum(word << 64 * k for k, word in stored) == n * x**number
-    again = statistics_contents(layout, stored_accumulators(layout, found))
-    assert all(np.array_equal(again[name], values) for name, values in found.items())
-    data = {"species": np.array(["X"], object), "status": np.zeros(1, np.uint8), **found}
+    again = statistics_contents(layout, stored_accumulators(layout, actual))
+    assert all(np.array_equal(again[name], values) for name, values in actual.items())
+    data = {"species": np.array(["X"], object), "status": np.zeros(1, np.uint8), **actual}
     result = Result(data, {"method": "ssa"})
     assert result.mean("X").tolist() == [x, x]
     assert result.std("X").tolist() == [0, 0]
@@ -171,19 +171,19 @@ def test_the_skewness_is_exact(most, format_version):
     layout = layout_of(n=40, format_version=format_version)
     sums = accumulate(layout, {"counts": counts})
     data = {"species": np.array(["X"], object), "status": np.zeros(40, np.uint8)}
-    found = Result({**data, **statistics_contents(layout, sums)}, {"method": "ssa"})
+    actual = Result({**data, **statistics_contents(layout, sums)}, {"method": "ssa"})
     if format_version == 2:
         with pytest.raises(InputFileError, match="no /statistics/sumcube_lo"):
-            found.skewness("X")
+            actual.skewness("X")
         return
     for time in range(2):
         valid = [Fraction(int(c)) for c in counts[:, time, 0] if c >= 0]
         mean = sum(valid) / len(valid)
         second, third = (sum((v - mean) ** k for v in valid) / len(valid) for k in (2, 3))
         expected = float(third) / float(second) ** 1.5
-        assert found.skewness("X")[time] == pytest.approx(expected, rel=1e-14)
+        assert actual.skewness("X")[time] == pytest.approx(expected, rel=1e-14)
     samples = Result({**data, "time": np.arange(2.0), "counts": counts}, {"method": "ssa"})
-    assert samples.skewness("X").tolist() == found.skewness("X").tolist()
+    assert samples.skewness("X").tolist() == actual.skewness("X").tolist()
 
 
 def test_statistics_of_observables_are_exact():
@@ -193,25 +193,25 @@ def test_statistics_of_observables_are_exact():
     values[3, 1, 1] = np.inf
     layout = layout_of(n=50, observables=("a", "b"))
     arrays = {"counts": np.zeros((50, 2, 1), np.int32), "observables": values}
-    found = statistics_contents(layout, accumulate(layout, arrays))
-    found = {k.removeprefix("statistics/observables/"): v for k, v in found.items()}
-    assert found["n"].tolist() == [[50, 50], [47, 49]]
-    assert found["infinite"].tolist() == [[0, 0], [0, 1]]
+    actual = statistics_contents(layout, accumulate(layout, arrays))
+    actual = {k.removeprefix("statistics/observables/"): v for k, v in actual.items()}
+    assert actual["n"].tolist() == [[50, 50], [47, 49]]
+    assert actual["infinite"].tolist() == [[0, 0], [0, 1]]
     for k in range(2):
         for o in range(2):
             valid = [v for v in values[:, k, o] if np.isfinite(v)]
             mean, variance = exact_moments(valid, 80)
-            assert found["mean"][k, o] == float(mean)
-            assert found["variance"][k, o] == float(variance)
-            low = int(found["exponent"][k, o])
+            assert actual["mean"][k, o] == float(mean)
+            assert actual["variance"][k, o] == float(variance)
+            low = int(actual["exponent"][k, o])
             total = sum(
-                int(d) * Fraction(2) ** (low + 23 * b) for b, d in enumerate(found["sum"][k, o])
+                int(d) * Fraction(2) ** (low + 23 * b) for b, d in enumerate(actual["sum"][k, o])
             )
             assert total == mean * len(valid)
-            digits = enumerate(found["sumsq"][k, o])
+            digits = enumerate(actual["sumsq"][k, o])
             squares = sum(int(d) * Fraction(2) ** (2 * low + 23 + 23 * b) for b, d in digits)
             assert squares == sum(Fraction(v) ** 2 for v in valid)
-            lowest = Fraction(2) ** int(found["lowest"][k, o])
+            lowest = Fraction(2) ** int(actual["lowest"][k, o])
             assert all((Fraction(v) / lowest).denominator == 1 for v in valid)
             assert any((Fraction(v) / lowest).numerator % 2 for v in valid)
 
@@ -219,9 +219,9 @@ def test_statistics_of_observables_are_exact():
 def test_statistics_of_nothing_are_nan():
     layout = layout_of(n=1, block=1)
     counts = np.array([[[5], [-1]]], np.int32)
-    found = statistics_contents(layout, accumulate(layout, {"counts": counts}))
-    np.testing.assert_array_equal(found["statistics/mean"], [[5], [np.nan]])
-    assert np.all(np.isnan(found["statistics/variance"]))
+    actual = statistics_contents(layout, accumulate(layout, {"counts": counts}))
+    np.testing.assert_array_equal(actual["statistics/mean"], [[5], [np.nan]])
+    assert np.all(np.isnan(actual["statistics/variance"]))
 
 
 def test_accumulators_do_not_depend_on_the_cut(job):

@@ -36,16 +36,16 @@ def same(found: State) -> bool:
 
 
 def test_what_was_written_is_read(file):
-    found = file.read()
-    assert same(found)
-    assert found.take("counts", np.int32, 3, None).tolist() == ARRAYS["counts"].tolist()
-    assert found.take("active", bool, 3).tolist() == [True, False, True]
-    assert (found.whole("step", 0, 7), found.real("time"), found.whole("seed")) == (
+    actual = file.read()
+    assert same(actual)
+    assert actual.take("counts", np.int32, 3, None).tolist() == ARRAYS["counts"].tolist()
+    assert actual.take("active", bool, 3).tolist() == [True, False, True]
+    assert (actual.whole("step", 0, 7), actual.real("time"), actual.whole("seed")) == (
         7,
         1.5,
         2**64 - 1,
     )
-    assert found.below("more").text("solver") == "rk4"
+    assert actual.below("more").text("solver") == "rk4"
 
 
 def test_no_flipped_bit_gives_other_numbers(file, tmp_path):
@@ -250,7 +250,7 @@ def test_a_store_that_was_changed_and_sealed_anew_gives_no_traceback(name, every
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_with_a_flipped_bit_is_refused(name, tmp_path):
     path = tmp_path / "c.h5"
-    told = STORES[name](path)
+    message = STORES[name](path)
     good = path.read_bytes()
     file = StateFile(path, kind_of(path), "")
     arrays = file.read()
@@ -263,4 +263,4 @@ def test_a_store_with_a_flipped_bit_is_refused(name, tmp_path):
     with pytest.raises(InputFileError, match=r"c\.h5 is damaged"):
         STORES[name](path)
     path.write_bytes(good)
-    assert STORES[name](path) == told
+    assert STORES[name](path) == message

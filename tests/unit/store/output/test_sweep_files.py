@@ -119,8 +119,8 @@ def test_an_unfinished_sweep_shows_its_complete_blocks(tmp_path):
 def test_chunks_tile_blocks_and_are_small():
     job = sweep_job(2)
     counts = next(a for a in job.layout.row_arrays() if a.name == "counts")
-    found = [chunk_shape(replace(job.layout, block=block), counts) for block in BLOCKS]
-    assert found == [(1, 2, 4, 2), (1, 6, 4, 2), (2, 6, 4, 2), None, None]
+    actual = [chunk_shape(replace(job.layout, block=block), counts) for block in BLOCKS]
+    assert actual == [(1, 2, 4, 2), (1, 6, 4, 2), (2, 6, 4, 2), None, None]
     large = replace(job.layout, n=1 << 18, block=1 << 18, times=np.arange(101.0))
     counts = next(a for a in large.row_arrays() if a.name == "counts")
     chunk = chunk_shape(large, counts)

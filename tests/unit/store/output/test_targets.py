@@ -44,8 +44,8 @@ def make_socket(path):
 
 def what_it_is(path):
     """Without the time of the last look, which looking at a link changes."""
-    found = path.lstat()
-    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns
+    actual = path.lstat()
+    return actual.st_ino, actual.st_mode, actual.st_size, actual.st_mtime_ns
 
 
 @pytest.mark.parametrize("make", [make_pipe, make_link, make_socket])
@@ -70,9 +70,9 @@ def test_only_plain_files_are_replaced(folder, capsys, make, command):
         )
     rest = ("--", "run", "m.toml") if command[0] == "slurm" else ()
     assert main([*command, "-o", "out.h5", "--overwrite", *rest]) == 2
-    said = capsys.readouterr().err
-    assert "out.h5 is a" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "out.h5 is a" in message
+    assert message.count("\n") == 1
     assert what_it_is(folder / "out.h5") == before
     assert not (folder / "elsewhere").exists()
 
@@ -104,8 +104,8 @@ def test_inputs_are_not_replaced(folder, capsys):
     ):
         before = (folder / name).read_bytes()
         assert main([*words, "-o", name, "--overwrite"]) == 2
-        said = capsys.readouterr().err
-        assert "which this command reads" in said or "a result is an HDF5 file" in said
+        message = capsys.readouterr().err
+        assert "which this command reads" in message or "a result is an HDF5 file" in message
         assert (folder / name).read_bytes() == before
     with pytest.raises(ConfigError, match=r"would be written over m\.toml"):
         ts.run("m.toml", n=2, t_end=1, output=ts.Output("m.toml", overwrite=True))
@@ -175,9 +175,9 @@ def test_a_second_analysis_is_told_who_writes(folder, capsys, words, option):
     (folder / "t.csv").write_text(TABLE)
     with written_by_us(folder / "a.h5", Communicator()):
         assert main([*words, option, "a.h5", "--device", "cpu", "--quiet"]) == 2
-        told = capsys.readouterr().err
-    assert f"a.h5 is being written by process {os.getpid()}" in told
-    assert f"choose another {option}" in told
+        message = capsys.readouterr().err
+    assert f"a.h5 is being written by process {os.getpid()}" in message
+    assert f"choose another {option}" in message
     assert sorted(p.name for p in folder.iterdir()) == ["m.toml", "t.csv"]
 
 

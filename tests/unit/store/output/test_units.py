@@ -29,9 +29,9 @@ def run(model, path=None, **given):
 @pytest.mark.parametrize("stored", [True, False])
 def test_counts_are_molecules(tmp_path, stored):
     with run(decay(), tmp_path / "a.h5" if stored else None, n=3) as result:
-        found = result.to_xarray()
-        assert found["counts"].attrs["units"] == "molecules"
-        assert "units" not in found["time"].attrs, "nobody has said what a unit of time is"
+        actual = result.to_xarray()
+        assert actual["counts"].attrs["units"] == "molecules"
+        assert "units" not in actual["time"].attrs, "nobody has said what a unit of time is"
         assert (result.amount_unit, result.time_unit) == ("molecules", "")
 
 
@@ -39,9 +39,9 @@ def test_counts_are_molecules(tmp_path, stored):
 def test_a_model_in_nanomoles(tmp_path, stored):
     model = ts.read(SBML / "BIOMD0000000010.xml")
     with run(model, tmp_path / "a.h5" if stored else None, method="ode") as result:
-        found = result.to_xarray()
-        assert found["amounts"].attrs["units"] == "nmol"
-        assert found["time"].attrs["units"] == "s"
+        actual = result.to_xarray()
+        assert actual["amounts"].attrs["units"] == "nmol"
+        assert actual["time"].attrs["units"] == "s"
         assert (result.amount_unit, result.time_unit) == ("nmol", "s")
 
 
@@ -54,9 +54,9 @@ def test_molecules_of_it():
 
 def test_other_programs_read_them_and_times_stay_numbers(tmp_path):
     run(ts.read(SBML / "BIOMD0000000010.xml"), tmp_path / "a.h5", method="ode").close()
-    with xr.open_dataset(tmp_path / "a.h5", engine="h5netcdf") as found:
-        assert found["time"].dtype == "float64"
-        assert found["amounts"].attrs["units"] == "nmol"
+    with xr.open_dataset(tmp_path / "a.h5", engine="h5netcdf") as actual:
+        assert actual["time"].dtype == "float64"
+        assert actual["amounts"].attrs["units"] == "nmol"
     again = ts.run(tmp_path / "a.h5", method="ode", **COMMON)
     assert again.time_unit == "s"
 

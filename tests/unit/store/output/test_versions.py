@@ -115,8 +115,8 @@ def test_equations_with_conditions_have_other_bits_since_version_9(
         earlier.setattr(schema, "BITS_VERSION", 8)
         ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path).close()
     ts.run(net, device="cpu", append_to=6, output=path).close()
-    told = [str(one.message) for one in recwarn]
-    assert any("bits of version 8" in one for one in told) == ("<" in law)
+    message = [str(one.message) for one in recwarn]
+    assert any("bits of version 8" in one for one in message) == ("<" in law)
 
 
 @pytest.mark.parametrize("law", ["exp(-(V - 5)^2)", "1", "exp(-(time - p)^2)"])
@@ -134,8 +134,8 @@ def test_clocks_have_other_bits_since_version_10(tmp_path, monkeypatch, recwarn,
         earlier.setattr(schema, "BITS_VERSION", 9)
         ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path, **each).close()
     ts.run(net, device="cpu", append_to=6, output=path).close()
-    told = [str(one.message) for one in recwarn]
-    assert any("bits of version 9" in one for one in told) == (law != "1")
+    message = [str(one.message) for one in recwarn]
+    assert any("bits of version 9" in one for one in message) == (law != "1")
 
 
 @pytest.mark.parametrize(
@@ -189,5 +189,5 @@ def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
         then.setattr(task, "LARGEST_UNROLLED", earlier)
         ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path).close()
     ts.run(net, device="cpu", append_to=6, output=path).close()
-    told = [str(one.message) for one in recwarn]
-    assert any("bits of version 6" in one for one in told) == (earlier == 64)
+    message = [str(one.message) for one in recwarn]
+    assert any("bits of version 6" in one for one in message) == (earlier == 64)

@@ -159,17 +159,17 @@ def test_groups_and_ranks_are_added_in_one_window():
     add_groups(total, groups)
     assert same(total, expected)
     shared = Shared(len(parts))
-    found = [{} for _ in parts]
+    actual = [{} for _ in parts]
 
     def be(rank):
-        found[rank] = sum_over_ranks(ThreadComm(shared, rank), parts[rank])
+        actual[rank] = sum_over_ranks(ThreadComm(shared, rank), parts[rank])
 
     threads = [threading.Thread(target=be, args=(rank,)) for rank in range(len(parts))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(same(one, expected) for one in found)
+    assert all(same(one, expected) for one in actual)
 
 
 def test_numbers_that_lose_bits_are_told():

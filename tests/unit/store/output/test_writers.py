@@ -52,10 +52,10 @@ def test_every_writer_gives_the_same_contents(job, tmp_path):
             assert folder.exists() == (parts is VIEW)
         for writer in case.run(None, 2):
             arrays = writer.result_arrays
-            found = {name: a for name, a in arrays.items() if not name.startswith("profile/")}
-            assert set(found) == set(expected)
-            text = {name for name, a in found.items() if a.dtype.kind == "O"}
-            assert {n: a.tobytes() for n, a in found.items() if n not in text} == {
+            actual = {name: a for name, a in arrays.items() if not name.startswith("profile/")}
+            assert set(actual) == set(expected)
+            text = {name for name, a in actual.items() if a.dtype.kind == "O"}
+            assert {n: a.tobytes() for n, a in actual.items() if n not in text} == {
                 n: v for n, v in expected.items() if n not in text
             }
 
@@ -80,8 +80,8 @@ def test_summaries_are_read_wherever_they_lie(job, tmp_path):
         there = np.repeat(result.completed_blocks, case.layout.block)[: case.layout.n]
         assert 0 < there.sum() < case.layout.n
         with pytest.warns(UserWarning, match="unfinished"):
-            found = result.summary("mean")
-        assert np.array_equal(found, wanted[there])
+            actual = result.summary("mean")
+        assert np.array_equal(actual, wanted[there])
 
 
 def test_attributes_and_text(job, tmp_path):

@@ -98,9 +98,9 @@ def test_other_processes_get_the_result(found, kind, tmp_path):
 
 
 def test_an_exact_filter_tells_its_bound_and_of_no_particles(found):
-    told = "\n".join(found["exact"].lines())
-    assert f"too small by {found['exact'].bound:.2g} at most" in told
-    assert "particles" not in told
+    message = "\n".join(found["exact"].lines())
+    assert f"too small by {found['exact'].bound:.2g} at most" in message
+    assert "particles" not in message
     assert found["exact"].facts()["bound"] == found["exact"].bound
     assert "bound" not in found["filter"].facts()
 

@@ -80,11 +80,11 @@ def test_known_answer():
         "status": b"status\n|u1\n[3]\n\0\1\0",
         "counts/B": b"counts/B\n<i4\n[3, 2]\n" + b,
     }
-    found = digest_lines(Result(arrays, make.attributes(3)))
+    actual = digest_lines(Result(arrays, make.attributes(3)))
     for name, content in expected.items():
-        assert dict(found)[name] == hashlib.sha256(content).hexdigest()
-    text = "".join(f"{name} {value}\n" for name, value in found)
-    assert digest_total(found) == hashlib.sha256(text.encode()).hexdigest()
+        assert dict(actual)[name] == hashlib.sha256(content).hexdigest()
+    text = "".join(f"{name} {value}\n" for name, value in actual)
+    assert digest_total(actual) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_file_and_memory_agree(tmp_path):
@@ -116,10 +116,10 @@ def test_what_the_writers_write_has_the_digest_of_its_arrays(tmp_path, block):
         writer.write(chunk)
         writer.finish(accumulate(layout, chunk.arrays), [{"device": "cpu"}])
         if isinstance(writer, MemoryWriter):
-            found = digest_lines(Result(writer.result_arrays, writer.attributes))
+            actual = digest_lines(Result(writer.result_arrays, writer.attributes))
         else:
-            found = digest_lines(open_result(tmp_path / "r.h5"))
-        assert found == lines(arrays)
+            actual = digest_lines(open_result(tmp_path / "r.h5"))
+        assert actual == lines(arrays)
 
 
 @pytest.mark.parametrize("block", [1, 7, 64, 4096])

@@ -99,8 +99,8 @@ def test_a_full_disk_hurts_no_later_run_of_the_process(job, tmp_path, monkeypatc
             assert "No space left on device; free some space" in str(error)  # noqa: PT017
         else:  # a slow machine flushes more often: this run had fewer writes than the first
             assert 0 < full.passed <= moment
-        found = h5f.get_obj_count(h5f.OBJ_ALL, h5f.OBJ_FILE)
-        assert found <= still_open, "HDF5 has closed everything"
+        actual = h5f.get_obj_count(h5f.OBJ_ALL, h5f.OBJ_FILE)
+        assert actual <= still_open, "HDF5 has closed everything"
         full.left = 1 << 40
         job(path, resume=True)
         assert digest(job, path) == wanted, moment

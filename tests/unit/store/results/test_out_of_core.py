@@ -64,5 +64,5 @@ def test_the_example_gives_the_exact_quantiles(tmp_path, monkeypatch, capsys):
     with open_result(path) as result:
         counts = result.to_dask(blocks=3)[:, :, 0]
         assert counts.numblocks[0] > 10
-        found = example.quantiles(counts, example.LEVELS)
-        assert np.array_equal(found, result.quantile("P", example.LEVELS))
+        actual = example.quantiles(counts, example.LEVELS)
+        assert np.array_equal(actual, result.quantile("P", example.LEVELS))

@@ -112,12 +112,12 @@ def test_large_counts_of_groups_are_summed_exactly():
             stored[f"{name}_{part}"] = np.array(words, np.uint64)[:, None, None]
     data = {f"statistics/{name}": np.asarray(values) for name, values in stored.items()}
     data |= {"time": np.zeros(1), "species": np.array(["X"]), "status": np.zeros(12, np.uint8)}
-    found = Result(data, make.attributes(12) | {"group": 6})
-    assert (found.mean("X"), found.variance("X")) == exact_moments(groups.ravel().tolist())
+    actual = Result(data, make.attributes(12) | {"group": 6})
+    assert (actual.mean("X"), actual.variance("X")) == exact_moments(groups.ravel().tolist())
     whole = Result(data | {"counts": groups.reshape(12, 1, 1)}, make.attributes(12))
     for name in stored:
         del whole.data[f"statistics/{name}"]
-    assert found.skewness("X") == whole.skewness("X")
+    assert actual.skewness("X") == whole.skewness("X")
 
 
 def test_sums_of_groups_are_those_of_all():
@@ -190,14 +190,14 @@ def test_reading_in_small_pieces_changes_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["X", "Y", "half"])  # a table of counts; too wide for one; real
 def test_quantiles_are_values_that_occur(result, name):
     levels = (0.0, 0.05, 0.25, 0.5, 0.9, 1.0)
-    found = result.quantile(name, levels)
+    actual = result.quantile(name, levels)
     samples = make.samples(N)
     column = samples["counts"][:, :, 1] if name == "Y" else samples["counts"][:, :, 0]
     for k in range(4):
         values = column[column[:, k] >= 0, k] / (2 if name == "half" else 1)
         expected = np.quantile(values, levels, method="inverted_cdf")
-        assert found[:, k].tolist() == expected.tolist()
-    assert np.array_equal(result.quantile(name, 0.25), found[2])
+        assert actual[:, k].tolist() == expected.tolist()
+    assert np.array_equal(result.quantile(name, 0.25), actual[2])
 
 
 def test_quantile_levels_are_checked(result):
@@ -238,8 +238,8 @@ def test_stored_histogram():
     cut = make.only(arrays) | make.histogram(arrays["counts"], edges)
     result = Result(cut, make.attributes(N))
     column = arrays["counts"][:, 2, 0]
-    numbers, found = result.histogram("X", t=1)
-    assert found.tolist() == edges.tolist()
+    numbers, actual = result.histogram("X", t=1)
+    assert actual.tolist() == edges.tolist()
     assert numbers.tolist() == np.histogram(column, edges)[0].tolist()
     with pytest.raises(ConfigError, match="bins cannot be chosen"):
         result.histogram("X", t=1, bins=4)
@@ -328,8 +328,8 @@ def test_dask(result):
     expected = make.samples(N)["counts"]
     result.close()  # tasks do not lean on this object's file
     expected = np.where(expected < 0, np.nan, expected)
-    found = array.compute(scheduler="threads", num_workers=4)
-    assert np.array_equal(found, expected, equal_nan=True)
+    actual = array.compute(scheduler="threads", num_workers=4)
+    assert np.array_equal(actual, expected, equal_nan=True)
     assert pickle.loads(pickle.dumps(array))[:3].compute().tolist() == expected[:3].tolist()
 
 
@@ -386,7 +386,7 @@ def test_nothing_is_made_of_a_file_without_a_finished_block(tmp_path, command, c
     path = make.write(tmp_path / "r.h5", arrays, done=[])
     assert main([command, str(path)]) == 2
     assert "no completed block" in capsys.readouterr().err
-    assert [found.name for found in tmp_path.iterdir()] == ["r.h5"]
+    assert [actual.name for actual in tmp_path.iterdir()] == ["r.h5"]
 
 
 def test_unfinished_file_without_samples_says_so(tmp_path):

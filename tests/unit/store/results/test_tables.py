@@ -139,9 +139,9 @@ def test_pandas_has_nan_where_a_trajectory_has_ended(path):
 def test_what_cannot_be_written_is_one_sentence(path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(path.parent)
     assert main(["export", str(path), *words]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert message in reported
+    assert reported.count("\n") == 1
     assert [p.name for p in path.parent.iterdir()] == ["r.h5"]
 
 
@@ -193,7 +193,7 @@ def test_an_observable_has_no_final_of_its_own():
     network.add_rule("T", "2*X")
     network.add_reaction("X ->", rate=1)
     result = ts.run(network, n=2, times=[0, 1], seed=1, device="cpu")
-    for asked in (result.final, result.counts):
+    for requested in (result.final, result.counts):
         with pytest.raises(ConfigError, match=r"'T' is an observable.*result\['T'\]"):
-            asked("T")
+            requested("T")
     assert result["T"][..., -1].tolist() == (2 * result.final("X")).tolist()

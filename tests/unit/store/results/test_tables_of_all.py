@@ -49,22 +49,22 @@ def test_filters(births, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("chains", [1, 2])
 def test_chains(births, chains):
-    found = ts.pmmh(
+    actual = ts.pmmh(
         births, DATA, {"k": "uniform(1,8)"}, observe={"X": "normal(2)"}, n=5, steps=4, warm_up=2,
         chains=chains, device="cpu",
     )  # fmt: skip
-    frame = found.to_pandas()
+    frame = actual.to_pandas()
     assert frame.columns.tolist() == ["chain", "step", "log_likelihood", "k"]
-    assert frame["k"].tolist() == found["k"].ravel().tolist()
+    assert frame["k"].tolist() == actual["k"].ravel().tolist()
     assert frame["step"].tolist() == [0, 1, 2, 3] * chains
-    summary = found.to_pandas("summary")
+    summary = actual.to_pandas("summary")
     assert summary["parameter"].tolist() == ["k"]
-    assert summary["mean"][0] == found["k"].mean()
+    assert summary["mean"][0] == actual["k"].mean()
     assert summary["q05"][0] <= summary["q50"][0] <= summary["q95"][0]
     with pytest.raises(ts.ConfigError, match="Chain has the tables chains, summary"):
-        found.to_pandas("final")
+        actual.to_pandas("final")
     with pytest.raises(ts.ConfigError, match="'q' is no parameter of this result; it has k"):
-        found["q"]
+        actual["q"]
 
 
 def test_populations():
@@ -74,10 +74,10 @@ def test_populations():
     cell.add_rate("V", "0.5 * V")
     cell.add_reaction("-> X", law="10 * V")
     cell.add_event("divide", trigger="V >= 2")
-    found = ts.population(cell, [0, 2], division="divide", cells=5, seed=1, device="cpu")
-    frame = found.to_pandas()
-    assert frame["X_mean"].tolist() == [one.mean("X") for one in found.snapshots]
-    assert len(found.to_pandas("final")) == len(found.snapshots[-1])
-    assert len(found.to_pandas("divisions")) == len(found.divisions)
+    actual = ts.population(cell, [0, 2], division="divide", cells=5, seed=1, device="cpu")
+    frame = actual.to_pandas()
+    assert frame["X_mean"].tolist() == [one.mean("X") for one in actual.snapshots]
+    assert len(actual.to_pandas("final")) == len(actual.snapshots[-1])
+    assert len(actual.to_pandas("divisions")) == len(actual.divisions)
     with pytest.raises(ts.ConfigError, match="PopulationResult has the tables statistics"):
-        found.to_pandas("summaries")
+        actual.to_pandas("summaries")

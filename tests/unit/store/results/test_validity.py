@@ -146,10 +146,10 @@ def test_the_last_words_of_a_run_tell_it_in_a_line(tmp_path, capsys):
     run = ["run", str(tmp_path / "m.toml"), "-n", "40", "--t-end", "9", "--points", "2", "--seed",
            "1", "--device", "cpu", "--json", "-o", str(tmp_path / "a.h5")]  # fmt: skip
     assert main(run) == 0
-    found = capsys.readouterr()
-    assert json.loads(found.out)["last"]["L"] == {"mean": None, "sd": None}
-    assert "tauslab: warning: mean and deviation of L leave out 40 of 80 samples" in found.err
-    assert "UserWarning" not in found.err
+    actual = capsys.readouterr()
+    assert json.loads(actual.out)["last"]["L"] == {"mean": None, "sd": None}
+    assert "tauslab: warning: mean and deviation of L leave out 40 of 80 samples" in actual.err
+    assert "UserWarning" not in actual.err
 
 
 def network_with(law, amounts, rule=None):

@@ -56,16 +56,16 @@ def read_measurements(path: str | Path) -> list[Measurement]:
     names = list(reader.fieldnames or ())
     if len(set(names)) < len(names):
         raise ConfigError(f"{path}: line 1 names a column twice: {','.join(names)}")
-    found = []
+    result = []
     for number, line in enumerate(lines, start=2):
         try:
             name, *values = (line[column] for column in _COLUMNS)
-            found.append(Measurement(name.strip(), *map(float, values)))
+            result.append(Measurement(name.strip(), *map(float, values)))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ConfigError(
                 f"{path}: line {number}: write {','.join(_COLUMNS)}, the last three as numbers"
             ) from None
-    return found
+    return result
 
 
 def evidence_of(network: DynamicNetwork, measurements: Sequence[Measurement]) -> Evidence:
@@ -80,13 +80,13 @@ def evidence_of(network: DynamicNetwork, measurements: Sequence[Measurement]) ->
         A variable that is not in the network, a time that is none of its points, a value that is
         not finite or a deviation that is not above 0.
     """
-    found: dict[str, FloatArray] = {}
+    result: dict[str, FloatArray] = {}
     for one in measurements:
         time = _time_of(network, one)
         shape = (len(network.times), network.bins(one.variable))
-        own = found.setdefault(one.variable, np.ones(shape))
+        own = result.setdefault(one.variable, np.ones(shape))
         own[time] *= _density(network.edges[one.variable], one.value, one.sd)
-    return found
+    return result
 
 
 def _time_of(network: DynamicNetwork, one: Measurement) -> int:
@@ -122,8 +122,8 @@ def _density(edges: FloatArray, value: float, sd: float) -> FloatArray:
     centre = (scaled[:-1] + scaled[1:]) / 2
     point = np.exp(-centre * centre / 2) / math.sqrt(2 * math.pi)
     mean = np.where(width > 0, inside / np.where(width > 0, width, 1), point)
-    found: FloatArray = mean / sd
-    return found
+    result: FloatArray = mean / sd
+    return result
 
 
 def log_likelihood(
@@ -174,8 +174,8 @@ class Estimate:
         if not math.isfinite(top):
             raise ConfigError("no combination of the parameters' intervals explains these data")
         weights = np.exp(logs - top)
-        found: FloatArray = weights / weights.sum()
-        return found
+        result: FloatArray = weights / weights.sum()
+        return result
 
     def marginal(self, name: str) -> FloatArray:
         """Posterior probabilities of a parameter's intervals ``[bin]``."""

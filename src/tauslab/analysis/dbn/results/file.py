@@ -176,8 +176,8 @@ def counted_blocks(path: Path) -> BoolArray:
     with reading(path, InputFileError), _checked(path) as file:
         if "progress/blocks" not in file:
             return np.ones(0, bool)
-        found: BoolArray = file["progress/blocks"][()].astype(bool)
-        return found
+        result: BoolArray = file["progress/blocks"][()].astype(bool)
+        return result
 
 
 def network_digest_lines(path: Path) -> list[tuple[str, str]]:
@@ -188,9 +188,9 @@ def network_digest_lines(path: Path) -> list[tuple[str, str]]:
     InputFileError
         As `load`.
     """
-    found = dict(datasets(load(path)))
+    result = dict(datasets(load(path)))
     return digest_of(
-        {n: a for n, a in found.items() if not n.endswith(("/probabilities", "/nominal"))}
+        {n: a for n, a in result.items() if not n.endswith(("/probabilities", "/nominal"))}
     )
 
 

@@ -78,7 +78,7 @@ def factored_frontier(
         name: _prior(network, name, (given or {}).get(name))[None] for name in network.parameters
     }
     forward, likelihood = frontier_forward(network, seen, priors)
-    beliefs = {name: found[:, 0] for name, found in forward.items()}
+    beliefs = {name: result[:, 0] for name, result in forward.items()}
     if not math.isfinite(likelihood[0]):
         raise ConfigError("this evidence has probability 0 in the network")
     if smooth and seen:
@@ -103,7 +103,7 @@ def frontier_forward(
     """
     settings = len(next(iter(priors.values()))) if priors else 1
     steps = len(network.times) - 1
-    found = {
+    result = {
         name: np.empty((steps + 1, settings, network.bins(name))) for name in network.variables
     }
     likelihood = np.zeros(settings)
@@ -113,7 +113,7 @@ def frontier_forward(
                 belief = np.repeat(network.marginal(name)[:1], settings, axis=0)
             else:
                 parents = [
-                    found[p][time - 1] if p in found else priors[p]
+                    result[p][time - 1] if p in result else priors[p]
                     for p in network.structure.parents[name]
                 ]
                 rows = network.rows(name, time - 1)
@@ -123,8 +123,8 @@ def frontier_forward(
             total = belief.sum(axis=1)
             with np.errstate(divide="ignore"):
                 likelihood += np.log(total)
-            found[name][time] = belief / np.where(total > 0, total, 1)[:, None]
-    return found, likelihood
+            result[name][time] = belief / np.where(total > 0, total, 1)[:, None]
+    return result, likelihood
 
 
 def _predicted(rows: ProbabilityRows, parents: list[FloatArray], unseen: FloatArray) -> FloatArray:
@@ -157,7 +157,7 @@ def _backward(
     priors: Mapping[str, FloatArray],
 ) -> dict[str, FloatArray]:
     """Marginals given all evidence: messages from the end to the start."""
-    found = {name: belief.copy() for name, belief in forward.items()}
+    result = {name: belief.copy() for name, belief in forward.items()}
     later = {name: _at(evidence, name, len(network.times) - 1) for name in network.variables}
     for step in reversed(range(len(network.times) - 1)):
         messages = {name: np.ones(network.bins(name)) for name in network.variables}
@@ -174,16 +174,16 @@ def _backward(
                     messages[name] *= _message(rows, parents, index, likelihood, unseen)
         later = {}
         for name, message in messages.items():
-            belief = found[name][step] * message
+            belief = result[name][step] * message
             total = belief.sum()
-            found[name][step] = belief / total if total > 0 else found[name][step]
-            own, told = _at(evidence, name, step), bool((message != message[0]).any())
-            if own is not None or told:
+            result[name][step] = belief / total if total > 0 else result[name][step]
+            own, reported = _at(evidence, name, step), bool((message != message[0]).any())
+            if own is not None or reported:
                 scaled = message / message.max() if message.max() > 0 else np.ones_like(message)
                 later[name] = scaled if own is None else scaled * own
             else:
                 later[name] = None
-    return found
+    return result
 
 
 def _at(evidence: Evidence, name: str, time: int) -> FloatArray | None:
@@ -205,9 +205,9 @@ def _message(
     others = [p[None] if i != index else np.ones((1, len(p))) for i, p in enumerate(parents)]
     weight = _product(rows.parents, others)[0]
     bins, size = rows.parents[:, index], len(parents[index])
-    told = np.asarray(np.bincount(bins, weight * likelihood, size), float)
-    told += np.clip(1 - np.bincount(bins, weight, size), 0, None) * unseen
-    return told
+    reported = np.asarray(np.bincount(bins, weight * likelihood, size), float)
+    reported += np.clip(1 - np.bincount(bins, weight, size), 0, None) * unseen
+    return reported
 
 
 def exact(
@@ -248,8 +248,8 @@ def exact(
             beta = beta / beta.max()
         marginals.append(joint.marginals(forward[time] * beta))
     names = network.structure.names
-    found = {name: np.array([m[name] for m in marginals[::-1]]) for name in names}
-    return Beliefs(network, found, likelihood)
+    result = {name: np.array([m[name] for m in marginals[::-1]]) for name in names}
+    return Beliefs(network, result, likelihood)
 
 
 class _Joint:
@@ -277,12 +277,12 @@ class _Joint:
 
     def likelihood(self, evidence: Evidence, time: int) -> FloatArray:
         """Likelihood of all that is seen at a time, for broadcasting."""
-        found = np.ones((1,) * len(self._axis))
+        result = np.ones((1,) * len(self._axis))
         for name, own in evidence.items():
             shape = [1] * len(self._axis)
             shape[self._axis[name]] = -1
-            found = found * own[time].reshape(shape)
-        return found
+            result = result * own[time].reshape(shape)
+        return result
 
     def step(self, joint: FloatArray, step: int) -> FloatArray:
         names = self._axis
@@ -298,18 +298,18 @@ class _Joint:
         return stepped
 
     def _tables(self, step: int) -> list[Any]:
-        found: list[Any] = []
+        result: list[Any] = []
         for name, after in self._after.items():
             axes = [self._axis[p] for p in self._network.structure.parents[name]]
-            found += [self._network.table(name, step), [*axes, after]]
-        return found
+            result += [self._network.table(name, step), [*axes, after]]
+        return result
 
     def marginals(self, joint: FloatArray) -> dict[str, FloatArray]:
-        found = {}
+        result = {}
         for name, axis in self._axis.items():
             own = joint.sum(axis=tuple(a for a in self._axis.values() if a != axis))
-            found[name] = own / own.sum()
-        return found
+            result[name] = own / own.sum()
+        return result
 
 
 def _prior(network: DynamicNetwork, name: str, given: int | None) -> FloatArray:
@@ -336,7 +336,7 @@ def unknown_parameter(network: DynamicNetwork, name: str) -> int:
 
 
 def _checked(network: DynamicNetwork, evidence: Evidence) -> dict[str, FloatArray]:
-    found = {}
+    result = {}
     for name, own in evidence.items():
         if name not in network.variables:
             raise ConfigError(
@@ -348,5 +348,5 @@ def _checked(network: DynamicNetwork, evidence: Evidence) -> dict[str, FloatArra
             raise ConfigError(
                 f"evidence on {name} must be finite numbers of 0 or more, [time, bin] = {shape}"
             )
-        found[name] = array
-    return found
+        result[name] = array
+    return result

@@ -72,18 +72,18 @@ def network_summary(network: DynamicNetwork, name: str) -> list[str]:
     entries = sum(len(table.counts) for table in network.tables.values())
     nodes = f"{len(network.variables)} variables, {len(network.parameters)} unknown parameters"
     what = f"{network.samples} trajectories, seed {network.attributes['seed']}"
-    told = network.attributes
-    rate = told["counted"] / max(1e-9, told["seconds"])
-    ranks = f"{told['ranks']} ranks, " if told["ranks"] > 1 else ""
+    reported = network.attributes
+    rate = reported["counted"] / max(1e-9, reported["seconds"])
+    ranks = f"{reported['ranks']} ranks, " if reported["ranks"] > 1 else ""
     lines = [
         f"{name}: {what}, {nodes}, {len(network.times)} time points, {entries} entries",
     ]
-    speed = f"{rate:.3g} trajectories/s; {ranks}{told['device']}"
-    ready = f"ready after {told['seconds_ready']:.2f} s"
-    lines.append(f"  counted in {told['seconds']:.2f} s ({speed}; {ready})")
-    lines += [f"  layout {told['layout']}"] if "layout" in told else []
-    found = {"not_finite": _not_finite(network), "outside": _outside(network)}
-    return lines + _warnings(found | {"trajectories": network.samples})
+    speed = f"{rate:.3g} trajectories/s; {ranks}{reported['device']}"
+    ready = f"ready after {reported['seconds_ready']:.2f} s"
+    lines.append(f"  counted in {reported['seconds']:.2f} s ({speed}; {ready})")
+    lines += [f"  layout {reported['layout']}"] if "layout" in reported else []
+    result = {"not_finite": _not_finite(network), "outside": _outside(network)}
+    return lines + _warnings(result | {"trajectories": network.samples})
 
 
 def _warnings(found: dict[str, Any]) -> list[str]:
@@ -96,8 +96,10 @@ def _warnings(found: dict[str, Any]) -> list[str]:
         )
     most = sorted(found["outside"].items(), key=lambda item: -item[1])[:_SHOWN]
     if most:
-        told = ", ".join(f"{name} {share:.2g} %" for name, share in most)
-        lines.append(f"values outside their range, counted in the first or last interval: {told}")
+        reported = ", ".join(f"{name} {share:.2g} %" for name, share in most)
+        lines.append(
+            f"values outside their range, counted in the first or last interval: {reported}"
+        )
     return lines
 
 
@@ -108,12 +110,12 @@ def _not_finite(network: DynamicNetwork) -> int:
 
 def _outside(network: DynamicNetwork) -> dict[str, float]:
     """Per cent of a node's values that lay outside its range, where there are any."""
-    found = {}
+    result = {}
     for name in network.structure.names:
         outside, counts = network.outside[name][:, :2].sum(), network.marginals[name].sum()
         if outside:
-            found[name] = 100.0 * float(outside) / float(counts)
-    return found
+            result[name] = 100.0 * float(outside) / float(counts)
+    return result
 
 
 def _listed(names: list[str]) -> str:

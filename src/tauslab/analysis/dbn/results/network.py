@@ -99,10 +99,10 @@ class CountTable:
         first = np.ones(len(bins), bool)
         first[1:] = (bins[1:, :-1] != bins[:-1, :-1]).any(axis=1)
         row = np.cumsum(first) - 1
-        found = np.zeros((int(first.sum()), n_bins))
-        found[row, bins[:, -1]] = counts
+        result = np.zeros((int(first.sum()), n_bins))
+        result[row, bins[:, -1]] = counts
         return ProbabilityRows(
-            bins[first, :-1], found / np.maximum(1, found.sum(axis=1, keepdims=True))
+            bins[first, :-1], result / np.maximum(1, result.sum(axis=1, keepdims=True))
         )
 
 
@@ -246,10 +246,10 @@ class DynamicNetwork:
                 f"and at most {MOST_DENSE} are written out: use its rows"
             )
         rows = self.rows(name, step)
-        found = np.empty(sizes)
-        found[...] = self.marginal(name)[step + 1]
-        found[tuple(rows.parents.T.astype(np.intp))] = rows.probabilities
-        return found
+        result = np.empty(sizes)
+        result[...] = self.marginal(name)[step + 1]
+        result[tuple(rows.parents.T.astype(np.intp))] = rows.probabilities
+        return result
 
     def _check_step(self, name: str, step: int) -> None:
         if self.known(name) not in self.variables:
@@ -272,8 +272,8 @@ def network_of(
     """Put together what devices counted; see `tauslab.kernels.dbn.count_tables.CountTables`."""
     steps = len(times) - 1
     tables = {
-        name: CountTable.of(found, keys, steps)
-        for name, (found, keys) in zip(structure.variables, entries, strict=True)
+        name: CountTable.of(result, keys, steps)
+        for name, (result, keys) in zip(structure.variables, entries, strict=True)
     }
     marginals, outside = {}, {}
     first, of = 0, np.atleast_2d(cells[0])

@@ -34,24 +34,24 @@ def distances(
     """
     seen = ~np.isnan(observed)
     if callable(norm):
-        found = np.asarray(norm(simulated, observed), np.float64)
-        if found.shape != (len(simulated),) or (found < 0).any():
+        result = np.asarray(norm(simulated, observed), np.float64)
+        if result.shape != (len(simulated),) or (result < 0).any():
             raise ConfigError(
-                f"distance= gave shape {found.shape}: one number of 0 or more for each of the "
+                f"distance= gave shape {result.shape}: one number of 0 or more for each of the "
                 f"{len(simulated)} simulations is needed"
             )
-        return np.where(np.isnan(found), np.inf, found)
+        return np.where(np.isnan(result), np.inf, result)
     apart = (simulated if seen.all() else simulated[:, seen]) - observed[seen]
     if (scale[seen] != 1).any():
         apart /= scale[seen]
     if norm == 2:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.sqrt(fixed_sums(np.multiply(apart, apart, out=apart)))
+            result = np.sqrt(fixed_sums(np.multiply(apart, apart, out=apart)))
     else:
         np.abs(apart, out=apart)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = fixed_sums(apart) if norm == 1 else apart.max(axis=1)
-    return np.where(np.isnan(found), np.inf, found)
+            result = fixed_sums(apart) if norm == 1 else apart.max(axis=1)
+    return np.where(np.isnan(result), np.inf, result)
 
 
 def scale_of(simulated: FloatArray) -> FloatArray:
@@ -59,12 +59,12 @@ def scale_of(simulated: FloatArray) -> FloatArray:
 
     Prangle, Bayesian Analysis 12, 289 (2017). Simulations that lack a summary are left out of it.
     """
-    found = np.ones(simulated.shape[1])
+    result = np.ones(simulated.shape[1])
     for column, values in enumerate(simulated.T):
         held = values[np.isfinite(values)]
         if not len(held):
             continue
         off = np.abs(held - np.median(held))
         middle = float(np.median(off))
-        found[column] = middle or float(fixed_sums(off[None])[0]) / len(off) or 1.0
-    return found
+        result[column] = middle or float(fixed_sums(off[None])[0]) / len(off) or 1.0
+    return result

@@ -148,8 +148,8 @@ class AbcResult(WeightedDraws):
     def _by_name(self, values: FloatArray) -> Mapping[str, FloatArray]:
         """Values ``[..., summary]`` as ``[..., time]`` by column; without times ``[...]``."""
         names = np.array(self.summaries)
-        found = {name: values[..., names == name] for name in dict.fromkeys(self.summaries)}
-        return {k: v[..., 0] for k, v in found.items()} if np.isnan(self.time).any() else found
+        result = {name: values[..., names == name] for name in dict.fromkeys(self.summaries)}
+        return {k: v[..., 0] for k, v in result.items()} if np.isnan(self.time).any() else result
 
     def _reached(self) -> str:
         generations, particles = self.weights.shape

@@ -132,9 +132,9 @@ class Sampler:
         g, settings = len(self.populations), self._settings
         if len(settings.epsilons):
             return float(settings.epsilons[g]) if g < len(settings.epsilons) else math.nan
-        found = quantile_of(far, weights, settings.quantile)
+        result = quantile_of(far, weights, settings.quantile)
         below = far[far < far.max()]
-        return found if found < far.max() or not len(below) else float(below.max())
+        return result if result < far.max() or not len(below) else float(below.max())
 
     # ---------------------------------------------------------------- drawing
 
@@ -170,8 +170,8 @@ class Sampler:
         places = places[inside]
         if not len(places):
             return
-        found = self._simulate(values_at(self._priors, places), g, self.simulations)
-        far = distances(found, self._observed, self._scale, settings.norm)
+        result = self._simulate(values_at(self._priors, places), g, self.simulations)
+        far = distances(result, self._observed, self._scale, settings.norm)
         near = np.flatnonzero((far <= self._epsilon) & (far < np.inf))
         near = near[: settings.n - self.accepted]
         full = len(near) == settings.n - self.accepted
@@ -179,9 +179,9 @@ class Sampler:
         self.simulations += len(places)
         if settings.scale is None:  # else none is made of them
             most = min(_SEEN, max(1, _SEEN_NUMBERS // max(1, len(self._observed))), self._tried)
-            self._seen = np.concatenate([self._seen, found[: max(0, most - len(self._seen))]])
+            self._seen = np.concatenate([self._seen, result[: max(0, most - len(self._seen))]])
         self._places = np.concatenate([self._places, places[near]])
-        self._near = np.concatenate([self._near, found[near]])
+        self._near = np.concatenate([self._near, result[near]])
         self._far = np.concatenate([self._far, far[near]])
 
     def _launch_size(self) -> int:
@@ -212,8 +212,8 @@ class Sampler:
     def _words(self, generation: int, first: int, m: int) -> UintArray:
         """Random words ``[m, 1 + parameter]`` of candidates: of seed, generation and number."""
         key = np.array([self._settings.seed, ABC_CANDIDATES], np.uint64)
-        found: UintArray = words_of(key, 0, generation, first, m, 1 + len(self._priors))
-        return found
+        result: UintArray = words_of(key, 0, generation, first, m, 1 + len(self._priors))
+        return result
 
     def first_draws(self, m: int) -> dict[str, FloatArray]:
         """Values ``[m]`` of the first candidates of the first generation, by name."""
@@ -293,7 +293,7 @@ class Sampler:
         done = self.populations
         counts = [[one.simulations, one.tried] for one in done]
         now = [self.candidates, self.simulations, self._tried]
-        found: dict[str, Array] = {
+        result: dict[str, Array] = {
             "counts": np.array(counts, np.int64).reshape(-1, 2),
             "now": np.array(now, np.int64),
             "epsilons": np.array([*(one.epsilon for one in done), self._epsilon]),
@@ -302,8 +302,8 @@ class Sampler:
             "simulated": self.simulated,
         }  # fmt: skip
         for name in _KEPT:
-            found[f"done_{name}"] = np.array([getattr(one, name) for one in done])
-        return found
+            result[f"done_{name}"] = np.array([getattr(one, name) for one in done])
+        return result
 
     def go_on(self, kept: State) -> None:
         """Take up what was kept.

@@ -135,24 +135,24 @@ class FitResult(ParameterResult):
         logs = np.log(self.points / self.values)
         surface = Quadratic.of(logs, self.point_log_likelihood, cubes=True)
         left = self.point_log_likelihood - surface(logs)
-        found = {}
+        result = {}
         for axis, name in enumerate(self.parameters):
             own, heights, values = np.empty(0), np.empty(0), self.point_log_likelihood
             if np.isfinite(self.covariance).all():
                 own = np.linspace(logs[:, axis].min(), logs[:, axis].max(), _CURVE)
                 heights = surface.profile(axis, own)
                 values = left + surface.profile(axis, logs[:, axis])
-            found[name] = Profile(
+            result[name] = Profile(
                 self[name], self.interval(name), self.points[:, axis], values,
                 self[name] * np.exp(own), heights,
             )  # fmt: skip
-        return plot_profiles(found, parameters, path)
+        return plot_profiles(result, parameters, path)
 
     def __repr__(self) -> str:
         """One line: estimates with errors."""
-        told = ", ".join(f"{n} = {self[n]:.4g} +- {self.error(n):.2g}" for n in self.parameters)
+        reported = ", ".join(f"{n} = {self[n]:.4g} +- {self.error(n):.2g}" for n in self.parameters)
         state = "" if self.converged else ", not converged"
-        return f"<FitResult: {told}, log-likelihood {self.log_likelihood:.6g}{state}>"
+        return f"<FitResult: {reported}, log-likelihood {self.log_likelihood:.6g}{state}>"
 
     def _error_of_log(self, name: str) -> float:
         return float(np.sqrt(self.covariance[self._place(name), self._place(name)]))

@@ -95,14 +95,14 @@ def top_of(
             place, root = place + root @ u[int(values.argmax())], root * _NARROWER
             continue
         u, values = u[kept], values[kept]
-        found = Quadratic.of(u, values, cubes=last)
+        result = Quadratic.of(u, values, cubes=last)
         if last and unbiased:
             values = values + _variances(u, values) / 2
-            found = Quadratic.of(u, values, cubes=True)
+            result = Quadratic.of(u, values, cubes=True)
         if last:
-            return found.top(place, root, u, values, converged=alike)
-        bends, axes = np.linalg.eigh(found.bend)
-        slope = axes.T @ found.slope
+            return result.top(place, root, u, values, converged=alike)
+        bends, axes = np.linalg.eigh(result.bend)
+        slope = axes.T @ result.slope
         seen = bends > _LEAST_BEND
         # Along an axis that is flat over a wide spread only a clear slope is followed, not noise.
         width = np.linalg.norm(root @ axes, axis=0)
@@ -118,7 +118,7 @@ def top_of(
         place, root = place + root @ (axes @ steps), root @ axes * widths
         root = root * np.minimum(1, _WIDEST / np.linalg.norm(root, axis=0))
         if alike:
-            work = float(np.clip((found.noise / _MOST_NOISE) ** 2, 1.0, _MOST_MORE))
+            work = float(np.clip((result.noise / _MOST_NOISE) ** 2, 1.0, _MOST_MORE))
     raise AssertionError
 
 
@@ -130,9 +130,9 @@ def spread_of_tops(place: FloatArray, points: FloatArray, values: FloatArray) ->
     size = len(place)
     root = np.linalg.cholesky(np.atleast_2d(np.cov((points - place).T)))
     whitened = np.asarray(np.linalg.solve(root, (points - place).T).T, np.float64)
-    found = np.linalg.pinv(_table(whitened, cubes=True)) @ values
-    bend = np.linalg.pinv(bend_of(found.mean(axis=1), size))
-    slopes = np.atleast_2d(np.cov(found[1 : 1 + size]))
+    result = np.linalg.pinv(_table(whitened, cubes=True)) @ values
+    bend = np.linalg.pinv(bend_of(result.mean(axis=1), size))
+    slopes = np.atleast_2d(np.cov(result[1 : 1 + size]))
     return np.asarray(root @ bend @ slopes @ bend @ root.T)
 
 
@@ -162,14 +162,14 @@ class Quadratic:
         size = u.shape[1]
         table = _table(u, cubes=cubes)
         inverse = np.linalg.pinv(table.T @ table)
-        found = inverse @ (table.T @ values)
-        left = values - table @ found
-        free = max(1, len(u) - len(found))
+        result = inverse @ (table.T @ values)
+        left = values - table @ result
+        free = max(1, len(u) - len(result))
         scores = table * left[:, None]
         errors = inverse @ (scores.T @ scores) @ inverse * (len(u) / free)
         own = _terms(size)
         return cls(
-            float(found[0]), found[1 : 1 + size], bend_of(found, size), errors[:own, :own],
+            float(result[0]), result[1 : 1 + size], bend_of(result, size), errors[:own, :own],
             math.sqrt(float(left @ left) / free),
         )  # fmt: skip
 
@@ -226,13 +226,13 @@ class Quadratic:
         off = (u - step) @ axes
         table = np.column_stack([_table(u), off * np.abs(off)])
         inverse = np.linalg.pinv(table.T @ table)
-        found = inverse @ (table.T @ values)
-        left = values - table @ found
-        free = max(1, len(u) - len(found))
-        odd, errors = found[-size:], np.sqrt(np.diag(inverse)[-size:] * float(left @ left) / free)
+        result = inverse @ (table.T @ values)
+        left = values - table @ result
+        free = max(1, len(u) - len(result))
+        odd, errors = result[-size:], np.sqrt(np.diag(inverse)[-size:] * float(left @ left) / free)
         odd = np.sign(odd) * np.maximum(0, np.abs(odd) - 2 * errors)
-        bend = bend_of(found, size)
-        slopes = axes.T @ (found[1 : 1 + size] - bend @ step)
+        bend = bend_of(result, size)
+        slopes = axes.T @ (result[1 : 1 + size] - bend @ step)
         own = np.einsum("ij,ik,kj->j", axes, bend, axes)
         v = np.linspace(-_SIDE, _SIDE, 31)[:, None] / np.sqrt(bends)
         along = slopes * v + (odd * np.sign(v) - own / 2) * v * v
@@ -269,8 +269,8 @@ def _table(u: FloatArray, *, cubes: bool = False) -> FloatArray:
 
 def bend_of(coefficients: FloatArray, size: int) -> FloatArray:
     """Negative curvature ``[parameter, parameter]`` of coefficients of a regression."""
-    found = np.zeros((size, size))
+    result = np.zeros((size, size))
     for k, (i, j) in enumerate(_pairs(size), 1 + size):
-        found[i, j] -= coefficients[k]
-        found[j, i] -= coefficients[k]
-    return found
+        result[i, j] -= coefficients[k]
+        result[j, i] -= coefficients[k]
+    return result

@@ -153,18 +153,18 @@ class Sampler:
         prior = log_density_at(self._priors, tried)
         inside = prior > -np.inf
         # A set outside the prior runs the filter of its own place, which is not looked at.
-        found = self._filtered(np.where(inside[:, None], tried, self._cloud))
-        gain = self._so_far(found) - self._so_far(self._terms)
+        result = self._filtered(np.where(inside[:, None], tried, self._cloud))
+        gain = self._so_far(result) - self._so_far(self._terms)
         gain = gain + (np.where(inside, prior, 0.0) - log_density_at(self._priors, self._cloud))
         moved = inside & (portable_log(uniforms_of(words[:, size])) < gain)
         self._cloud = np.where(moved[:, None], tried, self._cloud)
-        self._terms = np.where(moved[:, None], found, self._terms)
+        self._terms = np.where(moved[:, None], result, self._terms)
         return int(moved.sum())
 
     def _filtered(self, places: FloatArray) -> FloatArray:
-        found = self._terms_of(values_at(self._priors, places), self._calls, self.n)
+        result = self._terms_of(values_at(self._priors, places), self._calls, self.n)
         self._calls += 1
-        return found
+        return result
 
     def _so_far(self, terms: FloatArray) -> FloatArray:
         """Log-likelihoods ``[draw]`` of the rows up to the present one."""
@@ -192,8 +192,8 @@ class Sampler:
         """Random words ``[draw, parameter + 1]`` of a call."""
         key = np.array([self._settings.seed, SMC2], np.uint64)
         each = len(self._priors) + 1
-        found: UintArray = words_of(key, 0, call, 0, self._settings.draws, each)
-        return found if call else found[:, :-1]
+        result: UintArray = words_of(key, 0, call, 0, self._settings.draws, each)
+        return result if call else result[:, :-1]
 
     # ---------------------------------------------------------------- keeping
 
@@ -222,9 +222,9 @@ _DONE = ("places", "weights", "log_evidence", "acceptance", "particles")
 
 def _steps_of(z: FloatArray, root: FloatArray) -> FloatArray:
     """Rows ``[m, p]`` of z times the transpose of a lower triangular root, added in order."""
-    found = np.empty_like(z)
+    result = np.empty_like(z)
     for i in range(z.shape[1]):
-        found[:, i] = root[i, 0] * z[:, 0]
+        result[:, i] = root[i, 0] * z[:, 0]
         for j in range(1, i + 1):
-            found[:, i] += root[i, j] * z[:, j]
-    return found
+            result[:, i] += root[i, j] * z[:, j]
+    return result

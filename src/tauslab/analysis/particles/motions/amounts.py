@@ -112,8 +112,8 @@ class OdeMotion(Motion):
             return table
         if self._on_host is None:
             self._on_host = self._rows.host(table)
-        found: FloatArray = self._on_host
-        return found
+        result: FloatArray = self._on_host
+        return result
 
     @property
     def _places(self) -> Mapping[str, int]:
@@ -173,7 +173,7 @@ class OdeMotion(Motion):
         self._at_start |= {name: row for name, row in rows.items() if self.holds(name)}
         self._inputs = self._upload_own(self.task.constants, n)
 
-    def read_apart(self, names: Iterable[str]) -> None:
+    def read_as_inputs(self, names: Iterable[str]) -> None:
         """Let kernels read these values from now on, so that a new one needs no new kernel."""
         new = [name for name in names if name not in self.apart and name not in self.in_kernels]
         self.apart |= {name: number_of(self._network, name) for name in new}
@@ -291,8 +291,8 @@ class OdeMotion(Motion):
 
     def own_columns(self, columns: IntArray) -> FloatArray:
         """As of `Motion`."""
-        found: FloatArray = np.take(self._host_table(self._table), columns, axis=1)
-        return found
+        result: FloatArray = np.take(self._host_table(self._table), columns, axis=1)
+        return result
 
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
@@ -311,8 +311,8 @@ class OdeMotion(Motion):
 
     def _sources(self) -> list[Any]:
         """All that a particle is."""
-        found = [self._table, self._steps.reshape(-1, 1)]
-        return [*found, self._queue] if self.looks else found
+        result = [self._table, self._steps.reshape(-1, 1)]
+        return [*result, self._queue] if self.looks else result
 
     def _hold(self, moved: list[Any]) -> None:
         self._table, steps, *queue = moved
@@ -389,9 +389,9 @@ class OdeMotion(Motion):
             return self._held
         if self._on_host is not None:  # as the device has them
             return self._backend.upload(np.take(self._on_host, columns, axis=1))
-        found = self._backend.empty((self._held.shape[0], len(columns)), np.float64)
-        found[...] = self._held[:, columns]
-        return found
+        result = self._backend.empty((self._held.shape[0], len(columns)), np.float64)
+        result[...] = self._held[:, columns]
+        return result
 
     def _launch(
         self, start: float, end: float, kept: Any, seed: int = 0, first: int = 0

@@ -73,8 +73,8 @@ class CutLattice(Replicas):
         self.backend.copy(self._content(0), engine.content, engine.stream)
         engine.in_slots(cells[0])
         engine.synchronize()
-        found: DeviceArray = cells[rows]
-        return found
+        result: DeviceArray = cells[rows]
+        return result
 
     def host_cells(self) -> Array:
         """As of `Replicas`, of all planes. Collective."""

@@ -72,10 +72,10 @@ class Given:
         places = self.places
         if len(self.table) != self.n or any(name not in places for name in names):
             return None
-        found = replace(self, table=self.table.copy())
-        found.__dict__["places"] = places
-        found.table[:, [places[name] for name in names]] = values
-        return found
+        result = replace(self, table=self.table.copy())
+        result.__dict__["places"] = places
+        result.table[:, [places[name] for name in names]] = values
+        return result
 
     def changes(self, before: Given) -> dict[str, FloatArray]:
         """Columns with other bits than `before`, which is `like` these."""
@@ -114,13 +114,13 @@ class Following:
 
     def constants(self, task: NetworkTask, given: Given, values: FloatArray) -> FloatArray:
         """Constants of a task ``[particle, constant]`` with these values ``[particle, name]``."""
-        found = task.constants.copy()
+        result = task.constants.copy()
         to, by = self._columns
-        found[:, to] = values[:, by]
+        result[:, to] = values[:, by]
         if self._others:
             rows = {**task.varying, **given.columns}
-            found[:, self._others] = self._lowered.constant_rows(rows, len(found), self._others)
-        return found
+            result[:, self._others] = self._lowered.constant_rows(rows, len(result), self._others)
+        return result
 
 
 def number_of(network: Network, name: str) -> float | None:
@@ -155,8 +155,8 @@ def behind_exponents(network: Network) -> frozenset[str]:
 
 def _used_by(names: Iterable[str], trees: Mapping[str, Expression]) -> frozenset[str]:
     """`names`, and all that their trees use."""
-    found, waiting = set(names), set(names)
+    result, waiting = set(names), set(names)
     while waiting:
-        waiting = set().union(*(symbols(trees[name]) for name in waiting if name in trees)) - found
-        found |= waiting
-    return frozenset(found)
+        waiting = set().union(*(symbols(trees[name]) for name in waiting if name in trees)) - result
+        result |= waiting
+    return frozenset(result)

@@ -93,7 +93,7 @@ class LatticeMotion(Motion):
         self._by_type: IntArray = np.zeros(0, np.int64)
         self._sizes: IntArray | None = None  # sites of each type, where they are known
         self._looked: IntArray = np.zeros(0, np.int64)  # firings at the last look, as `Rest.fired`
-        self._told_of_splitting = False
+        self._splitting_reported = False
         self._seed, self._first = 0, 0  # of draws of `put` and `reshape`
         # Site types where species may be, of hops; and sites of some types, in a lattice of types.
         self._homes: tuple[Any, dict[int, BoolArray]] = (None, {})
@@ -183,7 +183,7 @@ class LatticeMotion(Motion):
             unique, which = np.unique(table, axis=0, return_inverse=True)
             all_given = [{**single, **dict(zip(each, row, strict=True))} for row in unique.tolist()]
             starts = [self._lowered(values) for values in all_given]
-            base = _together(base, starts, list(each))
+            base = _joint_model(base, starts, list(each))
         self._warn_of_splitting(starts)
         self._values, self._starts, self._given = dict(rows), starts, all_given
         self._which = which.reshape(-1)
@@ -196,21 +196,21 @@ class LatticeMotion(Motion):
             return self._known[key]
         if len(self._known) > max(_MOST_KNOWN, self.n):
             self._known = {}
-        found = self._with_rates(values)
-        if found is not None:
-            self._known[key], self._last = found, (dict(values), found)
-            return found
+        result = self._with_rates(values)
+        if result is not None:
+            self._known[key], self._last = result, (dict(values), result)
+            return result
         with warnings.catch_warnings():
             if not tell:
                 warnings.simplefilter("ignore")
-            found = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
+            result = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
             if tell:
-                hop = found.splitting.hop
+                hop = result.splitting.hop
                 for sentence in model_warnings(self._model, dict(values) or None, hop=hop):
                     warn(f"{self._model.name}: {sentence}")
-        self._step = found.step
-        self._known[key], self._last = found, (dict(values), found)
-        return found
+        self._step = result.step
+        self._known[key], self._last = result, (dict(values), result)
+        return result
 
     def _with_rates(self, values: Mapping[str, float]) -> LoweredLattice | None:
         """The task prepared last, with new rates; None if more than rates changed."""
@@ -225,10 +225,10 @@ class LatticeMotion(Motion):
 
     def _warn_of_splitting(self, starts: list[LoweredLattice]) -> None:
         """Warn, once, where reactions are so fast that hops should come between them."""
-        told = max(starts, key=lambda one: one.splitting.error).splitting_warning()
-        if told is not None and not self._told_of_splitting:
-            warn(told)
-        self._told_of_splitting |= told is not None
+        reported = max(starts, key=lambda one: one.splitting.error).splitting_warning()
+        if reported is not None and not self._splitting_reported:
+            warn(reported)
+        self._splitting_reported |= reported is not None
 
     def _use(self, base: LoweredLattice, n: int) -> None:
         """Make the replicas that move lattices of this model, or give them their rates."""
@@ -333,8 +333,8 @@ class LatticeMotion(Motion):
     def _add_counts(self, rows: IntArray, sites: IntArray, particles: IntArray, by: int) -> None:
         """Count particles that came or went."""
         for row in np.unique(rows).tolist():
-            here = rows == row
-            kinds = self._types_in(row)[sites[here]], particles[here] - 1
+            local = rows == row
+            kinds = self._types_in(row)[sites[local]], particles[local] - 1
             np.add.at(self._by_type[row], kinds, by)
 
     def _put_in(self, numbers: IntArray, kinds: IntArray, first: int) -> None:
@@ -371,8 +371,8 @@ class LatticeMotion(Motion):
             homes[kind] = self._types_of(kind)
         those = homes[kind].tobytes()
         if those not in places:
-            found = np.flatnonzero(homes[kind][self._types_in(row)])
-            places[those] = found if len(found) else np.arange(len(self._site_types))
+            result = np.flatnonzero(homes[kind][self._types_in(row)])
+            places[those] = result if len(result) else np.arange(len(self._site_types))
         return places[those]
 
     def types_of(self, row: int) -> Array:
@@ -442,7 +442,7 @@ class LatticeMotion(Motion):
             else lattices.with_objects(row, as_site_types(lattices.lattice, one))
             for row, one in enumerate(given)
         ]
-        found = [
+        result = [
             Reshaped(0, 0, 0)
             if types is None or np.array_equal(types.reshape(-1), self._types_in(row))
             else lattices.reshape(
@@ -453,7 +453,7 @@ class LatticeMotion(Motion):
         ]  # fmt: skip
         self._by_type = lattices.count()
         self._sizes = None
-        return found
+        return result
 
     def halve(
         self, rows: Sequence[int], kept: Sequence[int], mothers: Sequence[int], how: Halving,
@@ -488,8 +488,8 @@ class LatticeMotion(Motion):
         if any(kept):
             self._by_type, self._sizes = self._lattices.count(), None
         joined, which = self.shares.joined, np.asarray(rows)
-        found = (np.asarray(joined(one))[which] for one in (counts, shares, moved))
-        return next(found), next(found), next(found)
+        result = (np.asarray(joined(one))[which] for one in (counts, shares, moved))
+        return next(result), next(result), next(result)
 
     def settle_objects(self, rows: Sequence[int], time: int) -> None:
         """Place objects of lattices, of all ranks, that lost their sites in a new shape."""
@@ -611,7 +611,7 @@ class LatticeMotion(Motion):
         rest = lattices.rest
         lengths = np.array([len(one) for one in rest.waiting], np.int64)
         entries = np.concatenate([np.zeros(0, WAITING), *rest.waiting])
-        found = {
+        result = {
             "particles": joined(lattices.host_cells()),
             "in_planes": np.array(int(self._engine is LatticeEngineName.PLANES)),
             "counts_by_type": joined(self._by_type),
@@ -622,16 +622,16 @@ class LatticeMotion(Motion):
             "step": np.array(self._step),
         }
         for name in _WAITING_FIELDS:
-            found[f"waiting/{name}"] = self.shares.gathered(entries[name])
+            result[f"waiting/{name}"] = self.shares.gathered(entries[name])
         if self.lattice.objects:
             texts = [json.dumps(one).encode() for one in rest.objects]
-            found["objects/lengths"] = joined(np.array([len(text) for text in texts], np.int64))
-            found["objects/text"] = self.shares.gathered(np.frombuffer(b"".join(texts), np.uint8))
-        if found["shapes"].any() or self.lattice.objects:
+            result["objects/lengths"] = joined(np.array([len(text) for text in texts], np.int64))
+            result["objects/text"] = self.shares.gathered(np.frombuffer(b"".join(texts), np.uint8))
+        if result["shapes"].any() or self.lattice.objects:
             sites = [self._types_in(row) for row in range(len(lattices))]
             whole = len(sites), lattices.sites
-            found["site_types"] = joined(np.array(sites, np.uint8).reshape(whole))
-        return found
+            result["site_types"] = joined(np.array(sites, np.uint8).reshape(whole))
+        return result
 
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
@@ -670,8 +670,8 @@ class LatticeMotion(Motion):
         """Numbers ``[particle]``; files of earlier versions have one of all, or none."""
         if name in ("puts", "shapes") and (name not in state or not state[name].ndim):
             return np.full(self.n, state.whole(name) if name in state else 0, np.int64)
-        found: IntArray = state.take(name, np.int64, self.n)
-        return found
+        result: IntArray = state.take(name, np.int64, self.n)
+        return result
 
     def _shapes_of(self, state: State) -> list[Array | None]:
         """Site types of this rank's lattices, of a file."""
@@ -710,7 +710,7 @@ class LatticeMotion(Motion):
         return np.split(entries, np.cumsum(lengths)[:-1])
 
 
-def _together(
+def _joint_model(
     base: LoweredLattice, found: list[LoweredLattice], names: list[str]
 ) -> LoweredLattice:
     """One model for lattices whose rates differ, with the largest of them."""

@@ -121,7 +121,7 @@ class Motion(ABC):
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
 
-    def read_apart(self, names: Iterable[str]) -> None:  # noqa: B027 - of lattices they always do
+    def read_as_inputs(self, names: Iterable[str]) -> None:  # noqa: B027 - of lattices they always do
         """Let kernels read these parameters from now on, so that a new value needs no new one."""
 
     @abstractmethod
@@ -227,15 +227,15 @@ class Motion(ABC):
     def ancestors_on_host(self, copies: Copies) -> IntArray:
         """Ancestors ``[particle]``. Collective."""
         own = self._rows.host(copies.rows) + self.shares.own.start
-        found: IntArray = self.shares.gathered(own, copies.sizes)
-        return found
+        result: IntArray = self.shares.gathered(own, copies.sizes)
+        return result
 
     def copied(self, values: Array, copies: Copies) -> Array:
         """Small whole numbers ``[particle]`` after a move. Collective."""
         own = values[self.shares.own, None].astype(np.int32)
         moved = self._rows.copied(self.shares, self._backend.upload(own), copies)
-        found: Array = self.shares.joined(self._rows.host(moved)[:, 0].astype(values.dtype))
-        return found
+        result: Array = self.shares.joined(self._rows.host(moved)[:, 0].astype(values.dtype))
+        return result
 
     @abstractmethod
     def stored(self) -> dict[str, Array]:
@@ -342,8 +342,8 @@ class DeviceRows:
             return copies.rows[to_rank.start - first : to_rank.stop - first]
 
         def taken(by: int) -> Any:
-            here = copies.common(by, own)
-            return target[here.start - own.start : here.stop - own.start]
+            local = copies.common(by, own)
+            return target[local.start - own.start : local.stop - own.start]
 
         first, parcels = copies.bounds[rank], []
         for other in others:
@@ -382,14 +382,14 @@ class DeviceRows:
             if other != rank
         }
         arrived = shares.exchange(sent, source.dtype, source.shape[1])
-        here = self.gathered(source, wanted[rank])
+        local = self.gathered(source, wanted[rank])
         if not sum(len(part) for part in arrived):
-            return self.gathered(here, order)
+            return self.gathered(local, order)
         parts = [part for part in arrived if len(part)]
         at = len(wanted[rank])
         pool = backend.empty((at + sum(len(part) for part in parts), source.shape[1]), source.dtype)
         if at:
-            backend.copy(here, pool[:at], self.copies)
+            backend.copy(local, pool[:at], self.copies)
         uploads = [backend.upload(part) for part in parts]  # held until they are copied
         for part in uploads:
             backend.copy(part, pool[at : at + len(part)], self.copies)
@@ -448,11 +448,11 @@ class DeviceRows:
         if in_brief:
             self._ends = self._ends or Ends(self.backend)
             largest = self._ends.start(status, self.copies)
-        found = self.host(largest, afterwards)
+        result = self.host(largest, afterwards)
         self._arriving.clear()
-        if not found.view(np.bool_).any():
+        if not result.view(np.bool_).any():
             return None, beside
-        return (self.host(status) if in_brief else found), beside
+        return (self.host(status) if in_brief else result), beside
 
     def row_counter(self) -> Any:
         """Control words of launches one after the other, of which each begins with zeros."""
@@ -462,9 +462,9 @@ class DeviceRows:
 
     def column(self, source: Any, number: int) -> Array:
         """A copy of one column of device memory on the host."""
-        found = self.backend.empty((source.shape[0], 1), source.dtype)
-        found[...] = source[:, number : number + 1]
-        return self.host(found)[:, 0]
+        result = self.backend.empty((source.shape[0], 1), source.dtype)
+        result[...] = source[:, number : number + 1]
+        return self.host(result)[:, 0]
 
     def require_room(self, n: int, each: int, name: str, more: int = 0) -> None:
         """Refuse n particles of all ranks that take so many bytes each, and `more` on each rank."""

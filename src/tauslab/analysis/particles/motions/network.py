@@ -90,8 +90,8 @@ class NetworkMotion(Motion):
         self._drawing: DrawInitial | None = None
         self.task: NetworkTask
         self.prepare(rows, options.n)
-        self._require_room(options.n)
-        self._warn_of_apart()
+        self._check_memory(options.n)
+        self._warn_of_shared_changes()
         self.counts: Any = self._first_counts()
         self.kept: Any = None  # before the first launch counts alone are known
         self._fired: Any = self._none_fired()
@@ -111,8 +111,8 @@ class NetworkMotion(Motion):
             return self.counts
         if self._on_host is None:
             self._on_host = self._rows.host(self.counts)
-        found: Int32Array = self._on_host
-        return found
+        result: Int32Array = self._on_host
+        return result
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -200,15 +200,15 @@ class NetworkMotion(Motion):
 
     def refused(self, names: tuple[str, ...], values: FloatArray) -> BoolArray:
         """As of `Motion`: where a rate constant of mass action is negative."""
-        found = super().refused(names, values)
+        result = super().refused(names, values)
         self._make_columns(names)
         given = None if self._given is None else self._given.with_columns(names, values)
         if given is not None and len(given.table) == len(self.task.constants):
             constants = self._following(names).constants(self.task, given, values)
             each = [one.constant for one in self.task.lowered.reactions]
             places = [one.index for one in each if isinstance(one, Constant)]
-            found |= (constants[:, places] < 0).any(axis=1)
-        return found
+            result |= (constants[:, places] < 0).any(axis=1)
+        return result
 
     def _make_columns(self, names: tuple[str, ...]) -> None:
         """Let each particle have a value of its own of these, at first that which it has now."""
@@ -230,7 +230,7 @@ class NetworkMotion(Motion):
             self._follow = Following(lowered, names)
         return self._follow
 
-    def read_apart(self, names: Iterable[str]) -> None:
+    def read_as_inputs(self, names: Iterable[str]) -> None:
         """Let kernels read these parameters from now on, so that a new value needs no new one."""
         new = [name for name in names if name not in self.apart and name not in self.in_kernels]
         parameters = self._network.parameters
@@ -247,9 +247,9 @@ class NetworkMotion(Motion):
     def _prepare_all(self, given: Given) -> None:
         """Make the task anew, and kernels where they change."""
         before = self.task if hasattr(self, "task") else None
-        found = prepare(self._network, given.options(self._options), counted=self._counted)
-        found = replace(found, options=given.of_all(found.options))
-        self.task = _without_draws(found, self._drawn)
+        result = prepare(self._network, given.options(self._options), counted=self._counted)
+        result = replace(result, options=given.of_all(result.options))
+        self.task = _without_draws(result, self._drawn)
         self._species = self.task.species[: len(self.task.species) - len(self._counted)]
         if before is not None and _kernel_parts(before.lowered) != _kernel_parts(self.task.lowered):
             self._engine = None
@@ -326,11 +326,11 @@ class NetworkMotion(Motion):
         """Observables ``[particle of this rank, observable]``."""
         backend, task = self._backend, self.task
         rows = self.counts.shape[0]
-        found = backend.empty((rows, 1, len(task.observables)), np.float64)
+        result = backend.empty((rows, 1, len(task.observables)), np.float64)
         if rows and task.observables:
-            buffers = SampleBuffers.of(backend, rows, reals=found)
+            buffers = SampleBuffers.of(backend, rows, reals=result)
             self._start(now if task.lowered.dynamics is not None else 0.0, 0, buffers)
-        return self._rows.host(found)[:, 0]
+        return self._rows.host(result)[:, 0]
 
     def device_counts(self) -> Any:
         """Counts int32 ``[particle of this rank, species]`` on the device."""
@@ -338,9 +338,9 @@ class NetworkMotion(Motion):
 
     def own_fired(self) -> IntArray:
         """Firings int64 ``[particle of this rank, reaction]`` since the last call."""
-        found = self._rows.host(self._fired)
+        result = self._rows.host(self._fired)
         self._fired = self._none_fired()
-        return found
+        return result
 
     def _none_fired(self) -> Any:
         own, counted = self.shares.own, len(self._counted)
@@ -360,14 +360,14 @@ class NetworkMotion(Motion):
             last = self.task.initial.shape[1]
             self.kept[:, last - len(self._counted) : last] = 0
 
-    def _warn_of_apart(self) -> None:
+    def _warn_of_shared_changes(self) -> None:
         """Warn where leaps draw other numbers with counters than without."""
         leaps = isinstance(self._options.method, TauLeaping)
         if leaps and leaper_of(self.task.lowered) == "unrolled":
-            found = apart(self.task.lowered, self._counted)
-            if found:
+            result = apart(self.task.lowered, self._counted)
+            if result:
                 warn(
-                    f"{some(dict.fromkeys(found))} change the same as other reactions, and tau "
+                    f"{some(dict.fromkeys(result))} change the same as other reactions, and tau "
                     "draws one number for all of these: where they are counted each has its own, "
                     "so that the same seed gives other bits than without count_reactions, of the "
                     "same distribution"
@@ -376,7 +376,7 @@ class NetworkMotion(Motion):
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         if len(ancestors) > self.n:
-            self._require_room(len(ancestors))
+            self._check_memory(len(ancestors))
         moved = self._rows.taken(self.shares, self._sources(), ancestors)
         self.shares = Shares(len(ancestors), self._comm)
         self._hold(moved)
@@ -392,8 +392,8 @@ class NetworkMotion(Motion):
 
     def _sources(self) -> list[Any]:
         """All that a particle is."""
-        found = [self.counts, self._fired] if self._counted else [self.counts]
-        return found if self.kept is None else [*found, self.kept]
+        result = [self.counts, self._fired] if self._counted else [self.counts]
+        return result if self.kept is None else [*result, self.kept]
 
     def _hold(self, moved: list[Any]) -> None:
         self.counts = moved[0]
@@ -439,12 +439,12 @@ class NetworkMotion(Motion):
 
     def stored(self) -> dict[str, Array]:
         """Counts of all particles, and what events keep of them."""
-        found = {"counts": self.shares.joined(self.own_counts())}
+        result = {"counts": self.shares.joined(self.own_counts())}
         if self._counted:
-            found["fired"] = self.shares.joined(self._rows.host(self._fired))
+            result["fired"] = self.shares.joined(self._rows.host(self._fired))
         if self.kept is not None:
-            found["kept"] = self.shares.joined(self._rows.host(self.kept))
-        return found
+            result["kept"] = self.shares.joined(self._rows.host(self.kept))
+        return result
 
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
@@ -481,12 +481,12 @@ class NetworkMotion(Motion):
         Their numbers increase.
         """
         own = self.shares.own
-        here = which[(which >= own.start) & (which < own.stop)] - own.start
+        local = which[(which >= own.start) & (which < own.stop)] - own.start
         species = self.task.initial.shape[1]
-        found = self._rows.host(self._rows.gathered(self.kept, here.astype(np.int64)))[
+        result = self._rows.host(self._rows.gathered(self.kept, local.astype(np.int64)))[
             :, : species + 1
         ]
-        return np.asarray(self.shares.gathered(found))
+        return np.asarray(self.shares.gathered(result))
 
     def divide(
         self, side: Array, mother: IntArray, part: FloatArray, share: Array, *, seed: int, halt: int
@@ -573,7 +573,7 @@ class NetworkMotion(Motion):
             self._engine = task.engine(self._backend, devices=self._comm.size, goes_on=True)
         return self._engine
 
-    def _require_room(self, n: int) -> None:
+    def _check_memory(self, n: int) -> None:
         # Counts before and after, and copied ones; whole states before and after.
         each = 12 * len(self.task.species) + 16 * self.words + 16 * len(self._counted)
         self._rows.require_room(n, each, self._network.name)

@@ -41,8 +41,8 @@ class Turns:
         """Look at a launch that is over."""
         self._launches += 1
         if self._launches <= _OFTEN or self._launches % _EACH == 0:
-            found = np.argsort(self._rows.host(self.lengths), kind="stable")[::-1]
-            self.order = self._rows.backend.upload(np.ascontiguousarray(found))
+            result = np.argsort(self._rows.host(self.lengths), kind="stable")[::-1]
+            self.order = self._rows.backend.upload(np.ascontiguousarray(result))
 
 
 def turns_of(before: Turns | None, engine: Engine, rows: DeviceRows, size: int) -> Turns | None:

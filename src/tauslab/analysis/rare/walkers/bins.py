@@ -74,18 +74,18 @@ class AdaptiveBins:
 
     def bins_of(self, progress: FloatArray, weights: FloatArray, runs: IntArray) -> IntArray:
         """Bins by what the walkers of each run are now, and by nothing else."""
-        found = np.zeros(len(progress), np.int64)
+        result = np.zeros(len(progress), np.int64)
         if not len(progress):
-            return found
+            return result
         grouped = Groups.of(runs)
         low = grouped.reduce(np.minimum, progress)[grouped.group]
         high = grouped.reduce(np.maximum, progress)[grouped.group]
         width = np.where(high > low, high - low, 1.0)
         share = np.floor((progress - low) / width * self.linear)
-        found = np.clip(share, 0, self.linear - 1).astype(np.int64)
-        found[self._bottleneck(progress, weights, runs)] = self.linear + 1
-        found[progress == high] = self.linear
-        return found
+        result = np.clip(share, 0, self.linear - 1).astype(np.int64)
+        result[self._bottleneck(progress, weights, runs)] = self.linear + 1
+        result[progress == high] = self.linear
+        return result
 
     def _bottleneck(self, progress: FloatArray, weights: FloatArray, runs: IntArray) -> IntArray:
         """Walkers at the place with the largest weight over what is further on."""
@@ -121,12 +121,12 @@ def binning_of(bins: Bins | None, start: float, end: float | None, sign: int) ->
     if bins is None:
         bins = DEFAULT_BINS if _between(start, end) else f"adaptive:{DEFAULT_BINS}"
     if isinstance(bins, str):
-        found = _ADAPTIVE.match(bins)
-        if not found:
+        result = _ADAPTIVE.match(bins)
+        if not result:
             raise ConfigError(
                 f'{assigned("bins")}"{bins}" is not allowed: a number of bins, edges, or adaptive:N'
             )
-        number = int(found[1] or DEFAULT_BINS)
+        number = int(result[1] or DEFAULT_BINS)
         within("bins", number, 1, _MOST)
         return AdaptiveBins(number)
     if isinstance(bins, int | np.integer):
@@ -186,11 +186,11 @@ class Groups:
 
     def running_sums(self, values: FloatArray) -> FloatArray:
         """Sum ``[member]`` of a group up to each member, added in their order."""
-        found = np.empty(len(values))
-        for rows, table, here in self.tables(values):
+        result = np.empty(len(values))
+        for rows, table, local in self.tables(values):
             sums = np.add.accumulate(table, axis=1)
-            found[self._places(rows, table.shape[1])[here]] = sums[here]
-        return found
+            result[self._places(rows, table.shape[1])[local]] = sums[local]
+        return result
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Sum of each group, added in the order of its members."""
@@ -207,9 +207,9 @@ class Groups:
         for kind in np.unique(kinds):
             rows = np.flatnonzero(kinds == kind)
             width = int(self.sizes[rows].max())
-            here = np.arange(width) < self.sizes[rows, None]
+            local = np.arange(width) < self.sizes[rows, None]
             places = self._places(rows, width)
-            yield rows, np.where(here, values[np.where(here, places, 0)], 0.0), here
+            yield rows, np.where(local, values[np.where(local, places, 0)], 0.0), local
 
     def _places(self, rows: IntArray, width: int) -> IntArray:
         return np.asarray(self.starts[rows, None] + np.arange(width))

@@ -213,9 +213,9 @@ def weighted_runs(
             begun = _NOTHING
         rounds = _walk(together, done, rounds, first, report, keep)
         done.append(together.result())
-    found = joined(done)
-    keep(lambda: {"rounds": rounds, **found.arrays(_DONE)}, last=True)
-    return found
+    result = joined(done)
+    keep(lambda: {"rounds": rounds, **result.arrays(_DONE)}, last=True)
+    return result
 
 
 def require_whole_parts(kept: State, done: int, part: int, runs: int) -> None:
@@ -234,13 +234,13 @@ def _walk(
 ) -> int:
     """Walk a part, the first one until the flux is stationary; how many rounds that took."""
     while True:
-        asked = rounds
+        requested = rounds
 
         def kept() -> Mapping[str, Any]:
             before = joined(done).arrays(_DONE) if done else {}
-            return {"rounds": asked, **before, **together.arrays()}  # noqa: B023 - called at once
+            return {"rounds": requested, **before, **together.arrays()}  # noqa: B023 - called at once
 
-        together.walk(rounds, lambda turns: report(first * asked + turns), lambda: keep(kept))  # noqa: B023
+        together.walk(rounds, lambda turns: report(first * requested + turns), lambda: keep(kept))  # noqa: B023
         more = 0 if first else together.missing_rounds()
         if not more:
             return rounds

@@ -197,8 +197,8 @@ def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
     still = facts["at_rest"]
     lines = [f"species that do not move: {', '.join(still[:_MOST_LINES])}" if still else ""]
     lines[0] += f" and {len(still) - _MOST_LINES} more" if len(still) > _MOST_LINES else ""
-    found = facts["never_happening"].items()
-    lines += [f"warning: {never_sentence(name, why)}" for name, why in found]
+    result = facts["never_happening"].items()
+    lines += [f"warning: {never_sentence(name, why)}" for name, why in result]
     return [line for line in lines if line]
 
 
@@ -237,26 +237,30 @@ def model_warnings(
         own = lattice_values(lattice)
         always = dict(never_happening(lattice, own, reached_types(lattice, own)))
         never = {name: why for name, why in never.items() if name in always}
-    said = [] if hooks else [never_sentence(name, why) for name, why in never.items()]
-    return [*said, *pair_warnings(lattice, values, alive), *surface_warnings(lattice, values, hop)]
+    message = [] if hooks else [never_sentence(name, why) for name, why in never.items()]
+    return [
+        *message,
+        *pair_warnings(lattice, values, alive),
+        *surface_warnings(lattice, values, hop),
+    ]
 
 
 def _step_lines(facts: Mapping[str, Any]) -> list[str]:
     passes, reactions = facts["diffusion_substeps"], facts["reaction_substeps"]
-    found = facts["splitting"]
+    result = facts["splitting"]
     lines = [
         (
             f"step: {facts['step']:g} s, {_passes(passes, 'diffusion')} with hop probability up to "
             f"{facts['largest_hop']:.4g} to a side, {_passes(reactions, 'reactions')}"
         ),
     ]
-    if found["reaction"] is not None:
+    if result["reaction"] is not None:
         lines.append(
             "splitting of hops and reactions: the mean time until a pair reacts is off by "
-            f"{100 * found['error']:.2g} % at most ({found['reaction']} in {found['site_type']})"
+            f"{100 * result['error']:.2g} % at most ({result['reaction']} in {result['site_type']})"
         )
-    if found["warning"] is not None:
-        lines.append(f"warning: {found['warning']}")
+    if result["warning"] is not None:
+        lines.append(f"warning: {result['warning']}")
     busiest = sorted(facts["reactions_per_site_and_pass"].items(), key=lambda item: -item[1])
     shown = [f"{name} {value:.2g}" for name, value in busiest[:_MOST_LINES] if value > 0]
     if shown:
@@ -279,13 +283,13 @@ def _pair_lines(facts: Mapping[str, Any]) -> list[str]:
 
 def _surface_lines(lattice: LatticeData) -> list[str]:
     """Say for each surface by how much the coefficients of hops exceed the coefficients on it."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for one in dict.fromkeys(rule.surface for rule in lattice.diffusion if rule.surface):
         name = f"surface {' and '.join(one.site_types)}: {one.sites} sites"
-        found.setdefault(name, []).append(f"D / {one.ratio:.3g}")
+        result.setdefault(name, []).append(f"D / {one.ratio:.3g}")
     return [
         f"{name}, coefficients of hops are {' and '.join(dict.fromkeys(ratios))}"
-        for name, ratios in found.items()
+        for name, ratios in result.items()
     ]
 
 

@@ -118,21 +118,21 @@ def _confined(
     pieces = _sizes(sheet.labels)
     among = np.ix_(types, types, columns)
     alike = bool((values.diffusion[among] == values.diffusion[among][:1, :1]).all())
-    told = (
+    reported = (
         alike
         and len(pieces) == sheet.touching
         and (
             sheet.thin or bool(values.on_surface is not None and values.on_surface[1][among].any())
         )
     )
-    walk = sheet.walk if told else None
+    walk = sheet.walk if reported else None
     return Confined(
         *names,
         len(pieces),
         int(pieces.max()),
         sheet.touching,
         () if walk is None else tuple(_effective(walk, values, types[0], columns, hop)),
-        f"more than {_MOST_WALKED} sites" if told and number > _MOST_WALKED else "",
+        f"more than {_MOST_WALKED} sites" if reported and number > _MOST_WALKED else "",
         () if walk is None else tuple(walk.ratio([axis]) for axis in range(3)),
     )
 
@@ -163,7 +163,7 @@ def surface_warnings(
         The hop probability to one side of the fastest species; by default so small that passes
         are as continuous time.
     """
-    said = []
+    message = []
     for types, columns in _groups(values).items():
         number = int(values.sites_of[list(types)].sum())
         small = np.prod(lattice.shape, dtype=float) <= MOST_SITES and number <= _MOST_AT_START
@@ -176,14 +176,14 @@ def surface_warnings(
         sheet = _sheet(lattice, types)
         if one.pieces > one.touching and not sheet.bulk:
             why = _unjoined(_mask(lattice, types), sheet.labels)
-            said.append(f"{who} in {where}: {why}")
+            message.append(f"{who} in {where}: {why}")
         far = [ratio for _, ratio in one.effective if abs(ratio - 1) > SLOW]
         if far:
-            said.append(
+            message.append(
                 f"{who} in {where}: D_eff/D = {far[0]:.2g}, for hops along the axes are slower on "
                 "a curved sheet of sites; add_diffusion(..., surface=...) takes that into account"
             )
-    return said
+    return message
 
 
 def unevenness(axes: Sequence[float]) -> float:
@@ -194,7 +194,7 @@ def unevenness(axes: Sequence[float]) -> float:
 def _groups(values: LatticeValues) -> dict[tuple[int, ...], list[int]]:
     """Species by the types of site among which they hop, where these are not all."""
     there = np.flatnonzero(values.sites_of)
-    found: dict[tuple[int, ...], list[int]] = {}
+    result: dict[tuple[int, ...], list[int]] = {}
     groups: dict[bytes, list[list[int]]] = {}  # many species hop alike
     for species in range(values.diffusion.shape[2]):
         passes = values.diffusion[:, :, species] > 0
@@ -203,8 +203,8 @@ def _groups(values: LatticeValues) -> dict[tuple[int, ...], list[int]]:
         for group in groups[passes.tobytes()]:
             types = tuple(kind for kind in group if values.sites_of[kind])
             if types and len(types) < len(there) and passes[np.ix_(types, types)].any():
-                found.setdefault(types, []).append(species)
-    return found
+                result.setdefault(types, []).append(species)
+    return result
 
 
 # ---------------------------------------------------------------- pieces
@@ -585,7 +585,7 @@ def _normals(mask: BoolArray) -> tuple[FloatArray, float]:
     inner = np.pad(mask[tuple(map(slice, low, high))], _AROUND).astype(float)
     place = [np.arange(n, dtype=float) - n / 2 for n in inner.shape]
     ones = [p.reshape([-1 if a == b else 1 for b in range(3)]) for a, p in enumerate(place)]
-    here = tuple((at - low + _AROUND).T)
+    local = tuple((at - low + _AROUND).T)
 
     def around(values: FloatArray) -> FloatArray:
         """Sum over a cube around each site of the mask."""
@@ -598,8 +598,8 @@ def _normals(mask: BoolArray) -> tuple[FloatArray, float]:
             inside = [slice(None)] * 3
             inside[axis] = slice(_AROUND, -_AROUND)
             values[tuple(inside)] = sums[tuple(ahead)] - sums[tuple(behind)]
-        found: FloatArray = values[here]
-        return found
+        result: FloatArray = values[local]
+        return result
 
     count = around(inner)
     mean = np.stack([around(inner * one) / count for one in ones])

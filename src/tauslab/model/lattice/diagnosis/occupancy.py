@@ -39,9 +39,9 @@ def expected_occupancy(lattice: LatticeData, values: LatticeValues) -> FloatArra
     ways, own = np.unique(values.diffusion[:, :, some] > 0, axis=2, return_inverse=True)
     for way in range(ways.shape[2]):
         for group in connected_types(ways[:, :, way]):
-            room = sites[group].sum()
-            for species in some[own == way].tolist() if room else ():
-                spread[group, species] = start[group, species].sum() * sites[group] / room
+            space = sites[group].sum()
+            for species in some[own == way].tolist() if space else ():
+                spread[group, species] = start[group, species].sum() * sites[group] / space
     expected: FloatArray = np.stack([start, spread]) / np.maximum(sites, 1)[None, :, None]
     for ghost, ghost_type in zip(values.ghost, values.ghost_type, strict=True):
         for species in np.flatnonzero(ghost).tolist():
@@ -56,8 +56,8 @@ def expected_occupancy(lattice: LatticeData, values: LatticeValues) -> FloatArra
 def _types_at(lattice: LatticeData, z: IntArray, y: IntArray, x: IntArray) -> IntArray:
     types = np.zeros(len(z), np.int64)
     for plane in np.unique(z):
-        here = z == plane
-        types[here] = lattice.sites.planes(int(plane), int(plane) + 1)[0, y[here], x[here]]
+        local = z == plane
+        types[local] = lattice.sites.planes(int(plane), int(plane) + 1)[0, y[local], x[local]]
     return types
 
 
@@ -105,8 +105,8 @@ def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
         reached |= (values.diffusion[ghost_type] > 0) & (ghost > 0) & there[:, None]
     before = -1
     reactions = [
-        (here, [number[name] for name in one.reactants], [number[name] for name in one.products])
-        for here, one in zip(_bits((values.rates > 0) & there), lattice.reactions, strict=True)
+        (local, [number[name] for name in one.reactants], [number[name] for name in one.products])
+        for local, one in zip(_bits((values.rates > 0) & there), lattice.reactions, strict=True)
     ]
     while reached.sum() != before:
         before = int(reached.sum())
@@ -119,11 +119,11 @@ def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
         reactions.reverse()  # a chain is followed at once, whichever way it is listed
         types = _bits(reached.T)
         for allowed, reactants, products in reactions:
-            here = allowed
+            local = allowed
             for species in reactants:
-                here &= types[species]
+                local &= types[species]
             for species in products:
-                types[species] |= here
+                types[species] |= local
         reached = _from_bits(types, len(there)).T
     return reached
 
@@ -170,10 +170,10 @@ def never_happening(
 ) -> list[tuple[str, str]]:
     """Reactions with a constant above 0 that never happen, and why."""
     number = {name: index for index, name in enumerate(lattice.species)}
-    there, found = _with_sites(lattice, values), []
+    there, result = _with_sites(lattice, values), []
     comes_to, happening = _bits(reached.T), _bits((values.rates > 0) & there)
-    for reaction, rates, here in zip(lattice.reactions, values.rates, happening, strict=True):
-        together = here
+    for reaction, rates, local in zip(lattice.reactions, values.rates, happening, strict=True):
+        together = local
         for name in reaction.reactants:
             together &= comes_to[number[name]]
         if together or not (rates > 0).any():
@@ -183,14 +183,14 @@ def never_happening(
         alone = {name: reached[:, number[name]] & allowed for name in reaction.reactants}
         absent = [name for name, where in alone.items() if not where.any()]
         if not allowed.any():
-            found.append((reaction.name, f"no site has the type {types}"))
+            result.append((reaction.name, f"no site has the type {types}"))
         elif absent and not reached[:, number[absent[0]]].any():
-            found.append((reaction.name, f"there is never any {absent[0]}"))
+            result.append((reaction.name, f"there is never any {absent[0]}"))
         elif absent:
-            found.append((reaction.name, f"{absent[0]} does not come to {types}"))
+            result.append((reaction.name, f"{absent[0]} does not come to {types}"))
         else:
-            found.append((reaction.name, "its reactants do not come to a site type together"))
-    return found
+            result.append((reaction.name, "its reactants do not come to a site type together"))
+    return result
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def pair_warnings(lattice: LatticeData, values: LatticeValues, pairs: list[Pair]
     In a single site all particles meet.
     """
     reactions = {reaction.name: reaction for reaction in lattice.reactions}
-    found = []
+    result = []
     for pair in sorted(pairs, key=lambda pair: pair.ratio):
         if pair.ratio >= 1 or values.sites_of[lattice.type_names.index(pair.site_type)] == 1:
             continue
@@ -251,11 +251,11 @@ def pair_warnings(lattice: LatticeData, values: LatticeValues, pairs: list[Pair]
             why = "do not move there"
             still = _without_diffusion(lattice, reactions[pair.reaction])
             why += f" (no diffusion is given of {' and '.join(still)})" if still else ""
-        found.append(
+        result.append(
             f"reaction {pair.reaction} in {pair.site_type}: its particles {why}, so it is slower "
             "than its constant says"
         )
-    return found
+    return result
 
 
 def _without_diffusion(lattice: LatticeData, reaction: SiteReaction) -> list[str]:

@@ -254,15 +254,15 @@ def error_slopes(
     Parameters as of `splitting_of`; `kinds` are the reactants. In `pair_error` what is lost is
     between 0 and 1/2, and so the error below x (|walked - exact| / sites + 1/2).
     """
-    found = np.zeros(len(hop))
+    result = np.zeros(len(hop))
     for site_type in range(len(hop)):
         fastest = sorted(float(hop[site_type, :, one].max()) for one in kinds)
         fast, slow = [*reversed(fastest), 0.0, 0.0][:2]
         for sides in _walks(hop, kinds, site_type, shape, sites_of) if fast > 0 else ():
             walked, exact = _hitting_sums(fast, slow, sides)
             slope = seconds * (abs(walked - exact) / math.prod(sides) + 0.5)
-            found[site_type] = max(found[site_type], slope)
-    return found
+            result[site_type] = max(result[site_type], slope)
+    return result
 
 
 def _differs(hop: FloatArray, rates: FloatArray, site_type: int) -> bool:

@@ -180,9 +180,9 @@ def _refusing_in(
     unkept: str | None, feature: Feature, methods: list[str] | None = None
 ) -> list[str]:
     """Return methods that refuse a feature; `unkept` is why ``ssa`` cannot keep the past."""
-    found = refusing(feature, methods)
+    result = refusing(feature, methods)
     looks = feature.kind == "delay" and "ssa" in (methods or TOLD)
-    return ["ssa", *found] if looks and unkept is not None else found
+    return ["ssa", *result] if looks and unkept is not None else result
 
 
 def _explained(unkept: str | None, feature: Feature, methods: list[str]) -> Feature:
@@ -245,7 +245,7 @@ def check_rates(
         value = known[form.constant]
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
-            back = _may_go_back(form.constant) and -math.inf < value < 0
+            back = _may_be_negative(form.constant) and -math.inf < value < 0
             hint = f"; {opt('net_laws')} lets the reaction run backwards" if back else ""
             file = f"{network.source_path}: " if network.source_path is not None else ""
             raise ModelError(
@@ -254,7 +254,7 @@ def check_rates(
             )
 
 
-def _may_go_back(constant: Expression) -> bool:
+def _may_be_negative(constant: Expression) -> bool:
     """Return whether a constant is a difference: a negative number alone is a mistake."""
     below = (
         node.value < 0

@@ -62,15 +62,15 @@ def events_that_never_fire(
     # A bound that differs between points may be after 0 in some.
     alike = {name: value for name, value in values.items() if name not in (rows or {})}
     triggered = [event for event in network.events if isinstance(event, Event)]
-    found = [trigger_holds(e.name, "never fires") for e in triggered if _stays_true(e, alike)]
-    found += [
+    result = [trigger_holds(e.name, "never fires") for e in triggered if _stays_true(e, alike)]
+    result += [
         f"event {event.name} never fires: its trigger waits for the time {start:g}, and the run "
         f"ends at {end:g}"
         for event in triggered
         if end < (start := _waits_for(event, alike)) < math.inf
     ]
     if not timed:
-        return found
+        return result
     swept = {name: column for name, column in (rows or {}).items() if name in network.parameters}
     trees = unfold({k: t for k, t in network.parameters.items() if k not in swept}, "parameter")
     for event in timed:
@@ -87,8 +87,8 @@ def events_that_never_fire(
             if never:
                 which = "" if len(never) == count else f" at {each} {_listed(never)}"
                 time = times[never[0]]
-                found.append(f"event {event.name} never fires{which}: its time is {time:g}{why}")
-    return found
+                result.append(f"event {event.name} never fires{which}: its time is {time:g}{why}")
+    return result
 
 
 def warn_of_model(
@@ -167,16 +167,16 @@ def rounded_constants(
     reals
         Species that are real numbers.
     """
-    found = []
+    result = []
     for event in network.events:
         for name, tree in event.assignments.items():
             part = _constant_part(tree, name, values)
             if name not in reals and part is not None and part != round(part):
-                found.append(
+                result.append(
                     f"event {event.name}: {part:g} is not whole, and counts are: "
                     f"the new {name} is rounded"
                 )
-    return found
+    return result
 
 
 def _constant_part(tree: Expression, name: str, values: Mapping[str, float]) -> float | None:

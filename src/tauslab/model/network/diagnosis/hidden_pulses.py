@@ -30,17 +30,17 @@ def hidden_crossings(relation: Call, times: FloatArray) -> tuple[list[Interval],
     The second value says whether it may change in others, too short to be found.
     """
     order = arguments_first(relation)
-    found: list[Interval] = []
-    open_ = _undecided(relation, order, times, found, outermost=True)
+    result: list[Interval] = []
+    open_ = _undecided(relation, order, times, result, outermost=True)
     for _ in range(_LEVELS):
         if len(open_) > _MOST:
             return [], False
         closer: list[Interval] = []
         for low, high in open_:
             inside = np.linspace(low, high, _PARTS + 1)
-            closer += _undecided(relation, order, inside, found, outermost=False)
+            closer += _undecided(relation, order, inside, result, outermost=False)
         open_ = closer
-    return found, bool(open_)
+    return result, bool(open_)
 
 
 def _undecided(
@@ -70,7 +70,7 @@ def _undecided(
 def hidden_pulses(tree: Expression, times: FloatArray, values: FloatArray) -> set[float]:
     """Begin and top of each pulse of a smooth function that lies between two of `times`."""
     order = arguments_first(tree)
-    found: set[float] = set()
+    result: set[float] = set()
     size = float(np.ptp(values)) if np.isfinite(values).all() else np.inf
     for k in _exceeding(order, times, values, size):
         low, high, start = float(times[k]), float(times[k + 1]), float(values[k])
@@ -79,13 +79,13 @@ def hidden_pulses(tree: Expression, times: FloatArray, values: FloatArray) -> se
             seen = values_of(order, inside)[id(tree)]
             top = int(np.argmax(np.abs(seen - start)))
             if abs(seen[top] - start) > _SEEN * size and seen[top] != start:
-                found |= {float(times[k]), float(inside[top])}
+                result |= {float(times[k]), float(inside[top])}
                 break
             closer = _exceeding(order, inside, seen, size)
             if not len(closer):
                 break
             low, high = float(inside[closer[0]]), float(inside[closer[0] + 1])
-    return found
+    return result
 
 
 def _exceeding(
@@ -97,21 +97,21 @@ def _exceeding(
         above = most - np.maximum(values[:-1], values[1:])
         below = np.minimum(values[:-1], values[1:]) - least
         more = np.maximum(above, below)
-        found = np.flatnonzero((more > _SEEN * size) & (more > 0) & (more < np.inf)).tolist()
-    return found if len(found) <= _MOST else []
+        result = np.flatnonzero((more > _SEEN * size) & (more > 0) & (more < np.inf)).tolist()
+    return result if len(result) <= _MOST else []
 
 
 def values_of(order: list[Expression], times: FloatArray) -> dict[int, FloatArray]:
     """Values of each part at times, by its identity; arguments come first."""
-    found: dict[int, FloatArray] = {}
+    result: dict[int, FloatArray] = {}
     for node in order:
         if isinstance(node, Number):
-            found[id(node)] = np.full(len(times), node.value)
+            result[id(node)] = np.full(len(times), node.value)
         elif isinstance(node, Call):
-            found[id(node)] = _quickly(node.function, [found[id(a)] for a in node.arguments])
+            result[id(node)] = _quickly(node.function, [result[id(a)] for a in node.arguments])
         else:
-            found[id(node)] = times
-    return found
+            result[id(node)] = times
+    return result
 
 
 def _quickly(function: str, arguments: list[FloatArray]) -> FloatArray:
@@ -132,19 +132,19 @@ _QUICK = {
 
 def bounds_of(order: Sequence[Expression], times: FloatArray) -> dict[int, Bounds]:
     """Bounds of each part between every two of `times`, by its identity; arguments come first."""
-    found: dict[int, Bounds] = {}
+    result: dict[int, Bounds] = {}
     unknown = np.full(len(times) - 1, np.nan)
     with np.errstate(all="ignore"):
         for node in order:
             if isinstance(node, Symbol):
-                found[id(node)] = times[:-1], times[1:]
+                result[id(node)] = times[:-1], times[1:]
             elif isinstance(node, Number):
-                found[id(node)] = (np.full_like(unknown, node.value),) * 2
+                result[id(node)] = (np.full_like(unknown, node.value),) * 2
             else:
                 rule = _RULES.get(node.function)
-                parts = [found[id(part)] for part in node.arguments]
-                found[id(node)] = (unknown, unknown) if rule is None else rule(*parts)
-    return found
+                parts = [result[id(part)] for part in node.arguments]
+                result[id(node)] = (unknown, unknown) if rule is None else rule(*parts)
+    return result
 
 
 def _rising(function: Callable[[FloatArray], FloatArray]) -> Callable[[Bounds], Bounds]:

@@ -51,12 +51,12 @@ def _times(tree: Expression, varying: Collection[str]) -> tuple[Expression, ...]
     """Times of the pulses of a tree; None where some are not known."""
     if not moves(tree, varying):
         return ()
-    found = _times_of_one(tree)
-    if found is None and isinstance(tree, Call) and tree.function in ARITHMETIC:
+    result = _times_of_one(tree)
+    if result is None and isinstance(tree, Call) and tree.function in ARITHMETIC:
         parts = [_times(part, varying) for part in tree.arguments]
         if all(times is not None for times in parts):
-            found = tuple(dict.fromkeys(t for times in parts for t in times or ()))
-    return found
+            result = tuple(dict.fromkeys(t for times in parts for t in times or ()))
+    return result
 
 
 def _times_of_one(tree: Expression) -> tuple[Expression, ...] | None:

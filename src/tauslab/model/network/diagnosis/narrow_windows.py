@@ -66,7 +66,7 @@ def narrow_windows(
         Whether steps see `levels_of_pulses`: then about pulses without these.
     """
     known = _levels if seen else _ends
-    found = {
+    result = {
         name: [part for part in parts if not known(network, name, part, values, varying)]
         for name, parts in _windows(network, values, flowing).items()
     }
@@ -74,7 +74,7 @@ def narrow_windows(
         f"{network.name}: {_shown(parts[0])} changes and changes back within a short way of {name}"
         ", which an equation moves, and steps may pass over that: use an event, or give sample "
         "times as dense as it is short"
-        for name, parts in found.items()
+        for name, parts in result.items()
         if parts
     ]
 
@@ -89,10 +89,10 @@ def ends_of_windows(
     varying
         Names whose values differ between trajectories.
     """
-    found = _windows(network, values, ())
+    result = _windows(network, values, ())
     return list(dict.fromkeys(
         end
-        for name, parts in found.items()
+        for name, parts in result.items()
         for part in parts
         for end in _ends(network, name, part, values, varying)
     ))  # fmt: skip
@@ -164,7 +164,7 @@ def _windows(
     moved = network.rates.keys() | {n for event in network.events for n in event.assignments}
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: Number(value) for name, value in whole.items() if name not in moved}
-    found: dict[str, list[Expression]] = {}
+    result: dict[str, list[Expression]] = {}
     for tree in laws_and_triggers(network):
         if all(not isinstance(node, Call) or node.function in _POLYNOMIAL for node in walk(tree)):
             continue
@@ -173,8 +173,8 @@ def _windows(
                 for one in _alone(part, name):
                     amount = name not in network.rates
                     if _is_narrow(substitute(one, {**known, name: _TIME}), amounts[name], amount):
-                        found.setdefault(name, []).append(one)
-    return found
+                        result.setdefault(name, []).append(one)
+    return result
 
 
 def _is_of(name: str, known: Collection[str], tree: Expression) -> bool:

@@ -128,7 +128,7 @@ def time_breaks(
     network: Network, known: Mapping[str, float], end: float, most: int = MOST_BREAKS
 ) -> TimeBreaks:
     """Find the breaks of a network from 0 to `end`; `known` are the values that never change."""
-    found: set[float] = set()
+    result: set[float] = set()
     unknown = [one for one in steps_of_time(network) if symbols(one) - known.keys() - {"time"}]
     numbers = {name: Number(value) for name, value in known.items()}
     tables: dict[Expression, Expression] = {}
@@ -141,10 +141,10 @@ def time_breaks(
         function = _TimeFunction(tree, end, seen)
         own = function.breaks(most)
         hiding += function.hiding
-        if own is None or len(found | own) > most:
+        if own is None or len(result | own) > most:
             unknown.append(part)
             continue
-        found |= own
+        result |= own
         for node, steps in function.steps.items():
             if len(steps.changes) > 2 * most:
                 continue
@@ -153,7 +153,7 @@ def time_breaks(
                 instants[node], rates[node] = tables[node], steps.open_table()
     missed = _missed(network, numbers, tables) if uses_time(network) else ()
     return TimeBreaks(
-        tuple(sorted(found)),
+        tuple(sorted(result)),
         tuple(unknown),
         tuple(missed),
         tables,
@@ -303,15 +303,15 @@ def pulses_that_vary(
     With these times, as formulas. `varying` holds what is computed of what varies too, and may hold
     what events alone change.
     """
-    found = {}
+    result = {}
     still = {*network.parameters, *network.constant_species()}
     for part in _of_the_time(network, still, set_by_events(network) & {*varying}):
         relations = filter(None, map(relation_of, arguments_first(part)))
         changes = dict.fromkeys(one.change for one in relations)
         moving = [change for change in changes if not symbols(change).isdisjoint(varying)]
         if len(moving) > 1:
-            found[part] = moving
-    return found
+            result[part] = moving
+    return result
 
 
 def smooth_parts_that_move(
@@ -478,10 +478,10 @@ class _TimeFunction:
         changes = changes_of(node, pieces, self._doubles, self._instants)
         changes = [change for change in changes if change.last <= self._end]
         opened = open_changes(pieces, changes)
-        found = _Steps(float(pieces.at[0]), changes, opened, float(pieces.lines[0][1]))
+        result = _Steps(float(pieces.at[0]), changes, opened, float(pieces.lines[0][1]))
         near = [t for one in {*self._doubles.values()} for t in _around(one)]
-        flickers = any(evaluate(node, {"time": t}) != found.at(t) for t in near)
-        return replace(found, flickers=flickers)
+        flickers = any(evaluate(node, {"time": t}) != result.at(t) for t in near)
+        return replace(result, flickers=flickers)
 
     def _find_instants(self, node: Call) -> None:
         """Times at which two sides that are not linear cross, where that is all that they do."""
@@ -520,36 +520,36 @@ class _TimeFunction:
 
     def breaks(self, most: int) -> set[float] | None:
         """The last times before jumps and bends, and those that enclose pulses; None for more."""
-        found: set[float] = set()
+        result: set[float] = set()
         outer = list(outermost(self._order[-1], is_step_of_time))
         inner = [
             n for n in self._order if is_step_of_time(n) and id(n) not in {id(o) for o in outer}
         ]
         for node in (*outer, *inner):
-            own = self._jumps(node, most - len(found))
+            own = self._jumps(node, most - len(result))
             if own is not None:
-                found |= own
+                result |= own
             elif any(node is one for one in outer):
                 return None
         bends = self._bends()
-        if len(found | bends) > most:
+        if len(result | bends) > most:
             return None
-        found |= bends
+        result |= bends
         for node in smooth_parts(self._order):
             if self._pieces[id(node)] is None:
                 values = self._values[id(node)]
                 if _stretches(values) > most:
                     return None
-                found |= {*self._pulses(values)} or hidden_pulses(node, self._times, values)
-        return {t for t in found if 0 <= t < self._end}
+                result |= {*self._pulses(values)} or hidden_pulses(node, self._times, values)
+        return {t for t in result if 0 <= t < self._end}
 
     def _jumps(self, node: Expression, most: int) -> set[float] | None:
         """The last times before jumps of one part; None for more than `most`."""
         steps = self.steps.get(node)
         if steps is not None:
             start = {0.0} if steps.first != steps.opens_with and not steps.needs_table else set()
-            found = start | {one.last for one in steps.opened}
-            return found if len(found) <= most else None
+            result = start | {one.last for one in steps.opened}
+            return result if len(result) <= most else None
         if self._pieces[id(node)] is not None:
             return None
         with np.errstate(invalid="ignore"):
@@ -570,11 +570,11 @@ class _TimeFunction:
             if relation_of(node) is not None
             for t in _times_of(self._pieces[id(node)])
         }
-        found: set[float] = set()
+        result: set[float] = set()
         for node in outermost(self._order[-1], lambda one: self._pieces[id(one)] is not None):
             times = {*_times_of(self._pieces[id(node)])} - self._doubles.keys() - linear
-            found |= {nextafter(not_before(t), 0.0) for t in times if t > 0}
-        return found
+            result |= {nextafter(not_before(t), 0.0) for t in times if t > 0}
+        return result
 
     def _pulses(self, values: FloatArray) -> Iterator[float]:
         """Begin and top of what leaves a level for a short time, after long without change."""

@@ -58,17 +58,17 @@ def judge(task: HybridTask, backend: Backend, n: int) -> tuple[str, bool]:
         exact = prepare(task.network, replace(options, method=SSA(), record=None))
     except TauslabError as error:
         return f"{began} was not made: {error}", False
-    found = _moments(task, backend, n, options.max_steps)
+    result = _moments(task, backend, n, options.max_steps)
     known = _moments(exact, backend, n, MOST_EVENTS)
-    if known.lost or found.lost:
+    if known.lost or result.lost:
         which = "exact ones are too long" if known.lost else "some of them end early"
         return f"{began} tells nothing of the error: {which}", False
     times = options.times[compared_times(options.times)]
     names = [name for name in task.species if name in exact.species]
     mine, other = ([list(t.species).index(name) for name in names] for t in (task, exact))
-    told = _worst(_columns(found, mine), _columns(known, other), names, times)
+    reported = _worst(_columns(result, mine), _columns(known, other), names, times)
     found_none = "no difference of means, deviations and extinctions beyond chance"
-    return f"{began} and as many exact ones finds {told or found_none}", bool(told)
+    return f"{began} and as many exact ones finds {reported or found_none}", bool(reported)
 
 
 def _moments(task: NetworkTask, backend: Backend, n: int, steps: int) -> LeapMoments:

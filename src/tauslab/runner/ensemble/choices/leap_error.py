@@ -107,7 +107,7 @@ def difference(
     most = share * 2 * SD_TOLERANCE * np.maximum(tried.variance, other.variance)
     chance = _CHANCE * np.hypot(tried.variance_error, other.variance_error)
     sds = _worst(spread, most, chance)
-    found = Difference(means[0] * share, sds[0] * share)
+    result = Difference(means[0] * share, sds[0] * share)
     for (size, where, refused), what, tolerance in (
         (means, "mean", MEAN_TOLERANCE),
         (sds, "standard deviation", SD_TOLERANCE),
@@ -115,11 +115,11 @@ def difference(
         if refused:
             time, species = np.unravel_index(where, off.shape)
             part = f"about {100 * size * tolerance:.2g} %" if np.isfinite(size) else "all of it"
-            told = (
+            reported = (
                 f"the {what} of {names[int(species)]} at t = {times[int(time)]:g} is off by {part}"
             )
-            return replace(found, refused=told)
-    return found
+            return replace(result, refused=reported)
+    return result
 
 
 def _worst(off: FloatArray, allowed: FloatArray, chance: FloatArray) -> tuple[float, int, bool]:
@@ -154,12 +154,12 @@ def judge(task: NetworkTask, backend: Backend, leaping: int, exact: int) -> Diff
     for point in points:
         n = -(-leaping // len(points))
         tried = simulated(task, coarse(), (point, n), times, kept)
-        found = [(simulated(task, fine(), (point, n), finer, kept_finer), 0.5)]
+        result = [(simulated(task, fine(), (point, n), finer, kept_finer), 0.5)]
         if exact:
             n = -(-exact // len(points))
             engine = exact_engine(backend, lowered, times.tolist(), selector=task.selector)
-            found.append((simulated(task, engine, (point, n), times, kept), 1.0))
-        for other, share in found:
+            result.append((simulated(task, engine, (point, n), times, kept), 1.0))
+        for other, share in result:
             one = difference(tried, other, task.species, times[kept], share)
             worst = Difference(max(worst.mean, one.mean), max(worst.sd, one.sd), one.refused)
             if worst.refused:

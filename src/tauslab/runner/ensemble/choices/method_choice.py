@@ -147,12 +147,12 @@ def _judged(task: NetworkTask, backend: Backend, leaped: Counted) -> MethodChoic
         return MethodChoice("ssa", f"{short} that judges the error of leaps")
     few = min(n, int(_PILOT_PART * spare / exact)) if exact else 0
     few = few if few >= FEWEST_EXACT else 0
-    found = judge(task, backend, n, few)
+    result = judge(task, backend, n, few)
     by = f"a pilot of {n} trajectories by leaps" + (f" and {few} exact ones" if few else "")
-    if found.refused:
-        return MethodChoice("ssa", f"by leaps {found.refused}, as {by} shows")
-    told = f"{leaped.text()}; {by} shows no mean off by {100 * MEAN_TOLERANCE:g} %"
-    return MethodChoice("tau", f"{told} and no standard deviation by {100 * SD_TOLERANCE:g} %")
+    if result.refused:
+        return MethodChoice("ssa", f"by leaps {result.refused}, as {by} shows")
+    reported = f"{leaped.text()}; {by} shows no mean off by {100 * MEAN_TOLERANCE:g} %"
+    return MethodChoice("tau", f"{reported} and no standard deviation by {100 * SD_TOLERANCE:g} %")
 
 
 def expected_gain(task: NetworkTask, backend: Backend) -> float | None:
@@ -182,21 +182,23 @@ def outlook(network: Network) -> list[str]:
         return []
     read = mean_dependents(task.lowered)
     try:
-        told = f"{_selectors(task.lowered)}, an event changes the inputs of {read:.3g} propensities"
+        reported = (
+            f"{_selectors(task.lowered)}, an event changes the inputs of {read:.3g} propensities"
+        )
     except ConfigError as error:
-        told = str(error)
+        reported = str(error)
     leap = _first_leap(task)
-    return [told] + ([] if leap is None else [leap])
+    return [reported] + ([] if leap is None else [leap])
 
 
 def _selectors(network: LoweredNetwork) -> str:
     """The selectors that a run may have, which does not say which."""
     base = selector_of(network)
-    told = f"selector of ssa: {base}"
+    reported = f"selector of ssa: {base}"
     if not pilot_events(network, base, FEWEST_PILOTED) or pilot_selector(network) == base:
-        return told
+        return reported
     least = f"of {FEWEST_PILOTED} trajectories or more"
-    return f"{told}, or {pilot_selector(network)} where the pilot of a run {least} favours it"
+    return f"{reported}, or {pilot_selector(network)} where the pilot of a run {least} favours it"
 
 
 def _first_leap(task: NetworkTask) -> str | None:

@@ -137,14 +137,14 @@ def announce_long_run(
     """
     if not isinstance(task, NetworkTask) or not is_tried(task):
         return Outlook(0.0)
-    found = outlook_of(task, engine, comm.size, lane)
+    result = outlook_of(task, engine, comm.size, lane)
     resumed = task.options.resume and task.options.output and task.options.output.exists()
-    if found.long and not resumed:  # the estimate includes trajectories that are done
-        assert found.seconds is not None
+    if result.long and not resumed:  # the estimate includes trajectories that are done
+        assert result.seconds is not None
         gain = expected_gain(task, engine.backend)
-        found = replace(found, by_leaps=None if gain is None else found.seconds / gain)
-        _tell(task, sentence(task, found))
-    return found
+        result = replace(result, by_leaps=None if gain is None else result.seconds / gain)
+        _tell(task, sentence(task, result))
+    return result
 
 
 def sentence(task: Task, found: Outlook) -> str:

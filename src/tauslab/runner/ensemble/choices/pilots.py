@@ -60,8 +60,8 @@ def piloted(task: NetworkTask, backend: Backend) -> PilotCounts | None:
     if held[0] != key:
         held = key, run_pilot(backend, task.lowered, inputs, seed=seed, events=events)
         made["pilot"] = held
-    found: PilotCounts = held[1]
-    return found
+    result: PilotCounts = held[1]
+    return result
 
 
 def with_pilot(task: NetworkTask, pilot: PilotCounts | None, *, tell: bool) -> NetworkTask:

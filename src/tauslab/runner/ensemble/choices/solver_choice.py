@@ -53,9 +53,9 @@ def step_costs(system: OdeSystem) -> Costs:
     """
     graph, size = system.graph, len(system.variables)
     rates = len(graph.reached(list(system.rates)))
-    found = jacobian(system)
-    solve = found.elimination
-    derivatives = len(graph.reached([*system.rates, *found.nodes])) - rates
+    result = jacobian(system)
+    solve = result.elimination
+    derivatives = len(graph.reached([*system.rates, *result.nodes])) - rates
     sparse = solve.operations + 7.0 * solve.cells
     return Costs(
         6.0 * rates + 30.0 * size,

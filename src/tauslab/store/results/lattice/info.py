@@ -98,8 +98,8 @@ def lines(known: dict[str, Any]) -> list[str]:
     lines.append("complete" if known["complete"] else left)
     number, first = (int(attributes.get(name, 0)) for name in ("all_replicas", "first_replica"))
     if known["replicas"] < number:
-        here = f"{span_of('replica', first, known['replicas'])} of {number}"
-        lines.append(f"incomplete array: {here}; tauslab merge joins the files of its tasks")
+        local = f"{span_of('replica', first, known['replicas'])} of {number}"
+        lines.append(f"incomplete array: {local}; tauslab merge joins the files of its tasks")
     return lines
 
 

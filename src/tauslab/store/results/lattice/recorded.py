@@ -277,8 +277,8 @@ class RecordedLattice(RunResult):
         if not own:
             known = sorted({one.rpartition(" ")[0] for one in names})
             raise ConfigError(f"{name!r} is no object of {self.name}: {', '.join(known) or 'none'}")
-        found = self._read(TRACKED.name, (slice(len(self.times)),))[..., own, :]
-        return np.where(found == GONE, np.nan, (found + 0.5) * self.spacing)
+        result = self._read(TRACKED.name, (slice(len(self.times)),))[..., own, :]
+        return np.where(result == GONE, np.nan, (result + 0.5) * self.spacing)
 
     def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
         """Numbers as of `counts`, with -1 where a point of an unfinished sweep is not so far."""
