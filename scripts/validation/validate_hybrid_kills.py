@@ -152,7 +152,7 @@ def _killed(name: str, runs: int, device: str, rows: list[list[str]]) -> tuple[f
         kills = resumed = 0
         while kills < runs:
             number += 1
-            output, local = folder / f"cut{number}.h5", 0
+            output, of_run = folder / f"cut{number}.h5", 0
             while not output.exists():  # it is there as a whole, or not at all
                 process = _started(folder, output, device)
                 try:
@@ -160,10 +160,10 @@ def _killed(name: str, runs: int, device: str, rows: list[list[str]]) -> tuple[f
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-                    local += 1
+                    of_run += 1
                     resumed += Path(f"{output}.checkpoint").exists()
-            kills += local
+            kills += of_run
             same = _opened(output).digest() == whole
-            rows.append([name, str(number), str(local), "" if same else FAIL])
+            rows.append([name, str(number), str(of_run), "" if same else FAIL])
             say(*rows[-1])
     return took, kills, resumed

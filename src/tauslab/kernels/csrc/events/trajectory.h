@@ -114,10 +114,10 @@ struct EventTrajectory {
     }
 };
 
-// What decides the next jump of an exact path: the integral of the total propensity until it happens, and its choice.
+// The next jump of an exact path happens when the integral of the total propensity reaches a limit.
 struct NextJump {
-    double left = 0, unit = 1;
-    bool due = false;  // the numbers of the last jump are used up
+    double left = 0, unit = 1;  // of the integral; a number of 1 to 2 that chooses the reaction
+    bool due = false;           // the numbers of the last jump are used up
 
     DEVICE_MEMBER void take(const Philox4 &bits) {
         left = tl_exponential(unit_open_low(bits.x0, bits.x1));
