@@ -21,12 +21,7 @@ from tauslab.options.places import Device, Name, Output, check_threads
 from tauslab.options.values.checks import whole, within, word
 from tauslab.options.values.definition import Stored, check_values, declared, option
 from tauslab.options.values.recurring import comm_option, quiet_option
-from tauslab.options.values.texts import (
-    add_once,
-    assignments,
-    by_name,
-    whole_number,
-)
+from tauslab.options.values.texts import add_once, assignments, by_name, whole_number
 
 Spacing: TypeAlias = Literal["equal", "quantile"]
 SPACINGS: tuple[str, ...] = get_args(Spacing)

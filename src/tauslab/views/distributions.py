@@ -20,14 +20,7 @@ from tauslab.store.results.samples import (
     place_of,
     require_samples,
 )
-from tauslab.views.figures import (
-    BLUE,
-    colour_bar,
-    plain_text,
-    shown_name,
-    whole_ticks,
-    with_unit,
-)
+from tauslab.views.figures import BLUE, colour_bar, plain_text, shown_name, whole_ticks, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

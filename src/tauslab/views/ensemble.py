@@ -242,15 +242,9 @@ def _trajectories(axes: Axes, result: EnsembleData, name: str) -> None:
     for index, line in enumerate(shown):
         label = f"{len(shown)} of {result.n:,} trajectories" if index == 0 and not alone else None
         axes.plot(
-            result.times,
-            line,
-            color=BLUE if alone else GREY,
-            linewidth=1.2 if alone else 0.6,
-            alpha=1.0 if alone else 0.65,
-            label=label,
-            **style,
-            **dot,
-        )
+            result.times, line, color=BLUE if alone else GREY, linewidth=1.2 if alone else 0.6,
+            alpha=1.0 if alone else 0.65, label=label, **style, **dot,
+        )  # fmt: skip
     if not alone:
         mean = result.mean(name)
         axes.plot(result.times, mean, color=VERMILION, linewidth=1.8, label="mean", **dot)

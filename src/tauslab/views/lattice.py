@@ -208,10 +208,7 @@ def slice_of(result: RecordedLattice, name: str, frame: int, axis: str | None) -
 
 
 def draw_slice(
-    axes: Axes,
-    result: RecordedLattice,
-    cut: Slice,
-    most: int | None = None,
+    axes: Axes, result: RecordedLattice, cut: Slice, most: int | None = None
 ) -> AxesImage:
     """Draw a slice with a colour bar that reaches to `most`, by default to its largest number."""
     rows, columns = (result.shape[i] * result.spacing * 1e6 for i in cut.axes)

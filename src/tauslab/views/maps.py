@@ -12,22 +12,9 @@ from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.modes import ALPHA, Modes, modes_at
 from tauslab.store.results.samples import summary_name
-from tauslab.views.distributions import (
-    HISTOGRAM_BINS,
-    LEVELS,
-    amount,
-    at_time,
-    draw_histogram,
-)
+from tauslab.views.distributions import HISTOGRAM_BINS, LEVELS, amount, at_time, draw_histogram
 from tauslab.views.figures import BLUE, VERMILION, colour_bar, shown_name, whole_ticks
-from tauslab.views.sweep import (
-    colours_of,
-    draw_map,
-    logarithmic,
-    scale_axis,
-    sorted_points,
-    varied,
-)
+from tauslab.views.sweep import colours_of, draw_map, logarithmic, scale_axis, sorted_points, varied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

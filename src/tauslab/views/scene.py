@@ -174,20 +174,10 @@ def _site_traces(
         i, j, k = triangles.T
         traces.append(
             go.Mesh3d(
-                x=x,
-                y=y,
-                z=z,
-                i=i,
-                j=j,
-                k=k,
-                opacity=0.18,
-                name=names[number],
-                hoverinfo="name",
-                color=COLOURS[-1 - number % len(COLOURS)],
-                showlegend=True,
-                flatshading=True,
+                x=x, y=y, z=z, i=i, j=j, k=k, opacity=0.18, name=names[number], hoverinfo="name",
+                color=COLOURS[-1 - number % len(COLOURS)], showlegend=True, flatshading=True,
             )
-        )
+        )  # fmt: skip
     return traces, stride
 
 

@@ -26,14 +26,7 @@ from tauslab.views.distributions import (
     probability_label,
     runs_of,
 )
-from tauslab.views.figures import (
-    BLUE,
-    colour_bar,
-    limit_counts,
-    shown_name,
-    whole_ticks,
-    with_unit,
-)
+from tauslab.views.figures import BLUE, colour_bar, limit_counts, shown_name, whole_ticks, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

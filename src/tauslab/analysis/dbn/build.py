@@ -10,13 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.lane import (
-    LANES,
-    DbnLane,
-    count_lane,
-    engine_of,
-    lane_capacity,
-)
+from tauslab.analysis.dbn.lane import LANES, DbnLane, count_lane, engine_of, lane_capacity
 from tauslab.analysis.dbn.parts import PartWriter, added, merged, remove_parts
 from tauslab.analysis.dbn.plan import (
     CountingPlan,
@@ -73,10 +67,7 @@ def build_network(
 
 
 def _build(
-    network: Network,
-    options: DbnOptions,
-    comm: Communicator,
-    stop: Callable[[], bool],
+    network: Network, options: DbnOptions, comm: Communicator, stop: Callable[[], bool]
 ) -> DynamicNetwork | None:
     if not options.resume and network.source_path is not None:
         require_no_input(options.output, [network.source_path])

@@ -258,20 +258,11 @@ def _mpi_lines(facts: Facts) -> list[str]:
 
 
 _SECTIONS: dict[str, Callable[[], Facts]] = {
-    "tauslab": _tauslab,
-    "python": _python,
-    "packages": _packages,
-    "cpu": _cpu,
-    "compilers": _compilers,
-    "cuda": _cuda,
-    "hdf5": _hdf5,
-    "cache": _cache,
-}
+    "tauslab": _tauslab, "python": _python, "packages": _packages, "cpu": _cpu,
+    "compilers": _compilers, "cuda": _cuda, "hdf5": _hdf5, "cache": _cache,
+}  # fmt: skip
 _LINES: dict[str, tuple[str, Callable[[Facts], list[str]]]] = {
-    "tauslab": (
-        "tauslab",
-        lambda f: [f["version"] or "not installed: runs from its source"],
-    ),
+    "tauslab": ("tauslab", lambda f: [f["version"] or "not installed: runs from its source"]),
     "python": ("Python", lambda f: [f"{f['version']}, {f['path']}"]),
     "packages": (
         "packages",

@@ -200,10 +200,7 @@ def _add_equations(
 
 
 def _equation(
-    model: Any,
-    terms: Mapping[str, tuple[Side, Side]],
-    laws: Mapping[str, Expression],
-    name: str,
+    model: Any, terms: Mapping[str, tuple[Side, Side]], laws: Mapping[str, Expression], name: str
 ) -> Expression:
     """Rate of change of `name`."""
     total: Expression | None = None

@@ -61,10 +61,7 @@ class CountTables:
         self.bins = [len(own) - 1 for own in edges]
         self.keys = [Keys.of(family, self.bins, times) for family in families]
         self._program = backend.compile(KernelSource("dbn/count.cc", _ENTRIES))
-        self._edges = [
-            _Edges(backend, edges[:variables]),
-            _Edges(backend, edges[variables:]),
-        ]
+        self._edges = [_Edges(backend, edges[:variables]), _Edges(backend, edges[variables:])]
         n_parameters = len(edges) - variables
         self._planes = backend.empty((2 * variables + n_parameters, rows), np.uint8)
         cells = [sum(self.bins[:variables]) + 3 * variables]
@@ -203,15 +200,9 @@ class CountTables:
         entry = "bin_double" if values.dtype == np.float64 else "bin_single"
         items = edges.quantities * -(-rows // _MANY)
         arguments = self._program.arguments(
-            entry,
-            values=values,
-            rows=rows,
-            quantities=edges.quantities,
-            intervals=edges.intervals(cells),
-            shares=self._shares,
-            bins=planes,
-            stride=self._rows,
-        )
+            entry, values=values, rows=rows, quantities=edges.quantities,
+            intervals=edges.intervals(cells), shares=self._shares, bins=planes, stride=self._rows,
+        )  # fmt: skip
         self._program.launch(entry, items, arguments, stream)
 
 
@@ -296,15 +287,9 @@ class _Dense:
         if self._counts is None:
             return
         arguments = self._program.arguments(
-            "count_dense",
-            **self.arguments(),
-            bins=planes,
-            stride=self._where.rows,
-            rows=rows,
-            turn=time % 2,
-            shares=self._where.shares,
-            counts=self._counts[time - 1],
-        )
+            "count_dense", **self.arguments(), bins=planes, stride=self._where.rows, rows=rows,
+            turn=time % 2, shares=self._where.shares, counts=self._counts[time - 1],
+        )  # fmt: skip
         items = len(self._names) * -(-rows // _MANY)
         self._program.launch("count_dense", items, arguments, stream)
 
@@ -389,16 +374,10 @@ class _Sparse:
 
     def _count(self, bins: dict[str, Any], step: int, rows: int, stream: Stream) -> None:
         arguments = self._program.arguments(
-            "count_sparse",
-            **bins,
-            rows=rows,
-            step=step,
-            split=self._split,
-            n_digits=self._n_digits,
-            shares=self._where.shares,
-            slots=self._table(),
+            "count_sparse", **bins, rows=rows, step=step, split=self._split,
+            n_digits=self._n_digits, shares=self._where.shares, slots=self._table(),
             used=self._used,
-        )
+        )  # fmt: skip
         self._program.launch("count_sparse", -(-rows // _MANY), arguments, stream)
         self._backend.download(self._used, self._mirror, 1, stream)
 

@@ -13,10 +13,7 @@ from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.events.large import behind_counts, large_events_text, write_events
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact import rejection as _rejection  # noqa: F401 - a selector, which registers
-from tauslab.kernels.exact.owners import (
-    constant_source,
-    literal_of,
-)
+from tauslab.kernels.exact.owners import constant_source, literal_of
 from tauslab.kernels.exact.table_selector import WARPS_OF_A_MULTIPROCESSOR, Contents, TableSelector
 from tauslab.kernels.exact.tree_pdm import MOST_BLOCKS
 from tauslab.kernels.network.codegen import table_header, weighted_sums
@@ -149,16 +146,10 @@ class LargeNetwork:
         whole_tables, real_tables = self._arrays
         values, counts, whole, reals, events, waiting = scratch
         return {
-            "whole_tables": whole_tables,
-            "real_tables": real_tables,
-            "values": values,
-            "team_counts": counts,
-            "whole": whole,
-            "firings": self.firings,
-            "reals": reals,
-            "events": events,
-            "waiting": waiting,
-        }
+            "whole_tables": whole_tables, "real_tables": real_tables, "values": values,
+            "team_counts": counts, "whole": whole, "firings": self.firings, "reals": reals,
+            "events": events, "waiting": waiting,
+        }  # fmt: skip
 
     def _arrays_of_state(self) -> list[tuple[int, type[np.generic]]]:
         return list(zip(self._sizes, self._types, strict=True))

@@ -159,25 +159,11 @@ class LatticeMemory(SlabMemory):
         slab = self.slab
         nz, ny, nx = self.lattice.shape
         return {
-            "state": self.particles,
-            "moved": self._moved,
-            "state_stamps": self._stamps,
-            "moved_stamps": self._moved_stamps,
-            **self.tables.arguments(),
-            "fired": self._fired,
-            "waiting": self._waiting,
-            "heads": self._heads,
-            "work": self.work,
-            "capacity": self.capacity,
-            "nx": nx,
-            "ny": ny,
-            "nz": nz,
-            "planes": slab.planes,
-            "first_plane": slab.begin - slab.below,
-            "wraps": self.wraps,
-            "own_begin": slab.below,
-            "own_end": slab.below + slab.end - slab.begin,
-            "seed": self.seed,
-            "step": self.step,
+            "state": self.particles, "moved": self._moved, "state_stamps": self._stamps,
+            "moved_stamps": self._moved_stamps, **self.tables.arguments(), "fired": self._fired,
+            "waiting": self._waiting, "heads": self._heads, "work": self.work,
+            "capacity": self.capacity, "nx": nx, "ny": ny, "nz": nz, "planes": slab.planes,
+            "first_plane": slab.begin - slab.below, "wraps": self.wraps, "own_begin": slab.below,
+            "own_end": slab.below + slab.end - slab.begin, "seed": self.seed, "step": self.step,
             "replica": self.replica,
-        }
+        }  # fmt: skip

@@ -740,18 +740,11 @@ class LatticeReplicas(Replicas):
             **tables,
         }
         arguments = self.program.arguments(
-            entry,
-            lattice=lattice,
-            z_moves=space["z_moves"],
-            listed=space["listed"],
-            places=space["places"],
-            replicas=n,
-            done=done,
-            steps=steps,
-            own_rates=self._tables is not None,
-            counts=counts,
+            entry, lattice=lattice, z_moves=space["z_moves"], listed=space["listed"],
+            places=space["places"], replicas=n, done=done, steps=steps,
+            own_rates=self._tables is not None, counts=counts,
             columns=0 if counts is None else int(counts.shape[1]),
-        )
+        )  # fmt: skip
         threads = self._plan.tile.threads
         blocks = min(n, int(self.program.resident_blocks(entry, threads)))
         self.program.launch_blocks(entry, LaunchGrid(blocks, threads), arguments, engine.stream)

@@ -17,14 +17,7 @@ import numpy as np
 from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import ModelError
 from tauslab.base.option_names import warn
-from tauslab.model.geometry.shapes import (
-    Distances,
-    Grid,
-    Mask,
-    Point,
-    along_axis,
-    site_centres,
-)
+from tauslab.model.geometry.shapes import Distances, Grid, Mask, Point, along_axis, site_centres
 
 Value = float | str
 Masks = dict[str, Mask]

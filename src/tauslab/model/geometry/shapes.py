@@ -230,12 +230,7 @@ def along_axis(grid: Grid, axis: str, centre: Point | None) -> tuple[Distances, 
 
 
 def _checked(
-    grid: Grid,
-    mask: Mask,
-    what: str,
-    *,
-    full: bool = False,
-    halves: Sequence[float] | None = None,
+    grid: Grid, mask: Mask, what: str, *, full: bool = False, halves: Sequence[float] | None = None
 ) -> Mask:
     """Return the mask of a shape, with a warning where the shape is not what is meant.
 

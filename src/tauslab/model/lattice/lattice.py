@@ -132,15 +132,11 @@ class Lattice(Hinting, LatticeData):
     ) -> None:
         label, size = as_label(name, "name"), as_shape(shape)
         super().__init__(
-            label,
-            size,
-            as_spacing(spacing),
-            None if step is None else positive(step, "step", "seconds"),
-            as_slots(slots),
+            label, size, as_spacing(spacing),
+            None if step is None else positive(step, "step", "seconds"), as_slots(slots),
             as_substeps(reaction_substeps),
-            None if t_end is None else positive(t_end, "t_end", "seconds"),
-            UniformSites(size),
-        )
+            None if t_end is None else positive(t_end, "t_end", "seconds"), UniformSites(size),
+        )  # fmt: skip
         self._names: dict[str, set[str]] = {"species": set(), "site type": set()}
         self._reaction_names: set[str] = set()
         self.set_boundary(FACES, boundary)

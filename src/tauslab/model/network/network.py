@@ -290,15 +290,11 @@ class Network(Hinting, NetworkData):
         else:
             assert trigger is not None
             event = Event(
-                name,
-                as_expression(trigger, f"{where}: trigger"),
-                trees,
+                name, as_expression(trigger, f"{where}: trigger"), trees,
                 None if delay is None else as_expression(delay, f"{where}: delay"),
                 None if priority is None else as_expression(priority, f"{where}: priority"),
-                persistent,
-                initial,
-                early,
-            )
+                persistent, initial, early,
+            )  # fmt: skip
             self.events.append(event)
             self.add_feature(Feature("state event", where, "it changes the state"))
         for target in trees:

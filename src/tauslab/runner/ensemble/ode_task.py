@@ -165,7 +165,7 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
     if chosen.solver != "rk4" and 0 < largest < _MANY * chosen.atol:
         warn(
             f"no amount is above {largest:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
-            f"allows errors of that size: give one such as {assigned('atol')}{largest * 1e-9:.0e}",
+            f"allows errors of that size: give one such as {assigned('atol')}{largest * 1e-9:.0e}"
         )
         return
     small = {
@@ -178,7 +178,7 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
         warn(
             f"{name} is {small[name]:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
             f"allows errors of that size in it: give one such as "
-            f"{assigned('atol')}{small[name] * 1e-6:.0e}, if it matters",
+            f"{assigned('atol')}{small[name] * 1e-6:.0e}, if it matters"
         )
 
 

@@ -20,12 +20,7 @@ import numpy.typing as npt
 from tauslab.base.errors import OutputError
 from tauslab.base.files.hdf5 import stored_at
 from tauslab.store.checking.opening import open_own_file
-from tauslab.store.format.versions import (
-    WRITERS,
-    this_program,
-    with_this_program,
-    writers_of,
-)
+from tauslab.store.format.versions import WRITERS, this_program, with_this_program, writers_of
 from tauslab.store.hdf5.disk import Disk, write_error
 
 if TYPE_CHECKING:

@@ -355,9 +355,7 @@ def _check_identity(path: Path, attributes: Mapping[str, Any], identity: Mapping
             )
 
 
-def join_read(
-    read: Sequence[tuple[LatticeState, HookState]],
-) -> tuple[LatticeState, HookState]:
+def join_read(read: Sequence[tuple[LatticeState, HookState]]) -> tuple[LatticeState, HookState]:
     """Planes that follow each other as one state; what is of the whole lattice is the first's."""
     if len(read) == 1:
         return read[0]

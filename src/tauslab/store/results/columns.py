@@ -42,11 +42,7 @@ class Column:
 
 
 def rows(
-    shape: Sequence[int],
-    itemsize: int,
-    block: int,
-    done: BoolArray,
-    only: slice = slice(None),
+    shape: Sequence[int], itemsize: int, block: int, done: BoolArray, only: slice = slice(None)
 ) -> Iterator[slice]:
     """Runs of trajectories in completed blocks, each about `READ_BYTES` of a dataset.
 

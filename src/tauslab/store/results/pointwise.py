@@ -12,12 +12,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.store.results import columns
 from tauslab.store.results.columns import FloatArray, IntArray, UintArray
 from tauslab.store.results.recorded import Recorded
-from tauslab.store.results.samples import (
-    column_of,
-    numbered,
-    row_bytes,
-    samples_at_points,
-)
+from tauslab.store.results.samples import column_of, numbered, row_bytes, samples_at_points
 
 _MOST_WHOLE_BINS = 1 << 22
 

@@ -153,12 +153,7 @@ def rows_of_parts(layout: Layout, sources: Sequence[Source]) -> Rows:
 
 
 def read_run(
-    layout: Layout,
-    run: Run,
-    start: int,
-    stop: int,
-    places: Mapping[str, Location],
-    raw: BinaryIO,
+    layout: Layout, run: Run, start: int, stop: int, places: Mapping[str, Location], raw: BinaryIO
 ) -> Rows:
     """Flat rows ``start .. stop - 1`` of a run, array by array, as they lie in its file."""
     row = run.slot * layout.block + start - run.block * layout.block

@@ -31,13 +31,7 @@ from tauslab.store.targets import remove_parts
 from tauslab.store.writers.admission import Existing
 from tauslab.store.writers.checkpoint import slot_bytes
 from tauslab.store.writers.parts import AttemptStart, PartsOptions, PartsWriter
-from tauslab.store.writers.progress import (
-    Source,
-    distrust,
-    marked_blocks,
-    progress,
-    read_source,
-)
+from tauslab.store.writers.progress import Source, distrust, marked_blocks, progress, read_source
 from tauslab.store.writers.rows import CHECKSUMS, MARKS, block_checksums
 from tauslab.store.writers.single import complete_in_place, names_in_place, require_all
 

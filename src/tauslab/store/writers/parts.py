@@ -35,12 +35,7 @@ from tauslab.store.hdf5.skeleton import build_file
 from tauslab.store.targets import part_files, parts_folder, remove_parts
 from tauslab.store.writers.admission import Existing
 from tauslab.store.writers.checkpoint import CheckpointSlots, slot_bytes
-from tauslab.store.writers.merge import (
-    publish_rows,
-    publish_view,
-    rows_of_parts,
-    views_of_parts,
-)
+from tauslab.store.writers.merge import publish_rows, publish_view, rows_of_parts, views_of_parts
 from tauslab.store.writers.progress import (
     Source,
     block_sums,

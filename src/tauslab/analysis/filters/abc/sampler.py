@@ -15,11 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.analysis.filters.abc.distances import (
-    DistanceFunction,
-    distances,
-    scale_of,
-)
+from tauslab.analysis.filters.abc.distances import DistanceFunction, distances, scale_of
 from tauslab.analysis.filters.abc.kernel import Densities, Kernel, importance_weights
 from tauslab.analysis.filters.draws import words_of
 from tauslab.analysis.filters.priors import log_density_at, places_of, values_at

@@ -252,7 +252,7 @@ def _step_lines(facts: Mapping[str, Any]) -> list[str]:
         (
             f"step: {facts['step']:g} s, {_passes(passes, 'diffusion')} with hop probability up to "
             f"{facts['largest_hop']:.4g} to a side, {_passes(reactions, 'reactions')}"
-        ),
+        )
     ]
     if result["reaction"] is not None:
         lines.append(

@@ -243,11 +243,7 @@ def splitting_of(
 
 
 def error_slopes(
-    hop: FloatArray,
-    kinds: Sequence[int],
-    seconds: float,
-    shape: Sequence[int],
-    sites_of: IntArray,
+    hop: FloatArray, kinds: Sequence[int], seconds: float, shape: Sequence[int], sites_of: IntArray
 ) -> FloatArray:
     """Upper bound of the error of such reactions, relative to their total rate, ``[site type]``.
 

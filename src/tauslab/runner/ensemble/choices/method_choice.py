@@ -355,10 +355,7 @@ def _pilot(task: NetworkTask, record: Record, steps: int, times: FloatArray) -> 
     options = task.options
     assert options.seed is not None
     limited = replace(
-        options,
-        times=times,
-        max_steps=min(steps, options.max_steps),
-        seed=pilot_seed(options.seed),
+        options, times=times, max_steps=min(steps, options.max_steps), seed=pilot_seed(options.seed)
     )
     return replace(task, options=limited, record=record)
 
