@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,9 +202,6 @@ def note_writer(path: Path, disk: Disk) -> None:
     before = stored_writers(path)
     if not before or before[-1] == this_program():
         return
-    file = RawFile(path, [WRITERS], disk)
-    try:
+    with closing(RawFile(path, [WRITERS], disk)) as file:
         file.write(WRITERS, 0, with_this_program(before))
         file.sync()
-    finally:
-        file.close()
