@@ -10,11 +10,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.dbn.count_tables import MOST_BINS
 from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.options.ensemble import MOST_TRAJECTORIES, FloatArray
+from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.keywords import Numbers, Times, device_option, sample_option
 from tauslab.options.methods import ODE
 from tauslab.options.places import Device, Name, Output, check_threads

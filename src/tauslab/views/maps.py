@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.modes import ALPHA, Modes, modes_at
 from tauslab.store.results.samples import summary_name
@@ -179,13 +179,9 @@ def _triangles(
 
 
 def _dots(
-    axes: Any,
-    result: EnsembleData,
-    names: list[str],
-    shown: npt.NDArray[np.bool_],
-    colours: FloatArray,
-    label: str,
-) -> None:
+    axes: Any, result: EnsembleData, names: list[str], shown: npt.NDArray[np.bool_],
+    colours: FloatArray, label: str,
+) -> None:  # fmt: skip
     """Points in the space of three swept names; axes span all points of the sweep."""
     from matplotlib.ticker import MaxNLocator
 

@@ -88,14 +88,9 @@ def surface(chosen: npt.NDArray[np.bool_]) -> Faces:
 
 
 def draw_scene(
-    shape: tuple[int, int, int],
-    spacing: float,
-    *,
-    title: str,
-    sites: Sites | None,
-    site_types: Sequence[str],
-    particles: Mapping[str, Sample],
-) -> View3d:
+    shape: tuple[int, int, int], spacing: float, *, title: str, sites: Sites | None,
+    site_types: Sequence[str], particles: Mapping[str, Sample],
+) -> View3d:  # fmt: skip
     """A lattice as a box with its site types as surfaces, and particles as dots.
 
     Parameters

@@ -125,15 +125,9 @@ class _CountingDriver:
     """
 
     def __init__(
-        self,
-        task: DbnTask,
-        plan: CountingPlan,
-        engine: Ode,
-        tables: CountTables,
-        comm: Communicator,
-        stop: Callable[[], bool],
-        parts: PartWriter,
-    ) -> None:
+        self, task: DbnTask, plan: CountingPlan, engine: Ode, tables: CountTables,
+        comm: Communicator, stop: Callable[[], bool], parts: PartWriter,
+    ) -> None:  # fmt: skip
         self._task, self._plan, self.comm, self._stop = task, plan, comm, stop
         self._parts, self._done = parts, np.zeros(plan.blocks, bool)
         self.tables, self.backend = tables, engine.backend

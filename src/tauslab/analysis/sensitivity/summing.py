@@ -69,13 +69,9 @@ class Summing:
         self._buffers: SampleBuffers | None = None
 
     def run(
-        self,
-        numbers: range,
-        start: Start,
-        comm: Communicator,
-        report: Report,
+        self, numbers: range, start: Start, comm: Communicator, report: Report,
         rows: Callable[[int], int] = lambda each: each,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Run this rank's share of pairs, or trajectories, with these numbers at every point.
 
         Parameters

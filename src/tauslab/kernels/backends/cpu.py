@@ -456,13 +456,9 @@ class _Library:
 
 @lru_cache(maxsize=32)  # a process never unloads a library, and small runs repeat one
 def library_of(
-    folder: Path,
-    compiler: Compiler,
-    flags: tuple[str, ...],
-    features: str,
-    file: str,
+    folder: Path, compiler: Compiler, flags: tuple[str, ...], features: str, file: str,
     generated: tuple[tuple[str, str], ...],
-) -> _Library:
+) -> _Library:  # fmt: skip
     """Compile a file of kernels with these generated headers, or load it from the cache `folder`.
 
     Raises

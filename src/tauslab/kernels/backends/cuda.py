@@ -107,13 +107,9 @@ class CudaProgram:
     """A loaded cubin."""
 
     def __init__(
-        self,
-        path: Path,
-        source: KernelSource,
-        layouts: Mapping[str, ArgumentLayout],
-        multiprocessors: int,
-        better: CompiledAside | None = None,
-    ) -> None:
+        self, path: Path, source: KernelSource, layouts: Mapping[str, ArgumentLayout],
+        multiprocessors: int, better: CompiledAside | None = None,
+    ) -> None:  # fmt: skip
         self._layouts, self._better = layouts, better
         self._names = source.entries
         self._multiprocessors = multiprocessors

@@ -45,14 +45,9 @@ class CountTables:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        edges: Sequence[FloatArray],
-        variables: int,
-        families: Sequence[NodeFamily],
-        times: int,
-        rows: int,
-    ) -> None:
+        self, backend: Backend, edges: Sequence[FloatArray], variables: int,
+        families: Sequence[NodeFamily], times: int, rows: int,
+    ) -> None:  # fmt: skip
         self._backend = backend
         self._families = tuple(families)
         self._rows = rows
@@ -189,14 +184,9 @@ class CountTables:
         return [result[family.name] for family in self._families]
 
     def _bin(
-        self,
-        values: DeviceArray,
-        edges: _Edges,
-        planes: DeviceArray,
-        cells: DeviceArray,
-        rows: int,
-        stream: Stream,
-    ) -> None:
+        self, values: DeviceArray, edges: _Edges, planes: DeviceArray, cells: DeviceArray,
+        rows: int, stream: Stream,
+    ) -> None:  # fmt: skip
         entry = "bin_double" if values.dtype == np.float64 else "bin_single"
         items = edges.quantities * -(-rows // _MANY)
         arguments = self._program.arguments(
@@ -251,14 +241,9 @@ class _Dense:
     """Tables with a cell for every entry, side by side."""
 
     def __init__(
-        self,
-        backend: Backend,
-        program: Program,
-        families: Sequence[NodeFamily],
-        entries: Sequence[int],
-        times: int,
-        where: _Where,
-    ) -> None:
+        self, backend: Backend, program: Program, families: Sequence[NodeFamily],
+        entries: Sequence[int], times: int, where: _Where,
+    ) -> None:  # fmt: skip
         self._backend, self._program, self._where = backend, program, where
         self._names = [family.name for family in families]
         digits = [where.digits(family) for family in families]
@@ -325,14 +310,9 @@ class _Sparse:
     """A hash table of the entries of one node that occur."""
 
     def __init__(
-        self,
-        backend: Backend,
-        program: Program,
-        family: NodeFamily,
-        keys: Keys,
-        times: int,
+        self, backend: Backend, program: Program, family: NodeFamily, keys: Keys, times: int,
         where: _Where,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = family.name
         self._backend, self._program, self._where = backend, program, where
         self._split = keys.split

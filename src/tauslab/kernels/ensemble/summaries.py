@@ -116,13 +116,9 @@ class Summaries:
         return {name: self._backend.empty((rows,), np.float64) for name in self._summaries}
 
     def compute(
-        self,
-        counts: DeviceArray | None,
-        observables: DeviceArray | None,
-        rows: int,
-        into: Mapping[str, Any],
-        stream: Stream,
-    ) -> None:
+        self, counts: DeviceArray | None, observables: DeviceArray | None, rows: int,
+        into: Mapping[str, Any], stream: Stream,
+    ) -> None:  # fmt: skip
         """Summarise the first `rows` rows of the sample buffers, in stream order."""
         for name, summary in self._summaries.items():
             kind = KINDS[summary.kind]

@@ -94,16 +94,9 @@ class LargeNetwork:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        network: LoweredNetwork,
-        selector: str,
-        team: int,
-        *,
-        firings: FloatArray | None = None,
-        pilot: bool = False,
-        expected: Expected = NOTHING_KNOWN,
-    ) -> None:
+        self, backend: Backend, network: LoweredNetwork, selector: str, team: int, *,
+        firings: FloatArray | None = None, pilot: bool = False, expected: Expected = NOTHING_KNOWN,
+    ) -> None:  # fmt: skip
         self._backend = backend
         slot = "tables of a pilot" if pilot else "tables"
         network, book = _with_tables(
@@ -167,14 +160,9 @@ def header_of(network: LoweredNetwork, book: TableBook, team: int, *, pilot: boo
 
 
 def _with_tables(
-    network: LoweredNetwork,
-    slot: str,
-    selector: str,
-    firings: FloatArray | None,
-    highest: IntArray | None,
-    delay_queue: int,
-    team: int,
-) -> tuple[LoweredNetwork, TableBook]:
+    network: LoweredNetwork, slot: str, selector: str, firings: FloatArray | None,
+    highest: IntArray | None, delay_queue: int, team: int,
+) -> tuple[LoweredNetwork, TableBook]:  # fmt: skip
     """The network behind counts, and `tables_of` it: those of the last engine if they are alike.
 
     A run of another length has the same, with the same pilot if it has one.
@@ -191,13 +179,9 @@ def _with_tables(
 
 
 def tables_of(
-    network: LoweredNetwork,
-    selector: str,
-    firings: FloatArray | None = None,
-    highest: IntArray | None = None,
-    delay_queue: int = DELAY_QUEUE,
-    team: int = 1,
-) -> TableBook:
+    network: LoweredNetwork, selector: str, firings: FloatArray | None = None,
+    highest: IntArray | None = None, delay_queue: int = DELAY_QUEUE, team: int = 1,
+) -> TableBook:  # fmt: skip
     """All tables of a network for a selector; with events one of `behind_counts`."""
     book = TableBook()
     reactions = network.reactions

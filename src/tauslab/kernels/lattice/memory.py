@@ -34,16 +34,9 @@ class LatticeMemory(SlabMemory):
     KEPT = ("particles", "_fired", "_heads", "work")
 
     def __init__(
-        self,
-        backend: Backend,
-        lattice: LoweredLattice,
-        plan: StepPlan,
-        slab: Slab,
-        *,
-        seed: int,
-        replica: int,
-        capacity: int | None,
-    ) -> None:
+        self, backend: Backend, lattice: LoweredLattice, plan: StepPlan, slab: Slab, *, seed: int,
+        replica: int, capacity: int | None,
+    ) -> None:  # fmt: skip
         nz, ny, nx = lattice.shape
         self.sites = slab.planes * ny * nx
         super().__init__(

@@ -65,13 +65,9 @@ class Placing:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        start: ParticleStart,
-        slab: Slab,
-        into: Mapping[str, Any],
+        self, backend: Backend, start: ParticleStart, slab: Slab, into: Mapping[str, Any],
         stream: Stream,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._backend, self._start, self._slab, self._stream = backend, start, slab, stream
         _, y, x = start.sites.shape
         self._first, self._own = slab.begin * y * x, (slab.end - slab.begin) * y * x

@@ -37,16 +37,9 @@ class LatticeTables:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        lattice: LoweredLattice,
-        slab: Slab,
-        tile: Tile,
-        reactions: ReactionTables,
-        *,
-        host: Callable[[Any], Array],
-        closed: bool = False,
-    ) -> None:
+        self, backend: Backend, lattice: LoweredLattice, slab: Slab, tile: Tile,
+        reactions: ReactionTables, *, host: Callable[[Any], Array], closed: bool = False,
+    ) -> None:  # fmt: skip
         self._backend, self._lattice, self._slab, self._tile = backend, lattice, slab, tile
         self._host, self._closed = host, np.logical_and(closed, lattice.closed)
         thresholds = hop_thresholds(lattice)

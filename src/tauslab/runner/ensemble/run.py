@@ -338,14 +338,9 @@ def _block_size(task: Task, row_bytes: int, ranks: int) -> int:
 
 
 def _simulate(
-    task: Task,
-    layout: Layout,
-    open_lanes: Callable[[Layout, int], Lanes],
-    comm: Communicator,
-    writer: Writer,
-    stop: Callable[[], bool],
-    expected: float,
-) -> None:
+    task: Task, layout: Layout, open_lanes: Callable[[Layout, int], Lanes], comm: Communicator,
+    writer: Writer, stop: Callable[[], bool], expected: float,
+) -> None:  # fmt: skip
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
     done = int(np.count_nonzero(writer.completed))
     progress = Progress(

@@ -132,14 +132,9 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
 
 
 def file_specs(
-    layout: Layout,
-    n_ranks: int,
-    *,
-    rows: bool = True,
-    in_place: bool = False,
-    checkpoint_bytes: int = 0,
-    contents: Contents | None = None,
-) -> list[DatasetSpec]:
+    layout: Layout, n_ranks: int, *, rows: bool = True, in_place: bool = False,
+    checkpoint_bytes: int = 0, contents: Contents | None = None,
+) -> list[DatasetSpec]:  # fmt: skip
     """All datasets of a result file, scales first.
 
     Parameters

@@ -107,15 +107,9 @@ class MpioWriter(PartsWriter):
     """
 
     def __init__(
-        self,
-        path: Path,
-        layout: Layout,
-        comm: Communicator,
-        disk: Disk,
-        existing: Existing | None,
-        run: str,
-        hints: Mapping[str, str],
-    ) -> None:
+        self, path: Path, layout: Layout, comm: Communicator, disk: Disk, existing: Existing | None,
+        run: str, hints: Mapping[str, str],
+    ) -> None:  # fmt: skip
         super().__init__(path, layout, comm, disk, existing, run, PartsOptions())
         self._queue: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._closing = False
@@ -222,13 +216,9 @@ class MpioWriter(PartsWriter):
         self._write(MARKS, box, np.ones(len(request.sums), np.uint8), together=False)
 
     def _write(
-        self,
-        name: str,
-        box: Selection | None,
-        data: npt.NDArray[Any] | None,
-        *,
+        self, name: str, box: Selection | None, data: npt.NDArray[Any] | None, *,
         together: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         write_box(self._datasets[name], box, data, together=together)
 
     # --- the writer

@@ -90,13 +90,9 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        priors: Mapping[str, Prior],
-        simulate: Simulate,
-        observed: FloatArray,
-        settings: Settings,
-        densities: Densities,
-    ) -> None:
+        self, priors: Mapping[str, Prior], simulate: Simulate, observed: FloatArray,
+        settings: Settings, densities: Densities,
+    ) -> None:  # fmt: skip
         self._priors, self._simulate, self._observed = priors, simulate, observed
         self._settings, self._densities = settings, densities
         self.populations: list[Population] = []

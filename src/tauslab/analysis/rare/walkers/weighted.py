@@ -220,13 +220,9 @@ def require_whole_parts(kept: State, done: int, part: int, runs: int) -> None:
 
 
 def _walk(
-    together: Together,
-    done: Sequence[WeightedRuns],
-    rounds: int,
-    first: int,
-    report: Callable[[int], None],
-    keep: Keep,
-) -> int:
+    together: Together, done: Sequence[WeightedRuns], rounds: int, first: int,
+    report: Callable[[int], None], keep: Keep,
+) -> int:  # fmt: skip
     """Walk a part, the first one until the flux is stationary; how many rounds that took."""
     while True:
         requested = rounds
