@@ -31,24 +31,7 @@ from tauslab.api.dbn import build
 from tauslab.model.network.dependencies import parents, right_sides
 
 __all__ = [
-    "Beliefs",
-    "DynamicNetwork",
-    "Estimate",
-    "Measurement",
-    "Structure",
-    "build",
-    "estimate",
-    "evidence_of",
-    "exact",
-    "factored_frontier",
-    "from_trajectories",
-    "load",
-    "log_likelihood",
-    "parents",
-    "plot_network",
-    "read_measurements",
-    "right_sides",
-    "save",
-    "to_bif",
-    "to_pgmpy",
-]
+    "Beliefs", "DynamicNetwork", "Estimate", "Measurement", "Structure", "build", "estimate",
+    "evidence_of", "exact", "factored_frontier", "from_trajectories", "load", "log_likelihood",
+    "parents", "plot_network", "read_measurements", "right_sides", "save", "to_bif", "to_pgmpy",
+]  # fmt: skip

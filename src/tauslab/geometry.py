@@ -18,20 +18,7 @@ from tauslab.model.geometry.shapes import (
 )
 
 __all__ = [
-    "box",
-    "capsule",
-    "cylinder",
-    "difference",
-    "dilate",
-    "ellipsoid",
-    "erode",
-    "intersection",
-    "membrane",
-    "obstacles",
-    "paint_labels",
-    "read_labels",
-    "resample_labels",
-    "shell",
-    "sphere",
+    "box", "capsule", "cylinder", "difference", "dilate", "ellipsoid", "erode", "intersection",
+    "membrane", "obstacles", "paint_labels", "read_labels", "resample_labels", "shell", "sphere",
     "union",
-]
+]  # fmt: skip

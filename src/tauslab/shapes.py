@@ -11,11 +11,6 @@ from tauslab.model.geometry.changing import (
 )
 
 __all__ = [
-    "OverlappingSpheres",
-    "Shape",
-    "capsule",
-    "custom",
-    "dividing_sphere",
-    "overlapping_spheres",
+    "OverlappingSpheres", "Shape", "capsule", "custom", "dividing_sphere", "overlapping_spheres",
     "sphere",
-]
+]  # fmt: skip

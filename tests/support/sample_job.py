@@ -11,8 +11,9 @@ from typing import Any
 import h5py
 import numpy as np
 
+from tauslab.base.arrays import BoolArray
 from tauslab.options.record import HistogramSpec
-from tauslab.store.format.layout import BoolArray, Chunk, Layout
+from tauslab.store.format.layout import Chunk, Layout
 from tauslab.store.format.statistics import (
     accumulate,
     add_accumulators,

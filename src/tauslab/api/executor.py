@@ -12,10 +12,7 @@ from tauslab.store.results.result import Result
 
 
 def run_job(
-    network: Network,
-    options: Options,
-    comm: Communicator,
-    stop: Callable[[], bool] = lambda: False,
+    network: Network, options: Options, comm: Communicator, stop: Callable[[], bool] = lambda: False
 ) -> Result:
     """Run an ensemble as its executor says; arguments and errors as for `run_network`."""
     if options.dask is None:

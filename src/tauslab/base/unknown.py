@@ -55,13 +55,9 @@ _CALLED = {
 
 
 def unknown_keyword(
-    name: str,
-    allowed: Iterable[str],
-    what: str,
-    homes: Iterable[type] = (),
-    settable: Iterable[str] = (),
-    elsewhere: Mapping[str, str] | None = None,
-) -> UnknownKeyword:
+    name: str, allowed: Iterable[str], what: str, homes: Iterable[type] = (),
+    settable: Iterable[str] = (), elsewhere: Mapping[str, str] | None = None,
+) -> UnknownKeyword:  # fmt: skip
     """The error of a keyword `name` that `what` does not have.
 
     Parameters

@@ -16,11 +16,7 @@ from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.opening import reading
 from tauslab.cli.streams import discard, printable
 from tauslab.options.values.result_name import require_result_name
-from tauslab.store.targets import (
-    inputs_of,
-    require_no_input,
-    require_place,
-)
+from tauslab.store.targets import inputs_of, require_no_input, require_place
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)

@@ -10,23 +10,19 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.dbn.count_tables import MOST_BINS
 from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.options.ensemble import MOST_TRAJECTORIES, FloatArray
+from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.keywords import Numbers, Times, device_option, sample_option
 from tauslab.options.methods import ODE
 from tauslab.options.places import Device, Name, Output, check_threads
 from tauslab.options.values.checks import whole, within, word
 from tauslab.options.values.definition import Stored, check_values, declared, option
 from tauslab.options.values.recurring import comm_option, quiet_option
-from tauslab.options.values.texts import (
-    add_once,
-    assignments,
-    by_name,
-    whole_number,
-)
+from tauslab.options.values.texts import add_once, assignments, by_name, whole_number
 
 Spacing: TypeAlias = Literal["equal", "quantile"]
 SPACINGS: tuple[str, ...] = get_args(Spacing)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.files.extras import require_h5py
 from tauslab.base.option_names import opt
@@ -25,8 +25,6 @@ from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import MOST_POINTS, Design, Sweep
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
-
-FloatArray = npt.NDArray[np.float64]
 
 PYTHON_COMMAND = "tauslab.run"  # in place of a command line
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter

@@ -40,16 +40,11 @@ class LatticeView:
     """
 
     def __init__(
-        self,
-        engine: SlabMemory,
-        count: Callable[[], Samples],
-        total: Callable[[IntArray], IntArray],
-        gather: Callable[..., list[tuple[Array, ...]]],
-        share_sites: Callable[..., None],
-        memory: MutableMapping[str, Any],
-        looked: IntArray,
+        self, engine: SlabMemory, count: Callable[[], Samples],
+        total: Callable[[IntArray], IntArray], gather: Callable[..., list[tuple[Array, ...]]],
+        share_sites: Callable[..., None], memory: MutableMapping[str, Any], looked: IntArray,
         objects: Objects | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Look at an engine's lattice.
 
         Parameters

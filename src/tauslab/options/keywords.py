@@ -18,13 +18,7 @@ from tauslab.options.sweep import MOST_POINTS, parse_sweep
 from tauslab.options.values.checks import line, unless_none, whole
 from tauslab.options.values.definition import Stored, declared, option
 from tauslab.options.values.recurring import comm_option, quiet_option, task_option
-from tauslab.options.values.texts import (
-    assignments,
-    count,
-    counts_of_a_unit,
-    drawn,
-    read_times,
-)
+from tauslab.options.values.texts import assignments, count, counts_of_a_unit, drawn, read_times
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = Sequence[float] | FloatArray

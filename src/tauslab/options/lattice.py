@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, TauslabError
 from tauslab.base.option_names import assigned, opt, warn
 from tauslab.model.lattice.parts import MAX_HOP
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from tauslab.model.lattice.values import LatticeValues
     from tauslab.options.hook_view import LatticeView
 
-FloatArray = npt.NDArray[np.float64]
 Hook: TypeAlias = "Callable[[LatticeView], None]"
 Halo: TypeAlias = Literal["auto", "self", "peer", "shared", "host", "mpi"]
 HALOS: tuple[str, ...] = get_args(Halo)

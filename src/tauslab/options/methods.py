@@ -11,11 +11,7 @@ from tauslab.base.option_names import opt
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
 from tauslab.kernels.exact.selectors import SELECTORS, Selector
 from tauslab.kernels.exact.table_network import TEAMS
-from tauslab.kernels.ode.settings import (
-    PRECISIONS,
-    SOLVERS,
-    OdeSettings,
-)
+from tauslab.kernels.ode.settings import PRECISIONS, SOLVERS, OdeSettings
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import (
     Stored,

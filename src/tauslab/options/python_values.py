@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.base.arrays import doubles
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.options.sweep import Design, Sweep, choose_points, parse_design
 from tauslab.options.values import texts
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def points_of(

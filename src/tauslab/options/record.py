@@ -7,13 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.ensemble.summaries import KINDS, Summary
-
-FloatArray = npt.NDArray[np.float64]
 
 SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampled:NAME
 STATE = "state"  # of where trajectories stand at the end: datasets /summary/state:NAME

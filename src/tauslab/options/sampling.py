@@ -14,16 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.ode.priors import Priors, SampledPrior
 from tauslab.model.expressions.distributions import PRIORS, arguments_of
 from tauslab.model.expressions.host_math import value_of
 from tauslab.options.values import priors as forms
-
-FloatArray = npt.NDArray[np.float64]
 
 _FORM = re.compile(r"\s*([^=]+?)\s*=\s*([a-z]+)\s*\((.*)\)\s*\Z")
 _TABLE = "table"

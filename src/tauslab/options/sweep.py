@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.base.arrays import doubles
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.files.extras import installing
 from tauslab.base.option_names import assigned, opt
 from tauslab.options.values.texts import by_name
 
-FloatArray = npt.NDArray[np.float64]
 Values = Sequence[float] | FloatArray
 
 MOST_POINTS = 2**24  # a point's number has 24 bits in the random counter

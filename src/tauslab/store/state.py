@@ -99,14 +99,9 @@ class State(Mapping[str, Array]):
         return InputFileError(f"{self.path} is damaged, or was changed: {what}")
 
     def take(
-        self,
-        name: str,
-        dtype: npt.DTypeLike,
-        *shape: int | None,
-        nan: bool = False,
-        low: float = -math.inf,
-        high: float = math.inf,
-    ) -> Array:
+        self, name: str, dtype: npt.DTypeLike, *shape: int | None, nan: bool = False,
+        low: float = -math.inf, high: float = math.inf,
+    ) -> Array:  # fmt: skip
         """An array of this type and shape, where None is any length.
 
         Its numbers are from `low` to `high`, and no NaN unless it may hold some.

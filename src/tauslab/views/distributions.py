@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.store.format import intervals
 from tauslab.store.results import columns
-from tauslab.store.results.columns import FloatArray, UintArray
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.samples import (
     column_of,
@@ -20,14 +20,7 @@ from tauslab.store.results.samples import (
     place_of,
     require_samples,
 )
-from tauslab.views.figures import (
-    BLUE,
-    colour_bar,
-    plain_text,
-    shown_name,
-    whole_ticks,
-    with_unit,
-)
+from tauslab.views.figures import BLUE, colour_bar, plain_text, shown_name, whole_ticks, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,14 +165,9 @@ def round_edges(low: float, high: float, most: int, *, whole: bool) -> FloatArra
 
 
 def density_map(
-    axes: Axes,
-    result: EnsembleData,
-    name: str,
-    columns_at: FloatArray,
-    probability: FloatArray,
-    edges: FloatArray,
-    colour: str,
-) -> None:
+    axes: Axes, result: EnsembleData, name: str, columns_at: FloatArray, probability: FloatArray,
+    edges: FloatArray, colour: str,
+) -> None:  # fmt: skip
     """Colours for probabilities ``[column, bin]``; `columns_at` and `edges` bound the cells."""
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize

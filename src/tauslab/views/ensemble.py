@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, meant_word
 from tauslab.base.option_names import opt
 from tauslab.store.results import columns
-from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.samples import (
     column_of,
@@ -64,14 +64,9 @@ _MANY = 200  # from this many trajectories on, "auto" draws a distribution
 
 
 def plot_result(
-    result: EnsembleData,
-    kind: str = "auto",
-    species: Sequence[str] | None = None,
-    t: float | None = None,
-    path: Path | None = None,
-    colour: str = "auto",
-    ax: Axes | None = None,
-) -> Figure:
+    result: EnsembleData, kind: str = "auto", species: Sequence[str] | None = None,
+    t: float | None = None, path: Path | None = None, colour: str = "auto", ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Draw a panel per species, observable or summary; write the picture if `path` is given.
 
     Trajectories of differential equations share one panel. Of a species that is only ever 0 or 1,
@@ -242,15 +237,9 @@ def _trajectories(axes: Axes, result: EnsembleData, name: str) -> None:
     for index, line in enumerate(shown):
         label = f"{len(shown)} of {result.n:,} trajectories" if index == 0 and not alone else None
         axes.plot(
-            result.times,
-            line,
-            color=BLUE if alone else GREY,
-            linewidth=1.2 if alone else 0.6,
-            alpha=1.0 if alone else 0.65,
-            label=label,
-            **style,
-            **dot,
-        )
+            result.times, line, color=BLUE if alone else GREY, linewidth=1.2 if alone else 0.6,
+            alpha=1.0 if alone else 0.65, label=label, **style, **dot,
+        )  # fmt: skip
     if not alone:
         mean = result.mean(name)
         axes.plot(result.times, mean, color=VERMILION, linewidth=1.8, label="mean", **dot)

@@ -55,14 +55,10 @@ class Slice:
 
 
 def plot_lattice(
-    result: RecordedLattice,
-    kind: str = "auto",
-    species: Sequence[str] | None = None,
-    t: float | None = None,
-    axis: str | None = None,
-    path: Path | None = None,
+    result: RecordedLattice, kind: str = "auto", species: Sequence[str] | None = None,
+    t: float | None = None, axis: str | None = None, path: Path | None = None,
     ax: Axes | None = None,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Draw a lattice run, and write the picture if `path` is given.
 
     Parameters
@@ -132,13 +128,9 @@ def require_used(kind: str, t: float | None, axis: str | None) -> None:
 
 
 def _sweep(
-    result: RecordedLattice,
-    kind: str,
-    species: Sequence[str] | None,
-    t: float | None,
-    path: Path | None,
-    ax: Axes | None,
-) -> Figure:
+    result: RecordedLattice, kind: str, species: Sequence[str] | None, t: float | None,
+    path: Path | None, ax: Axes | None,
+) -> Figure:  # fmt: skip
     """All points of a sweep, drawn as points of an ensemble."""
     if kind not in ("auto", *SWEEP_KINDS):
         raise ConfigError(
@@ -208,10 +200,7 @@ def slice_of(result: RecordedLattice, name: str, frame: int, axis: str | None) -
 
 
 def draw_slice(
-    axes: Axes,
-    result: RecordedLattice,
-    cut: Slice,
-    most: int | None = None,
+    axes: Axes, result: RecordedLattice, cut: Slice, most: int | None = None
 ) -> AxesImage:
     """Draw a slice with a colour bar that reaches to `most`, by default to its largest number."""
     rows, columns = (result.shape[i] * result.spacing * 1e6 for i in cut.axes)

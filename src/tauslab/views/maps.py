@@ -7,27 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.modes import ALPHA, Modes, modes_at
 from tauslab.store.results.samples import summary_name
-from tauslab.views.distributions import (
-    HISTOGRAM_BINS,
-    LEVELS,
-    amount,
-    at_time,
-    draw_histogram,
-)
+from tauslab.views.distributions import HISTOGRAM_BINS, LEVELS, amount, at_time, draw_histogram
 from tauslab.views.figures import BLUE, VERMILION, colour_bar, shown_name, whole_ticks
-from tauslab.views.sweep import (
-    colours_of,
-    draw_map,
-    logarithmic,
-    scale_axis,
-    sorted_points,
-    varied,
-)
+from tauslab.views.sweep import colours_of, draw_map, logarithmic, scale_axis, sorted_points, varied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -192,13 +179,9 @@ def _triangles(
 
 
 def _dots(
-    axes: Any,
-    result: EnsembleData,
-    names: list[str],
-    shown: npt.NDArray[np.bool_],
-    colours: FloatArray,
-    label: str,
-) -> None:
+    axes: Any, result: EnsembleData, names: list[str], shown: npt.NDArray[np.bool_],
+    colours: FloatArray, label: str,
+) -> None:  # fmt: skip
     """Points in the space of three swept names; axes span all points of the sweep."""
     from matplotlib.ticker import MaxNLocator
 

@@ -88,14 +88,9 @@ def surface(chosen: npt.NDArray[np.bool_]) -> Faces:
 
 
 def draw_scene(
-    shape: tuple[int, int, int],
-    spacing: float,
-    *,
-    title: str,
-    sites: Sites | None,
-    site_types: Sequence[str],
-    particles: Mapping[str, Sample],
-) -> View3d:
+    shape: tuple[int, int, int], spacing: float, *, title: str, sites: Sites | None,
+    site_types: Sequence[str], particles: Mapping[str, Sample],
+) -> View3d:  # fmt: skip
     """A lattice as a box with its site types as surfaces, and particles as dots.
 
     Parameters
@@ -174,20 +169,10 @@ def _site_traces(
         i, j, k = triangles.T
         traces.append(
             go.Mesh3d(
-                x=x,
-                y=y,
-                z=z,
-                i=i,
-                j=j,
-                k=k,
-                opacity=0.18,
-                name=names[number],
-                hoverinfo="name",
-                color=COLOURS[-1 - number % len(COLOURS)],
-                showlegend=True,
-                flatshading=True,
+                x=x, y=y, z=z, i=i, j=j, k=k, opacity=0.18, name=names[number], hoverinfo="name",
+                color=COLOURS[-1 - number % len(COLOURS)], showlegend=True, flatshading=True,
             )
-        )
+        )  # fmt: skip
     return traces, stride
 
 

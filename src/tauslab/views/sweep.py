@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.samples import has_samples, is_whole
 from tauslab.views.distributions import (
@@ -26,14 +26,7 @@ from tauslab.views.distributions import (
     probability_label,
     runs_of,
 )
-from tauslab.views.figures import (
-    BLUE,
-    colour_bar,
-    limit_counts,
-    shown_name,
-    whole_ticks,
-    with_unit,
-)
+from tauslab.views.figures import BLUE, colour_bar, limit_counts, shown_name, whole_ticks, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

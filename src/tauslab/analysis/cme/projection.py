@@ -79,17 +79,9 @@ class Projection:
     """
 
     def __init__(
-        self,
-        network: LoweredNetwork,
-        states: Int32Array,
-        probabilities: FloatArray,
-        *,
-        tolerance: float,
-        end: float,
-        most: int | None,
-        patience: float,
-        name: str,
-    ) -> None:
+        self, network: LoweredNetwork, states: Int32Array, probabilities: FloatArray, *,
+        tolerance: float, end: float, most: int | None, patience: float, name: str,
+    ) -> None:  # fmt: skip
         self.report: Callable[[float, int], None] = lambda *_: None
         self._network, self._name = network, name
         propensities = Propensities(network)

@@ -74,14 +74,9 @@ class CmeResult(ArrayResult):
     _OPTIONAL = ("observable", "observed")
 
     def __init__(
-        self,
-        name: str,
-        times: FloatArray,
-        species: tuple[str, ...],
-        snapshots: Sequence[StateDistribution],
-        observables: Sequence[str],
-        observed: Observed,
-    ) -> None:
+        self, name: str, times: FloatArray, species: tuple[str, ...],
+        snapshots: Sequence[StateDistribution], observables: Sequence[str], observed: Observed,
+    ) -> None:  # fmt: skip
         self.name, self.time, self.species = name, times, species
         self._snapshots, self._observables = list(snapshots), tuple(observables)
         self._observed, self._held = observed, set(observables) & set(species)

@@ -110,10 +110,7 @@ def projecting(
 
 
 def solve(
-    network: Network,
-    times: FloatArray,
-    values: Mapping[str, float],
-    given: ProjectionChoices,
+    network: Network, times: FloatArray, values: Mapping[str, float], given: ProjectionChoices
 ) -> CmeResult:
     """The distribution at each of `times`, which increase."""
     snapshots = []

@@ -10,13 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.lane import (
-    LANES,
-    DbnLane,
-    count_lane,
-    engine_of,
-    lane_capacity,
-)
+from tauslab.analysis.dbn.lane import LANES, DbnLane, count_lane, engine_of, lane_capacity
 from tauslab.analysis.dbn.parts import PartWriter, added, merged, remove_parts
 from tauslab.analysis.dbn.plan import (
     CountingPlan,
@@ -73,10 +67,7 @@ def build_network(
 
 
 def _build(
-    network: Network,
-    options: DbnOptions,
-    comm: Communicator,
-    stop: Callable[[], bool],
+    network: Network, options: DbnOptions, comm: Communicator, stop: Callable[[], bool]
 ) -> DynamicNetwork | None:
     if not options.resume and network.source_path is not None:
         require_no_input(options.output, [network.source_path])
@@ -134,15 +125,9 @@ class _CountingDriver:
     """
 
     def __init__(
-        self,
-        task: DbnTask,
-        plan: CountingPlan,
-        engine: Ode,
-        tables: CountTables,
-        comm: Communicator,
-        stop: Callable[[], bool],
-        parts: PartWriter,
-    ) -> None:
+        self, task: DbnTask, plan: CountingPlan, engine: Ode, tables: CountTables,
+        comm: Communicator, stop: Callable[[], bool], parts: PartWriter,
+    ) -> None:  # fmt: skip
         self._task, self._plan, self.comm, self._stop = task, plan, comm, stop
         self._parts, self._done = parts, np.zeros(plan.blocks, bool)
         self.tables, self.backend = tables, engine.backend

@@ -13,12 +13,7 @@ from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.views.distributions import middle_edges
-from tauslab.views.figures import (
-    BLUE,
-    VERMILION,
-    drawing,
-    shown_name,
-)
+from tauslab.views.figures import BLUE, VERMILION, drawing, shown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

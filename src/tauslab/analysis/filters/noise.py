@@ -11,10 +11,7 @@ from tauslab.base.arrays import FloatArray
 
 
 def draw(
-    kind: str,
-    x: FloatArray,
-    numbers: Sequence[FloatArray],
-    draws: np.random.Generator | NoiseDraws,
+    kind: str, x: FloatArray, numbers: Sequence[FloatArray], draws: np.random.Generator | NoiseDraws
 ) -> FloatArray:
     """Observations of the quantities `x`, with a noise of `tauslab.particle_filter`.
 

@@ -149,9 +149,7 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "binomial": _Kind(_binomial, {"p": None}, {"p": (0.0, 1.0)}, counts=True),
     "student_t": _Kind(
-        _student_t,
-        {"degrees": None, "scale": None},
-        {"degrees": _AT_MOST_1E9, "scale": _ABOVE_0},
+        _student_t, {"degrees": None, "scale": None}, {"degrees": _AT_MOST_1E9, "scale": _ABOVE_0}
     ),
 }
 

@@ -95,13 +95,9 @@ class Hybrid:
 
     @checks_keywords
     def __init__(
-        self,
-        name: str = "hybrid",
-        *,
-        tick: float | None = None,
-        seed: int | None = None,
+        self, name: str = "hybrid", *, tick: float | None = None, seed: int | None = None,
         t_end: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_name(name, "the name of a hybrid")
         self.name, self.seed, self.t_end = name, seed, t_end
         self._tick = tick
@@ -351,14 +347,9 @@ class Hybrid:
 
     @checks_keywords
     def shape(
-        self,
-        part: str,
-        shape: Shape,
-        *,
-        every: float,
-        follow: Mapping[str, str] | None = None,
+        self, part: str, shape: Shape, *, every: float, follow: Mapping[str, str] | None = None,
         reach: int = REACH,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Let the site types of a lattice follow a shape.
 
         At t = 0, and then every so often before the part's step, the shape is made of the values of
@@ -452,16 +443,10 @@ class Hybrid:
 
     @checks_keywords
     def divide(
-        self,
-        when: float | str,
-        *,
-        every: float | None = None,
-        partition: Mapping[str, str] | None = None,
-        fraction: float | str | None = None,
-        axis: str = "z",
-        at: float | None = None,
-        follow: str = "lineage",
-    ) -> None:
+        self, when: float | str, *, every: float | None = None,
+        partition: Mapping[str, str] | None = None, fraction: float | str | None = None,
+        axis: str = "z", at: float | None = None, follow: str = "lineage",
+    ) -> None:  # fmt: skip
         """Let cells divide.
 
         A daughter gets the particles on its side of a plane, which a `shape` moves to the middle,

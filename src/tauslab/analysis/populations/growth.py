@@ -62,15 +62,10 @@ class GrowingCells:
     """
 
     def __init__(
-        self,
-        division: Division,
-        options: Options,
-        rows: Mapping[str, Any],
-        given: PopulationKeywords,
-        initial: Mapping[str, FloatArray],
-        backend: Backend,
+        self, division: Division, options: Options, rows: Mapping[str, Any],
+        given: PopulationKeywords, initial: Mapping[str, FloatArray], backend: Backend,
         comm: Communicator,
-    ) -> None:
+    ) -> None:  # fmt: skip
         assert options.seed is not None
         self._division, self._fraction = division, Fraction.parse(given.fraction)
         self._follow, self._most = given.follow, given.most

@@ -23,18 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SETTINGS = (
-    "model",
-    "target",
-    "coordinate",
-    "t_end",
-    "rounds",
-    "walkers",
-    "bins",
-    "kill",
-    "look_every",
-    "kept",
-    "asked_t_end",
-)
+    "model", "target", "coordinate", "t_end", "rounds", "walkers", "bins", "kill", "look_every",
+    "kept", "asked_t_end",
+)  # fmt: skip
 _NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
 _LEVEL = 0.95
 _ROUNDED = 1e-12
@@ -211,15 +202,11 @@ class RareResult(FieldResult):
             "rounding": self.rounding, "effective_runs": self.effective_runs,
         }  # fmt: skip
         return {
-            "method": self.method,
-            "quantity": self.quantity,
+            "method": self.method, "quantity": self.quantity,
             **{name: numbers_or_none(value) for name, value in numbers.items()},
-            "runs": self.runs.tolist(),
-            "events": self.events,
-            "seed": self.seed,
-            "certain": self.certain,
-            **self.settings,
-        }
+            "runs": self.runs.tolist(), "events": self.events, "seed": self.seed,
+            "certain": self.certain, **self.settings,
+        }  # fmt: skip
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them."""

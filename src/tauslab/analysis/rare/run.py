@@ -190,14 +190,9 @@ def named_bins(bins: Bins | None, binning: Binning) -> int | str:
 
 
 def weighted_result(
-    found: WeightedRuns,
-    given: WeightedKeywords,
-    times: FloatArray,
-    settings: dict[str, Any],
-    seed: int,
-    fired: int,
-    rank: int,
-) -> RareResult:
+    found: WeightedRuns, given: WeightedKeywords, times: FloatArray, settings: dict[str, Any],
+    seed: int, fired: int, rank: int,
+) -> RareResult:  # fmt: skip
     """The result of a weighted ensemble.
 
     Parameters

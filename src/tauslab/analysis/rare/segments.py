@@ -32,14 +32,9 @@ class Segments:
     """
 
     def __init__(
-        self,
-        network: Network,
-        values: Mapping[str, float],
-        options: Options,
-        step: float,
-        backend: Backend,
-        comm: Communicator,
-    ) -> None:
+        self, network: Network, values: Mapping[str, float], options: Options, step: float,
+        backend: Backend, comm: Communicator,
+    ) -> None:  # fmt: skip
         self._backend, self._comm, self.step = backend, comm, step
         options = replace(options, n=1, times=np.array([step]), set=dict(values))
         self.task: NetworkTask = prepare(network, options)

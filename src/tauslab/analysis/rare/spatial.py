@@ -11,13 +11,7 @@ from tauslab.analysis.particles.motions.lattice import column_names
 from tauslab.analysis.particles.weights import LATTICE_RUNS, words
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
-from tauslab.analysis.rare.run import (
-    Search,
-    checked_values,
-    named_bins,
-    on_device,
-    weighted_result,
-)
+from tauslab.analysis.rare.run import Search, checked_values, named_bins, on_device, weighted_result
 from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.weighted import Together, WalkRules, WeightedRuns, joined
 from tauslab.base.arrays import Array, Int32Array, IntArray

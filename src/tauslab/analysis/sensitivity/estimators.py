@@ -37,16 +37,10 @@ from tauslab.store.format.statistics import moments_of_sums
 
 
 def differences(
-    network: Network,
-    steps: Sequence[Step],
-    outputs: Sequence[str],
-    options: Options,
-    backend: Backend,
-    comm: Communicator,
-    conditions: Mapping[str, FloatArray] | None = None,
-    *,
+    network: Network, steps: Sequence[Step], outputs: Sequence[str], options: Options,
+    backend: Backend, comm: Communicator, conditions: Mapping[str, FloatArray] | None = None, *,
     report: Report = silent,
-) -> DerivativeEstimates:
+) -> DerivativeEstimates:  # fmt: skip
     """Derivatives by coupled pairs, under one condition or several. Collective.
 
     All conditions share launches.
@@ -100,13 +94,9 @@ def _task(
 
 
 def _moments(
-    task: NetworkTask,
-    steps: Sequence[Step],
-    pairs: int,
-    backend: Backend,
-    comm: Communicator,
+    task: NetworkTask, steps: Sequence[Step], pairs: int, backend: Backend, comm: Communicator,
     report: Report,
-) -> tuple[FloatArray, FloatArray, IntArray]:
+) -> tuple[FloatArray, FloatArray, IntArray]:  # fmt: skip
     """Means and variances ``[point, time, 4 * output]``, and pairs that reached each time."""
     times, columns = len(task.options.times), PAIR_COLUMNS * len(task.observables)
     points = task.options.n // 2
@@ -147,15 +137,9 @@ def _numbers(network: Network, steps: Sequence[Step], points: int) -> UintArray:
 
 
 def _sums(
-    engine: CoupledPairs,
-    points: int,
-    shape: tuple[int, int],
-    task: NetworkTask,
-    pairs: int,
-    backend: Backend,
-    comm: Communicator,
-    report: Report,
-) -> Accumulators:
+    engine: CoupledPairs, points: int, shape: tuple[int, int], task: NetworkTask, pairs: int,
+    backend: Backend, comm: Communicator, report: Report,
+) -> Accumulators:  # fmt: skip
     """Sums over all pairs of all ranks."""
     summing = Summing(backend, points, *shape)
     most = task.options.max_steps
@@ -178,14 +162,9 @@ _Named = dict[str, tuple[int, int]]
 
 
 def likelihood_ratios(
-    network: Network,
-    names: Sequence[str],
-    outputs: Sequence[str],
-    options: Options,
-    backend: Backend,
-    comm: Communicator,
-    report: Report = silent,
-) -> DerivativeEstimates:
+    network: Network, names: Sequence[str], outputs: Sequence[str], options: Options,
+    backend: Backend, comm: Communicator, report: Report = silent,
+) -> DerivativeEstimates:  # fmt: skip
     """Derivatives by all `names` from the same trajectories. Collective.
 
     Raises
@@ -284,13 +263,9 @@ def _listed(named: _Named, laws: Mapping[str, Law]) -> tuple[tuple[int, int, Law
 
 
 def _moments_of_scores(
-    engine: ScorePaths,
-    task: NetworkTask,
-    slopes: Slopes,
-    n: int,
-    comm: Communicator,
+    engine: ScorePaths, task: NetworkTask, slopes: Slopes, n: int, comm: Communicator,
     report: Report,
-) -> tuple[FloatArray, FloatArray, IntArray]:
+) -> tuple[FloatArray, FloatArray, IntArray]:  # fmt: skip
     """Means and variances ``[time, column]``, and how many trajectories reached each time."""
     times, outputs = len(task.options.times), len(task.lowered.observables)
     centres = np.zeros((times, outputs))
@@ -317,14 +292,9 @@ def _moments_of_scores(
 
 
 def _run_scores(
-    engine: ScorePaths,
-    task: NetworkTask,
-    slopes: Slopes,
-    centres: FloatArray,
-    numbers: range,
-    comm: Communicator,
-    report: Report,
-) -> Summing:
+    engine: ScorePaths, task: NetworkTask, slopes: Slopes, centres: FloatArray, numbers: range,
+    comm: Communicator, report: Report,
+) -> Summing:  # fmt: skip
     """The share of this rank of trajectories with these numbers."""
     backend, (times, outputs) = engine.backend, centres.shape
     summing = Summing(backend, 1, times, (2 * slopes.parameters + 1) * outputs)

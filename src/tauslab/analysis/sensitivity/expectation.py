@@ -42,16 +42,10 @@ class Expectation:
     """
 
     def __init__(
-        self,
-        network: Network,
-        parameters: Sequence[str],
-        outputs: Sequence[str],
-        options: Options,
-        conditions: Mapping[str, FloatArray],
-        step: float | Mapping[str, float],
-        backend: Backend,
+        self, network: Network, parameters: Sequence[str], outputs: Sequence[str], options: Options,
+        conditions: Mapping[str, FloatArray], step: float | Mapping[str, float], backend: Backend,
         comm: Communicator,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.parameters, self.outputs = tuple(parameters), tuple(outputs)
         self.conditions, self.time = dict(conditions), options.times
         self.calls = 0

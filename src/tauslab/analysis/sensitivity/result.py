@@ -171,16 +171,12 @@ class SensitivityResult(FieldResult):
             for o, output in enumerate(self.outputs)
         }
         return {
-            "method": SENSITIVITY,
-            "estimator": self.method,
-            "model": self.model,
-            "n": self.n,
-            "seed": self.seed,
-            "time": self.time.tolist(),
+            "method": SENSITIVITY, "estimator": self.method, "model": self.model, "n": self.n,
+            "seed": self.seed, "time": self.time.tolist(),
             "parameters": dict(zip(self.parameters, self.values.tolist(), strict=True)),
             "mean": {name: numbers_or_none(self.mean[:, o]) for o, name in enumerate(self.outputs)},
             "derivatives": derivatives,
-        }
+        }  # fmt: skip
 
     def lines(self) -> list[str]:
         """The result in lines of text: at the last time, for each output the mean first."""

@@ -67,10 +67,7 @@ def chosen_names(network: Network, names: Sequence[str] | None) -> tuple[str, ..
 
 
 def steps_of(
-    network: Network,
-    names: Sequence[str],
-    step: float | Mapping[str, float],
-    difference: str,
+    network: Network, names: Sequence[str], step: float | Mapping[str, float], difference: str
 ) -> tuple[Step, ...]:
     """Both sides for every name.
 

@@ -69,13 +69,9 @@ class Summing:
         self._buffers: SampleBuffers | None = None
 
     def run(
-        self,
-        numbers: range,
-        start: Start,
-        comm: Communicator,
-        report: Report,
+        self, numbers: range, start: Start, comm: Communicator, report: Report,
         rows: Callable[[int], int] = lambda each: each,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Run this rank's share of pairs, or trajectories, with these numbers at every point.
 
         Parameters
@@ -144,14 +140,14 @@ def summed(
         if comm.rank == 0:
             warn(
                 f"{name}: of {number} trajectories some ended early and are left out from then "
-                f"on: {reported}",
+                f"on: {reported}"
             )
     totals = sum_over_ranks(comm, summing.totals)
     lost = each - int(totals["obs_n"].min())
     if lost and not early and comm.rank == 0:
         warn(
             f"{name}: {lost} of {each} have an output that is not finite and are left out: means "
-            "and derivatives are of the others",
+            "and derivatives are of the others"
         )
     return totals
 

@@ -54,15 +54,9 @@ class Simulator:
     """
 
     def __init__(
-        self,
-        model: Network,
-        parameters: Sequence[str],
-        summary: Summary | tuple[str, ...] | None,
-        seed: int,
-        options: Mapping[str, Any],
-        *,
-        seeded: bool = True,
-    ) -> None:
+        self, model: Network, parameters: Sequence[str], summary: Summary | tuple[str, ...] | None,
+        seed: int, options: Mapping[str, Any], *, seeded: bool = True,
+    ) -> None:  # fmt: skip
         self._model, self._summary = model, summary
         self.parameters = tuple(parameters)
         self._seed, self._options = seed, options

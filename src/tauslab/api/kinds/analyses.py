@@ -47,12 +47,7 @@ class _Analyses(Kind):
     suffix = ".csv"
     of_tables = ("what",)
 
-    def __init__(
-        self,
-        method: str,
-        home: str,
-        of_pictures: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, method: str, home: str, of_pictures: tuple[str, ...] = ()) -> None:
         self.noun, self._home, self.of_pictures = OTHER_KINDS[method], home, of_pictures
 
     def open(self, path: str | os.PathLike[str]) -> ArrayResult:

@@ -6,12 +6,7 @@ import os
 from importlib import import_module
 
 from tauslab.api.kinds.kind import Kind
-from tauslab.store.checking.opening import (
-    METHOD_OF_DBNS,
-    METHOD_OF_LATTICES,
-    OTHER_KINDS,
-    kind_of,
-)
+from tauslab.store.checking.opening import METHOD_OF_DBNS, METHOD_OF_LATTICES, OTHER_KINDS, kind_of
 
 _HOMES = {METHOD_OF_LATTICES: "lattices", METHOD_OF_DBNS: "networks"}
 

@@ -171,14 +171,9 @@ class SealedFile:
     """
 
     def __init__(
-        self,
-        path: Path,
-        file: h5py.File,
-        kind: type[TauslabError] = InputFileError,
-        *,
-        views: bool = False,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> None:
+        self, path: Path, file: h5py.File, kind: type[TauslabError] = InputFileError, *,
+        views: bool = False, attributes: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.path, self._file, self._kind, self._views = path, file, kind, views
         self.attributes = self._attributes(attributes)
         self._groups: dict[str, h5py.Group] = {"": file}

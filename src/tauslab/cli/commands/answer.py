@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.options.ensemble import FloatArray
+from tauslab.store.results.array_result import numbers_or_none
+from tauslab.store.results.info import facts, span_text
 from tauslab.store.results.result import Result
 from tauslab.store.results.samples import main_quantities
 from tauslab.store.results.validity import numbers_of_ends
@@ -17,8 +18,6 @@ _READ_POINTS = 256
 
 def facts_of_run(result: Result) -> dict[str, Any]:
     """Facts of ``tauslab info --json``, and those of a run alone: speed, ends, last means."""
-    from tauslab.store.results.info import facts
-
     profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
     return facts(result) | {
         "events": int(profile["events"].sum()),
@@ -33,13 +32,7 @@ def facts_of_run(result: Result) -> dict[str, Any]:
 def _last(result: Result, name: str) -> dict[str, Any]:
     """Mean and standard deviation at the last sample time; of a sweep, a list of them."""
     means, sds = (v[..., -1] for v in (result.mean(name), result.std(name)))
-    return {"mean": _plain(means), "sd": _plain(sds)}
-
-
-def _plain(values: FloatArray) -> Any:
-    """Numbers as JSON has them: what is not one is null."""
-    result = np.asarray(values)
-    return np.where(np.isfinite(result), result.astype(object), np.array(None)).tolist()
+    return {"mean": numbers_or_none(means), "sd": numbers_or_none(sds)}
 
 
 def summary(result: Result, *, verbose: bool = False) -> list[str]:
@@ -79,8 +72,8 @@ def _summaries(result: Result, most: int = 8) -> list[str]:
         n, mean, std = result.summary_moments(name)
         shares = np.atleast_1d(100.0 * n / result.n)
         lines.append(
-            f"  {name}: mean {_span(np.atleast_1d(mean))}, sd {_span(np.atleast_1d(std))}, "
-            f"of {_span(shares)} % of trajectories (the others have NaN)"
+            f"  {name}: mean {span_text(np.atleast_1d(mean))}, sd {span_text(np.atleast_1d(std))}, "
+            f"of {span_text(shares)} % of trajectories (the others have NaN)"
         )
     more = len(result.summaries) - most
     return lines + ([f"  and {more} more summaries"] if more > 0 else [])
@@ -112,15 +105,9 @@ def _last_values(result: Result, most: int = 8) -> list[str]:
     lines = []
     for name in main_quantities(result)[:most]:
         means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
-        collected = f"mean {_span(means)}, sd {_span(sds)}" if result.n > 1 else _span(means)
+        collected = (
+            f"mean {span_text(means)}, sd {span_text(sds)}" if result.n > 1 else span_text(means)
+        )
         lines.append(f"  {name} at t = {result.times[-1]:g}: {collected}")
     more = len(main_quantities(result)) - most
     return lines + ([f"  and {more} more"] if more > 0 else [])
-
-
-def _span(values: FloatArray) -> str:
-    """A number, or the smallest and largest over the points of a sweep."""
-    known = values[~np.isnan(values)]
-    if len(values) == 1 or not len(known):
-        return f"{values[0]:.6g}"
-    return f"{known.min():.6g} to {known.max():.6g}"

@@ -20,12 +20,7 @@ from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.stopping import PATIENCE, stop_on_signals
 from tauslab.model.network.network import Network
-from tauslab.options.dbn import (
-    DbnChoices,
-    DbnKeywords,
-    DbnOptions,
-    parse_intervals,
-)
+from tauslab.options.dbn import DbnChoices, DbnKeywords, DbnOptions, parse_intervals
 from tauslab.options.methods import ODE, method_as_in
 from tauslab.options.places import CPU, OverwriteFlag
 from tauslab.options.values.definition import taken
@@ -73,23 +68,15 @@ def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
     method = method_as_in({**held, "method": ODE.word}, ODE.word, own)
     assert isinstance(method, ODE)
     return DbnOptions(
-        times=times,
-        unknown=names(requested["unknown"]) if requested.get("unknown") else (),
-        ranges=requested.get("ranges", {}),
-        sample=tuple(requested.get("sample", ())),
-        method=method,
-        intervals=every,
-        own_intervals=some,
-        edges=requested.get("edges", {}),
-        set=requested.get("set", {}),
-        device=arguments.device,
-        threads=arguments.threads,
+        times=times, unknown=names(requested["unknown"]) if requested.get("unknown") else (),
+        ranges=requested.get("ranges", {}), sample=tuple(requested.get("sample", ())),
+        method=method, intervals=every, own_intervals=some, edges=requested.get("edges", {}),
+        set=requested.get("set", {}), device=arguments.device, threads=arguments.threads,
         output=arguments.output or Path(arguments.model.stem + ".dbn.h5"),
-        overwrite=arguments.overwrite,
-        command=shlex.join(["tauslab", *sys.argv[1:]]),
+        overwrite=arguments.overwrite, command=shlex.join(["tauslab", *sys.argv[1:]]),
         **{name: value for name, value in requested.items() if name in plain - {"quiet"}},
         quiet=arguments.quiet,
-    )
+    )  # fmt: skip
 
 
 def _taken_from_result(

@@ -23,11 +23,7 @@ from tauslab.options.python_values import points_of
 from tauslab.options.values.texts import assignments
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.store.results.lattice.info import lattice_summary
-from tauslab.store.results.lattice.result import (
-    is_lattice_result,
-    stored_settings,
-    warn_of_hooks,
-)
+from tauslab.store.results.lattice.result import is_lattice_result, stored_settings, warn_of_hooks
 
 # Of whose options the arguments are made.
 OPTIONS = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)

@@ -155,35 +155,20 @@ def run_case(
         # Every rank names rank 0's folder: parts of one result lie together.
         path = Path(comm.bcast(folder)) / "bench.h5"
         options = Options(
-            times=np.linspace(0.0, case.t_end, case.points),
-            n=n,
-            seed=1,
-            method=method_class(case.method)(),
-            set=case.values,
-            record=Record.parse(case.record),
-            species=case.species,
-            device=device,
-            threads=threads,
-            output=path,
-            overwrite=True,
-            quiet=True,
-            command="tauslab bench",
-        )
+            times=np.linspace(0.0, case.t_end, case.points), n=n, seed=1,
+            method=method_class(case.method)(), set=case.values, record=Record.parse(case.record),
+            species=case.species, device=device, threads=threads, output=path, overwrite=True,
+            quiet=True, command="tauslab bench",
+        )  # fmt: skip
         runs = [_timed(case, options, comm) for _ in range(repeat + 1)][1:]
         comm.barrier()
     middle = {k: statistics.median(r[k] for r in runs) for k in ("compute", "wall")}
     last = runs[-1]
     return {
-        "case": case.name,
-        "about": case.about,
-        "trajectories": n,
-        "ranks": comm.size,
-        "device": last["device"],
-        "events": last["events"],
-        **middle,
-        "events_per_second": last["events"] / middle["compute"],
-        "repeat": repeat,
-    }
+        "case": case.name, "about": case.about, "trajectories": n, "ranks": comm.size,
+        "device": last["device"], "events": last["events"], **middle,
+        "events_per_second": last["events"] / middle["compute"], "repeat": repeat,
+    }  # fmt: skip
 
 
 def _timed(case: Case, options: Options, comm: Communicator) -> Measured:

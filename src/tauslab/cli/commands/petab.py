@@ -17,6 +17,7 @@ from tauslab.exchange.petab.likelihood import unscaled
 from tauslab.exchange.petab.problem import Problem, load
 from tauslab.options.values.checks import within
 from tauslab.store.hdf5.disk import Disk, publish
+from tauslab.store.results.array_result import numbers_or_none
 from tauslab.store.results.tables import plain_text
 from tauslab.store.targets import require_no_input
 
@@ -56,17 +57,13 @@ def _compute(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         publish(arguments.output, Disk(), lambda path: _write(path, problem, vectors, result))
     if arguments.json:
-        print(json.dumps({key: [_number(v) for v in own] for key, own in result.items()}, indent=2))
+        print(json.dumps({key: numbers_or_none(own) for key, own in result.items()}, indent=2))
         return
     for row in range(len(vectors)):
         reported = ", ".join(f"{key} {own[row]:.10g}" for key, own in result.items())
         print(f"vector {row + 1}: {reported}" if len(vectors) > 1 else reported)
     if arguments.output is not None:
         print(arguments.output)
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def read_vectors(problem: Problem, path: Path) -> FloatArray:

@@ -16,13 +16,7 @@ from tauslab.base.option_names import opt
 from tauslab.cli.commands.answer import facts_of_run, summary
 from tauslab.cli.options import given_options
 from tauslab.cli.pipes import model_given
-from tauslab.cli.tools import (
-    announce_run,
-    ignored,
-    mpi_hints,
-    warn_on_rank_0,
-    warnings_on_stderr,
-)
+from tauslab.cli.tools import announce_run, ignored, mpi_hints, warn_on_rank_0, warnings_on_stderr
 from tauslab.decomposition.ranks.all_ranks import ranks_for
 from tauslab.decomposition.ranks.job import prepare
 from tauslab.decomposition.ranks.on_root import on_root

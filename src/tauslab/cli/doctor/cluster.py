@@ -33,10 +33,7 @@ def cluster_facts(comm: Communicator, folder: Path) -> Facts:
     folder
         Where results will be written; every rank writes a file there, and removes it.
     """
-    return {
-        "peers": _peers(comm),
-        "storage": _storage(comm, folder),
-    }
+    return {"peers": _peers(comm), "storage": _storage(comm, folder)}
 
 
 def cuda_aware() -> bool | None:

@@ -115,18 +115,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _tauslab() -> Facts:
-    return {"version": _version("tauslab")}
-
-
-def _packages() -> Facts:
-    return {name: _version(name) for name in _PACKAGES}
-
-
-def _python() -> Facts:
-    return {"version": platform.python_version(), "path": sys.executable}
-
-
 def _cpu() -> Facts:
     text = cpu_features()
     model = re.search(r"model name\s*:\s*(.+)", text)
@@ -136,10 +124,6 @@ def _cpu() -> Facts:
         "cores": allowed_cores(),
         "features": [name for flag, name in _FEATURES.items() if flag in flags],
     }
-
-
-def _compilers() -> Facts:
-    return {"found": [{"name": c.name, "version": c.version} for c in find_compilers()]}
 
 
 def _cuda() -> Facts:
@@ -258,20 +242,17 @@ def _mpi_lines(facts: Facts) -> list[str]:
 
 
 _SECTIONS: dict[str, Callable[[], Facts]] = {
-    "tauslab": _tauslab,
-    "python": _python,
-    "packages": _packages,
+    "tauslab": lambda: {"version": _version("tauslab")},
+    "python": lambda: {"version": platform.python_version(), "path": sys.executable},
+    "packages": lambda: {name: _version(name) for name in _PACKAGES},
     "cpu": _cpu,
-    "compilers": _compilers,
-    "cuda": _cuda,
-    "hdf5": _hdf5,
-    "cache": _cache,
-}
+    "compilers": lambda: {
+        "found": [{"name": c.name, "version": c.version} for c in find_compilers()]
+    },
+    "cuda": _cuda, "hdf5": _hdf5, "cache": _cache,
+}  # fmt: skip
 _LINES: dict[str, tuple[str, Callable[[Facts], list[str]]]] = {
-    "tauslab": (
-        "tauslab",
-        lambda f: [f["version"] or "not installed: runs from its source"],
-    ),
+    "tauslab": ("tauslab", lambda f: [f["version"] or "not installed: runs from its source"]),
     "python": ("Python", lambda f: [f"{f['version']}, {f['path']}"]),
     "packages": (
         "packages",

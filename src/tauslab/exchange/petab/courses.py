@@ -66,13 +66,9 @@ class ConditionRuns:
         return SedmlTarget(kind, name, "", "")
 
     def run(
-        self,
-        experiments: Sequence[Experiment],
-        times: FloatArray,
-        values: Mapping[str, FloatArray],
-        *,
-        endless: Sequence[Experiment] = (),
-    ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+        self, experiments: Sequence[Experiment], times: FloatArray,
+        values: Mapping[str, FloatArray], *, endless: Sequence[Experiment] = (),
+    ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:  # fmt: skip
         """Courses of what formulas read, and steady values of it.
 
         Parameters
@@ -206,13 +202,9 @@ class ConditionRuns:
         return result
 
     def _in_parts(
-        self,
-        columns: Mapping[str, FloatArray],
-        starts: int,
-        count: int,
-        times: FloatArray,
+        self, columns: Mapping[str, FloatArray], starts: int, count: int, times: FloatArray,
         launch: Any,
-    ) -> dict[str, FloatArray]:
+    ) -> dict[str, FloatArray]:  # fmt: skip
         """Launch columns ``[start, vector]`` so that samples fit into memory."""
         wide = max(len(self.network.species), len(self.recorded), 1)
         most = max(1, _MOST_NUMBERS // (starts * len(times) * wide))
@@ -280,15 +272,9 @@ class ConditionRuns:
         return result
 
     def _run(
-        self,
-        network: Network,
-        columns: Mapping[str, FloatArray],
-        count: int,
-        times: FloatArray,
-        names: list[str],
-        method: ODE,
-        **more: Any,
-    ) -> dict[str, FloatArray]:
+        self, network: Network, columns: Mapping[str, FloatArray], count: int, times: FloatArray,
+        names: list[str], method: ODE, **more: Any,
+    ) -> dict[str, FloatArray]:  # fmt: skip
         """One ensemble; trajectories are NaN that would start from what no model has.
 
         That is what is not finite, or amounts below 0 without a rate rule.

@@ -121,15 +121,10 @@ class Problem:
         return _like(vectors, np.where(np.isnan(result), -np.inf, result))
 
     def stochastic_log_likelihood(
-        self,
-        vectors: npt.ArrayLike | None = None,
-        *,
-        n: int = 1000,
-        seed: int | None = None,
-        method: MethodWord | Method | None = None,
-        molecules: bool = False,
+        self, vectors: npt.ArrayLike | None = None, *, n: int = 1000, seed: int | None = None,
+        method: MethodWord | Method | None = None, molecules: bool = False,
         amounts: float | None = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Estimate the log-likelihood of the stochastic model.
 
         Measurements of one condition and one ``replicateId`` belong to one realisation; all of them
@@ -425,13 +420,9 @@ class Problem:
         return values
 
     def _known(
-        self,
-        name: str,
-        group: _Group,
-        values: Mapping[str, FloatArray],
-        courses: Mapping[str, FloatArray],
-        ends: Mapping[str, FloatArray],
-    ) -> FloatArray:
+        self, name: str, group: _Group, values: Mapping[str, FloatArray],
+        courses: Mapping[str, FloatArray], ends: Mapping[str, FloatArray],
+    ) -> FloatArray:  # fmt: skip
         """Values ``[vector, measurement]`` of a name in the formulas of an observable."""
         rows = [self._tables.measurements[i] for i in group.rows]
         if name == _TIME:

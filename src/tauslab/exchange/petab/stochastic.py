@@ -50,16 +50,9 @@ class ConditionFilter:
         self._times = np.array(sorted({row.time for row in rows}))
 
     def log_likelihood(
-        self,
-        starts: Values,
-        constants: Sequence[Values],
-        *,
-        count: int,
-        n: int,
-        seed: int,
-        number: int,
-        **settings: Any,
-    ) -> FloatArray:
+        self, starts: Values, constants: Sequence[Values], *, count: int, n: int, seed: int,
+        number: int, **settings: Any,
+    ) -> FloatArray:  # fmt: skip
         """Estimates ``[vector]``, by a filter of n particles for each vector.
 
         Parameters

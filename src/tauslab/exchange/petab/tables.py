@@ -137,15 +137,9 @@ def read_tables(path: Path) -> Tables:
     given |= {name: one.nominal for name, one in parameters.items() if math.isfinite(one.nominal)}
     document = problem.model.sbml_document
     return Tables(
-        _network(document, given, path),
-        document.getModel(),
-        parameters,
-        conditions,
-        observables,
-        measurements,
-        problem.measurement_df,
-        (path, *_files_of(content, path)),
-    )
+        _network(document, given, path), document.getModel(), parameters, conditions, observables,
+        measurements, problem.measurement_df, (path, *_files_of(content, path)),
+    )  # fmt: skip
 
 
 def _content(path: Path) -> Mapping[str, Any]:
@@ -337,15 +331,11 @@ def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) ->
     if not time >= 0:
         raise ModelError(f"a measurement of {name} is at the time {time:g}; times begin at 0")
     return MeasurementRow(
-        name,
-        "" if _missing(before) else str(before),
-        str(row["simulationConditionId"]),
-        time,
-        value,
-        tuple(split(row.get("observableParameters", ""))),
+        name, "" if _missing(before) else str(before), str(row["simulationConditionId"]), time,
+        value, tuple(split(row.get("observableParameters", ""))),
         tuple(split(row.get("noiseParameters", ""))),
         "" if _missing(replicate) else str(replicate),
-    )
+    )  # fmt: skip
 
 
 def _condition(row: Any) -> dict[str, Given]:

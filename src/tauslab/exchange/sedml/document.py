@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.files.extras import installing
 from tauslab.base.interrupts import ends_at_once
-from tauslab.formats.sbml.text import read_text, scan
+from tauslab.formats.sbml.text import each, read_text, scan
 
 _T = TypeVar("_T")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
@@ -158,10 +158,6 @@ def read_experiment(path: Path, label: str) -> SedmlDocument:
     return result
 
 
-def _each(items: Any) -> Iterator[Any]:
-    return (items.get(i) for i in range(items.size()))
-
-
 class _Reader:
     """Elements of libsedml as data; what is not supported is refused."""
 
@@ -173,7 +169,7 @@ class _Reader:
     ) -> dict[str, _T]:
         """Elements of a list by identifier; what is not supported goes to `refused`."""
         result = {}
-        for item in _each(items):
+        for item in each(items):
             if not _IDENTIFIER.fullmatch(item.getId()):
                 raise ModelError(f"{self._label}: {item.getId()!r} is no identifier of SED-ML")
             try:
@@ -188,7 +184,7 @@ class _Reader:
 
     def model(self, model: Any) -> ModelSource:
         changes = []
-        for change in _each(model.getListOfChanges()):
+        for change in each(model.getListOfChanges()):
             if change.getElementName() != "changeAttribute":
                 raise self._refused(model, f"{change.getElementName()} is not supported")
             changes.append((change.getTarget(), change.getNewValue()))
@@ -212,7 +208,7 @@ class _Reader:
             raise self._refused(simulation, "its times do not increase")
         if steps > _MOST_VALUES:
             raise self._refused(simulation, f"{steps} samples are more than {_MOST_VALUES}")
-        parameters = [] if algorithm is None else _each(algorithm.getListOfAlgorithmParameters())
+        parameters = [] if algorithm is None else each(algorithm.getListOfAlgorithmParameters())
         return TimeCourse(
             *times,
             int(steps),
@@ -225,14 +221,14 @@ class _Reader:
             return SedmlTask(task.getModelReference(), task.getSimulationReference())
         if task.getElementName() != "repeatedTask":
             raise self._refused(task, "only tasks and repeated tasks are supported")
-        subtasks = list(_each(task.getListOfSubTasks()))
+        subtasks = list(each(task.getListOfSubTasks()))
         if len(subtasks) != 1:
             raise self._refused(task, f"it has {len(subtasks)} subtasks; one is supported")
         if not task.getResetModel():
             raise self._refused(task, "resetModel is false; each repeat starts anew")
         ranges: dict[str, tuple[float, ...]] = {}
         functional: dict[str, tuple[str, dict[str, float]]] = {}
-        for one in _each(task.getListOfRanges()):
+        for one in each(task.getListOfRanges()):
             if one.getElementName() == "functionalRange":
                 if one.getNumVariables():
                     raise self._refused(one, "it reads the model, which is not supported")
@@ -244,7 +240,7 @@ class _Reader:
             task.getRangeId(),
             ranges,
             functional,
-            tuple(self._change(task, change) for change in _each(task.getListOfTaskChanges())),
+            tuple(self._change(task, change) for change in each(task.getListOfTaskChanges())),
         )
 
     def _values(self, one: Any) -> tuple[float, ...]:
@@ -275,7 +271,7 @@ class _Reader:
     def generator(self, generator: Any) -> Generator:
         variables = {
             v.getId(): Variable(v.getTarget(), v.getSymbol(), v.getTaskReference())
-            for v in _each(generator.getListOfVariables())
+            for v in each(generator.getListOfVariables())
         }
         name = generator.getName() or generator.getId()
         return Generator(name, self._math(generator), variables, _numbers(generator))
@@ -285,7 +281,7 @@ class _Reader:
         if kind == "report":
             sets = tuple(
                 (d.getId(), d.getLabel() or d.getId(), d.getDataReference())
-                for d in _each(output.getListOfDataSets())
+                for d in each(output.getListOfDataSets())
             )
             return OutputData("SedReport", name, sets)
         if kind == "figure":
@@ -294,7 +290,7 @@ class _Reader:
             raise self._refused(output, "only reports, plots and figures are supported")
         curves = output.getListOfCurves() if kind == "plot2D" else output.getListOfSurfaces()
         used: dict[str, None] = {}
-        for curve in _each(curves):
+        for curve in each(curves):
             own = [curve.getXDataReference(), curve.getYDataReference()]
             own += [curve.getZDataReference()] if kind == "plot3D" else []
             used |= dict.fromkeys(filter(None, own))
@@ -302,7 +298,7 @@ class _Reader:
             f"SedPlot{kind[-2:]}",
             name,
             tuple((key, key, key) for key in used),
-            tuple(curve.getId() for curve in _each(curves)),
+            tuple(curve.getId() for curve in each(curves)),
         )
 
     def _math(self, element: Any) -> str:
@@ -312,4 +308,4 @@ class _Reader:
 
 
 def _numbers(element: Any) -> dict[str, float]:
-    return {p.getId(): p.getValue() for p in _each(element.getListOfParameters())}
+    return {p.getId(): p.getValue() for p in each(element.getListOfParameters())}

@@ -172,9 +172,7 @@ def open_document(libsbml: Any, text: str, path: Path) -> tuple[Any, str]:
     document, harmless, alone = _checked(libsbml, text, path)
     if harmless:
         more = f" (and {len(harmless) - 1} more)" if len(harmless) > 1 else ""
-        warn(
-            f"{path}, {message_of(harmless[0])}{more}: this does not touch what is simulated",
-        )
+        warn(f"{path}, {message_of(harmless[0])}{more}: this does not touch what is simulated")
     return document, text if alone else libsbml.writeSBMLToString(document)
 
 

@@ -12,14 +12,7 @@ from typing import Any
 from tauslab.formats.sbml.event_order import timed_events
 from tauslab.formats.sbml.mathml import MathReader
 from tauslab.formats.sbml.text import each
-from tauslab.model.expressions.expression import (
-    Expression,
-    Number,
-    Symbol,
-    call,
-    draws_in,
-    symbols,
-)
+from tauslab.model.expressions.expression import Expression, Number, Symbol, call, draws_in, symbols
 from tauslab.model.expressions.time_relations import folded
 from tauslab.model.network.network import Event, Feature, Network, TimedEvent
 from tauslab.model.network.parts import Doubt, draw_refused
@@ -144,15 +137,10 @@ def _add_event(network: Network, event: Event | TimedEvent) -> None:
         network.events[-1] = event
         return
     network.add_event(
-        event.name,
-        assignments=event.assignments,
-        trigger=event.trigger,
-        delay=event.delay,
-        priority=event.priority,
-        persistent=event.persistent,
-        initial=event.initial,
+        event.name, assignments=event.assignments, trigger=event.trigger, delay=event.delay,
+        priority=event.priority, persistent=event.persistent, initial=event.initial,
         early=event.early,
-    )
+    )  # fmt: skip
 
 
 def _new_amounts(

@@ -34,13 +34,9 @@ class Sides:
     """Reads the two sides of reactions."""
 
     def __init__(
-        self,
-        model: Any,
-        network: Network,
-        maths: MathReader,
-        refuse: Refuse,
+        self, model: Any, network: Network, maths: MathReader, refuse: Refuse,
         computed: Collection[str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._level = model.getLevel()
         self._network = network
         self._maths = maths
@@ -80,13 +76,9 @@ class Sides:
 
 
 def add_reactions(
-    model: Any,
-    network: Network,
-    laws: Mapping[str, Expression],
-    maths: MathReader,
-    refuse: Refuse,
+    model: Any, network: Network, laws: Mapping[str, Expression], maths: MathReader, refuse: Refuse,
     computed: Collection[str] = (),
-) -> None:
+) -> None:  # fmt: skip
     """Add every reaction of the libsbml `model` to `network`, which holds all else already.
 
     A rate law marked reversible that is a difference of two parts becomes the reactions ``R`` and
@@ -200,10 +192,7 @@ def _add_equations(
 
 
 def _equation(
-    model: Any,
-    terms: Mapping[str, tuple[Side, Side]],
-    laws: Mapping[str, Expression],
-    name: str,
+    model: Any, terms: Mapping[str, tuple[Side, Side]], laws: Mapping[str, Expression], name: str
 ) -> Expression:
     """Rate of change of `name`."""
     total: Expression | None = None

@@ -25,13 +25,7 @@ from tauslab.formats.sbml.document import (
 from tauslab.formats.sbml.dynamics import add_dynamics, moved_values
 from tauslab.formats.sbml.mathml import MathReader
 from tauslab.formats.sbml.reactions import Sides, add_reactions, rate_of
-from tauslab.formats.sbml.text import (
-    each,
-    import_libsbml,
-    own_annotation,
-    read_text,
-    shorten,
-)
+from tauslab.formats.sbml.text import each, import_libsbml, own_annotation, read_text, shorten
 from tauslab.formats.sbml.unit_names import unit_of_species, unit_of_time
 from tauslab.model.expressions.expression import (
     PAST,

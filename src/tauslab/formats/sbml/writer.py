@@ -37,18 +37,12 @@ _MOST_WRITTEN = 4_000_000  # numbers, names and operations
 # Kinds of feature that the parts of a network say themselves.
 _WRITTEN = {
     *(
-        "timed event",
-        "state event",
-        "rate rule",
-        "time",
-        "reversible",
-        "mole",
-        "mass",
+        "timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
         "scaled unit",
     ),
     *("concentration", "stoichiometry", "conversion factor", "rate of change", "net law"),
     *("draw", "delay"),
-}
+}  # fmt: skip
 _UNITS = ("mole", "mass", "scaled unit")
 AVOGADRO = 6.02214076e23  # molecules of a mole, as in `tauslab.model.network.molecules`
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

@@ -13,13 +13,9 @@ from tauslab.model.names import one_line
 T = TypeVar("T")
 
 _KINDS: Mapping[type, str] = {
-    bool: "a boolean",
-    str: "a text",
-    int: "a number",
-    float: "a number",
-    dict: "a table",
+    bool: "a boolean", str: "a text", int: "a number", float: "a number", dict: "a table",
     list: "an array",
-}
+}  # fmt: skip
 
 
 def load_toml(text: str) -> dict[str, Any]:

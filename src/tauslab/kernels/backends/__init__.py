@@ -12,16 +12,9 @@ from tauslab.kernels.backends.cuda_target import CudaTarget
 from tauslab.kernels.cuda_context import begin_context
 
 __all__ = [
-    "Backend",
-    "BackendOptions",
-    "CudaTarget",
-    "backend_names",
-    "choose_backend",
-    "device_count",
-    "get_backend",
-    "peer_matrix",
-    "prepare_device",
-]
+    "Backend", "BackendOptions", "CudaTarget", "backend_names", "choose_backend", "device_count",
+    "get_backend", "peer_matrix", "prepare_device",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,7 @@ from tauslab.kernels.backends.arguments import (
     layouts_of,
     with_layout_checks,
 )
-from tauslab.kernels.backends.base import (
-    BackendOptions,
-    KernelSource,
-    LaunchGrid,
-    Style,
-)
+from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid, Style
 from tauslab.kernels.backends.cache import (
     cache_directory,
     compiled,
@@ -44,12 +39,7 @@ from tauslab.kernels.backends.cache import (
     with_headers,
     write_texts,
 )
-from tauslab.kernels.backends.compilers import (
-    Compiler,
-    cpu_features,
-    host_compiler,
-    run_compiler,
-)
+from tauslab.kernels.backends.compilers import Compiler, cpu_features, host_compiler, run_compiler
 from tauslab.kernels.backends.host_memory import HostMemory
 
 # A launch ends with SIMD lanes that have nothing to do while another goes on. So it has so many
@@ -451,7 +441,7 @@ def make(options: BackendOptions) -> CpuBackend:
     if sys.float_info.min / 2 == 0:
         warn(
             "a library in this process, compiled with -ffast-math, made the processor take "
-            f"numbers below {sys.float_info.min:.3g} for 0: results may differ",
+            f"numbers below {sys.float_info.min:.3g} for 0: results may differ"
         )
     return CpuBackend(options)
 
@@ -466,13 +456,9 @@ class _Library:
 
 @lru_cache(maxsize=32)  # a process never unloads a library, and small runs repeat one
 def library_of(
-    folder: Path,
-    compiler: Compiler,
-    flags: tuple[str, ...],
-    features: str,
-    file: str,
+    folder: Path, compiler: Compiler, flags: tuple[str, ...], features: str, file: str,
     generated: tuple[tuple[str, str], ...],
-) -> _Library:
+) -> _Library:  # fmt: skip
     """Compile a file of kernels with these generated headers, or load it from the cache `folder`.
 
     Raises

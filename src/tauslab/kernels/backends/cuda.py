@@ -26,12 +26,7 @@ from tauslab.kernels.backends.arguments import (
     with_layout_checks,
 )
 from tauslab.kernels.backends.aside import CompiledAside, compiled_aside
-from tauslab.kernels.backends.base import (
-    BackendOptions,
-    KernelSource,
-    LaunchGrid,
-    Style,
-)
+from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid, Style
 from tauslab.kernels.backends.cache import (
     cache_directory,
     compiled,
@@ -42,12 +37,7 @@ from tauslab.kernels.backends.cache import (
     in_cache,
 )
 from tauslab.kernels.backends.cuda_graph import CudaGraph
-from tauslab.kernels.backends.nvrtc import (
-    compile_cubin,
-    nvrtc_flags,
-    nvrtc_version,
-    quick_flags,
-)
+from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version, quick_flags
 from tauslab.kernels.cuda_context import wait_for_context
 
 THREADS_PER_BLOCK = 128
@@ -117,13 +107,9 @@ class CudaProgram:
     """A loaded cubin."""
 
     def __init__(
-        self,
-        path: Path,
-        source: KernelSource,
-        layouts: Mapping[str, ArgumentLayout],
-        multiprocessors: int,
-        better: CompiledAside | None = None,
-    ) -> None:
+        self, path: Path, source: KernelSource, layouts: Mapping[str, ArgumentLayout],
+        multiprocessors: int, better: CompiledAside | None = None,
+    ) -> None:  # fmt: skip
         self._layouts, self._better = layouts, better
         self._names = source.entries
         self._multiprocessors = multiprocessors

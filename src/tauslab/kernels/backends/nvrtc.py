@@ -13,15 +13,10 @@ _FIRST_WITH_QUICK = (13, 0)
 def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:
     """Flags for one architecture such as ``sm_90``; no contraction, IEEE division and roots."""
     return (
-        f"--gpu-architecture={architecture}",
-        "--std=c++17",
-        "--fmad=false",
-        "--prec-div=true",
-        "--prec-sqrt=true",
-        "--ftz=false",
-        "--ptxas-options=-v",
+        f"--gpu-architecture={architecture}", "--std=c++17", "--fmad=false", "--prec-div=true",
+        "--prec-sqrt=true", "--ftz=false", "--ptxas-options=-v",
         f"-DTHREADS_PER_BLOCK={threads_per_block}",
-    )
+    )  # fmt: skip
 
 
 def quick_flags() -> tuple[str, ...]:

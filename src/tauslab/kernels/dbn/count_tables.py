@@ -45,14 +45,9 @@ class CountTables:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        edges: Sequence[FloatArray],
-        variables: int,
-        families: Sequence[NodeFamily],
-        times: int,
-        rows: int,
-    ) -> None:
+        self, backend: Backend, edges: Sequence[FloatArray], variables: int,
+        families: Sequence[NodeFamily], times: int, rows: int,
+    ) -> None:  # fmt: skip
         self._backend = backend
         self._families = tuple(families)
         self._rows = rows
@@ -61,10 +56,7 @@ class CountTables:
         self.bins = [len(own) - 1 for own in edges]
         self.keys = [Keys.of(family, self.bins, times) for family in families]
         self._program = backend.compile(KernelSource("dbn/count.cc", _ENTRIES))
-        self._edges = [
-            _Edges(backend, edges[:variables]),
-            _Edges(backend, edges[variables:]),
-        ]
+        self._edges = [_Edges(backend, edges[:variables]), _Edges(backend, edges[variables:])]
         n_parameters = len(edges) - variables
         self._planes = backend.empty((2 * variables + n_parameters, rows), np.uint8)
         cells = [sum(self.bins[:variables]) + 3 * variables]
@@ -192,26 +184,15 @@ class CountTables:
         return [result[family.name] for family in self._families]
 
     def _bin(
-        self,
-        values: DeviceArray,
-        edges: _Edges,
-        planes: DeviceArray,
-        cells: DeviceArray,
-        rows: int,
-        stream: Stream,
-    ) -> None:
+        self, values: DeviceArray, edges: _Edges, planes: DeviceArray, cells: DeviceArray,
+        rows: int, stream: Stream,
+    ) -> None:  # fmt: skip
         entry = "bin_double" if values.dtype == np.float64 else "bin_single"
         items = edges.quantities * -(-rows // _MANY)
         arguments = self._program.arguments(
-            entry,
-            values=values,
-            rows=rows,
-            quantities=edges.quantities,
-            intervals=edges.intervals(cells),
-            shares=self._shares,
-            bins=planes,
-            stride=self._rows,
-        )
+            entry, values=values, rows=rows, quantities=edges.quantities,
+            intervals=edges.intervals(cells), shares=self._shares, bins=planes, stride=self._rows,
+        )  # fmt: skip
         self._program.launch(entry, items, arguments, stream)
 
 
@@ -260,14 +241,9 @@ class _Dense:
     """Tables with a cell for every entry, side by side."""
 
     def __init__(
-        self,
-        backend: Backend,
-        program: Program,
-        families: Sequence[NodeFamily],
-        entries: Sequence[int],
-        times: int,
-        where: _Where,
-    ) -> None:
+        self, backend: Backend, program: Program, families: Sequence[NodeFamily],
+        entries: Sequence[int], times: int, where: _Where,
+    ) -> None:  # fmt: skip
         self._backend, self._program, self._where = backend, program, where
         self._names = [family.name for family in families]
         digits = [where.digits(family) for family in families]
@@ -296,15 +272,9 @@ class _Dense:
         if self._counts is None:
             return
         arguments = self._program.arguments(
-            "count_dense",
-            **self.arguments(),
-            bins=planes,
-            stride=self._where.rows,
-            rows=rows,
-            turn=time % 2,
-            shares=self._where.shares,
-            counts=self._counts[time - 1],
-        )
+            "count_dense", **self.arguments(), bins=planes, stride=self._where.rows, rows=rows,
+            turn=time % 2, shares=self._where.shares, counts=self._counts[time - 1],
+        )  # fmt: skip
         items = len(self._names) * -(-rows // _MANY)
         self._program.launch("count_dense", items, arguments, stream)
 
@@ -340,14 +310,9 @@ class _Sparse:
     """A hash table of the entries of one node that occur."""
 
     def __init__(
-        self,
-        backend: Backend,
-        program: Program,
-        family: NodeFamily,
-        keys: Keys,
-        times: int,
+        self, backend: Backend, program: Program, family: NodeFamily, keys: Keys, times: int,
         where: _Where,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = family.name
         self._backend, self._program, self._where = backend, program, where
         self._split = keys.split
@@ -389,16 +354,10 @@ class _Sparse:
 
     def _count(self, bins: dict[str, Any], step: int, rows: int, stream: Stream) -> None:
         arguments = self._program.arguments(
-            "count_sparse",
-            **bins,
-            rows=rows,
-            step=step,
-            split=self._split,
-            n_digits=self._n_digits,
-            shares=self._where.shares,
-            slots=self._table(),
+            "count_sparse", **bins, rows=rows, step=step, split=self._split,
+            n_digits=self._n_digits, shares=self._where.shares, slots=self._table(),
             used=self._used,
-        )
+        )  # fmt: skip
         self._program.launch("count_sparse", -(-rows // _MANY), arguments, stream)
         self._backend.download(self._used, self._mirror, 1, stream)
 

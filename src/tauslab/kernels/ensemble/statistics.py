@@ -29,13 +29,9 @@ class Statistics:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        shape: tuple[int, int, int],
-        histograms: Mapping[str, tuple[int, Array]],
-        *,
-        counts: bool,
-    ) -> None:
+        self, backend: Backend, shape: tuple[int, int, int],
+        histograms: Mapping[str, tuple[int, Array]], *, counts: bool,
+    ) -> None:  # fmt: skip
         self._backend = backend
         self._times, self._species, self._observables = shape
         self._counts = counts
@@ -57,16 +53,9 @@ class Statistics:
         return {k: self._backend.empty((points, *s), np.uint64) for k, s in shapes.items()}
 
     def add(
-        self,
-        counts: DeviceArray | None,
-        observables: DeviceArray | None,
-        rows: int,
-        into: Mapping[str, Any],
-        stream: Stream,
-        *,
-        per_point: int = 0,
-        offset: int = 0,
-    ) -> None:
+        self, counts: DeviceArray | None, observables: DeviceArray | None, rows: int,
+        into: Mapping[str, Any], stream: Stream, *, per_point: int = 0, offset: int = 0,
+    ) -> None:  # fmt: skip
         """Zero `into` and add the first `rows` rows of the sample buffers, in stream order.
 
         In a sweep every point has `per_point` trajectories, `offset` of which came before the
@@ -98,13 +87,9 @@ class Statistics:
             self._program.launch("count_histogram", chunks * times, arguments, stream)
 
     def _add_reals(
-        self,
-        observables: DeviceArray | None,
-        launch: Mapping[str, int],
-        chunks: int,
-        into: Mapping[str, Any],
-        stream: Stream,
-    ) -> None:
+        self, observables: DeviceArray | None, launch: Mapping[str, int], chunks: int,
+        into: Mapping[str, Any], stream: Stream,
+    ) -> None:  # fmt: skip
         columns = self._times * self._observables
         data = {"values": observables, "launch": launch, "columns": columns}
         top = into["obs_top"]

@@ -116,34 +116,21 @@ class Summaries:
         return {name: self._backend.empty((rows,), np.float64) for name in self._summaries}
 
     def compute(
-        self,
-        counts: DeviceArray | None,
-        observables: DeviceArray | None,
-        rows: int,
-        into: Mapping[str, Any],
-        stream: Stream,
-    ) -> None:
+        self, counts: DeviceArray | None, observables: DeviceArray | None, rows: int,
+        into: Mapping[str, Any], stream: Stream,
+    ) -> None:  # fmt: skip
         """Summarise the first `rows` rows of the sample buffers, in stream order."""
         for name, summary in self._summaries.items():
             kind = KINDS[summary.kind]
             entry = kind.entry
             arguments = self._program.arguments(
-                entry,
-                counts=None if summary.real else counts,
-                reals=observables if summary.real else None,
-                rows=rows,
-                n_times=len(self._host_times),
-                n_columns=self._columns[summary.real],
-                column=summary.column,
-                out=into[name],
-                begin=summary.begin,
-                end=summary.end,
-                times=self._times,
-                spacing=self._spacing(summary),
-                level=summary.level,
-                direction=summary.direction,
-                what=kind.what,
-            )
+                entry, counts=None if summary.real else counts,
+                reals=observables if summary.real else None, rows=rows,
+                n_times=len(self._host_times), n_columns=self._columns[summary.real],
+                column=summary.column, out=into[name], begin=summary.begin, end=summary.end,
+                times=self._times, spacing=self._spacing(summary), level=summary.level,
+                direction=summary.direction, what=kind.what,
+            )  # fmt: skip
             self._program.launch(entry, rows, arguments, stream)
 
     def _spacing(self, summary: Summary) -> float:

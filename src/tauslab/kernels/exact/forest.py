@@ -184,11 +184,7 @@ class ForestTables:
     """
 
     def __init__(
-        self,
-        book: TableBook,
-        network: LoweredNetwork,
-        terms: Terms,
-        stored: IntArray,
+        self, book: TableBook, network: LoweredNetwork, terms: Terms, stored: IntArray
     ) -> None:
         self._book, self._network, self.terms, self.stored = book, network, terms, stored
         self.sums = Sums()

@@ -102,15 +102,10 @@ def build_terms(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) 
     apart = np.where(kind == SAME_SPECIES, chosen, -1)  # two of these never share a term
     order = np.lexsort(
         (
-            chosen,
-            np.where(partner >= 0, rank[partner], 0),
-            apart,
-            literal,
-            source,
-            kind,
+            chosen, np.where(partner >= 0, rank[partner], 0), apart, literal, source, kind,
             rank[owner],
         )
-    )
+    )  # fmt: skip
     keys = np.stack([rank[owner], kind, source, literal.view(np.int64), apart])[:, order]
     new = np.ones(len(order), bool)
     new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)

@@ -20,13 +20,9 @@ _NEVER = 1e300  # a time that no trajectory reaches, but one that can fire nothi
 
 
 def run_pilot(
-    backend: Backend,
-    network: LoweredNetwork,
-    inputs: tuple[Int32Array, FloatArray],
-    *,
-    seed: int,
+    backend: Backend, network: LoweredNetwork, inputs: tuple[Int32Array, FloatArray], *, seed: int,
     events: int,
-) -> PilotCounts:
+) -> PilotCounts:  # fmt: skip
     """Run a pilot of some trajectories, by the selector that `pilot_selector` gives.
 
     Trajectories start from `inputs`, one row of initial counts and of constants, and end after

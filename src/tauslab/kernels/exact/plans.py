@@ -178,8 +178,7 @@ def _owners(
     met = of_place[place]
     changed, own = _owners_among(forest, species, wide=True)
     return distinct_pairs(
-        np.concatenate([in_list[met >= 0], which[changed]]),
-        np.concatenate([met[met >= 0], own]),
+        np.concatenate([in_list[met >= 0], which[changed]]), np.concatenate([met[met >= 0], own])
     )
 
 

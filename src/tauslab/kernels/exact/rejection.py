@@ -60,13 +60,9 @@ class Rejection(TableSelector):
 
 
 def write_items(
-    book: TableBook,
-    network: LoweredNetwork,
-    forms: IntArray,
-    firings: FloatArray | None,
-    alone: BoolArray,
-    more: Sequence[tuple[tuple[int, int], ...]] = (),
-) -> None:
+    book: TableBook, network: LoweredNetwork, forms: IntArray, firings: FloatArray | None,
+    alone: BoolArray, more: Sequence[tuple[tuple[int, int], ...]] = (),
+) -> None:  # fmt: skip
     """Write the items, most frequent first, and what each species is read by.
 
     Parameters

@@ -13,10 +13,7 @@ from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.events.large import behind_counts, large_events_text, write_events
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact import rejection as _rejection  # noqa: F401 - a selector, which registers
-from tauslab.kernels.exact.owners import (
-    constant_source,
-    literal_of,
-)
+from tauslab.kernels.exact.owners import constant_source, literal_of
 from tauslab.kernels.exact.table_selector import WARPS_OF_A_MULTIPROCESSOR, Contents, TableSelector
 from tauslab.kernels.exact.tree_pdm import MOST_BLOCKS
 from tauslab.kernels.network.codegen import table_header, weighted_sums
@@ -97,16 +94,9 @@ class LargeNetwork:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        network: LoweredNetwork,
-        selector: str,
-        team: int,
-        *,
-        firings: FloatArray | None = None,
-        pilot: bool = False,
-        expected: Expected = NOTHING_KNOWN,
-    ) -> None:
+        self, backend: Backend, network: LoweredNetwork, selector: str, team: int, *,
+        firings: FloatArray | None = None, pilot: bool = False, expected: Expected = NOTHING_KNOWN,
+    ) -> None:  # fmt: skip
         self._backend = backend
         slot = "tables of a pilot" if pilot else "tables"
         network, book = _with_tables(
@@ -149,16 +139,10 @@ class LargeNetwork:
         whole_tables, real_tables = self._arrays
         values, counts, whole, reals, events, waiting = scratch
         return {
-            "whole_tables": whole_tables,
-            "real_tables": real_tables,
-            "values": values,
-            "team_counts": counts,
-            "whole": whole,
-            "firings": self.firings,
-            "reals": reals,
-            "events": events,
-            "waiting": waiting,
-        }
+            "whole_tables": whole_tables, "real_tables": real_tables, "values": values,
+            "team_counts": counts, "whole": whole, "firings": self.firings, "reals": reals,
+            "events": events, "waiting": waiting,
+        }  # fmt: skip
 
     def _arrays_of_state(self) -> list[tuple[int, type[np.generic]]]:
         return list(zip(self._sizes, self._types, strict=True))
@@ -176,14 +160,9 @@ def header_of(network: LoweredNetwork, book: TableBook, team: int, *, pilot: boo
 
 
 def _with_tables(
-    network: LoweredNetwork,
-    slot: str,
-    selector: str,
-    firings: FloatArray | None,
-    highest: IntArray | None,
-    delay_queue: int,
-    team: int,
-) -> tuple[LoweredNetwork, TableBook]:
+    network: LoweredNetwork, slot: str, selector: str, firings: FloatArray | None,
+    highest: IntArray | None, delay_queue: int, team: int,
+) -> tuple[LoweredNetwork, TableBook]:  # fmt: skip
     """The network behind counts, and `tables_of` it: those of the last engine if they are alike.
 
     A run of another length has the same, with the same pilot if it has one.
@@ -200,13 +179,9 @@ def _with_tables(
 
 
 def tables_of(
-    network: LoweredNetwork,
-    selector: str,
-    firings: FloatArray | None = None,
-    highest: IntArray | None = None,
-    delay_queue: int = DELAY_QUEUE,
-    team: int = 1,
-) -> TableBook:
+    network: LoweredNetwork, selector: str, firings: FloatArray | None = None,
+    highest: IntArray | None = None, delay_queue: int = DELAY_QUEUE, team: int = 1,
+) -> TableBook:  # fmt: skip
     """All tables of a network for a selector; with events one of `behind_counts`."""
     book = TableBook()
     reactions = network.reactions

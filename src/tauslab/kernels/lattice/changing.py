@@ -392,13 +392,9 @@ class SlotsChanging(Changing):
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        lattice: LoweredLattice,
-        header: Mapping[str, str],
-        threads: int,
+        self, backend: Backend, lattice: LoweredLattice, header: Mapping[str, str], threads: int,
         stream: Stream,
-    ) -> None:
+    ) -> None:  # fmt: skip
         species = len(lattice.species)
         super().__init__(backend, "lattice/change.cc", header, "rdme", species, stream)
         self._threads, self._slots = threads, lattice.slots

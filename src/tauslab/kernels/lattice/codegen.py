@@ -282,15 +282,9 @@ def poisson_thresholds(mean: float) -> list[int]:
 
 
 def lattice_header(
-    lattice: LoweredLattice,
-    tables: ReactionTables,
-    *,
-    small: bool = False,
-    tall: bool = False,
-    together: bool = True,
-    section: int = 0,
-    more: Mapping[str, int] | None = None,
-) -> str:
+    lattice: LoweredLattice, tables: ReactionTables, *, small: bool = False, tall: bool = False,
+    together: bool = True, section: int = 0, more: Mapping[str, int] | None = None,
+) -> str:  # fmt: skip
     """`model.h`: sizes, faces and where tables begin.
 
     Parameters

@@ -222,16 +222,11 @@ class LatticeEngine(LatticeMemory):
         )
         counted = {
             "sites": self.particles[own],
-            "types": None if self.types is None else self.types[own],
-            "n_sites": sites,
-            "fired": self._fired,
-            "waiting": self._waiting,
-            "work": self.work,
-            "capacity": self.capacity,
-            "list": self.step & 1,
-            "first_site": slab.begin * ny * nx,
+            "types": None if self.types is None else self.types[own], "n_sites": sites,
+            "fired": self._fired, "waiting": self._waiting, "work": self.work,
+            "capacity": self.capacity, "list": self.step & 1, "first_site": slab.begin * ny * nx,
             "counts": row,
-        }
+        }  # fmt: skip
         arguments = self._counter.arguments(
             "rdme_count",
             lattice=counted,

@@ -63,17 +63,10 @@ class HaloKernels:
         below, above = targets
         below_signal, above_signal = signals
         arguments = self._arguments.of(
-            "halo_pack",
-            lattice=self._engine.arguments(),
-            depth=self.depth,
-            room=self.room,
-            below=below,
-            above=above,
-            below_signal=below_signal,
-            above_signal=above_signal,
-            counters=self._counters,
-            number=number,
-        )
+            "halo_pack", lattice=self._engine.arguments(), depth=self.depth, room=self.room,
+            below=below, above=above, below_signal=below_signal, above_signal=above_signal,
+            counters=self._counters, number=number,
+        )  # fmt: skip
         self._launch("halo_pack", arguments, stream)
 
     def wait(self, number: int, signals: Sides, stream: Stream) -> None:
@@ -104,10 +97,7 @@ class HaloKernels:
     def advance(self, steps: int, messages: int, stream: Stream) -> None:
         """Add to the numbers that launches, which were recorded once, begin from."""
         arguments = self._arguments.of(
-            "halo_advance",
-            work=self._engine.work,
-            steps=steps % 2**64,
-            messages=messages % 2**64,
+            "halo_advance", work=self._engine.work, steps=steps % 2**64, messages=messages % 2**64
         )
         self._program.launch_blocks("halo_advance", LaunchGrid(1, 32), arguments, stream)
 

@@ -253,14 +253,10 @@ class LoweredLattice:
 
 
 def lower_lattice(
-    model: Lattice,
-    *,
-    max_hop: float = MAX_HOP,
-    step: float | None = None,
-    reaction_substeps: int | None = None,
-    parameters: Mapping[str, float] | None = None,
+    model: Lattice, *, max_hop: float = MAX_HOP, step: float | None = None,
+    reaction_substeps: int | None = None, parameters: Mapping[str, float] | None = None,
     values: LatticeValues | None = None,
-) -> LoweredLattice:
+) -> LoweredLattice:  # fmt: skip
     """Make numbers of a model, and choose the passes of a step.
 
     Parameters

@@ -34,16 +34,9 @@ class LatticeMemory(SlabMemory):
     KEPT = ("particles", "_fired", "_heads", "work")
 
     def __init__(
-        self,
-        backend: Backend,
-        lattice: LoweredLattice,
-        plan: StepPlan,
-        slab: Slab,
-        *,
-        seed: int,
-        replica: int,
-        capacity: int | None,
-    ) -> None:
+        self, backend: Backend, lattice: LoweredLattice, plan: StepPlan, slab: Slab, *, seed: int,
+        replica: int, capacity: int | None,
+    ) -> None:  # fmt: skip
         nz, ny, nx = lattice.shape
         self.sites = slab.planes * ny * nx
         super().__init__(
@@ -159,25 +152,11 @@ class LatticeMemory(SlabMemory):
         slab = self.slab
         nz, ny, nx = self.lattice.shape
         return {
-            "state": self.particles,
-            "moved": self._moved,
-            "state_stamps": self._stamps,
-            "moved_stamps": self._moved_stamps,
-            **self.tables.arguments(),
-            "fired": self._fired,
-            "waiting": self._waiting,
-            "heads": self._heads,
-            "work": self.work,
-            "capacity": self.capacity,
-            "nx": nx,
-            "ny": ny,
-            "nz": nz,
-            "planes": slab.planes,
-            "first_plane": slab.begin - slab.below,
-            "wraps": self.wraps,
-            "own_begin": slab.below,
-            "own_end": slab.below + slab.end - slab.begin,
-            "seed": self.seed,
-            "step": self.step,
+            "state": self.particles, "moved": self._moved, "state_stamps": self._stamps,
+            "moved_stamps": self._moved_stamps, **self.tables.arguments(), "fired": self._fired,
+            "waiting": self._waiting, "heads": self._heads, "work": self.work,
+            "capacity": self.capacity, "nx": nx, "ny": ny, "nz": nz, "planes": slab.planes,
+            "first_plane": slab.begin - slab.below, "wraps": self.wraps, "own_begin": slab.below,
+            "own_end": slab.below + slab.end - slab.begin, "seed": self.seed, "step": self.step,
             "replica": self.replica,
-        }
+        }  # fmt: skip

@@ -65,13 +65,9 @@ class Placing:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        start: ParticleStart,
-        slab: Slab,
-        into: Mapping[str, Any],
+        self, backend: Backend, start: ParticleStart, slab: Slab, into: Mapping[str, Any],
         stream: Stream,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._backend, self._start, self._slab, self._stream = backend, start, slab, stream
         _, y, x = start.sites.shape
         self._first, self._own = slab.begin * y * x, (slab.end - slab.begin) * y * x
@@ -121,15 +117,11 @@ class Placing:
             return
         upload = self._backend.upload
         self._launch(
-            "place_given",
-            len(which),
-            filled=filled,
-            sites=upload(sites),
+            "place_given", len(which), filled=filled, sites=upload(sites),
             slots=upload(fixed.slots[which].astype(np.int32)),
-            species=upload(fixed.species[which].astype(np.int32)),
-            count=len(which),
+            species=upload(fixed.species[which].astype(np.int32)), count=len(which),
             into=self._into,
-        )
+        )  # fmt: skip
 
     def _spread(self, sites: _Sites, fixed: Fixed, seed: int, replica: int) -> None:
         """Put down all particles of placements in one type of site."""
@@ -169,16 +161,11 @@ class Placing:
         begins = np.flatnonzero(np.append(True, patch[1:] != patch[:-1]))
         refused = upload(np.zeros(1, np.uint64))
         self._launch(
-            "place_again",
-            len(begins),
-            of=of,
-            left=upload(left),
+            "place_again", len(begins), of=of, left=upload(left),
             begins=upload(np.append(begins, len(left))),
             species=upload(np.array([p.species for p in self._start.placed], np.int32)),
-            patches=len(begins),
-            site_type=site_type,
-            refused=refused,
-        )
+            patches=len(begins), site_type=site_type, refused=refused,
+        )  # fmt: skip
         if self._host(refused)[0]:
             raise self._start.too_many(site_type)
 

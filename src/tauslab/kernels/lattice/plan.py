@@ -229,14 +229,9 @@ def _has_sections(backend: Backend, lattice: LoweredLattice, share: Share) -> bo
 
 
 def _planned(
-    backend: Backend,
-    lattice: LoweredLattice,
-    share: Share,
-    way: Way,
-    lines: ListedLines | None,
-    *,
+    backend: Backend, lattice: LoweredLattice, share: Share, way: Way, lines: ListedLines | None, *,
     halves: bool,
-) -> StepPlan:
+) -> StepPlan:  # fmt: skip
     """The sizes of a way to do steps."""
     warps, tall = _in_warps(backend), share.tall
     sparse, together = way in (Way.SPARSE, Way.SECTIONS), way is not Way.PLANES

@@ -659,14 +659,9 @@ class LatticeReplicas(Replicas):
         return self._room
 
     def _try(
-        self,
-        marks: Sequence[int],
-        rows: slice,
-        rest: Rest,
-        seed: int,
-        numbers: Sequence[int],
+        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int],
         capacity: int,
-    ) -> IntArray:
+    ) -> IntArray:  # fmt: skip
         """All steps up to the last mark; void where a list of waiting particles was full."""
         backend, engine, n = self.backend, self._engine, rows.stop - rows.start
         lattice = self.lattice
@@ -715,15 +710,9 @@ class LatticeReplicas(Replicas):
         space["fired"][:n] = backend.upload(fired)
 
     def _start(
-        self,
-        entry: str,
-        rows: slice,
-        seed: int,
-        capacity: int,
-        done: int,
-        steps: int,
+        self, entry: str, rows: slice, seed: int, capacity: int, done: int, steps: int,
         counts: DeviceArray | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Put steps, or a count, of all lattices of a launch on the stream."""
         engine, space, n = self._engine, self._room, rows.stop - rows.start
         tables = {} if self._tables is None else {
@@ -740,18 +729,11 @@ class LatticeReplicas(Replicas):
             **tables,
         }
         arguments = self.program.arguments(
-            entry,
-            lattice=lattice,
-            z_moves=space["z_moves"],
-            listed=space["listed"],
-            places=space["places"],
-            replicas=n,
-            done=done,
-            steps=steps,
-            own_rates=self._tables is not None,
-            counts=counts,
+            entry, lattice=lattice, z_moves=space["z_moves"], listed=space["listed"],
+            places=space["places"], replicas=n, done=done, steps=steps,
+            own_rates=self._tables is not None, counts=counts,
             columns=0 if counts is None else int(counts.shape[1]),
-        )
+        )  # fmt: skip
         threads = self._plan.tile.threads
         blocks = min(n, int(self.program.resident_blocks(entry, threads)))
         self.program.launch_blocks(entry, LaunchGrid(blocks, threads), arguments, engine.stream)

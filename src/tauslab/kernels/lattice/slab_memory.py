@@ -71,16 +71,9 @@ class SlabMemory(ABC):
     _heads: Any  # [2, list]: the first that waits on each list of `_lists_of`
 
     def __init__(
-        self,
-        backend: Backend,
-        lattice: LoweredLattice,
-        slab: Slab,
-        *,
-        seed: int,
-        replica: int,
-        capacity: int | None,
-        sites: int,
-    ) -> None:
+        self, backend: Backend, lattice: LoweredLattice, slab: Slab, *, seed: int, replica: int,
+        capacity: int | None, sites: int,
+    ) -> None:  # fmt: skip
         self.backend, self.lattice, self.slab = backend, lattice, slab
         self.seed, self.replica, self.step = seed, replica, 0
         self.stream: Stream = backend.stream()

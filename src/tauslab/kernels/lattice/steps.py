@@ -101,14 +101,9 @@ class PlaneSteps(Steps):
             self._memory.step += 1
 
     def hop_in_planes(
-        self,
-        begin: int,
-        end: int,
-        hole: Range = NO_HOLE,
-        *,
-        opens: bool = True,
+        self, begin: int, end: int, hole: Range = NO_HOLE, *, opens: bool = True,
         stream: Stream | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Hops along x and y in stored planes without a hole; `opens` in one launch of a step."""
         hole = hole if hole[0] < hole[1] else (end, end)
         tiles = (end - begin - hole[1] + hole[0]) * self.plan.tiles
@@ -194,13 +189,9 @@ class SparseSteps(Steps):
         self._start_counting(blocks, steps, marks, counts, parts=1 + halves)
 
     def _start_counting(
-        self,
-        blocks: int,
-        steps: int,
-        marks: Sequence[int],
-        counts: DeviceArray | None,
+        self, blocks: int, steps: int, marks: Sequence[int], counts: DeviceArray | None,
         **values: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._marks = self._backend.upload(np.array(marks, np.int64), self._memory.stream)
         self._start(
             blocks, z_moves=self._z_moves, rows=self._rows, anew=not self._known, steps=steps,

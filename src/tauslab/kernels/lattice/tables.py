@@ -37,16 +37,9 @@ class LatticeTables:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        lattice: LoweredLattice,
-        slab: Slab,
-        tile: Tile,
-        reactions: ReactionTables,
-        *,
-        host: Callable[[Any], Array],
-        closed: bool = False,
-    ) -> None:
+        self, backend: Backend, lattice: LoweredLattice, slab: Slab, tile: Tile,
+        reactions: ReactionTables, *, host: Callable[[Any], Array], closed: bool = False,
+    ) -> None:  # fmt: skip
         self._backend, self._lattice, self._slab, self._tile = backend, lattice, slab, tile
         self._host, self._closed = host, np.logical_and(closed, lattice.closed)
         thresholds = hop_thresholds(lattice)
@@ -84,16 +77,10 @@ class LatticeTables:
     def arguments(self) -> dict[str, Any]:
         """The tables in `LatticeArguments` of csrc/lattice/site/lattice.h, by name."""
         return {
-            "always": self._always_active,
-            "types": self.types,
-            "hop_high": self._hop_high,
-            "hop": self._hop,
-            "tables": self._reactions,
-            "chances": self._chances,
-            "bounds": self._bounds,
-            "ghost_rows": self._ghost_rows,
-            "ghosts": self._ghosts,
-        }
+            "always": self._always_active, "types": self.types, "hop_high": self._hop_high,
+            "hop": self._hop, "tables": self._reactions, "chances": self._chances,
+            "bounds": self._bounds, "ghost_rows": self._ghost_rows, "ghosts": self._ghosts,
+        }  # fmt: skip
 
     def set_rates(self, reactions: IntArray, rates: FloatArray, stream: Stream) -> str | None:
         """Give reactions other stochastic constants ``[reaction, site type]`` per site.

@@ -36,6 +36,7 @@ from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_relations import Switches, is_step_of_time
 from tauslab.model.expressions.time_tables import just_after
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
+from tauslab.model.network.past import read_with
 
 
 @dataclass(frozen=True)
@@ -444,7 +445,7 @@ class _OdeLowering:
     def tree(self, tree: Expression, when: _When = _NOW) -> int:
         """Node of an expression; of a part that occurs often, one."""
         result: dict[int, int] = {}
-        order = parts_first(tree, _read_with)
+        order = parts_first(tree, read_with)
         steps = self.in_steps(order)
         for node in order:
             if id(node) in steps and isinstance(node, Call):
@@ -476,13 +477,6 @@ class _OdeLowering:
             past, delay = tree.arguments
             return self.tree(past, self.earlier(when, found[id(delay)], delay))
         return self.graph.apply(tree.function, *(found[id(part)] for part in tree.arguments))
-
-
-def _read_with(tree: Expression) -> tuple[Expression, ...]:
-    """Parts of an expression that are meant at the same time as it."""
-    if not isinstance(tree, Call):
-        return ()
-    return tree.arguments[1:] if tree.function == PAST else tree.arguments
 
 
 _MOST_LAGS = 1000

@@ -24,6 +24,7 @@ from tauslab.model.geometry.shapes import (
     Point,
     along_axis,
     site_centres,
+    whole_mask,
 )
 
 Value = float | str
@@ -116,14 +117,9 @@ def _volume_of(share: float) -> float:
 
 
 def sphere(
-    *,
-    radius: Value | None = None,
-    area: Value | None = None,
-    volume: Value | None = None,
-    inside: str = "cytoplasm",
-    shells: Mapping[str, int] | None = None,
-    centre: Point | None = None,
-) -> Shape:
+    *, radius: Value | None = None, area: Value | None = None, volume: Value | None = None,
+    inside: str = "cytoplasm", shells: Mapping[str, int] | None = None, centre: Point | None = None,
+) -> Shape:  # fmt: skip
     """A ball, given by one of its radius, area and volume, with shells around it.
 
     Parameters
@@ -142,20 +138,15 @@ def sphere(
     def make(grid: Grid, values: Mapping[str, float]) -> Masks:
         z, y, x = site_centres(grid, centre)
         ball = _within(z * z + y * y + x * x, _radius(values))
-        return _round(_whole(grid, ball), inside, shells)
+        return _round(whole_mask(grid, ball), inside, shells)
 
     return Shape(make, _given(radius=radius, area=area, volume=volume), _OF_BALLS)
 
 
 def dividing_sphere(
-    *,
-    area: Value | None = None,
-    volume: Value | None = None,
-    inside: str = "cytoplasm",
-    shells: Mapping[str, int] | None = None,
-    axis: str = "z",
-    centre: Point | None = None,
-) -> Shape:
+    *, area: Value | None = None, volume: Value | None = None, inside: str = "cytoplasm",
+    shells: Mapping[str, int] | None = None, axis: str = "z", centre: Point | None = None,
+) -> Shape:  # fmt: skip
     """A ball that grows up to a volume, then two overlapping balls of that volume.
 
     While a ball of the area has less than the volume, the shape is that ball; with a larger area it
@@ -181,22 +172,16 @@ def dividing_sphere(
             ball, offset, _ = overlapping_spheres(values["area"], largest)
         along, across = along_axis(grid, axis, centre)
         mask = _within((np.abs(along) - offset) ** 2 + across, ball)
-        return _round(_whole(grid, mask), inside, shells)
+        return _round(whole_mask(grid, mask), inside, shells)
 
     return Shape(make, _given(area=area, volume=volume), _OF_BALLS[1:])
 
 
 def capsule(
-    *,
-    radius: Value,
-    length: Value | None = None,
-    area: Value | None = None,
-    volume: Value | None = None,
-    inside: str = "cytoplasm",
-    shells: Mapping[str, int] | None = None,
-    axis: str = "z",
-    centre: Point | None = None,
-) -> Shape:
+    *, radius: Value, length: Value | None = None, area: Value | None = None,
+    volume: Value | None = None, inside: str = "cytoplasm", shells: Mapping[str, int] | None = None,
+    axis: str = "z", centre: Point | None = None,
+) -> Shape:  # fmt: skip
     """A cylinder with round ends, given by its radius and one of length, area and volume.
 
     Parameters
@@ -223,7 +208,7 @@ def capsule(
             )
         along, across = along_axis(grid, axis, centre)
         beyond = np.maximum(np.abs(along) - max(0.0, whole / 2 - r), 0.0)
-        return _round(_whole(grid, _within(beyond * beyond + across, r)), inside, shells)
+        return _round(whole_mask(grid, _within(beyond * beyond + across, r)), inside, shells)
 
     given = _given(radius=radius, length=length, area=area, volume=volume)
     return Shape(make, given, ("radius", *_OF_CAPSULES))
@@ -257,7 +242,7 @@ def custom(
         result = function(*site_centres(grid, (0.0, 0.0, 0.0)), **values)
         masks = {}
         with suppress(AttributeError, ValueError):  # no mapping, or masks of another shape
-            masks = {name: _whole(grid, np.asarray(mask)) for name, mask in result.items()}
+            masks = {name: whole_mask(grid, np.asarray(mask)) for name, mask in result.items()}
         if not masks or any(mask.dtype != np.bool_ for mask in masks.values()):
             raise ModelError(
                 "the function of a shape returns masks, booleans that broadcast to "
@@ -309,10 +294,6 @@ def _grown(mask: Mask) -> Mask:
 
 def _within(squared: Distances, radius: float) -> BoolArray:
     return np.asarray(squared <= radius * radius * (1 + _SURFACE))
-
-
-def _whole(grid: Grid, mask: Any) -> Mask:
-    return np.array(np.broadcast_to(mask, grid.shape))
 
 
 def _radius(values: Mapping[str, float]) -> float:

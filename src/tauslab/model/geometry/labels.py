@@ -22,13 +22,9 @@ from tauslab.model.geometry.shapes import Grid
 from tauslab.model.lattice.lattice import Lattice
 
 _LIBRARIES = {
-    ".tif": "tifffile",
-    ".tiff": "tifffile",
-    ".mrc": "mrcfile",
-    ".map": "mrcfile",
-    ".rec": "mrcfile",
-    ".zarr": "zarr",
-}
+    ".tif": "tifffile", ".tiff": "tifffile", ".mrc": "mrcfile", ".map": "mrcfile",
+    ".rec": "mrcfile", ".zarr": "zarr",
+}  # fmt: skip
 _LARGEST = 2.0**53  # of labels stored as doubles
 _MOST_SAID = 200  # characters
 _MOST_RATIO, _SMALL = 20_000, 16 << 20  # of what is compressed; bytes that any file may hold

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, BoolArray
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.files.extras import installing
 from tauslab.base.host import require_memory
@@ -57,7 +57,7 @@ def box(grid: Grid, low: Point, high: Point) -> Mask:
     inside = [
         (at >= a - slack) & (at <= b + slack) for at, a, b in zip((z, y, x), low, high, strict=True)
     ]
-    mask = _whole(grid, inside[0] & inside[1] & inside[2])
+    mask = whole_mask(grid, inside[0] & inside[1] & inside[2])
     sides = [n * grid.spacing for n in grid.shape]
     beyond = max(np.abs([*low, *high])) > _FAR_BEYOND * max(sides)
     return _checked(grid, mask, f"box from {_metres(low)} to {_metres(high)}", full=not beyond)
@@ -84,7 +84,7 @@ def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
 def _ellipsoid(grid: Grid, radii: Point, centre: Point | None) -> Mask:
     offsets = site_centres(grid, centre)
     parts = [(at / _above_0(r, "radius")) ** 2 for at, r in zip(offsets, radii, strict=True)]
-    return _whole(grid, parts[0] + parts[1] + parts[2] <= 1 + _SURFACE)
+    return whole_mask(grid, parts[0] + parts[1] + parts[2] <= 1 + _SURFACE)
 
 
 def cylinder(
@@ -107,7 +107,7 @@ def cylinder(
     flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
     inside = flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE))
     what = f"cylinder of length {length:g} m and radius {radius:g} m"
-    return _checked(grid, _whole(grid, inside), what)
+    return _checked(grid, whole_mask(grid, inside), what)
 
 
 def capsule(
@@ -133,7 +133,7 @@ def capsule(
     what = f"capsule of length {length:g} m and radius {radius:g} m"
     own = [length / 2 if name == axis else radius for name in AXES]
     halves = own if centre is None else None
-    return _checked(grid, _whole(grid, inside), what, halves=halves)
+    return _checked(grid, whole_mask(grid, inside), what, halves=halves)
 
 
 def union(*masks: Mask) -> Mask:
@@ -230,12 +230,7 @@ def along_axis(grid: Grid, axis: str, centre: Point | None) -> tuple[Distances, 
 
 
 def _checked(
-    grid: Grid,
-    mask: Mask,
-    what: str,
-    *,
-    full: bool = False,
-    halves: Sequence[float] | None = None,
+    grid: Grid, mask: Mask, what: str, *, full: bool = False, halves: Sequence[float] | None = None
 ) -> Mask:
     """Return the mask of a shape, with a warning where the shape is not what is meant.
 
@@ -265,7 +260,8 @@ def _metres(lengths: Point) -> str:
     return f"({', '.join(f'{length:g}' for length in lengths)}) m"
 
 
-def _whole(grid: Grid, mask: Array) -> Mask:
+def whole_mask(grid: Grid, mask: Any) -> Mask:
+    """A mask of all sites of a grid, of what broadcasts to it."""
     return np.array(np.broadcast_to(mask, grid.shape))
 
 

@@ -119,28 +119,17 @@ class Lattice(Hinting, LatticeData):
     """
 
     def __init__(
-        self,
-        name: str = "lattice",
-        *,
-        shape: Sequence[int],
-        spacing: float,
-        step: float | None = None,
-        slots: int = 16,
-        boundary: str = "reflecting",
-        reaction_substeps: int | None = None,
-        t_end: float | None = None,
-    ) -> None:
+        self, name: str = "lattice", *, shape: Sequence[int], spacing: float,
+        step: float | None = None, slots: int = 16, boundary: str = "reflecting",
+        reaction_substeps: int | None = None, t_end: float | None = None,
+    ) -> None:  # fmt: skip
         label, size = as_label(name, "name"), as_shape(shape)
         super().__init__(
-            label,
-            size,
-            as_spacing(spacing),
-            None if step is None else positive(step, "step", "seconds"),
-            as_slots(slots),
+            label, size, as_spacing(spacing),
+            None if step is None else positive(step, "step", "seconds"), as_slots(slots),
             as_substeps(reaction_substeps),
-            None if t_end is None else positive(t_end, "t_end", "seconds"),
-            UniformSites(size),
-        )
+            None if t_end is None else positive(t_end, "t_end", "seconds"), UniformSites(size),
+        )  # fmt: skip
         self._names: dict[str, set[str]] = {"species": set(), "site type": set()}
         self._reaction_names: set[str] = set()
         self.set_boundary(FACES, boundary)
@@ -218,16 +207,10 @@ class Lattice(Hinting, LatticeData):
 
     @checks_keywords
     def add_diffusion(
-        self,
-        species: Names,
-        coefficient: Value,
-        *,
-        within: str | None = None,
-        between: tuple[str, str] | None = None,
-        source: str | None = None,
-        target: str | None = None,
-        surface: Names | None = None,
-    ) -> None:
+        self, species: Names, coefficient: Value, *, within: str | None = None,
+        between: tuple[str, str] | None = None, source: str | None = None,
+        target: str | None = None, surface: Names | None = None,
+    ) -> None:  # fmt: skip
         """Let species hop, with a coefficient in m^2/s; 0 makes a wall.
 
         A later rule replaces an earlier one where both apply.
@@ -285,16 +268,10 @@ class Lattice(Hinting, LatticeData):
 
     @checks_keywords
     def add_reaction(
-        self,
-        equation: str,
-        *,
-        rate: Value | tuple[Value, Value],
-        unit: str | None = None,
-        volume: str | float | None = None,
-        site_types: Names | None = None,
-        area: float | None = None,
-        name: str | None = None,
-    ) -> None:
+        self, equation: str, *, rate: Value | tuple[Value, Value], unit: str | None = None,
+        volume: str | float | None = None, site_types: Names | None = None,
+        area: float | None = None, name: str | None = None,
+    ) -> None:  # fmt: skip
         """Add a reaction written as ``"A + B -> C"``, of up to two particles.
 
         ``"A + B <-> C"`` adds two: `name`, and ``<name>_reverse`` back; `rate` is then a pair,
@@ -376,15 +353,10 @@ class Lattice(Hinting, LatticeData):
 
     @checks_keywords
     def place(
-        self,
-        species: str,
-        count: Value | None = None,
-        *,
-        concentration: Value | None = None,
-        positions: npt.ArrayLike | None = None,
-        site_type: str | None = None,
+        self, species: str, count: Value | None = None, *, concentration: Value | None = None,
+        positions: npt.ArrayLike | None = None, site_type: str | None = None,
         site_types: Names | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Put particles of a species on the lattice at t = 0.
 
         Parameters
@@ -451,15 +423,9 @@ class Lattice(Hinting, LatticeData):
 
     @checks_keywords
     def add_object(
-        self,
-        name: str,
-        *,
-        sites: npt.ArrayLike,
-        follows: Names,
-        within: str | None = None,
-        obstacle: bool | float = True,
-        every: int | None = None,
-    ) -> None:
+        self, name: str, *, sites: npt.ArrayLike, follows: Names, within: str | None = None,
+        obstacle: bool | float = True, every: int | None = None,
+    ) -> None:  # fmt: skip
         """Add a rigid set of sites that moves with each particle of some species.
 
         It moves by single sites, with its particle's diffusion coefficient in `within`, and
@@ -511,13 +477,9 @@ class Lattice(Hinting, LatticeData):
 
     @checks_keywords
     def set_boundary(
-        self,
-        faces: Names,
-        kind: str,
-        *,
-        concentrations: Mapping[str, Value] | None = None,
+        self, faces: Names, kind: str, *, concentrations: Mapping[str, Value] | None = None,
         site_type: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Set the boundary behind faces: ``z-``, ``z+``, ..., or both of an axis as ``z``.
 
         Parameters
@@ -628,13 +590,9 @@ class Lattice(Hinting, LatticeData):
         return Listing(diffusion_text(self, species, lattice_values(self, parameters).diffusion))
 
     def plot(
-        self,
-        path: str | Path | None = None,
-        *,
-        axis: str | None = None,
-        at: int | None = None,
+        self, path: str | Path | None = None, *, axis: str | None = None, at: int | None = None,
         ax: Axes | None = None,
-    ) -> Figure:
+    ) -> Figure:  # fmt: skip
         """Draw the site types in planes through the lattice.
 
         Parameters

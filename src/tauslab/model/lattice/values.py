@@ -102,7 +102,7 @@ def lattice_values(
     for where, name in lattice.first_order_volumes:
         if name not in VOLUMES:
             lattice.type_number(name, f"{where}: volume")
-    rates = _rates(lattice, species, values, sites_of)
+    rates = _rates_of(lattice, lattice.reactions, species, values, sites_of)
     ghost, ghost_type = _ghosts(lattice, species, values)
     placed = tuple(
         _placed(lattice, place, species, values, sites_of)
@@ -282,15 +282,6 @@ def _check_surfaces(lattice: LatticeData, sites_of: IntArray) -> None:
                 f"{where}: {' and '.join(rule.surface.site_types)} had {rule.surface.sites} sites "
                 f"when add_diffusion was called, and has {sites} now: call it after the last mask"
             )
-
-
-def _rates(
-    lattice: LatticeData,
-    species: Mapping[str, int],
-    values: Mapping[str, float],
-    sites_of: IntArray,
-) -> FloatArray:
-    return _rates_of(lattice, lattice.reactions, species, values, sites_of)
 
 
 def rates_behind(lattice: LatticeData, names: Collection[str]) -> list[int] | None:

@@ -129,13 +129,9 @@ class Network(Hinting, NetworkData):
 
     @checks_keywords
     def add_species(
-        self,
-        name: str,
-        initial: float | str | Expression = 0,
-        *,
-        fixed: bool = False,
+        self, name: str, initial: float | str | Expression = 0, *, fixed: bool = False,
         compartment: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add a species with its initial amount (molecules).
 
         Parameters
@@ -290,15 +286,11 @@ class Network(Hinting, NetworkData):
         else:
             assert trigger is not None
             event = Event(
-                name,
-                as_expression(trigger, f"{where}: trigger"),
-                trees,
+                name, as_expression(trigger, f"{where}: trigger"), trees,
                 None if delay is None else as_expression(delay, f"{where}: delay"),
                 None if priority is None else as_expression(priority, f"{where}: priority"),
-                persistent,
-                initial,
-                early,
-            )
+                persistent, initial, early,
+            )  # fmt: skip
             self.events.append(event)
             self.add_feature(Feature("state event", where, "it changes the state"))
         for target in trees:
@@ -327,17 +319,12 @@ class Network(Hinting, NetworkData):
 
     @checks_keywords
     def add_reaction(
-        self,
-        equation: str,
-        *,
-        rate: Value | tuple[Value, Value] | None = None,
+        self, equation: str, *, rate: Value | tuple[Value, Value] | None = None,
         law: Value | tuple[Value, Value] | None = None,
         limit: Value | tuple[Value, Value] | None = None,
-        parameters: Mapping[str, float | str | Expression] | None = None,
-        name: str | None = None,
-        delay: float | str | Expression | None = None,
-        consuming: bool = True,
-    ) -> None:
+        parameters: Mapping[str, float | str | Expression] | None = None, name: str | None = None,
+        delay: float | str | Expression | None = None, consuming: bool = True,
+    ) -> None:  # fmt: skip
         """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty, ``0`` or ``∅``.
 
         ``"A + B <-> C"`` adds two: `name`, and ``<name>_reverse`` back; `rate`, `law` and `limit`
@@ -686,14 +673,9 @@ class Network(Hinting, NetworkData):
                 self._check_expression(optional, where, deep, time=True, draws=True)
 
     def _check_expression(
-        self,
-        tree: Expression,
-        where: str,
-        deep: Mapping[str, int],
-        *,
-        time: bool = False,
+        self, tree: Expression, where: str, deep: Mapping[str, int], *, time: bool = False,
         draws: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if isinstance(tree, Number):
             return
         if not draws and draws_in(tree):

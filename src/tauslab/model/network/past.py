@@ -142,7 +142,7 @@ class _Pasts:
     def at(self, tree: Expression, ago: Expression | None = None) -> Expression:
         """A formula as it is now, or was so long `ago`, without delays."""
         result: dict[int, Expression] = {}
-        for node in parts_first(tree, _read_with):
+        for node in parts_first(tree, read_with):
             result[id(node)] = self._part(node, result, ago)
         return result[id(tree)]
 
@@ -247,7 +247,7 @@ class _Pasts:
         return self._pasts[key].name
 
 
-def _read_with(tree: Expression) -> tuple[Expression, ...]:
+def read_with(tree: Expression) -> tuple[Expression, ...]:
     """Parts of an expression that are meant at the same time as it."""
     if not isinstance(tree, Call):
         return ()

@@ -9,12 +9,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import doubles
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.options.values.checks import within
-
-FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_POINTS = 101
 MOST_POINTS = 10_000_000

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt, warn
-from tauslab.options.values.sample_times import FloatArray, sample_times
+from tauslab.options.values.sample_times import sample_times
 
 T = TypeVar("T")
 _UNNAMED = re.compile(r"lognormal\s*\(\s*([^(),=]+?)\s*,\s*([^(),=]+?)\s*\)")

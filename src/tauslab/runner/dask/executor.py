@@ -23,9 +23,7 @@ from tauslab.runner.dask.lanes import DaskLanes, call
 from tauslab.runner.dask.worker import Job, PilotPlan
 from tauslab.runner.ensemble.choices.method_choice import with_choice
 from tauslab.runner.ensemble.choices.pilots import with_pilot
-from tauslab.runner.ensemble.choices.solver_choice import (
-    with_chosen_solver,
-)
+from tauslab.runner.ensemble.choices.solver_choice import with_chosen_solver
 from tauslab.runner.ensemble.from_file import require_output, with_stored_choices
 from tauslab.runner.ensemble.ode_task import OdeTask
 from tauslab.runner.ensemble.run import prepare_task, run_task
@@ -36,10 +34,7 @@ from tauslab.store.results.result import Result
 
 
 def run_on_workers(
-    network: Network,
-    options: Options,
-    comm: Communicator,
-    stop: Callable[[], bool] = lambda: False,
+    network: Network, options: Options, comm: Communicator, stop: Callable[[], bool] = lambda: False
 ) -> Result:
     """Run an ensemble on Dask workers; arguments and errors as for `run_network`."""
     if options.append is not None or options.until is not None:

@@ -27,10 +27,7 @@ from tauslab.kernels.exact.selectors import PilotCounts
 from tauslab.options.methods import Auto
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice, choose_method, with_choice
 from tauslab.runner.ensemble.choices.pilots import piloted
-from tauslab.runner.ensemble.choices.solver_choice import (
-    choose_solver,
-    wants_solver,
-)
+from tauslab.runner.ensemble.choices.solver_choice import choose_solver, wants_solver
 from tauslab.runner.ensemble.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.ensemble.lanes import launch_blocks
 from tauslab.runner.ensemble.ode_task import OdeTask

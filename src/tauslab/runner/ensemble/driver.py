@@ -113,16 +113,9 @@ class EnsembleRun:
     """
 
     def __init__(
-        self,
-        task: Task,
-        layout: Layout,
-        lanes: Lanes,
-        comm: Communicator,
-        writer: Writer,
-        *,
-        progress: Progress,
-        stop: Callable[[], bool],
-    ) -> None:
+        self, task: Task, layout: Layout, lanes: Lanes, comm: Communicator, writer: Writer, *,
+        progress: Progress, stop: Callable[[], bool],
+    ) -> None:  # fmt: skip
         self._task, self._layout, self._comm, self._writer = task, layout, comm, writer
         self._progress, self._stop = progress, stop
         self._poll_seconds = _POLL_SECONDS if comm.size > 1 else _POLL_ALONE_SECONDS

@@ -14,10 +14,7 @@ from tauslab.store.results.result import Result
 
 
 def run_network(
-    network: Network,
-    options: Options,
-    comm: Communicator,
-    stop: Callable[[], bool] = lambda: False,
+    network: Network, options: Options, comm: Communicator, stop: Callable[[], bool] = lambda: False
 ) -> Result:
     """Run an ensemble on all ranks of `comm`; every rank gets the result. Collective.
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from tauslab._version import BITS_VERSION
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, FloatArray
 from tauslab.base.errors import ConfigError, StoppedEarly
 from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree
 from tauslab.model.network.network import Network
-from tauslab.options.ensemble import FloatArray, Options
+from tauslab.options.ensemble import Options
 from tauslab.options.record import STATE
 from tauslab.runner.ensemble.from_file import result_to_extend
 from tauslab.runner.ensemble.run import layout_of, opened, run_portion

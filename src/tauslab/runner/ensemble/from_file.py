@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree
-from tauslab.options.ensemble import FloatArray, Options
+from tauslab.options.ensemble import Options
 from tauslab.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
 from tauslab.options.methods import (
     DEFAULT_METHOD,

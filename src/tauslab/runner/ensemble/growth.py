@@ -54,11 +54,7 @@ from tauslab.store.writers.admission import (
     require_same_run,
     warn_of_other_bits,
 )
-from tauslab.store.writers.join import (
-    ResultPiece,
-    join_files,
-    join_memory,
-)
+from tauslab.store.writers.join import ResultPiece, join_files, join_memory
 
 Stop = Callable[[], bool]
 
@@ -404,7 +400,7 @@ def _joined(
     if not tests.met and comm.rank == 0:
         warn(
             f"{assigned('until')}{tests.until.text!r} was not met by {options.n} trajectories: "
-            f"{_missing_precision(tests)}",
+            f"{_missing_precision(tests)}"
         )
     attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
     if "approximate" in attributes:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt, warn
 from tauslab.model.network.network import Network
-from tauslab.options.ensemble import FloatArray
 from tauslab.options.python_values import numbers
 from tauslab.options.values.texts import some
 from tauslab.store.results.open import open_result

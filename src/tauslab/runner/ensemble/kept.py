@@ -39,18 +39,9 @@ _FEW_TRAJECTORIES = 128  # of a run that needs no trial: with FEW_EVENTS each it
 _MOMENT, _FEW_EVENTS = 0.02, 1e5  # seconds and events of a run that nobody need be able to stop
 # What may differ between runs that share what is prepared.
 _OWN = {
-    "first",
-    "seed",
-    "set",
-    "given",
-    "output",
-    "overwrite",
-    "writer",
-    "hints",
-    "compress",
-    "note",
+    "first", "seed", "set", "given", "output", "overwrite", "writer", "hints", "compress", "note",
     "sample",
-}
+}  # fmt: skip
 _OF_LENGTH = {"n", "times"}
 _alike = attrgetter(*(one.name for one in fields(Options) if one.name not in _OWN | _OF_LENGTH))
 _WHOLE = Portion()

@@ -74,15 +74,9 @@ class Lanes(Protocol):
 
 
 def launch_blocks(
-    task: Task,
-    engine: Engine,
-    block: int,
-    share: int,
-    most_bytes: int | None = None,
-    *,
-    events_each: float = 0.0,
-    sharers: int = 1,
-) -> tuple[int, int]:
+    task: Task, engine: Engine, block: int, share: int, most_bytes: int | None = None, *,
+    events_each: float = 0.0, sharers: int = 1,
+) -> tuple[int, int]:  # fmt: skip
     """Storage blocks of a launch: the fewest that keep the device busy, and the most.
 
     Parameters

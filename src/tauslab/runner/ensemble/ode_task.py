@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt, warn
 from tauslab.kernels.backends import Backend
@@ -21,7 +22,7 @@ from tauslab.model.network.diagnosis.check import check_rates
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.diagnosis.narrow_windows import levels_of_pulses
 from tauslab.model.network.network import Network
-from tauslab.options.ensemble import FloatArray, Options
+from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE, Method
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.breaks import breaks_of, depending, moving_breaks
@@ -70,13 +71,9 @@ class OdeTask(Task):
         return self.options.method.settled()
 
     def engine(
-        self,
-        backend: Backend,
-        pilot: PilotCounts | None = None,
-        devices: int = 0,
-        *,
+        self, backend: Backend, pilot: PilotCounts | None = None, devices: int = 0, *,
         goes_on: bool = False,
-    ) -> Engine:
+    ) -> Engine:  # fmt: skip
         """The compiled kernels of the solver."""
         del pilot, goes_on
         options = self.options
@@ -165,7 +162,7 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
     if chosen.solver != "rk4" and 0 < largest < _MANY * chosen.atol:
         warn(
             f"no amount is above {largest:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
-            f"allows errors of that size: give one such as {assigned('atol')}{largest * 1e-9:.0e}",
+            f"allows errors of that size: give one such as {assigned('atol')}{largest * 1e-9:.0e}"
         )
         return
     small = {
@@ -178,7 +175,7 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
         warn(
             f"{name} is {small[name]:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
             f"allows errors of that size in it: give one such as "
-            f"{assigned('atol')}{small[name] * 1e-6:.0e}, if it matters",
+            f"{assigned('atol')}{small[name] * 1e-6:.0e}, if it matters"
         )
 
 

@@ -291,13 +291,9 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     )
     method = task.settled_method
     attributes: dict[str, str | int | float] = {
-        "method": method.word,
-        "precision": "double",
-        "model_sha256": task.sha256,
-        "command": options.command,
-        **attributes_of(options),
-        **attributes_of(method),
-    }
+        "method": method.word, "precision": "double", "model_sha256": task.sha256,
+        "command": options.command, **attributes_of(options), **attributes_of(method),
+    }  # fmt: skip
     reason = task.method_choice or held.get("method_choice")
     if reason is not None:
         attributes["method_choice"] = reason
@@ -342,14 +338,9 @@ def _block_size(task: Task, row_bytes: int, ranks: int) -> int:
 
 
 def _simulate(
-    task: Task,
-    layout: Layout,
-    open_lanes: Callable[[Layout, int], Lanes],
-    comm: Communicator,
-    writer: Writer,
-    stop: Callable[[], bool],
-    expected: float,
-) -> None:
+    task: Task, layout: Layout, open_lanes: Callable[[Layout, int], Lanes], comm: Communicator,
+    writer: Writer, stop: Callable[[], bool], expected: float,
+) -> None:  # fmt: skip
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
     done = int(np.count_nonzero(writer.completed))
     progress = Progress(
@@ -415,10 +406,10 @@ def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
             warn(
                 f"statistics of {name} leave out {int((samples - summed).sum())} samples that are "
                 f"not finite ({int(totals['obs_infinite'][..., index].sum())} infinite); record "
-                "trajectories to see them",
+                "trajectories to see them"
             )
     for name in cancelled(layout, totals):
         warn(
             f"the mean of {name} is at some times less than 2^-29 of its largest samples, which "
-            "cancel, and lacks digits of the small ones: record trajectories to have them all",
+            "cancel, and lacks digits of the small ones: record trajectories to have them all"
         )

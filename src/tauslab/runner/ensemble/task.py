@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import command_line, opt, warn
 from tauslab.kernels.backends import Backend
@@ -50,7 +51,7 @@ from tauslab.model.network.diagnosis.time_breaks import set_by_events, uses_time
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import Past, with_pasts
-from tauslab.options.ensemble import FloatArray, Options
+from tauslab.options.ensemble import Options
 from tauslab.options.methods import (
     DEFAULT_MANY,
     SSA,

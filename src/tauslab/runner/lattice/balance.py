@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.base.arrays import IntArray
 from tauslab.decomposition.slab import cut_planes
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.runner.ensemble.driver import covered
-
-IntArray = npt.NDArray[np.int64]
 
 _OCCUPIED = 20  # what a tile with particles costs; an empty one costs 1
 _WORTH = 0.95  # of the slowest slab's time: a new cut must promise this or less

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.base.arrays import IntArray
+from tauslab.base.arrays import Array, IntArray
 from tauslab.decomposition.halo.links import best_depth
 from tauslab.decomposition.planes_run import PlanesSlab
 from tauslab.decomposition.ranks.mpi import Communicator, Parcel
@@ -26,7 +25,6 @@ from tauslab.options.lattice import LatticeTask
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
 from tauslab.store.lattice.parts import HookState, Piece
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
@@ -67,14 +65,9 @@ class RankSlab:
     """
 
     def __init__(
-        self,
-        task: LatticeTask,
-        backend: Backend,
-        world: Communicator,
-        grid: RankGrid,
-        *,
+        self, task: LatticeTask, backend: Backend, world: Communicator, grid: RankGrid, *,
         sharing: int = 1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.task, self.backend, self.grid = task, backend, grid
         self._sharing = sharing
         self.index, self.rank = grid.place(world.rank)

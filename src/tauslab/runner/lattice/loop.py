@@ -70,14 +70,9 @@ class ReplicaRuns:
     """
 
     def __init__(
-        self,
-        groups: Sequence[RankSlab],
-        writer: LatticeWriter,
-        begun: Mapping[int, Begun],
-        *,
-        stop: Callable[[], bool],
-        stops: Counter | None,
-    ) -> None:
+        self, groups: Sequence[RankSlab], writer: LatticeWriter, begun: Mapping[int, Begun], *,
+        stop: Callable[[], bool], stops: Counter | None,
+    ) -> None:  # fmt: skip
         self._groups, self._writer, self._begun = groups, writer, begun
         self._group = groups[0]  # speaks for all
         self._running: Sequence[RankSlab] = groups[:1]

@@ -206,13 +206,9 @@ def _check_devices(backend: Backend, comm: Communicator, options: LatticeOptions
 
 
 def _run(
-    task: LatticeTask,
-    path: Path,
-    comm: Communicator,
-    grid: RankGrid,
-    stop: Callable[[], bool],
+    task: LatticeTask, path: Path, comm: Communicator, grid: RankGrid, stop: Callable[[], bool],
     tell: Callable[[str], object],
-) -> None:
+) -> None:  # fmt: skip
     """Do all replicas and finish the file; after a failure what is complete stays on disk."""
     options = task.options
     assert options.seed is not None

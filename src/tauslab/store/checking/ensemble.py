@@ -12,11 +12,7 @@ import numpy as np
 from tauslab.base.errors import InputFileError, TauslabError
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile, require_sound_heaps
-from tauslab.store.checking.opening import (
-    OTHER_KINDS,
-    ended_by_signals,
-    known_attributes,
-)
+from tauslab.store.checking.opening import OTHER_KINDS, ended_by_signals, known_attributes
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array
 from tauslab.base.errors import InputFileError, TauslabError, of_damage
 from tauslab.base.files.direct_chunks import read_chunk
 from tauslab.base.files.opening import reading
@@ -46,7 +47,6 @@ _NUMBERS = {
     "diffusion_substeps": (0, 2**63 - 1), "reaction_substeps": (0, 2**63 - 1),
 }  # fmt: skip
 _READ = 1 << 10  # samples at a time
-Array = npt.NDArray[Any]
 
 
 def sample_sum(replica: int, sample: int, values: Iterator[Array]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.seals import FORMAT_VERSION
 from tauslab.kernels.ensemble.sums import POWERS, Power, accumulator_shapes, accumulators
@@ -79,9 +80,6 @@ class FlatRows:
         nothing = np.empty((0, *self.shape[1:]), self.dtype)
         return pieces[0] if len(pieces) == 1 else np.concatenate([nothing, *pieces])
 
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 # Exact sums by name, all uint64: as in `kernels.ensemble.sums`, and histogram/SPECIES
 # ``[time, bin]``. A sweep puts an axis of points before theirs. Sums of counts are added modulo

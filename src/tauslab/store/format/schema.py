@@ -25,18 +25,10 @@ PREFILL_BYTES = 1 << 30  # a larger result would be written twice for the sake o
 TEXT = "text"
 STATUS = "status"
 STATUS_VALUES = {
-    "done": 0,
-    "absorbed": 1,
-    "overflow": 2,
-    "step_limit": 3,
-    "nan": 4,
-    "event_queue": 5,
-    "event_cascade": 6,
-    "delay_queue": 8,
-    "negative_delay": 9,
-    "delay_history": 10,
+    "done": 0, "absorbed": 1, "overflow": 2, "step_limit": 3, "nan": 4, "event_queue": 5,
+    "event_cascade": 6, "delay_queue": 8, "negative_delay": 9, "delay_history": 10,
     "missing": 255,
-}
+}  # fmt: skip
 STATUS_NAMES = {value: name for name, value in STATUS_VALUES.items()}
 
 CHECKPOINT_SLOTS = ("progress/checkpoint_0", "progress/checkpoint_1")
@@ -123,19 +115,11 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
         A random text that ties parts to their run.
     """
     attributes: dict[str, Any] = {
-        "format": FORMAT,
-        "format_version": layout.format_version,
-        "tauslab_version": __version__,
-        BITS: BITS_VERSION,
-        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        **layout.attributes,
-        "n": layout.n,
-        "block": layout.block,
-        "record": layout.record,
-        "storage": storage,
-        "run": run,
-        "amount_unit": layout.amount_unit,
-    }
+        "format": FORMAT, "format_version": layout.format_version, "tauslab_version": __version__,
+        BITS: BITS_VERSION, "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        **layout.attributes, "n": layout.n, "block": layout.block, "record": layout.record,
+        "storage": storage, "run": run, "amount_unit": layout.amount_unit,
+    }  # fmt: skip
     if layout.time_unit:
         attributes["time_unit"] = layout.time_unit
     if layout.sweep is not None:
@@ -148,14 +132,9 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
 
 
 def file_specs(
-    layout: Layout,
-    n_ranks: int,
-    *,
-    rows: bool = True,
-    in_place: bool = False,
-    checkpoint_bytes: int = 0,
-    contents: Contents | None = None,
-) -> list[DatasetSpec]:
+    layout: Layout, n_ranks: int, *, rows: bool = True, in_place: bool = False,
+    checkpoint_bytes: int = 0, contents: Contents | None = None,
+) -> list[DatasetSpec]:  # fmt: skip
     """All datasets of a result file, scales first.
 
     Parameters

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.kernels.ensemble.sums import POWERS, REALS, Power
 from tauslab.kernels.fields import Field
 from tauslab.options.record import HistogramSpec
@@ -19,7 +20,6 @@ from tauslab.store.format.windows import add_reals, sum_rows
 if TYPE_CHECKING:
     from tauslab.decomposition.ranks.mpi import Communicator
 
-FloatArray = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 _HALF = np.uint64(32)

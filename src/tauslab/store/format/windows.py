@@ -28,10 +28,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.ensemble.sums import DIGIT_BITS, SQUARE_DIGITS, SUM_DIGITS
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 LOWEST_BIT = -1074  # exponent of the lowest bit of a double; places and bits are counted from it

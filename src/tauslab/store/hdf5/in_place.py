@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,7 @@ import numpy.typing as npt
 from tauslab.base.errors import OutputError
 from tauslab.base.files.hdf5 import stored_at
 from tauslab.store.checking.opening import open_own_file
-from tauslab.store.format.versions import (
-    WRITERS,
-    this_program,
-    with_this_program,
-    writers_of,
-)
+from tauslab.store.format.versions import WRITERS, this_program, with_this_program, writers_of
 from tauslab.store.hdf5.disk import Disk, write_error
 
 if TYPE_CHECKING:
@@ -206,9 +202,6 @@ def note_writer(path: Path, disk: Disk) -> None:
     before = stored_writers(path)
     if not before or before[-1] == this_program():
         return
-    file = RawFile(path, [WRITERS], disk)
-    try:
+    with closing(RawFile(path, [WRITERS], disk)) as file:
         file.write(WRITERS, 0, with_this_program(before))
         file.sync()
-    finally:
-        file.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,15 +38,10 @@ _NO_COORDINATES = "This is a netCDF dimension but not a netCDF variable. {:10d}"
 
 
 def build_file(
-    path: Path,
-    specs: Sequence[DatasetSpec],
-    attributes: Mapping[str, Any],
-    disk: Disk,
-    extend: Callable[[h5py.File], None] | None = None,
-    *,
-    shared: bool = False,
+    path: Path, specs: Sequence[DatasetSpec], attributes: Mapping[str, Any], disk: Disk,
+    extend: Callable[[h5py.File], None] | None = None, *, shared: bool = False,
     opened: Collection[str] = (),
-) -> None:
+) -> None:  # fmt: skip
     """Write a file with all its datasets and fill values into an empty file.
 
     Parameters
@@ -98,16 +94,13 @@ def _store(image: SparseBuffer, path: Path, disk: Disk) -> None:
 
 def _fill(path: Path, specs: Sequence[DatasetSpec], disk: Disk) -> None:
     """Write the fill values, once and in order; where these are zero, a hole is as good."""
-    file = RawFile(path, [spec.name for spec in specs], disk)
-    try:
+    with closing(RawFile(path, [spec.name for spec in specs], disk)) as file:
         for spec in specs:
             dtype = hdf5_type(spec)
             cells = np.full(min(spec.n_bytes, _FILL_BYTES) // dtype.itemsize, spec.fill, dtype)
             for start in range(0, spec.n_bytes, _FILL_BYTES):
                 rest = (spec.n_bytes - start) // dtype.itemsize
                 file.write(spec.name, start, cells[:rest])
-    finally:
-        file.close()
 
 
 def create_dataset(file: h5py.File, spec: DatasetSpec) -> h5py.Dataset:

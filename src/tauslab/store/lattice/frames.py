@@ -17,13 +17,7 @@ from tauslab.options.lattice import LatticeTask
 from tauslab.store.checking.lattice import chunk_grid, chunk_sum, chunk_sums
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.lattice.layout import lead_of, place_of
-from tauslab.store.lattice.parts import (
-    LEVEL,
-    PartName,
-    covering,
-    open_part,
-    packed,
-)
+from tauslab.store.lattice.parts import LEVEL, PartName, covering, open_part, packed
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -96,11 +90,7 @@ def _covers(task: LatticeTask, parts: Sequence[PartName]) -> dict[tuple[int, ...
 
 
 def _join_sites(
-    sites: h5py.Dataset,
-    where: tuple[int, ...],
-    cover: Cover,
-    lattice: LoweredLattice,
-    chunk: int,
+    sites: h5py.Dataset, where: tuple[int, ...], cover: Cover, lattice: LoweredLattice, chunk: int
 ) -> None:
     """Write site types: the model's, and then those that hooks changed, which parts hold."""
     for z in range(0, lattice.shape[0], chunk):
@@ -116,11 +106,7 @@ def _join_sites(
 
 
 def _join_frame(
-    particles: h5py.Dataset,
-    where: tuple[int, ...],
-    cover: Cover,
-    chunk: int,
-    sums: list[int],
+    particles: h5py.Dataset, where: tuple[int, ...], cover: Cover, chunk: int, sums: list[int]
 ) -> bool:
     """Copy a frame: whole chunks as they are, chunks that slabs share put together anew.
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab._version import BITS_VERSION, __version__
+from tauslab.base.arrays import Array
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.kernels.fields import Field
 from tauslab.kernels.lattice.state import RECORDED, SAMPLED
@@ -21,7 +21,6 @@ from tauslab.store.checking.lattice import CHECKSUMS, COMPLETE, MARKS
 from tauslab.store.format.schema import TEXT, DatasetSpec, writers_spec
 from tauslab.store.format.versions import BITS
 
-Array = npt.NDArray[Any]
 ALL_REPLICAS = "all_replicas"  # of a file with some replicas of an array
 HOOKS, HOOK_INTERVALS = "hooks", "hook_intervals"  # attributes
 MAY_DIFFER = {

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.base.arrays import Array
 from tauslab.base.errors import InputFileError, reason_of
 from tauslab.base.files.direct_chunks import write_chunk
 from tauslab.base.files.opening import reading
@@ -37,7 +37,6 @@ from tauslab.store.targets import part_files
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 LEVEL = 1  # of zlib: slots are mostly empty, more effort gains little
 CHECKPOINT = -1  # in place of a frame's number
@@ -207,13 +206,9 @@ def chunks_of(piece: Piece, planes: int) -> list[Array]:
 
 
 def write_part(
-    path: Path,
-    disk: Disk,
-    piece: Piece,
-    planes: int,
-    chunks: Sequence[bytes],
+    path: Path, disk: Disk, piece: Piece, planes: int, chunks: Sequence[bytes],
     identity: Mapping[str, Any],
-) -> None:
+) -> None:  # fmt: skip
     """Write a piece whose chunks of `planes` planes are compressed; `identity` names its run."""
     state = piece.state
     with Hdf5OnDisk(path, disk, libver=("v110", "v110")) as opened:
@@ -355,9 +350,7 @@ def _check_identity(path: Path, attributes: Mapping[str, Any], identity: Mapping
             )
 
 
-def join_read(
-    read: Sequence[tuple[LatticeState, HookState]],
-) -> tuple[LatticeState, HookState]:
+def join_read(read: Sequence[tuple[LatticeState, HookState]]) -> tuple[LatticeState, HookState]:
     """Planes that follow each other as one state; what is of the whole lattice is the first's."""
     if len(read) == 1:
         return read[0]

@@ -22,12 +22,7 @@ from tauslab.base.html import card, escape, table
 from tauslab.base.option_names import opt
 from tauslab.base.unknown import Hinting
 from tauslab.options.values.result_name import require_result_name
-from tauslab.store.checking.opening import (
-    ended_by_signals,
-    kind_of,
-    known_attributes,
-    open_hdf5,
-)
+from tauslab.store.checking.opening import ended_by_signals, kind_of, known_attributes, open_hdf5
 from tauslab.store.format.versions import BITS
 from tauslab.store.results.columns import texts
 from tauslab.store.results.digest import (

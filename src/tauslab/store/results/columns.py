@@ -13,12 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
-UintArray = npt.NDArray[np.uint64]
 
 READ_BYTES = 32 << 20
 _TABLE_CELLS = 1 << 24  # the largest table of whole values that is built in memory: 128 MiB
@@ -42,11 +38,7 @@ class Column:
 
 
 def rows(
-    shape: Sequence[int],
-    itemsize: int,
-    block: int,
-    done: BoolArray,
-    only: slice = slice(None),
+    shape: Sequence[int], itemsize: int, block: int, done: BoolArray, only: slice = slice(None)
 ) -> Iterator[slice]:
     """Runs of trajectories in completed blocks, each about `READ_BYTES` of a dataset.
 

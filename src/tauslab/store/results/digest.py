@@ -35,21 +35,10 @@ _COUNT_SUMS = sorted(
 # What is covered, in order; a name that ends in / stands for all datasets under it, by name,
 # and a histogram for its cells and edges.
 _COVERED = (
-    "time",
-    "species",
-    "sweep/",
-    "status",
-    "counts",
-    "amounts",
-    "observables",
-    "statistics/n",
-    *_COUNT_SUMS,
-    "statistics/amounts/",
-    "statistics/observables/",
-    "statistics/histogram",
-    "final",
-    _SUMMARIES,
-)
+    "time", "species", "sweep/", "status", "counts", "amounts", "observables", "statistics/n",
+    *_COUNT_SUMS, "statistics/amounts/", "statistics/observables/", "statistics/histogram",
+    "final", _SUMMARIES,
+)  # fmt: skip
 _PER_SPECIES = {"counts", "amounts", "final", *_COUNT_SUMS}
 # Of the amounts of ordinary differential equations, a line per species and dataset too; digits of
 # sums have an axis of their own behind that of species.

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray, UintArray
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import assigned, warn
 from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.store.results import pointwise, sums
-from tauslab.store.results.columns import FloatArray, UintArray, quantile_levels
+from tauslab.store.results.columns import quantile_levels
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
     dataset_of,
@@ -29,8 +30,6 @@ from tauslab.store.results.samples import (
     summary_name,
 )
 from tauslab.store.results.validity import ended_early
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Moments(NamedTuple):

@@ -54,13 +54,9 @@ class FileArray:
     """A dataset that opens its file for each read: safe under threads, and small to pickle."""
 
     def __init__(
-        self,
-        reopen: Callable[..., Any],
-        path: str,
-        name: str,
-        shape: tuple[int, ...],
+        self, reopen: Callable[..., Any], path: str, name: str, shape: tuple[int, ...],
         dtype: np.dtype[Any],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._reopen, self.path, self.name = reopen, path, name
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
 
@@ -72,20 +68,10 @@ class FileArray:
 
 def select(result: Recorded, values: Mapping[str, float]) -> xarray.Dataset:
     """The dataset at the points with these swept values: `Result.sel`."""
-    same = np.ones(result.n_points, np.bool_)
-    for name, value in values.items():
-        if name not in result.points:
-            swept = ", ".join(result.points) or "nothing"
-            raise ConfigError(f"{name!r} was not swept in {result.name}: {swept} was")
-        if np.ndim(value) or np.asarray(value).dtype.kind not in "biuf":
-            raise ConfigError(f"{name}={value!r:.60} is not allowed: one number")
-        same &= np.isclose(result.points[name], value, rtol=1e-9, atol=0)
-    if not same.any():
-        requested = ", ".join(f"{name}={value:g}" for name, value in values.items())
-        raise ConfigError(f"{result.name} has no point with {requested}")
+    same = result.points_with(values)
     dataset = to_xarray(result)
     if "point" in dataset.dims:
-        return dataset.isel(point=np.flatnonzero(same))
+        return dataset.isel(point=same)
     held = {name: result.points[name][same][0] for name in values}
     names = {name: name if name in dataset.dims else f"{name}_swept" for name in held}
     return dataset.sel({names[name]: value for name, value in held.items()})

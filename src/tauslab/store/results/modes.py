@@ -23,13 +23,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.samples import has_samples
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 ALPHA = 0.01
 MOST_BINS = 256  # a mode's place is known no better from a sample

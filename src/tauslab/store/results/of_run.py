@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import IntArray
 from tauslab.base.errors import ConfigError, InputFileError, OutputError
 from tauslab.base.files.opening import at_home
 from tauslab.base.files.text import plain
@@ -109,6 +109,30 @@ class RunResult(Hinting, ABC):
             )
         return array.reshape([*map(int, str(sides).split(",")), *array.shape[1:]])
 
+    def points_with(self, values: Mapping[str, float]) -> IntArray:
+        """Numbers of the points with these values of what was swept, one or more.
+
+        Raises
+        ------
+        ConfigError
+            A name that was not swept, what is no number, or values of no point.
+        """
+        same = np.ones(self.n_points, np.bool_)
+        for name, value in values.items():
+            if name not in self.points:
+                known = ", ".join(self.points) or "nothing"
+                raise ConfigError(f"{name!r} was not swept in {self.name}: {known} was")
+            if np.ndim(value) or np.asarray(value).dtype.kind not in "biuf":
+                raise ConfigError(f"{name}={value!r:.60} is not allowed: one number")
+            same &= np.isclose(self.points[name], value, rtol=1e-9, atol=0)
+        if not same.any():
+            requested = ", ".join(f"{name}={value:g}" for name, value in values.items())
+            near = {n: float(v[np.argmin(abs(v - values[n]))]) for n, v in self.points.items()
+                    if n in values}  # fmt: skip
+            nearest = ", ".join(f"{name} = {value:.10g}" for name, value in near.items())
+            raise ConfigError(f"{self.name} has no point with {requested}; near is {nearest}")
+        return np.flatnonzero(same)
+
     @abstractmethod
     def keys(self) -> tuple[str, ...]:
         """Names that ``result[name]`` takes."""
@@ -129,12 +153,7 @@ class RunResult(Hinting, ABC):
         """Use as a context manager, closing at the end."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import InputFileError, OutputError
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile, safe_attributes
@@ -22,8 +23,9 @@ from tauslab.base.option_names import opt, warn
 from tauslab.options.record import HistogramSpec
 from tauslab.store.checking.ensemble import OF_AMOUNTS, checked_ensemble
 from tauslab.store.checking.opening import StoredData, ended_by_signals, open_hdf5
-from tauslab.store.format.layout import BoolArray, Layout
+from tauslab.store.format.layout import Layout
 from tauslab.store.format.statistics import statistics_contents
+from tauslab.store.results.columns import texts
 from tauslab.store.results.result import Result
 from tauslab.store.results.verified import VerifiedRows
 from tauslab.store.targets import part_files, parts_folder
@@ -45,8 +47,8 @@ def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
     return Layout(
         n=int(attributes["n"]),
         times=file["time"][()],
-        species=_texts(file["species"]) if "species" in names else (),
-        observables=_texts(file["observable"]) if "observable" in names else (),
+        species=texts(file["species"]) if "species" in names else (),
+        observables=texts(file["observable"]) if "observable" in names else (),
         trajectories=any(name in names for name in ("counts", "amounts", "observables")),
         final="final" in names,
         statistics="statistics/n" in names,
@@ -60,10 +62,6 @@ def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
         amounts=attributes["method"] in OF_AMOUNTS,
         format_version=int(attributes["format_version"]),
     )
-
-
-def _texts(dataset: h5py.Dataset) -> tuple[str, ...]:
-    return tuple(name.decode() for name in dataset[()].tolist())
 
 
 class FinishedBlocks:

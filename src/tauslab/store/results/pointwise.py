@@ -8,16 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.store.results import columns
-from tauslab.store.results.columns import FloatArray, IntArray, UintArray
 from tauslab.store.results.recorded import Recorded
-from tauslab.store.results.samples import (
-    column_of,
-    numbered,
-    row_bytes,
-    samples_at_points,
-)
+from tauslab.store.results.samples import column_of, numbered, row_bytes, samples_at_points
 
 _MOST_WHOLE_BINS = 1 << 22
 

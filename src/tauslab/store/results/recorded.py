@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.text import plain
 from tauslab.options.record import STATE
@@ -16,7 +17,6 @@ from tauslab.store.checking.ensemble import OF_AMOUNTS
 from tauslab.store.format.layout import Layout
 from tauslab.store.results import columns
 from tauslab.store.results.approximation import OF_SAMPLING, approximation
-from tauslab.store.results.columns import BoolArray, FloatArray
 from tauslab.store.results.of_run import RunResult
 
 _TIME_TOLERANCE = 1e-9
@@ -46,16 +46,10 @@ class Recorded(RunResult):
     """
 
     def __init__(
-        self,
-        data: Mapping[str, Any],
-        attributes: Mapping[str, Any],
-        path: Path | None = None,
-        close: Callable[[], None] | None = None,
-        reopen: Callable[..., Any] | None = None,
-        layout: Layout | None = None,
-        *,
-        saves: bool = True,
-    ) -> None:
+        self, data: Mapping[str, Any], attributes: Mapping[str, Any], path: Path | None = None,
+        close: Callable[[], None] | None = None, reopen: Callable[..., Any] | None = None,
+        layout: Layout | None = None, *, saves: bool = True,
+    ) -> None:  # fmt: skip
         self.data = data
         self.path = path
         self.attributes = {name: plain(value) for name, value in attributes.items()}

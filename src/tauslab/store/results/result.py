@@ -138,14 +138,10 @@ class Result(EnsembleData):
         return tables.to_pandas(tables.table_of(self, what, names))
 
     def plot(
-        self,
-        name: str | Sequence[str] | None = None,
-        kind: str = "auto",
-        path: str | os.PathLike[str] | None = None,
-        t: float | None = None,
-        *,
+        self, name: str | Sequence[str] | None = None, kind: str = "auto",
+        path: str | os.PathLike[str] | None = None, t: float | None = None, *,
         ax: Axes | None = None,
-    ) -> Figure:
+    ) -> Figure:  # fmt: skip
         """Draw species, observables or summaries, each in a panel.
 
         A notebook shows what is returned. Trajectories of differential equations share one panel;

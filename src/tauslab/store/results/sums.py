@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray, UintArray
 from tauslab.kernels.ensemble.sums import DIGITS, POWERS, Power, accumulators
 from tauslab.store.format.layout import MOST_NARROW, Accumulators
 from tauslab.store.format.statistics import (
@@ -24,7 +25,6 @@ from tauslab.store.format.statistics import (
     stored_powers,
     stored_reals,
 )
-from tauslab.store.results.columns import FloatArray, UintArray
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import is_whole, numbered, place_of
 from tauslab.store.results.validity import warn_of_left_out

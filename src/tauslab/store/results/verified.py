@@ -36,16 +36,9 @@ class VerifiedRows:
     """
 
     def __init__(
-        self,
-        path: Path,
-        name: str,
-        dataset: Any,
-        sums: npt.NDArray[np.uint32],
-        done: npt.NDArray[np.bool_],
-        block: int,
-        *,
-        swept: bool,
-    ) -> None:
+        self, path: Path, name: str, dataset: Any, sums: npt.NDArray[np.uint32],
+        done: npt.NDArray[np.bool_], block: int, *, swept: bool,
+    ) -> None:  # fmt: skip
         self._path, self._name, self._dataset = path, name, dataset
         self._sums, self._block, self._swept = sums, block, swept
         self._left = done.copy()  # to be compared

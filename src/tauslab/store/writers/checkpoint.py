@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.store.format.layout import Accumulators, BoolArray, Layout
+from tauslab.base.arrays import BoolArray
+from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.schema import CHECKPOINT_SLOTS
 from tauslab.store.hdf5.in_place import RawFile
 

@@ -83,16 +83,9 @@ def save_result(
 
 
 def join_files(
-    path: Path,
-    layout: Layout,
-    pieces: Sequence[ResultPiece],
-    totals: Accumulators,
-    run: str,
-    disk: Disk,
-    compress: int = 0,
-    *,
-    whole: bool = False,
-) -> None:
+    path: Path, layout: Layout, pieces: Sequence[ResultPiece], totals: Accumulators, run: str,
+    disk: Disk, compress: int = 0, *, whole: bool = False,
+) -> None:  # fmt: skip
     """Put the whole in place of `path`, by a rename: until then what was there stays.
 
     Below 1 GiB, or compressed, it is one file; above, a view of the pieces, which get names in the
@@ -134,13 +127,9 @@ def _all_rows(
 
 
 def _publish_view(
-    path: Path,
-    layout: Layout,
-    pieces: Sequence[ResultPiece],
-    contents: Contents,
-    attributes: dict[str, Any],
-    disk: Disk,
-) -> None:
+    path: Path, layout: Layout, pieces: Sequence[ResultPiece], contents: Contents,
+    attributes: dict[str, Any], disk: Disk,
+) -> None:  # fmt: skip
     sums = RunningSums(layout)
     for array, start, values in _all_rows(layout, pieces):  # blocks are cut anew
         sums.add(array.name, start, values)

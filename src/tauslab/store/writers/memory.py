@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base import host
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
+from tauslab.store.format.layout import Accumulators, Chunk, Layout, chunk_blocks
 from tauslab.store.format.schema import TEXT, known_specs, profile_contents, root_attributes
 from tauslab.store.format.statistics import statistics_contents
 from tauslab.store.writers.rows import COMPLETE, MARKS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -39,14 +40,9 @@ Rows = Iterable[tuple[RowArray, int, npt.NDArray[Any]]]
 
 
 def publish_rows(
-    path: Path,
-    layout: Layout,
-    rows: Rows,
-    contents: Contents,
-    attributes: dict[str, Any],
-    disk: Disk,
-    compress: int = 0,
-) -> None:
+    path: Path, layout: Layout, rows: Rows, contents: Contents, attributes: dict[str, Any],
+    disk: Disk, compress: int = 0,
+) -> None:  # fmt: skip
     """Put one file that holds all rows in place of `path`.
 
     Parameters
@@ -97,26 +93,19 @@ def publish_rows(
             for spec in finished_specs(layout, contents)
         ]
         build_file(temporary, specs, attributes, disk)
-        target = RawFile(temporary, [*names, CHECKSUMS], disk)
-        try:
+        with closing(RawFile(temporary, [*names, CHECKSUMS], disk)) as target:
             for array, start, values in counted():
                 target.write(array.name, start * array.row_bytes, values)
             if sums is not None:
                 target.write(CHECKSUMS, 0, sums.values)
-        finally:
-            target.close()
 
     publish(path, disk, build_compressed if compress else build)
 
 
 def publish_view(
-    path: Path,
-    layout: Layout,
-    mappings: Callable[[RowArray], Iterable[Mapped]],
-    contents: Contents,
-    attributes: dict[str, Any],
-    disk: Disk,
-) -> None:
+    path: Path, layout: Layout, mappings: Callable[[RowArray], Iterable[Mapped]],
+    contents: Contents, attributes: dict[str, Any], disk: Disk,
+) -> None:  # fmt: skip
     """Put a small file in place of `path` that shows rows of other files; `mappings` place them."""
     rows = list(layout.row_arrays())
     names = [array.name for array in rows]
@@ -153,12 +142,7 @@ def rows_of_parts(layout: Layout, sources: Sequence[Source]) -> Rows:
 
 
 def read_run(
-    layout: Layout,
-    run: Run,
-    start: int,
-    stop: int,
-    places: Mapping[str, Location],
-    raw: BinaryIO,
+    layout: Layout, run: Run, start: int, stop: int, places: Mapping[str, Location], raw: BinaryIO
 ) -> Rows:
     """Flat rows ``start .. stop - 1`` of a run, array by array, as they lie in its file."""
     row = run.slot * layout.block + start - run.block * layout.block

@@ -31,13 +31,7 @@ from tauslab.store.targets import remove_parts
 from tauslab.store.writers.admission import Existing
 from tauslab.store.writers.checkpoint import slot_bytes
 from tauslab.store.writers.parts import AttemptStart, PartsOptions, PartsWriter
-from tauslab.store.writers.progress import (
-    Source,
-    distrust,
-    marked_blocks,
-    progress,
-    read_source,
-)
+from tauslab.store.writers.progress import Source, distrust, marked_blocks, progress, read_source
 from tauslab.store.writers.rows import CHECKSUMS, MARKS, block_checksums
 from tauslab.store.writers.single import complete_in_place, names_in_place, require_all
 
@@ -113,15 +107,9 @@ class MpioWriter(PartsWriter):
     """
 
     def __init__(
-        self,
-        path: Path,
-        layout: Layout,
-        comm: Communicator,
-        disk: Disk,
-        existing: Existing | None,
-        run: str,
-        hints: Mapping[str, str],
-    ) -> None:
+        self, path: Path, layout: Layout, comm: Communicator, disk: Disk, existing: Existing | None,
+        run: str, hints: Mapping[str, str],
+    ) -> None:  # fmt: skip
         super().__init__(path, layout, comm, disk, existing, run, PartsOptions())
         self._queue: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._closing = False
@@ -228,13 +216,9 @@ class MpioWriter(PartsWriter):
         self._write(MARKS, box, np.ones(len(request.sums), np.uint8), together=False)
 
     def _write(
-        self,
-        name: str,
-        box: Selection | None,
-        data: npt.NDArray[Any] | None,
-        *,
+        self, name: str, box: Selection | None, data: npt.NDArray[Any] | None, *,
         together: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         write_box(self._datasets[name], box, data, together=together)
 
     # --- the writer

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import OutputError
 from tauslab.base.files.drafts import make_own_folder
 from tauslab.base.files.opening import lacks_memory
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree
-from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
+from tauslab.store.format.layout import Accumulators, Chunk, Layout, chunk_blocks
 from tauslab.store.format.schema import (
     CHECKPOINT_SLOTS,
     DatasetSpec,
@@ -35,12 +36,7 @@ from tauslab.store.hdf5.skeleton import build_file
 from tauslab.store.targets import part_files, parts_folder, remove_parts
 from tauslab.store.writers.admission import Existing
 from tauslab.store.writers.checkpoint import CheckpointSlots, slot_bytes
-from tauslab.store.writers.merge import (
-    publish_rows,
-    publish_view,
-    rows_of_parts,
-    views_of_parts,
-)
+from tauslab.store.writers.merge import publish_rows, publish_view, rows_of_parts, views_of_parts
 from tauslab.store.writers.progress import (
     Source,
     block_sums,
@@ -119,15 +115,9 @@ class PartsWriter:
     """
 
     def __init__(
-        self,
-        path: Path,
-        layout: Layout,
-        comm: Communicator,
-        disk: Disk,
-        existing: Existing | None,
-        run: str,
-        options: PartsOptions,
-    ) -> None:
+        self, path: Path, layout: Layout, comm: Communicator, disk: Disk, existing: Existing | None,
+        run: str, options: PartsOptions,
+    ) -> None:  # fmt: skip
         self._path, self._layout, self._comm, self._disk = path, layout, comm, disk
         self._options = options
         self._folder = parts_folder(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,11 +11,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import OutputError
 from tauslab.base.files.opening import open_h5
 from tauslab.base.files.seals import SealedFile, safe_attributes
 from tauslab.store.checking.opening import open_own_file
-from tauslab.store.format.layout import Accumulators, BoolArray, FlatRows, Layout
+from tauslab.store.format.layout import Accumulators, FlatRows, Layout
 from tauslab.store.format.schema import CHECKPOINT_SLOTS
 from tauslab.store.format.statistics import accumulate, add_accumulators, zero_accumulators
 from tauslab.store.hdf5.disk import Disk
@@ -172,13 +174,10 @@ def distrust(source: Source, disk: Disk) -> None:
     """
     if not source.damaged:
         return
-    file = RawFile(source.path, [MARKS], disk)
-    try:
+    with closing(RawFile(source.path, [MARKS], disk)) as file:
         for slot in source.damaged:
             file.write(MARKS, slot, np.zeros(1, np.uint8))
         file.sync()
-    finally:
-        file.close()
 
 
 def block_sums(layout: Layout, sources: Sequence[Source]) -> npt.NDArray[np.uint32]:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import OutputError
 from tauslab.base.files.seals import SEALS, final_seals
 from tauslab.store.checking.opening import open_own_file
-from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
+from tauslab.store.format.layout import Accumulators, Chunk, Layout, chunk_blocks
 from tauslab.store.format.schema import (
     TEXT,
     DatasetSpec,

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout
+from tauslab.store.format.layout import Accumulators, Chunk, Layout
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.targets import parts_folder, remove_parts, remove_portions
 from tauslab.store.writers.admission import Existing, examine
@@ -108,16 +109,10 @@ class FinishedWriter:
 
 
 def open_writer(
-    path: Path | None,
-    layout: Layout,
-    comm: Communicator,
-    *,
-    overwrite: bool = False,
-    resume: bool = False,
-    how: Storage | None = None,
-    disk: Disk | None = None,
+    path: Path | None, layout: Layout, comm: Communicator, *, overwrite: bool = False,
+    resume: bool = False, how: Storage | None = None, disk: Disk | None = None,
     parts: PartsOptions | None = None,
-) -> Writer:
+) -> Writer:  # fmt: skip
     """The writer for a job; collective.
 
     Parameters

@@ -159,16 +159,11 @@ def _read(file: h5py.File) -> DynamicNetwork:
     }
     nominal: FloatArray | None = group["nominal"][()] if "nominal" in group else None
     return DynamicNetwork(
-        structure,
-        file["time"][()],
-        {name: group[f"intervals/{name}"][()] for name in names},
-        tables,
-        {name: group[f"marginals/{name}"][()] for name in names},
-        {name: group[f"outside/{name}"][()] for name in names},
-        nominal,
-        safe_attributes(file),
+        structure, file["time"][()], {name: group[f"intervals/{name}"][()] for name in names},
+        tables, {name: group[f"marginals/{name}"][()] for name in names},
+        {name: group[f"outside/{name}"][()] for name in names}, nominal, safe_attributes(file),
         {name: plain(file["model"][name][()]) for name in file.get("model", ())},
-    )
+    )  # fmt: skip
 
 
 def counted_blocks(path: Path) -> BoolArray:

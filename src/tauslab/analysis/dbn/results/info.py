@@ -75,9 +75,7 @@ def network_summary(network: DynamicNetwork, name: str) -> list[str]:
     reported = network.attributes
     rate = reported["counted"] / max(1e-9, reported["seconds"])
     ranks = f"{reported['ranks']} ranks, " if reported["ranks"] > 1 else ""
-    lines = [
-        f"{name}: {what}, {nodes}, {len(network.times)} time points, {entries} entries",
-    ]
+    lines = [f"{name}: {what}, {nodes}, {len(network.times)} time points, {entries} entries"]
     speed = f"{rate:.3g} trajectories/s; {ranks}{reported['device']}"
     ready = f"ready after {reported['seconds_ready']:.2f} s"
     lines.append(f"  counted in {reported['seconds']:.2f} s ({speed}; {ready})")

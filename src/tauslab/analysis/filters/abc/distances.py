@@ -18,10 +18,7 @@ NORMS = (1, 2, math.inf)
 
 
 def distances(
-    simulated: FloatArray,
-    observed: FloatArray,
-    scale: FloatArray,
-    norm: float | DistanceFunction,
+    simulated: FloatArray, observed: FloatArray, scale: FloatArray, norm: float | DistanceFunction
 ) -> FloatArray:
     """Distances ``[simulation]`` of summaries over their scale; infinite where one is missing.
 

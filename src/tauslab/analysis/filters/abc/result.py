@@ -93,11 +93,7 @@ class AbcResult(WeightedDraws):
 
     def lines(self) -> list[str]:
         """The result in lines of text, as `tauslab info` prints it."""
-        return [
-            self._reached(),
-            f"ended: {self.ended}",
-            *self._summary_lines(),
-        ]
+        return [self._reached(), f"ended: {self.ended}", *self._summary_lines()]
 
     def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {

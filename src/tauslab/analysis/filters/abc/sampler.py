@@ -15,11 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.analysis.filters.abc.distances import (
-    DistanceFunction,
-    distances,
-    scale_of,
-)
+from tauslab.analysis.filters.abc.distances import DistanceFunction, distances, scale_of
 from tauslab.analysis.filters.abc.kernel import Densities, Kernel, importance_weights
 from tauslab.analysis.filters.draws import words_of
 from tauslab.analysis.filters.priors import log_density_at, places_of, values_at
@@ -94,13 +90,9 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        priors: Mapping[str, Prior],
-        simulate: Simulate,
-        observed: FloatArray,
-        settings: Settings,
-        densities: Densities,
-    ) -> None:
+        self, priors: Mapping[str, Prior], simulate: Simulate, observed: FloatArray,
+        settings: Settings, densities: Densities,
+    ) -> None:  # fmt: skip
         self._priors, self._simulate, self._observed = priors, simulate, observed
         self._settings, self._densities = settings, densities
         self.populations: list[Population] = []

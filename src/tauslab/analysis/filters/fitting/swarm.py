@@ -22,16 +22,10 @@ _WIDEST, _NARROWEST = 0.2, 0.01  # steps of logarithms per row, in the first and
 
 
 def searched(
-    particles: Ensemble,
-    cells: Sequence[Observations],
-    names: Sequence[str],
-    places: FloatArray,
-    constants: Callable[[], Any],
-    *,
-    iterations: int,
-    draws: np.random.Generator,
+    particles: Ensemble, cells: Sequence[Observations], names: Sequence[str], places: FloatArray,
+    constants: Callable[[], Any], *, iterations: int, draws: np.random.Generator,
     after_row: Callable[[float], None] = lambda _: None,
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """Move logarithms of parameters ``[particle, parameter]`` to where the likelihood is large.
 
     Of many cells, a swarm goes through one after the other (Bretó, Ionides and King, J. Am. Stat.

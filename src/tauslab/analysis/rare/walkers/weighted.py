@@ -173,12 +173,7 @@ class WalkRules:
 
 
 def weighted_runs(
-    rules: WalkRules,
-    runs: int,
-    seed: int,
-    report: Callable[[int], None],
-    begun: State,
-    keep: Keep,
+    rules: WalkRules, runs: int, seed: int, report: Callable[[int], None], begun: State, keep: Keep
 ) -> WeightedRuns:
     """Independent runs, as many at a time as `_MOST_WALKERS` allows whatever the device.
 
@@ -225,13 +220,9 @@ def require_whole_parts(kept: State, done: int, part: int, runs: int) -> None:
 
 
 def _walk(
-    together: Together,
-    done: Sequence[WeightedRuns],
-    rounds: int,
-    first: int,
-    report: Callable[[int], None],
-    keep: Keep,
-) -> int:
+    together: Together, done: Sequence[WeightedRuns], rounds: int, first: int,
+    report: Callable[[int], None], keep: Keep,
+) -> int:  # fmt: skip
     """Walk a part, the first one until the flux is stationary; how many rounds that took."""
     while True:
         requested = rounds
@@ -274,10 +265,7 @@ class Together:
         self.turn = 0
 
     def walk(
-        self,
-        rounds: int,
-        report: Callable[[int], None],
-        save: Callable[[], None] = lambda: None,
+        self, rounds: int, report: Callable[[int], None], save: Callable[[], None] = lambda: None
     ) -> None:
         """Go on to so many rounds, or until no walker is left; `save` is called between them."""
         missing = rounds - self.reached.shape[1]

@@ -208,13 +208,9 @@ def never_sentence(reaction: str, why: str) -> str:
 
 
 def model_warnings(
-    lattice: LatticeData,
-    parameters: Mapping[str, float] | None = None,
-    *,
-    hooks: bool = False,
-    hop: float | None = None,
-    values: LatticeValues | None = None,
-) -> list[str]:
+    lattice: LatticeData, parameters: Mapping[str, float] | None = None, *, hooks: bool = False,
+    hop: float | None = None, values: LatticeValues | None = None,
+) -> list[str]:  # fmt: skip
     """Return the warnings of `lattice_report` that a run gives before it begins.
 
     Parameters
@@ -252,7 +248,7 @@ def _step_lines(facts: Mapping[str, Any]) -> list[str]:
         (
             f"step: {facts['step']:g} s, {_passes(passes, 'diffusion')} with hop probability up to "
             f"{facts['largest_hop']:.4g} to a side, {_passes(reactions, 'reactions')}"
-        ),
+        )
     ]
     if result["reaction"] is not None:
         lines.append(

@@ -58,13 +58,9 @@ class TimeStep:
 
 
 def choose_time_step(
-    lattice: LatticeData,
-    values: LatticeValues,
-    *,
-    max_hop: float = MAX_HOP,
-    step: float | None = None,
-    reaction_substeps: int | None = None,
-) -> TimeStep:
+    lattice: LatticeData, values: LatticeValues, *, max_hop: float = MAX_HOP,
+    step: float | None = None, reaction_substeps: int | None = None,
+) -> TimeStep:  # fmt: skip
     """Choose the passes of a step: by the model and the options alone, never by the machine.
 
     Parameters
@@ -194,14 +190,9 @@ class Splitting:
 
 
 def splitting_of(
-    hop: FloatArray,
-    reactants: Sequence[Sequence[int]],
-    rates: FloatArray,
-    seconds: float,
-    shape: Sequence[int],
-    sites_of: IntArray,
-    numbers: Iterable[int] | None = None,
-) -> Splitting:
+    hop: FloatArray, reactants: Sequence[Sequence[int]], rates: FloatArray, seconds: float,
+    shape: Sequence[int], sites_of: IntArray, numbers: Iterable[int] | None = None,
+) -> Splitting:  # fmt: skip
     """The largest error by turns, of all reactions and site types.
 
     Parameters
@@ -243,11 +234,7 @@ def splitting_of(
 
 
 def error_slopes(
-    hop: FloatArray,
-    kinds: Sequence[int],
-    seconds: float,
-    shape: Sequence[int],
-    sites_of: IntArray,
+    hop: FloatArray, kinds: Sequence[int], seconds: float, shape: Sequence[int], sites_of: IntArray
 ) -> FloatArray:
     """Upper bound of the error of such reactions, relative to their total rate, ``[site type]``.
 

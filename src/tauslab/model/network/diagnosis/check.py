@@ -9,14 +9,7 @@ from dataclasses import replace
 
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
-from tauslab.model.expressions.expression import (
-    Call,
-    Expression,
-    Number,
-    substitute,
-    symbols,
-    walk,
-)
+from tauslab.model.expressions.expression import Call, Expression, Number, substitute, symbols, walk
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.diagnosis.events import events_that_never_fire, events_true_at_start

@@ -92,16 +92,11 @@ def events_that_never_fire(
 
 
 def warn_of_model(
-    network: Network,
-    values: Mapping[str, float],
-    rows: Mapping[str, npt.NDArray[np.float64]] | None = None,
-    each: str = "point",
-    end: float = math.inf,
-    *,
-    varying: Collection[str] = (),
-    flowing: Collection[str] = (),
+    network: Network, values: Mapping[str, float],
+    rows: Mapping[str, npt.NDArray[np.float64]] | None = None, each: str = "point",
+    end: float = math.inf, *, varying: Collection[str] = (), flowing: Collection[str] = (),
     seen: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """Warn of what is likely not meant in the model, and of events that never fire.
 
     As `events_that_never_fire`; of `narrow_windows` too, with `varying`, `flowing` and `seen`.

@@ -44,13 +44,9 @@ def hidden_crossings(relation: Call, times: FloatArray) -> tuple[list[Interval],
 
 
 def _undecided(
-    relation: Call,
-    order: list[Expression],
-    times: FloatArray,
-    found: list[Interval],
-    *,
+    relation: Call, order: list[Expression], times: FloatArray, found: list[Interval], *,
     outermost: bool,
-) -> list[Interval]:
+) -> list[Interval]:  # fmt: skip
     """Intervals whose ends are on one side, and which may be on both; adds those that change."""
     left, right = map(id, relation.arguments)
     values, bounds = values_of(order, times), bounds_of(order, times)

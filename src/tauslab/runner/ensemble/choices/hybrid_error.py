@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import TauslabError
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
@@ -20,7 +21,6 @@ from tauslab.kernels.backends import Backend
 from tauslab.options.methods import SSA, Langevin, Partitioned
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.leap_error import (
-    FloatArray,
     LeapMoments,
     compared_times,
     simulated,

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.exact.ssa import exact_engine
@@ -29,7 +30,6 @@ from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import NetworkTask
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
-FloatArray = npt.NDArray[np.float64]
 CountArray = npt.NDArray[np.int32]
 
 MANY, FEW = 8192, 2048  # trajectories of each kind at all points together, where the run is long

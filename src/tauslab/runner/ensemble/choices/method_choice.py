@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError, TauslabError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -42,9 +43,6 @@ from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, 
 from tauslab.runner.ensemble.choices.pilots import pilot_seed, side_by_side, spread
 from tauslab.runner.ensemble.task import NetworkTask, prepare
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 GAIN = 2.0  # by how much leaps must be cheaper than exact events: exact wins ties
 _GAIN_TO_TRY = 1.5  # by how much they must seem to be, for a pilot of their own
@@ -355,10 +353,7 @@ def _pilot(task: NetworkTask, record: Record, steps: int, times: FloatArray) -> 
     options = task.options
     assert options.seed is not None
     limited = replace(
-        options,
-        times=times,
-        max_steps=min(steps, options.max_steps),
-        seed=pilot_seed(options.seed),
+        options, times=times, max_steps=min(steps, options.max_steps), seed=pilot_seed(options.seed)
     )
     return replace(task, options=limited, record=record)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.opening import reading
 from tauslab.formats.lattice_hdf5 import read_lattice_file
@@ -18,7 +19,6 @@ from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.lattice.parts import CHECKPOINT, OpenPart, covering, list_parts, open_part
 from tauslab.store.targets import parts_folder
 
-FloatArray = npt.NDArray[np.float64]
 Slab = tuple[int, npt.NDArray[Any]]  # the first plane, and an array [z, y, x, ...]
 AXES = ("z", "y", "x")
 _SLAB = 1 << 22  # slots read at a time, about

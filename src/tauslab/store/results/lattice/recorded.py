@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.opening import reading
 from tauslab.base.option_names import Spelling, assigned, know, opt
@@ -35,8 +36,6 @@ from tauslab.store.results.of_run import RunResult, require_some
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 know("point", Spelling("--point", python=lambda point: f"result.at({point})"))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError
 from tauslab.base.html import escape
@@ -22,7 +23,7 @@ from tauslab.store.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf
 from tauslab.store.hdf5.disk import Disk, publish
 from tauslab.store.results.digest import digest_total
 from tauslab.store.results.lattice.digest import lattice_digest_lines
-from tauslab.store.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
+from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import (
     ensemble_of,
     lattice_result_html,
@@ -198,18 +199,7 @@ class LatticeResult(RecordedLattice):
     def _point_with(self, values: Mapping[str, float]) -> int:
         if not values:
             raise ConfigError("at() takes the number of a point, or values of what was swept")
-        same = np.ones(self.n_points, np.bool_)
-        for name, value in values.items():
-            if name not in self.points:
-                known = ", ".join(self.points) or "nothing"
-                raise ConfigError(f"{name!r} was not swept in {self.name}: {known} was")
-            same &= np.isclose(self.points[name], value, rtol=1e-9, atol=0)
-        if not same.any():
-            near = {n: float(v[np.argmin(abs(v - values[n]))]) for n, v in self.points.items()
-                    if n in values}  # fmt: skip
-            nearest = ", ".join(f"{name} = {value:.10g}" for name, value in near.items())
-            raise ConfigError(f"{self.name} has no point with these values; near is {nearest}")
-        return int(np.flatnonzero(same)[0])
+        return int(self.points_with(values)[0])
 
     def as_ensemble(self, site_type: str | None = None) -> Result:
         """Counts of all replicas as a `Result`, whose trajectories are the replicas; in memory.
@@ -269,15 +259,10 @@ class LatticeResult(RecordedLattice):
         return to_pandas(lattice_table(self, names, every_replica=True))
 
     def plot(
-        self,
-        name: str | Sequence[str] | None = None,
-        kind: str = "auto",
-        path: str | os.PathLike[str] | None = None,
-        t: float | None = None,
-        *,
-        axis: str | None = None,
-        ax: Axes | None = None,
-    ) -> Figure | Path:
+        self, name: str | Sequence[str] | None = None, kind: str = "auto",
+        path: str | os.PathLike[str] | None = None, t: float | None = None, *,
+        axis: str | None = None, ax: Axes | None = None,
+    ) -> Figure | Path:  # fmt: skip
         """Draw the run.
 
         Parameters
@@ -317,13 +302,9 @@ class LatticeResult(RecordedLattice):
         return figure
 
     def movie(
-        self,
-        path: str | os.PathLike[str],
-        name: str | Sequence[str] | None = None,
-        *,
-        axis: str | None = None,
-        seconds: float = 8.0,
-    ) -> Path:
+        self, path: str | os.PathLike[str], name: str | Sequence[str] | None = None, *,
+        axis: str | None = None, seconds: float = 8.0,
+    ) -> Path:  # fmt: skip
         """Write the slices of all frames as a movie.
 
         Parameters

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from tauslab.base.arrays import IntArray
 from tauslab.base.host import require_memory
 from tauslab.base.html import card, table
 from tauslab.store.results.columns import apart
 from tauslab.store.results.lattice.frames import AXES
-from tauslab.store.results.lattice.recorded import IntArray, RecordedLattice
+from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.result import Result
 from tauslab.store.results.tables import ResultTable
 
