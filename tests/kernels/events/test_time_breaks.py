@@ -83,6 +83,14 @@ def test_no_smooth_pulse_at_swept_times_is_passed_over(method: str) -> None:
         assert abs(actual - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
 
 
+def test_no_smooth_pulse_at_a_drawn_time_is_passed_over() -> None:
+    net = pulsed("50 * exp(-((time - p) / 0.1) ^ 2)")
+    net.add_parameter("p", "uniform(20, 80)")
+    actual = ts.run(net, n=2000, times=[100.0], seed=1, device="cpu").mean("X")[0]
+    mean = 5 * math.sqrt(math.pi)
+    assert abs(actual - mean) < 5 * math.sqrt(mean / 2000)
+
+
 def test_smooth_pulses_that_are_no_function_of_one_line_are_told() -> None:
     net = pulsed("50 * exp(-((time - 50) / width) ^ 2 * time / 50)")
     with pytest.warns(UserWarning, match="differ between trajectories"):

@@ -21,7 +21,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
     linear_changes,
     names_beside_time,
     pulses_that_vary,
-    set_by_events,
+    set_or_drawn,
     smooth_parts_that_move,
     time_breaks,
     uses_time,
@@ -102,7 +102,7 @@ def moving_breaks(
     """
     lost = depending(network, {*varying}) if varying else set[str]()
     result = ends_of_windows(network, values, lost) if network.rates else []
-    moving = lost | set_by_events(network)
+    moving = lost | set_or_drawn(network)
     if not moving or not uses_time(with_clocks(network)):
         return result
     amounts = network.initial_amounts(values, negative=True)
@@ -213,7 +213,7 @@ def _breaks_until(
     known = {name: value for name, value in whole.items() if name not in lost}
     clocked = with_clocks(network, lost)
     result = time_breaks(clocked, known, end)
-    held = set_by_events(network)
+    held = set_or_drawn(network)
     moving = {*held, *(lost if rows is not None else ())}  # of thinned rates events' names alone
     if moving:
         begun = whole | {name: amounts[name] for name in held}
