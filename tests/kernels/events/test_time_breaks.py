@@ -9,6 +9,7 @@ import pytest
 from sampling import ordinary
 
 import tauslab as ts
+from tauslab.runner.ensemble.breaks import BreaksAhead
 
 PULSES = {  # laws, and their integrals from 0 to 100
     "if(time - 10 * floor(time / 10) < 0.1, 100, 0)": 100.0,
@@ -213,3 +214,7 @@ def test_particles_tell_which_pulses_they_do_not_know() -> None:
     )
     with pytest.warns(UserWarning, match="that particles do not know"):
         particles.advance(1.0)
+    drawn = pulsed("if(time - p * floor(time / p) < 0.1, 100, 0)")
+    drawn.add_parameter("p", "uniform(5, 10)")
+    with pytest.warns(UserWarning, match="that particles do not know"):
+        assert BreaksAhead(drawn).stops(0.0, 1.0, {}) == [1.0]

@@ -276,11 +276,12 @@ def steps_of_time(network: Network) -> list[Expression]:
 
 
 def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
-    """Names in expressions of the time and of constants alone, with ``time``; none without any.
+    """Names in expressions of the time and of what stands still, with ``time``; none without any.
 
     First those on which times of jumps and pulses depend, then those that only scale or shift.
     """
-    parts = list(_of_the_time(network, {*network.parameters, *network.constant_species()}))
+    still = {*network.parameters, *network.constant_species()}
+    parts = list(_of_the_time(network, still, set_or_drawn(network)))
     names = {name for part in parts for name in symbols(part)}
     moving = {name for name in names if any(moves(part, {name}) for part in parts)}
     return moving | (names & {"time"}), names - moving - {"time"}
