@@ -214,7 +214,9 @@ def test_particles_tell_which_pulses_they_do_not_know() -> None:
     )
     with pytest.warns(UserWarning, match="that particles do not know"):
         particles.advance(1.0)
-    drawn = pulsed("if(time - p * floor(time / p) < 0.1, 100, 0)")
-    drawn.add_parameter("p", "uniform(5, 10)")
-    with pytest.warns(UserWarning, match="that particles do not know"):
-        assert BreaksAhead(drawn).stops(0.0, 1.0, {}) == [1.0]
+    for law in ("if(time - p * floor(time / p) < 0.1, 100, 0)", "9 * exp(-(time - p) ^ 2 / w)"):
+        drawn = pulsed(law)
+        drawn.add_parameter("p", "uniform(5, 10)")
+        drawn.add_parameter("w", "lognormal(-7, 1)")
+        with pytest.warns(UserWarning, match="that particles do not know"):
+            assert BreaksAhead(drawn).stops(0.0, 20.0, {}) == [20.0]
