@@ -197,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="check", metavar="CHECK")
     for name, check in CHECKS.items():
         about = f"{check.models}; {check.method}; reference: {check.exact}"
-        one = commands.add_parser(name, help=about)
+        one = commands.add_parser(name, help=about.replace("%", "%%"))  # argparse formats it
         one.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
         one.add_argument("--threads", type=int, default=0, help="threads of a CPU (0: all allowed)")
         one.add_argument("--seed", type=int, default=1)

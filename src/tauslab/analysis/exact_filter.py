@@ -44,7 +44,8 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
     """
     values = one_number_each("parameters", given.parameters, "a distribution has no particles")
     cells = given.observations()
-    constants = {**network.parameter_values(), **values}
+    parameters = {name: value for name, value in values.items() if name in network.parameters}
+    constants = {**network.parameter_values(parameters), **values}
     result = []
     for data in cells:
         end = max(float(data.times[-1]), 1e-300)

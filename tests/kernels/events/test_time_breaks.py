@@ -9,6 +9,7 @@ import pytest
 from sampling import ordinary
 
 import tauslab as ts
+from tauslab.runner.ensemble.breaks import BreaksAhead
 
 PULSES = {  # laws, and their integrals from 0 to 100
     "if(time - 10 * floor(time / 10) < 0.1, 100, 0)": 100.0,
@@ -81,6 +82,14 @@ def test_no_smooth_pulse_at_swept_times_is_passed_over(method: str) -> None:
     result = ts.run(net, sweep={"width": [0.05, 0.1]}, **swept)
     for actual in result.mean("X")[:, 0]:
         assert abs(actual - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
+
+
+def test_no_smooth_pulse_at_a_drawn_time_is_passed_over() -> None:
+    net = pulsed("50 * exp(-((time - p) / 0.1) ^ 2)")
+    net.add_parameter("p", "uniform(20, 80)")
+    actual = ts.run(net, n=2000, times=[100.0], seed=1, device="cpu").mean("X")[0]
+    mean = 5 * math.sqrt(math.pi)
+    assert abs(actual - mean) < 5 * math.sqrt(mean / 2000)
 
 
 def test_smooth_pulses_that_are_no_function_of_one_line_are_told() -> None:
@@ -205,3 +214,9 @@ def test_particles_tell_which_pulses_they_do_not_know() -> None:
     )
     with pytest.warns(UserWarning, match="that particles do not know"):
         particles.advance(1.0)
+    for law in ("if(time - p * floor(time / p) < 0.1, 100, 0)", "9 * exp(-(time - p) ^ 2 / w)"):
+        drawn = pulsed(law)
+        drawn.add_parameter("p", "uniform(5, 10)")
+        drawn.add_parameter("w", "lognormal(-7, 1)")
+        with pytest.warns(UserWarning, match="that particles do not know"):
+            assert BreaksAhead(drawn).stops(0.0, 20.0, {}) == [20.0]

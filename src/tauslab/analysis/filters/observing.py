@@ -56,7 +56,7 @@ def _lognormal(y: float, x: FloatArray, sigma: FloatArray) -> FloatArray:
 
 
 def _poisson(y: float, x: FloatArray, scale: FloatArray, background: FloatArray) -> FloatArray:
-    mean = scale * x + background
+    mean = np.maximum(scale * x + background, 0.0)
     if not _is_count(y):
         return np.full(x.shape, -np.inf)
     if y == 0:
@@ -69,7 +69,7 @@ def _poisson(y: float, x: FloatArray, scale: FloatArray, background: FloatArray)
 def _negative_binomial(y: float, x: FloatArray, size: FloatArray, scale: FloatArray) -> FloatArray:
     if not _is_count(y):
         return np.full(x.shape, -np.inf)
-    mean = scale * x
+    mean = np.maximum(scale * x, 0.0)
     none = -size * portable_log(1.0 + mean / size)
     if y == 0:
         return none

@@ -149,12 +149,8 @@ class ConditionRuns:
     ) -> FloatArray:
         """Amounts for what SBML means by the values of a species."""
         tables = self._tables
-        _, factor = settable(tables.network, tables.sbml, self._target(name), name)
-        species = tables.sbml.getSpecies(name)
-        if species is None or species.getHasOnlySubstanceUnits():
-            return numbers
-        size = given.get(species.getCompartment())
-        return numbers * (factor if size is None else size)
+        _, factor = settable(tables.network, tables.sbml, self._target(name), name, given)
+        return numbers * factor
 
     def number(self, given: Given, values: Mapping[str, FloatArray]) -> FloatArray:
         """Values ``[vector]`` of what a table holds: a number, or the name of a parameter.

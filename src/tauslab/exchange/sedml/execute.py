@@ -341,9 +341,9 @@ def _repeats(
     for name, (text, numbers) in task.functional.items():
         known[name] = evaluated(expression_of_mathml(text, where), {**numbers, **known}, where)
     values: dict[str, FloatArray] = {}
-    for change in task.changes:
-        target = target_of(change.target, where)
-        name, factor = settable(network, document.getModel(), target, where)
+    targets = ((target_of(change.target, where), change) for change in task.changes)
+    for target, change in sorted(targets, key=lambda one: one[0].kind == "species"):  # sizes first
+        name, factor = settable(network, document.getModel(), target, where, values)
         tree = expression_of_mathml(change.math, where)
         given = evaluated(tree, {**change.parameters, **known}, where)
         values[name] = factor * np.broadcast_to(given, (count,))

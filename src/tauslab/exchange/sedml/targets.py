@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call
 from tauslab.model.expressions.host_math import evaluate
@@ -117,8 +119,16 @@ def _size(model: Any, target: SedmlTarget) -> str | None:
     return None if flat else str(compartment.getId())
 
 
-def settable(network: Network, model: Any, target: SedmlTarget, where: str) -> tuple[str, float]:
+def settable(
+    network: Network, model: Any, target: SedmlTarget, where: str, given: Mapping[str, FloatArray]
+) -> tuple[str, FloatArray | float]:
     """Name that a run sets, and by what a value is multiplied for it.
+
+    Parameters
+    ----------
+    given
+        Values that the run sets too, by name: a concentration is one in compartments of these
+        sizes.
 
     Raises
     ------
@@ -131,9 +141,8 @@ def settable(network: Network, model: Any, target: SedmlTarget, where: str) -> t
     ):
         raise ConfigError(f"{where}: {target.kind} {target.name!r} cannot be set")
     size = _size(model, target)
-    factor = 1.0
     if size is not None and target.attribute != "initialAmount":
         if size not in network.parameters:
             raise ConfigError(f"{where}: the size of {size}, which it is in, moves")
-        factor = evaluate(Symbol(size), network.parameter_values())
-    return name, factor
+        return name, given.get(size, evaluate(Symbol(size), network.parameter_values()))
+    return name, 1.0

@@ -12,7 +12,18 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.option_names import opt, warn
-from tauslab.model.expressions.expression import Expression, Symbol, symbols, to_text
+from tauslab.model.expressions.expression import (
+    DRAWS,
+    Call,
+    Expression,
+    Symbol,
+    bottom_up,
+    call,
+    symbols,
+    to_text,
+    with_arguments,
+)
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.diagnosis.moving_pulses import times_of_pulses
 from tauslab.model.network.diagnosis.narrow_windows import ends_of_windows
 from tauslab.model.network.diagnosis.time_breaks import (
@@ -21,7 +32,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
     linear_changes,
     names_beside_time,
     pulses_that_vary,
-    set_by_events,
+    set_or_drawn,
     smooth_parts_that_move,
     time_breaks,
     uses_time,
@@ -102,7 +113,7 @@ def moving_breaks(
     """
     lost = depending(network, {*varying}) if varying else set[str]()
     result = ends_of_windows(network, values, lost) if network.rates else []
-    moving = lost | set_by_events(network)
+    moving = lost | set_or_drawn(network)
     if not moving or not uses_time(with_clocks(network)):
         return result
     amounts = network.initial_amounts(values, negative=True)
@@ -213,10 +224,12 @@ def _breaks_until(
     known = {name: value for name, value in whole.items() if name not in lost}
     clocked = with_clocks(network, lost)
     result = time_breaks(clocked, known, end)
-    held = set_by_events(network)
+    held = set_or_drawn(network)
     moving = {*held, *(lost if rows is not None else ())}  # of thinned rates events' names alone
     if moving:
         begun = whole | {name: amounts[name] for name in held}
+        for name, tree in network.drawn_amounts().items():
+            begun[name] = evaluate(bottom_up(tree, _middle), {"time": 0.0, **values, **begun})
         each = [begun, *(begun | one for one in _some(network, rows or {}))]
         more = [
             part
@@ -235,6 +248,19 @@ def _breaks_until(
         if pulses or len(changes) > 1:  # one alone lasts: no step passes over it
             result = replace(result, unknown=(*result.unknown, Symbol(clocks[0])))
     return replace(result, times=tuple(sorted(times)))
+
+
+def _middle(tree: Expression, parts: list[Expression]) -> Expression:
+    """A tree with a value in the middle of a distribution in place of a draw."""
+    if not (isinstance(tree, Call) and tree.function in DRAWS):
+        return with_arguments(tree, parts)
+    if len(parts) > 2 or tree.function == "uniform":  # bounds come last
+        return call("div", call("add", *parts[-2:]), 2.0)
+    if tree.function in ("gamma", "binomial"):
+        return call("mul", *parts)
+    if tree.function == "exponential":
+        return call("div", 1.0, parts[0])
+    return call("exp", parts[0]) if tree.function == "lognormal" else parts[0]
 
 
 def _some(network: Network, rows: Mapping[str, Any]) -> list[dict[str, float]]:

@@ -93,4 +93,9 @@ def _last_states(
             f"{what} does not hold delayed reactions and events that are still pending "
             f"({some(waiting)}): their changes are missing; {opt('extend')} keeps them"
         )
+    if past := [one.element for one in network.features if one.kind == "delay"]:
+        warn(
+            f"{what} does not hold earlier values, which delays in formulas read ({some(past)}): "
+            f"its last values stand in for them; {opt('extend')} keeps them"
+        )
     return amounts

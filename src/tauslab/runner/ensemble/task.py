@@ -47,7 +47,7 @@ from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.diagnosis.narrow_windows import levels_of_pulses
-from tauslab.model.network.diagnosis.time_breaks import set_by_events, uses_time, with_clocks
+from tauslab.model.network.diagnosis.time_breaks import set_or_drawn, uses_time, with_clocks
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import Past, with_pasts
@@ -110,7 +110,7 @@ class Task(ABC):
     def clocks(self, varying: Collection[str]) -> dict[str, str]:
         """An attribute of the file where laws or triggers use a clock or `moving_breaks`."""
         network = self.network
-        changed = {*network.rates, *set_by_events(network)}
+        changed = {*network.rates, *set_or_drawn(network)}
         result: list[Expression] = []
         if changed or (varying and uses_time(network)):
             values = network.parameter_values()

@@ -159,7 +159,7 @@ def test_densities(backend, noise, of_each):
         noise = f"{name}({', '.join(f'{key}={key}' for key in parts)})"
     counts = np.random.default_rng(2).poisson(6, (n, 2)).astype(np.int32)
     data = Observations({"time": [1.0], "a": [y], "b": [y]}, {"a": ("X", noise), "b": ("Z", noise)})
-    values = {"X": counts[:, 1].astype(np.float64), "Z": np.linspace(0.0, 30.0, n)}
+    values = {"X": counts[:, 1].astype(np.float64), "Z": np.linspace(-3.0, 30.0, n)}
     values["Z"][7] = np.nan
     expected = data.log_density(0, values.__getitem__, constants, n)
     made = DeviceWeights(backend, 1, n)

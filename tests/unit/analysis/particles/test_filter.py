@@ -217,7 +217,21 @@ def test_densities():
     for text in ("poisson", "binomial(0.5)", "negative_binomial(1)"):
         assert density(text, 1.5, x).max() == -math.inf
         assert density(text, -1.0, x).max() == -math.inf
+    for text in ("poisson", "negative_binomial(2)"):  # a negative mean counts as 0
+        assert density(text, 0.0, [-3.0])[0] == 0
+        assert density(text, 1.0, [-3.0])[0] == -math.inf
     assert density("normal(1)", 1.0, [math.nan])[0] == -math.inf
+
+
+def test_noise_that_follows_a_given_parameter_is_that_of_its_value():
+    net = decay()
+    net.add_parameter("noise", "4 * k")
+    data, given = {"time": [1.0], "X": [9.0]}, {"k": 0.5}
+    terms = [
+        ts.exact_filter(net, data, observe={"X": noise}, parameters=given).log_likelihood
+        for noise in ("normal(noise)", "normal(2)")
+    ]
+    assert terms[0] == terms[1]
 
 
 def test_portable_logarithms():

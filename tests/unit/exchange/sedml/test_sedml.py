@@ -110,7 +110,15 @@ def _repeated(ranges: str, changes: str = "", reset: str = "true") -> str:
 
 
 _RANGE = '<uniformRange id="r" start="1" end="3" numberOfSteps="2" type="linear"/>'
-_SET_K = f'<setValue target="{_K}" range="r" modelReference="m">{_MATH}<ci>r</ci></math></setValue>'
+
+
+def _set(target: str, math: str) -> str:
+    attributes = f'target="{target}" range="r" modelReference="m"'
+    return f"<setValue {attributes}>{_MATH}{math}</math></setValue>"
+
+
+_SET_K = _set(_K, "<ci>r</ci>")
+_C = f"{_AT}Compartments/sbml:compartment[@id='c']"
 
 
 def _archive(folder: Path, sedml: str, **parts: str) -> Path:
@@ -171,7 +179,8 @@ def test_the_first_version(tmp_path: Path) -> None:
 
 @needs_sedml
 def test_repeats_with_values_of_their_own(tmp_path: Path) -> None:
-    path = _archive(tmp_path, _sedml(_repeated(_RANGE, _SET_K)))
+    sizes = _set(_X, "<cn>50</cn>") + _set(_C, "<ci>r</ci>")  # a concentration in a size of r
+    path = _archive(tmp_path, _sedml(_repeated(_RANGE, _SET_K + sizes)))
     run_archive(path, tmp_path / "out", {})
     actual = _report(tmp_path / "out")["x"]
     expected = [50 * np.exp(-k * np.array([0.0, 1.0, 2.0])) for k in (1.0, 2.0, 3.0)]

@@ -30,8 +30,10 @@ def test_what_waits_for_the_end_of_a_delay_is_not_lost_in_silence():
     net.add_species("B", 0)
     net.add_reaction("A -> B", rate=100.0, delay=5.0)
     net.add_event("feed", time=1.5, assignments={"B": 0})
+    net.add_rule("before", "delay(A, 1)")
     first = ts.run(net, n=2, seed=1, **HOW)
-    with pytest.warns(UserWarning, match="events that are still pending \\(R1\\)"):
+    pending, past = "events that are still pending \\(R1\\)", "read \\(rule for before\\)"
+    with pytest.warns(UserWarning, match=pending), pytest.warns(UserWarning, match=past):
         again = ts.run(net, n=2, seed=2, initial=first, **HOW)
     assert not again.final("A").any()
     assert not again.final("B").any()

@@ -34,8 +34,13 @@ DEVICE double lognormal_density(const Observed &seen, double x, double sigma, do
     return x > 0.0 ? density : -tl_infinity();
 }
 
+// A mean below 0, of a quantity that is negative, counts as 0; one that is no number stays so.
+DEVICE double mean_or_0(double mean) {
+    return mean < 0.0 ? 0.0 : mean;
+}
+
 DEVICE double poisson_density(const Observed &seen, double x, double scale, double background) {
-    const double mean = scale * x + background;
+    const double mean = mean_or_0(scale * x + background);
     if (seen.y == 0.0) return -mean;
     const double logs = seen.y * host_log(mean > 0.0 ? mean : 1.0) - mean - seen.log_factorial;
     return mean > 0.0 ? logs : -tl_infinity();
@@ -43,7 +48,7 @@ DEVICE double poisson_density(const Observed &seen, double x, double scale, doub
 
 DEVICE double negative_binomial_density(const Observed &seen, double x, double size, double scale,
                                         double gamma_size, double gamma_more) {
-    const double mean = scale * x;
+    const double mean = mean_or_0(scale * x);
     const double none = -size * host_log(1.0 + mean / size);
     if (seen.y == 0.0) return none;
     const double share = mean > 0.0 ? mean / (size + mean) : 1.0;

@@ -269,30 +269,32 @@ def _slides(node: Call) -> bool:
 def steps_of_time(network: Network) -> list[Expression]:
     """Parts that jump at times which what stands still decides, but not linearly."""
     still = {*network.parameters, *network.constant_species()}
-    parts = _of_the_time(network, still, set_by_events(network))
+    parts = _of_the_time(network, still, set_or_drawn(network))
     return list(
         dict.fromkeys(n for part in parts for n in arguments_first(part) if is_step_of_time(n))
     )
 
 
 def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
-    """Names in expressions of the time and of constants alone, with ``time``; none without any.
+    """Names in expressions of the time and of what stands still, with ``time``; none without any.
 
     First those on which times of jumps and pulses depend, then those that only scale or shift.
     """
-    parts = list(_of_the_time(network, {*network.parameters, *network.constant_species()}))
+    still = {*network.parameters, *network.constant_species()}
+    parts = list(_of_the_time(network, still, set_or_drawn(network)))
     names = {name for part in parts for name in symbols(part)}
     moving = {name for name in names if any(moves(part, {name}) for part in parts)}
     return moving | (names & {"time"}), names - moving - {"time"}
 
 
-def set_by_events(network: Network) -> set[str]:
-    """Names that events alone change, which stand still between them."""
-    if not network.events:
-        return set()
+def set_or_drawn(network: Network) -> set[str]:
+    """Names that draws or events alone set, which stand still between events."""
+    names = {*network.drawn_amounts(), *(n for one in network.events for n in one.assignments)}
+    if not names:
+        return names
     moved = {n for one in network.reactions for n in one.net_change()}
     moved -= {name for name, one in network.species.items() if one.fixed}
-    return {n for event in network.events for n in event.assignments} - moved - network.rates.keys()
+    return names - moved - network.rates.keys()
 
 
 def pulses_that_vary(
@@ -301,11 +303,11 @@ def pulses_that_vary(
     """Parts that begin and end at times which differ between trajectories, by linear relations.
 
     With these times, as formulas. `varying` holds what is computed of what varies too, and may hold
-    what events alone change.
+    what draws or events alone set.
     """
     result = {}
     still = {*network.parameters, *network.constant_species()}
-    for part in _of_the_time(network, still, set_by_events(network) & {*varying}):
+    for part in _of_the_time(network, still, set_or_drawn(network) & {*varying}):
         relations = filter(None, map(relation_of, arguments_first(part)))
         changes = dict.fromkeys(one.change for one in relations)
         moving = [change for change in changes if not symbols(change).isdisjoint(varying)]
@@ -323,7 +325,7 @@ def smooth_parts_that_move(
     """
     return [
         node
-        for part in _of_the_time(network, names, set_by_events(network) & {*varying})
+        for part in _of_the_time(network, names, set_or_drawn(network) & {*varying})
         for node in smooth_parts(arguments_first(part))
         if moves(node, varying)
     ]
