@@ -130,7 +130,7 @@ import tauslab as ts
 from tauslab.decomposition.ranks.all_ranks import ranks
 told = hashlib.sha256()
 def add(found):
-    for part in (found.terms, found.mean, found.sd, found.effective_size):
+    for part in (found.terms, found.mean, found.sd, found.effective_size, found.quantiles):
         told.update(np.ascontiguousarray(part).tobytes())
 net = ts.Network("turnover")
 net.add_species("X", "poisson(4)")
@@ -144,7 +144,7 @@ top.add_reaction("X ->", rate=1e-9)
 data = {"time": [0.0, 0.5, 1.0, 2.5], "X": [3, 4, float("nan"), 6]}
 cells = [data, {"time": [0.0, 0.5], "X": [5, 2]}, {"time": [1.0], "X": [7]}, data]
 high = {"time": [0.5, 1.0, 1.5, 3.0], "X": [2.0**31 - i for i in (8, 4, 6, 5)]}
-given = {"seed": 1, "device": "cpu"}
+given = {"seed": 1, "device": "cpu", "quantiles": 0.9}
 poisson, narrow = {"X": "poisson"}, {"X": "normal(sd=0.02)"}  # most have no weight
 for scheme in ("systematic", "stratified", "multinomial"):
     for n in (1, 2, 1025, 3001):
