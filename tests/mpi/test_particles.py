@@ -130,7 +130,8 @@ import tauslab as ts
 from tauslab.decomposition.ranks.all_ranks import ranks
 told = hashlib.sha256()
 def add(found):
-    for part in (found.terms, found.mean, found.sd, found.effective_size):
+    more = [] if found.quantiles is None else [found.quantiles]
+    for part in (found.terms, found.mean, found.sd, found.effective_size, *more):
         told.update(np.ascontiguousarray(part).tobytes())
 net = ts.Network("turnover")
 net.add_species("X", "poisson(4)")
@@ -152,7 +153,7 @@ for scheme in ("systematic", "stratified", "multinomial"):
                                **given))
     add(ts.particle_filter(net, data, observe=narrow, n=4097, resample=scheme, **given))
     add(ts.particle_filters(net, data, observe=poisson, n=1501, resample=scheme, threshold=0.7,
-                            parameters={"k": [1.0, 5.0, 9.0]}, **given))
+                            quantiles=0.9, parameters={"k": [1.0, 5.0, 9.0]}, **given))
     add(ts.particle_filters(net, cells, observe=poisson, n=5, resample=scheme, states=True,
                             parameters={"k": [1.0, 5.0, 9.0]}, **given))
 for threshold in (0.1, 0.9):

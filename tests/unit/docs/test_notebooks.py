@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import notebooks
 import pytest
@@ -48,7 +49,12 @@ def test_a_notebook_runs_small(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_is_what_its_notebook_gives(name):
     """Word for word; pictures depend on the version of matplotlib."""
-    text = notebooks.notebook(notebooks.executed(notebooks.FOLDER / f"{name}.py"))
+    path = notebooks.FOLDER / f"{name}.py"
+    with warnings.catch_warnings():
+        if "import arviz" in path.read_text():
+            warnings.simplefilter("ignore")  # by ArviZ, of its next version and of matplotlib
+            pytest.importorskip("arviz", "0.23")
+        text = notebooks.notebook(notebooks.executed(path))
     stored = (notebooks.FOLDER / f"{name}.ipynb").read_text()
     assert notebooks.without_pictures(text) == notebooks.without_pictures(stored)
 

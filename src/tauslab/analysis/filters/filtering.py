@@ -97,6 +97,8 @@ class ParticleFilters:
         Number of the first filter.
     states
         Whether means and standard deviations are wanted.
+    probabilities
+        Of the quantiles that are wanted.
 
     Attributes
     ----------
@@ -115,9 +117,11 @@ class ParticleFilters:
         scheme: str = "systematic",
         threshold: float = DEFAULT_THRESHOLD,
         states: bool = True,
+        probabilities: Sequence[float] = (),
     ) -> None:
         self._particles, self._cells, self._data = particles, cells, max(cells, key=len)
         self._scheme, self._threshold, self._states = scheme, threshold, states
+        self._probabilities = probabilities
         self.count, self.number, self.n = count, number, particles.n // count
         self._rows = np.repeat([len(cell) for cell in cells], count // len(cells))
         self._weights = Weighing(particles, count, number, len(cells))
@@ -142,13 +146,13 @@ class ParticleFilters:
         self.sizes = np.zeros((self.count, rows))
         self.mean = np.full((self.count, rows, species), np.nan)
         self.sd = np.full((self.count, rows, species), np.nan)
+        self.quantiles = np.full((self.count, rows, species, len(self._probabilities)), np.nan)
 
     def kept(self) -> dict[str, Array]:
         """Arrays from which the filters go on, beside the ensemble. Collective."""
         self._settle()
         logs = self._particles.joined(self._weights.logs()).reshape(self.count, self.n)
-        names = ("resamplings", "terms", "sizes", "mean", "sd")
-        result = {name: getattr(self, name) for name in names}
+        result = {name: getattr(self, name) for name in self._kept_names()}
         if self.count == 1:  # amounts at the start: the ensemble has the present ones alone
             result |= {
                 _CONSTANT + name: values
@@ -163,13 +167,17 @@ class ParticleFilters:
         logs = kept.take("logs", np.float64, self.count, self.n)
         self._weights.put(logs.reshape(-1)[self._particles.own])
         self.ended = ended_before(kept)
-        for name in ("resamplings", "terms", "sizes", "mean", "sd"):
-            own, nan = getattr(self, name), name in ("mean", "sd")
+        for name in self._kept_names():
+            own, nan = getattr(self, name), name in ("mean", "sd", "quantiles")
             setattr(self, name, kept.take(name, own.dtype, *own.shape, nan=nan))
         for name in kept:
             if name.startswith(_CONSTANT):
                 values = kept.take(name, np.float64, self._particles.n)
                 self._constants[name.removeprefix(_CONSTANT)] = values
+
+    def _kept_names(self) -> list[str]:
+        names = ["resamplings", "terms", "sizes", "mean", "sd"]
+        return [*names, "quantiles"] if self._probabilities else names
 
     def run(
         self, constants: Constants, after_row: Callable[[], None] = lambda: None
@@ -193,6 +201,7 @@ class ParticleFilters:
         return FilterResults(
             total, self.terms, self._data.times, self._particles.species, self.mean, self.sd,
             self.sizes,
+            *((np.array(self._probabilities), self.quantiles) if self._probabilities else ()),
         )  # fmt: skip
 
     def _step(self) -> bool:
@@ -239,6 +248,9 @@ class ParticleFilters:
         self.sizes[going, row] = self._weights.sizes[going]
         if self._states and going.any():
             self._moments = self._moments_of(row, going)
+        if self._probabilities and going.any():
+            values = self._weights.quantiles(self._probabilities)
+            self.quantiles[going, row] = values.T[going]
         return bool(going.any())
 
     def _add_terms(

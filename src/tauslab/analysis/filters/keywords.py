@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.filters.cells import COLUMN, Cells, time_courses
@@ -192,6 +193,11 @@ class HiddenKeywords(DataKeywords):
     comm: Any = comm_option()
 
 
+def _probabilities(option: str, values: Any) -> None:
+    for value in np.atleast_1d(values).tolist():
+        number(lambda x: 1e-6 <= x <= 1 - 1e-6, "from 0.000001 to 0.999999")(option, value)
+
+
 @declared
 @dataclass(frozen=True)
 class FilterKeywords(HiddenKeywords):
@@ -222,6 +228,9 @@ class FilterKeywords(HiddenKeywords):
     )  # fmt: skip
     states: bool = option(
         True, doc="Whether to record means and standard deviations of states, which takes time.",
+    )  # fmt: skip
+    quantiles: Sequence[float] = option(
+        (), check=_probabilities, doc="Quantiles of states to record: ``(0.05, 0.95)``.",
     )  # fmt: skip
 
 

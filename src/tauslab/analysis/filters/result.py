@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _AXES = {
     "time": "time", "species": "species", "log_likelihood_term": "filter time",
     "mean": "filter time species", "sd": "filter time species",
-    "effective_size": "filter time",
+    "effective_size": "filter time", "probability": "probability",
+    "quantile": "filter time species probability",
 }  # fmt: skip
 
 
@@ -31,7 +32,10 @@ class _Filtered(FieldResult):
     """Arrays of one filter or of many; of many the filters are the first axis."""
 
     _AXES: ClassVar = _AXES
-    _FIELDS: ClassVar = {"log_likelihood_term": "terms"}
+    _FIELDS: ClassVar = {
+        "log_likelihood_term": "terms", "probability": "probabilities", "quantile": "quantiles",
+    }  # fmt: skip
+    _OPTIONAL: ClassVar = ("probability", "quantile")
 
     terms: FloatArray
     time: FloatArray
@@ -39,6 +43,8 @@ class _Filtered(FieldResult):
     mean: FloatArray
     sd: FloatArray
     effective_size: FloatArray
+    probabilities: FloatArray | None
+    quantiles: FloatArray | None
 
     def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"statistics": self._statistics}
@@ -58,6 +64,9 @@ class _Filtered(FieldResult):
         for i, name in enumerate(self.species):
             columns[f"{name}_mean"] = self.mean[..., i].ravel()
             columns[f"{name}_sd"] = self.sd[..., i].ravel()
+            if self.probabilities is not None and self.quantiles is not None:
+                for p, values in zip(self.probabilities, self.quantiles.T, strict=True):
+                    columns[f"{name}_{p}"] = values[i].T.ravel()
         return named_columns(columns)
 
 
@@ -70,7 +79,8 @@ def joined(cells: Sequence[Filtered]) -> Filtered:
     if len(cells) == 1:
         return first
     both: dict[str, Any] = {"time": np.concatenate([cell.time for cell in cells])}
-    for name in ("terms", "mean", "sd", "effective_size"):
+    names = ["terms", "mean", "sd", "effective_size", "quantiles"]
+    for name in names if first.probabilities is not None else names[:-1]:
         each = [getattr(cell, name) for cell in cells]
         both[name] = np.concatenate(each, axis=first.terms.ndim - 1)
     for name in ("log_likelihood", "bound"):
@@ -100,6 +110,9 @@ class FilterResult(_Filtered):
         f64 ``[time]``: effective sample size after each row; 0 for an exact filter.
     bound
         Exact filter: `log_likelihood` is too small by at most this; NaN for particle filters.
+    probabilities, quantiles
+        f64 ``[probability]`` and ``[time, species, probability]``: the least value at which the
+        distribution function of `mean` reaches the probability; None if not requested.
     """
 
     _METHODS = (FILTER,)
@@ -112,6 +125,8 @@ class FilterResult(_Filtered):
     sd: FloatArray
     effective_size: FloatArray
     bound: float = float("nan")
+    probabilities: FloatArray | None = None
+    quantiles: FloatArray | None = None
 
     def __repr__(self) -> str:
         """One line: what was filtered, and its likelihood."""
@@ -181,8 +196,8 @@ class FilterResults(_Filtered):
         f64 ``[filter, time]``, as of `FilterResult`.
     time, species
         As of `FilterResult`.
-    mean, sd
-        f64 ``[filter, time, species]``; NaN if not requested.
+    mean, sd, probabilities, quantiles
+        As of `FilterResult`, by filter.
     """
 
     _METHODS = (FILTERS,)
@@ -195,6 +210,8 @@ class FilterResults(_Filtered):
     mean: FloatArray
     sd: FloatArray
     effective_size: FloatArray
+    probabilities: FloatArray | None = None
+    quantiles: FloatArray | None = None
 
     def __repr__(self) -> str:
         """One line: how many filters, and their likelihoods."""
@@ -214,6 +231,7 @@ class FilterResults(_Filtered):
         return replace(
             self, log_likelihood=self.log_likelihood[filters], time=self.time[:rows],
             **{name: getattr(self, name)[filters, :rows] for name in names},
+            quantiles=None if self.quantiles is None else self.quantiles[filters, :rows],
         )  # fmt: skip
 
     def __getitem__(self, number: int) -> FilterResult:
@@ -221,6 +239,8 @@ class FilterResults(_Filtered):
         return FilterResult(
             float(self.log_likelihood[number]), self.terms[number], self.time, self.species,
             self.mean[number], self.sd[number], self.effective_size[number],
+            probabilities=self.probabilities,
+            quantiles=None if self.quantiles is None else self.quantiles[number],
         )  # fmt: skip
 
     def facts(self) -> dict[str, Any]:

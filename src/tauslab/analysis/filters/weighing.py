@@ -276,6 +276,15 @@ class Weighing:
 
         return begin
 
+    def quantiles(self, probabilities: Sequence[float]) -> FloatArray:
+        """Weighted quantiles ``[probability, species, filter]`` of counts as they are now."""
+        counts = self._particles.device_counts
+        result = np.zeros((len(probabilities), int(counts.shape[1]), self._count))
+        for piece in self._pieces:
+            of = piece.weights.quantiles(counts[piece.own], probabilities)
+            result[:, :, piece.rows] = of
+        return self._everywhere(result)
+
     def _know(self) -> None:
         """Take sums of all filters to all ranks."""
         table = np.empty((3, self._count))

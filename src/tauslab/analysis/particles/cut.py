@@ -13,7 +13,7 @@ from tauslab.analysis.particles.shares import Shares
 from tauslab.analysis.particles.sums import size_in_pieces, sums_of_parts
 from tauslab.base.arrays import Array, BoolArray, FloatArray
 from tauslab.kernels.backends.base import Backend, Stream
-from tauslab.kernels.particles.weights import PartWeights, Seen
+from tauslab.kernels.particles.weights import PartWeights, Seen, bisected
 
 
 class CutWeights:
@@ -99,34 +99,55 @@ class CutWeights:
 
     def moments(self, counts: Any) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
         """As of `DeviceWeights`, of ``counts [own, species]``. What it gives is collective, too."""
+        none = np.zeros((int(counts.shape[1]), 1))
+        if not any(self._held):
+            return lambda: lambda: (none, none)
+        given = self._summing(counts)
+
+        def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
+            started = given()
+            means = started(None)()
+            second = started(means)
+            return lambda: (means, second())
+
+        return begin
+
+    def quantiles(self, counts: Any, probabilities: Sequence[float]) -> FloatArray:
+        """As of `DeviceWeights`, of ``counts [own, species]``."""
+        shape = int(counts.shape[1]), 1
+        if not any(self._held):
+            return np.full((len(probabilities), *shape), np.nan)
+        started = self._summing(counts)()
+        return bisected(
+            lambda limits: started(limits, below=1)(), shape, probabilities,
+            real=counts.dtype == np.float64,
+        )  # fmt: skip
+
+    def _summing(self, counts: Any) -> Callable[[], Callable[..., Callable[[], FloatArray]]]:
+        """What gives, with the weights as they are now, what starts sums ``[species, 1]``."""
         species, shares, part = int(counts.shape[1]), self._shares, self._part
         ends = np.add.accumulate(self._held).tolist()
         parts = [slice(end - n, end) for end, n in zip(ends, self._held, strict=True)]
         sizes, own = [size_in_pieces(one) for one in parts], parts[shares.rank]
-        total = float(self.totals[0]) if self.totals[0] > 0 else 1.0
-
-        def started(means: FloatArray | None, held: Any) -> Callable[[], FloatArray]:
-            pieces = None
-            if part and _size(own):
-                pieces = part.moment_sums(counts, total, means, held, own.start)
-
-            def sums() -> FloatArray:
-                mine = pieces() if pieces else np.zeros((0, species))
-                return sums_of_parts(shares.gathered(mine, sizes), parts)[:, None]
-
-            return sums
-
-        none = np.zeros((species, 1))
-        if not ends[-1]:
-            return lambda: lambda: (none, none)
+        total = float(self.totals[0])
         if part:
             part.settle()
 
-        def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
+        def begin() -> Callable[..., Callable[[], FloatArray]]:
             held = part.held(_size(own)) if part and ends[-1] < self._n else None
-            means = started(None, held)()
-            second = started(means, held)
-            return lambda: (means, second())
+
+            def started(means: FloatArray | None, *, below: int = 0) -> Callable[[], FloatArray]:
+                pieces = None
+                if part and _size(own):
+                    pieces = part.moment_sums(counts, total, means, held, own.start, below=below)
+
+                def sums() -> FloatArray:
+                    mine = pieces() if pieces else np.zeros((0, species))
+                    return sums_of_parts(shares.gathered(mine, sizes), parts)[:, None]
+
+                return sums
+
+            return started
 
         return begin
 

@@ -195,6 +195,7 @@ def _filters(
         **vars(given) | {"model": network, "data": cells.digest(), "parameters": rows},
     )  # fmt: skip
     one_of("resample", given.resample, SCHEMES)
+    probabilities = tuple(np.atleast_1d(given.quantiles).tolist())
     n, runs = given.n, cells.runs(max(1, MOST_PARTICLES // (given.n * count)))
     most = MOST_TRAJECTORIES // (n * count * len(cells)) - 1
     if most < 0:
@@ -206,6 +207,7 @@ def _filters(
         text_of(network), cells.digest(), rows, given.seed, n, count, given.number,
         initial_for_digest(given.initial), repr(given.method), given.resample, given.threshold,
         given.states, *limit_for_digest(given.max_steps),
+        *([probabilities] if probabilities else []),
     )  # fmt: skip
     file = FilterCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "particles", "file of particles"
@@ -235,6 +237,7 @@ def _filters(
                 course = ParticleFilters(
                     particles, run.cells, count=count * side, number=number,
                     scheme=given.resample, threshold=given.threshold, states=given.states,
+                    probabilities=probabilities,
                 )  # fmt: skip
                 file.particles = particles
                 if kept := file.take_up():

@@ -5,7 +5,7 @@ They have the bits of `tauslab.analysis.particles.weights`; the host gets a few 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -309,27 +309,12 @@ class DeviceWeights:
         It returns a function that waits for the results.
         """
         self._level()
-        species, up = int(counts.shape[1]), self._up
-        totals, numbers = np.where(self.totals > 0, self.totals, 1.0), self.numbers
+        species, given = int(counts.shape[1]), self._weighted(counts)
 
         def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
-            full = bool((numbers == self._n).all())
-            given = {
-                "rows": self._rows, "n": self._n, "first": 0, "size": species, "counts": counts,
-                **_layout(counts), "shares": self._shares, "totals": up(totals),
-                "held": None if full else self._held(), "numbers": up(numbers),
-                "sums": self._kept(
-                    "moments", (species, self._rows, _parts(self._n, _IN_BLOCK)), np.float64
-                ),
-            }  # fmt: skip
-            result: list[Any] = []
-            for number in range(2):
-                items = species * self._rows * _parts(self._n, _IN_BLOCK)
-                self._start("moments", items, means=result[0] if result else None, **given)
-                result.append(self._reduced("reduce_sums", given["sums"], f"moments {number}"))
-                if result[-1] is given["sums"]:  # of few particles: the next are not written there
-                    given["sums"] = self._kept("variances", given["sums"].shape, np.float64)
-            reported = self._later(*result)
+            arguments = given()
+            means = self._summed(arguments, "moments")
+            reported = self._later(means, self._summed(arguments, "variances", means=means))
 
             def moments() -> tuple[FloatArray, FloatArray]:
                 means, variances = (each.reshape(species, self._rows).copy() for each in reported())
@@ -339,6 +324,44 @@ class DeviceWeights:
 
         none = np.zeros((0, self._rows))
         return begin if species else lambda: lambda: (none, none)
+
+    def quantiles(self, counts: Any, probabilities: Sequence[float]) -> FloatArray:
+        """Quantiles ``[probability, species, row]`` of ``counts [particle, species]``.
+
+        As `bisected` defines them.
+        """
+        self._level()
+        shape = int(counts.shape[1]), self._rows
+        arguments = self._weighted(counts)() if shape[0] else {}
+
+        def reached(limits: FloatArray) -> FloatArray:
+            sums = self._summed(arguments, "quantiles", means=self._up(limits), below=1)
+            return np.asarray(self._host(sums)).reshape(shape)
+
+        return bisected(reached, shape, probabilities, real=counts.dtype == np.float64)
+
+    def _weighted(self, counts: Any) -> Callable[[], dict[str, Any]]:
+        """What gives arguments of `moments` by the weights as they are now."""
+        totals, numbers = np.where(self.totals > 0, self.totals, 1.0), self.numbers
+        return lambda: {
+            "rows": self._rows, "n": self._n, "first": 0, "size": int(counts.shape[1]),
+            "counts": counts, **_layout(counts), "shares": self._shares, "totals": self._up(totals),
+            "held": None if (numbers == self._n).all() else self._held(),
+            "numbers": self._up(numbers),
+        }  # fmt: skip
+
+    def _summed(
+        self, given: Mapping[str, Any], name: str, *, means: Any = None, below: int = 0
+    ) -> Any:
+        """Launch sums ``[species, row]`` of `moments` into memory of this name.
+
+        A CPU does not copy them: those of moments are read after quantiles of the next row.
+        """
+        blocks = _parts(self._n, _IN_BLOCK)
+        sums = self._kept(name, (given["size"], self._rows, blocks), np.float64)
+        items = given["size"] * self._rows * blocks
+        self._start("moments", items, means=means, below=below, sums=sums, **given)
+        return self._reduced("reduce_sums", sums, f"sums of {name}")
 
     def _held(self) -> Any:
         """Particles of each row that have weight, in order, int64 ``[particle]``."""
@@ -490,8 +513,9 @@ class PartWeights(DeviceWeights):
         return self._held()[:number]
 
     def moment_sums(
-        self, counts: Any, total: float, means: FloatArray | None, held: Any, first: int
-    ) -> Callable[[], FloatArray]:
+        self, counts: Any, total: float, means: FloatArray | None, held: Any, first: int,
+        *, below: int = 0,
+    ) -> Callable[[], FloatArray]:  # fmt: skip
         """Start pieces of sums of weighted counts, or of squares around `means`. As of `settle`.
 
         Parameters
@@ -502,6 +526,8 @@ class PartWeights(DeviceWeights):
             The sum of the weights of the row.
         means
             ``[species]``.
+        below
+            1: sums of weights of particles whose counts are at most `means`.
         held, first
             What `held` returned, and the place of its first among those of the row; None where
             all of the row have weight.
@@ -514,6 +540,7 @@ class PartWeights(DeviceWeights):
         given = {
             "rows": 1, "first": 0, "size": species, **_layout(counts),
             "totals": up(np.array([total])), "means": None if means is None else up(means),
+            "below": below,
         }  # fmt: skip
         result = []
         for own, in_block in in_blocks(first, first + (self._n if held is None else len(held))):
@@ -558,6 +585,34 @@ class PartWeights(DeviceWeights):
     def copied(self, made: slice, total: float) -> Any:
         """Ancestors int64 ``[particle]`` on the device of particles which find their place here."""
         return self._find(made, self._up(np.array([total])))
+
+
+def bisected(
+    reached: Callable[[FloatArray], FloatArray], shape: tuple[int, ...],
+    probabilities: Sequence[float], *, real: bool,
+) -> FloatArray:  # fmt: skip
+    """The least values ``[probability, *shape]`` that are reached with at least a probability.
+
+    `reached` gives the distribution function ``[*shape]`` at values ``[*shape]``. Values are whole
+    numbers of 32 bits, or doubles if `real`, whose bits count them in order.
+    """
+    last = int(np.array(np.inf).view(np.int64)) if real else 2**31 - 1
+    result = np.empty((len(probabilities), *shape))
+    for probability, values in zip(probabilities, result, strict=True):
+        low, high = np.full(shape, -last - 2), np.full(shape, last)  # one is not reached, one is
+        for _ in range((2 * last + 2).bit_length() if values.size else 0):
+            middle = (low >> 1) + (high >> 1) + (low & high & 1)
+            enough = reached(_value_at(middle, real=real)) >= probability
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        values[:] = _value_at(high, real=real)
+    return result
+
+
+def _value_at(place: IntArray, *, real: bool) -> FloatArray:
+    """Whole numbers, or doubles at places in the order of all doubles, of which 0 is that of 0."""
+    if not real:
+        return place.astype(np.float64)
+    return np.where(place < 0, np.iinfo(np.int64).min - place, place).view(np.float64)
 
 
 def in_blocks(start: int, stop: int) -> Iterator[tuple[slice, bool]]:

@@ -48,19 +48,20 @@ def density(values, row, t):
     {"observe": OBSERVE, "initial": {"X": "poisson(5)"}, "resample": "multinomial"},
 ])  # fmt: skip
 def test_filters_of_cells_are_those_of_each_by_its_number(given):
-    given = FILTERS | given
+    given = FILTERS | given | {"states": True, "quantiles": 0.5}
     if given["observe"] != OBSERVE and not callable(given["observe"]):
         given["parameters"] = {"k": [3.0, 5.0], "sd": [1.0, 0.7]}
     each = [
-        ts.particle_filters(births(), cell, number=2 * number, states=True, **given)
+        ts.particle_filters(births(), cell, number=2 * number, **given)
         for number, cell in enumerate(CELLS)
     ]
     for data in (CELLS, TIDY):
-        actual = ts.particle_filters(births(), data, states=True, **given)
+        actual = ts.particle_filters(births(), data, **given)
         assert (actual.log_likelihood == sum(one.log_likelihood for one in each)).all()
         assert (actual.terms == np.hstack([one.terms for one in each])).all()
-        both = np.concatenate([one.mean for one in each], axis=1)
-        assert np.array_equal(actual.mean, both, equal_nan=True)
+        for name in ("mean", "quantiles"):
+            both = np.concatenate([getattr(one, name) for one in each], axis=1)
+            assert np.array_equal(getattr(actual, name), both, equal_nan=True)
     assert len(actual[0].time) == 9
 
 

@@ -62,6 +62,7 @@ def test_ranks_do_not_matter(device, size, kind, n):
     whole.put(logs)
     moments = whole.moments(backend.upload(counts))()()
     expected = [whole.largest, whole.totals, whole.squares, *moments]
+    expected += [whole.quantiles(backend.upload(counts), (0.1, 0.95))]
     shares = whole.shares()
     backend.close()
 
@@ -73,6 +74,7 @@ def test_ranks_do_not_matter(device, size, kind, n):
         assert cut.logs().tobytes() == logs[own.own].tobytes()
         actual = [cut.largest, cut.totals, cut.squares]
         actual += cut.moments(backend.upload(counts[own.own]))()()
+        actual += [cut.quantiles(backend.upload(counts[own.own]), (0.1, 0.95))]
         index = {}
         for in_pieces in (False, True):
             if cut._part:

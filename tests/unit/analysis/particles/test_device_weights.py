@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from emulation import AnyGrid, EmulatedBackend
@@ -62,6 +65,24 @@ def test_sums_and_moments(backend, rows, n, lost):
         assert variances[:, row].tobytes() == fixed_sums(weights * (around * around)).tobytes()
 
 
+@pytest.mark.parametrize(("rows", "n"), [(1, 1), (3, 2), (4, 33), (2, 1000)])
+@pytest.mark.parametrize("lost", [0.0, 0.4])
+def test_quantiles(backend, rows, n, lost):
+    made = DeviceWeights(backend, rows, n)
+    made.put(logs_of(rows, n, seed=n, lost=lost).reshape(-1))
+    shares = made.shares().reshape(rows, n)
+    counts = np.random.default_rng(1).poisson(20, (rows * n, 3)).astype(np.int32)
+    probabilities = (0.0501, 0.9507)
+    for x in (counts, -np.sqrt(counts + 0.5)):
+        actual = made.quantiles(backend.upload(x), probabilities)
+        for row in range(rows):
+            expected = [
+                np.quantile(each, probabilities, weights=shares[row], method="inverted_cdf")
+                for each in x.reshape(rows, n, 3)[row].T
+            ]
+            assert (expected == actual[:, :, row].T).all()
+
+
 @pytest.mark.parametrize("in_pieces", [False, True])
 @pytest.mark.parametrize("scheme", ["systematic", "stratified"])
 @pytest.mark.parametrize(
@@ -91,6 +112,25 @@ def test_ancestors(backend, rows, n, spread, lost, scheme, in_pieces):
         if chosen[row]:
             own = on_host.ancestors_of(shares[row], scheme, seed, int(numbers[row]), 7 + row)
         assert (actual[row] == row * n + own).all()
+
+
+@pytest.mark.parametrize("kind", ["any", "equal", "one"])
+@pytest.mark.parametrize("n", [1, 37, 1000])
+def test_systematic_resampling_is_residual_resampling(n, kind):
+    """By fractions: as many copies as whole parts say, and of the rests by systematic resampling.
+
+    So a scheme `residual` would be another name: docs/decisions/filters.md.
+    """
+    shares = np.random.default_rng(n).integers(1, 1000, n).astype(np.float64)
+    shares[:] = {"any": shares, "equal": 3.0, "one": np.arange(n) == n // 2}[kind]
+    actual = np.bincount(on_host.ancestors_of(shares, "systematic", 5, 2, 1), minlength=n)
+    uniform = Fraction(float(on_host.uniform(5, on_host.RESAMPLING, 2, 1, 1)[0]))
+    rest, copies = Fraction(0), []
+    for share in shares.astype(int).tolist():
+        expected = Fraction(share * n, int(shares.sum()))
+        before, rest = rest, rest + expected % 1
+        copies.append(expected // 1 + math.ceil(rest - uniform) - math.ceil(before - uniform))
+    assert actual.tolist() == copies
 
 
 @pytest.mark.parametrize("in_pieces", [False, True])

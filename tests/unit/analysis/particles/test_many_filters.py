@@ -105,6 +105,7 @@ def test_what_cannot_be():
         ({"parameters": {"k": [1.0]}, "number": 2**40}, "number"),
         ({"parameters": {"k": [1.0]}, "resample": "best"}, "systematic"),
         ({"parameters": {"k": [1.0]}, "n": 0}, "n"),
+        ({"parameters": {"k": [1.0]}, "quantiles": [0.5, 1.0]}, "quantiles=1 .* 0.999999"),
         ({"parameters": {"k": [1.0]}, "observe": lambda *_: np.full(40, NAN)}, "particle 0 is nan"),
     ):
         with pytest.raises(ts.ConfigError, match=message):
@@ -229,7 +230,7 @@ def ending(monkeypatch, kind, name, after):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_filters_that_were_ended_go_on(tmp_path, monkeypatch, rows):
-    given = {"states": True, "initial": {"X": "poisson(9)"}}
+    given = {"states": True, "initial": {"X": "poisson(9)"}, "quantiles": [0.1, 0.9]}
     whole = filters({"k": [3.0, 5.0, 80.0]}, **given)
     given |= {"checkpoint": tmp_path / "f.h5", "checkpoint_every": 0}
     with monkeypatch.context() as patch:
@@ -241,10 +242,11 @@ def test_filters_that_were_ended_go_on(tmp_path, monkeypatch, rows):
         with monkeypatch.context() as patch:
             ending(patch, ParticleFilters, "_step", 5 - again.pop() if again else 0)
             actual = filters({"k": [3.0, 5.0, 80.0]}, **given)
-        for name in ("terms", "mean", "sd", "effective_size", "log_likelihood"):
+        for name in ("terms", "mean", "sd", "effective_size", "log_likelihood", "quantiles"):
             assert np.array_equal(getattr(actual, name), getattr(whole, name), equal_nan=True)
-    with pytest.raises(ts.ConfigError, match="begun with another model"):
-        filters({"k": [3.0, 5.0, 81.0]}, **given)
+    for more in ({"parameters": {"k": [3.0, 5.0, 81.0]}}, {"quantiles": [0.1, 0.8]}):
+        with pytest.raises(ts.ConfigError, match="begun with another model"):
+            filters(**{"parameters": {"k": [3.0, 5.0, 80.0]}, **given, **more})
     (tmp_path / "f.h5").write_bytes(b"none")
     with pytest.raises(ts.InputFileError, match="is not an HDF5"):
         filters({"k": [3.0, 5.0, 80.0]}, **given)

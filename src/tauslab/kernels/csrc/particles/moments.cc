@@ -1,4 +1,5 @@
-// Weighted means and variances of quantities in rows of particles, in the tree of analysis/particles/sums.py.
+// Weighted means, variances and distribution functions of quantities in rows of particles, in the tree of
+// analysis/particles/sums.py.
 #include "particles/blocks.h"
 
 struct MomentArguments {
@@ -11,14 +12,17 @@ struct MomentArguments {
     const i64 *held;  // [particle]: in a row, particles that have weight, in order; null: all have
     const double *numbers;  // [rows]: how many these are
     const double *means;    // [size, rows]: null for means, else variances around them
-    double *sums;           // [size, rows, blocks]; of `terms` [size, n]
+    i64 below;  // 1: weights of particles whose quantities are at most `means`, instead of variances
+    double *sums;  // [size, rows, blocks]; of `terms` [size, n]
 };
 
 DEVICE double term(const MomentArguments &a, i64 row, i64 quantity, i64 i) {
     const double share = a.shares[i] / a.totals[row];
     const i64 at = i * a.stride + a.first + quantity;
     double x = a.real ? ((const double *)a.counts)[at] : (double)((const i32 *)a.counts)[at];
-    if (a.means) {
+    if (a.below) {
+        x = x <= a.means[quantity * a.rows + row] ? 1.0 : 0.0;
+    } else if (a.means) {
         x = x - a.means[quantity * a.rows + row];
         x = x * x;
     }
