@@ -31,6 +31,7 @@ from tauslab.model.lattice.lattice import Lattice
 IntArray = npt.NDArray[np.int64]
 SOURCE = Path(__file__).with_suffix(".cc")
 FLAGS = ("-std=c++17", "-O3", NATIVE, "-fPIC", "-shared")
+LIBRARIES = ("-lstdc++", "-lm")  # TAUSLAB_CXXFLAGS of tests omits them
 
 
 class _Model(ctypes.Structure):
@@ -129,7 +130,7 @@ def _program() -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "exact_rdme.so"
         command = [*compiler.command, *FLAGS, *chosen_flags()]
-        subprocess.run([*command, "-o", str(library), str(SOURCE)], check=True)
+        subprocess.run([*command, "-o", str(library), str(SOURCE), *LIBRARIES], check=True)
         program = ctypes.CDLL(str(library))
     program.exact_rdme.restype = ctypes.c_int64
     return program

@@ -105,16 +105,15 @@ template <class Count>
 static void wait_for(int begin, int end, Count count) {
     const u64 own = count(fibers[current]);
     if (by_chance() && chance() % 4 == 0) yield();
-    for (bool all = false; !all;) {
-        all = true;
-        for (int i = begin; i < end; ++i) {
-            if (fibers[i].done && count(fibers[i]) < own) {
-                fprintf(stderr, "a thread ended before an operation of its team\n");
-                abort();
-            }
-            all = all && count(fibers[i]) >= own;
+    for (int i = begin; i < end;) {  // counts only grow: who has come is not looked at again
+        if (count(fibers[i]) >= own) {
+            ++i;
+        } else if (fibers[i].done) {
+            fprintf(stderr, "a thread ended before an operation of its team\n");
+            abort();
+        } else {
+            yield();
         }
-        if (!all) yield();
     }
     idle = 0;
 }

@@ -144,7 +144,7 @@ class EmulatedBackend(Dirty):
         def build(out: Path) -> None:
             write_texts(out.parent, texts)
             files = [f"-I{out.parent}", "-o", str(out), str(out.parent / source.file)]
-            subprocess.run([*command, *files], check=True)
+            subprocess.run([*command, *files, "-lstdc++"], check=True)  # it has the `new` of fibers
 
         parts = [compiler.version, *command, source.file]
         key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
