@@ -240,6 +240,17 @@ def moving_reactions(network: LoweredNetwork) -> list[int]:
     return [j for j, reaction in enumerate(network.reactions) if reaction.depends_on() & flowing]
 
 
+def _are_polynomials(network: LoweredNetwork, moving: list[int]) -> bool:
+    """Return whether these propensities are known to be polynomials in what flows and the time."""
+    watched = Watched(network)
+    reactions = [network.reactions[j] for j in moving]
+    return all(
+        not {index for index, _ in each.needs} & watched.flowing
+        and (each.law is None or watched.is_affine(each.law))
+        for each in reactions
+    )
+
+
 def _moving(network: LoweredNetwork) -> str:
     """The total propensity, to the sum of those that nothing but jumps changes.
 
@@ -259,8 +270,11 @@ def _moving(network: LoweredNetwork) -> str:
         )
         changes = [int(any(i in requested for i, _ in r.change)) for r in network.reactions]
         silent = "".join(f"    a[{j}] = 0;\n" for j in moving)
+        polynomials = str(_are_polynomials(network, moving)).lower()
         tables = (
             f"constexpr int N_MOVING = {len(moving)};  // reactions that read what flows\n"
+            "// Whether these are polynomials in what flows and in the time.\n"
+            f"constexpr bool POLYNOMIAL_MOVING = {polynomials};\n"
             f"{lane_table('int', 'MOVING', moving)}"
             f"DEVICE void without_moving([[maybe_unused]] double *a) {{\n{silent}}}\n"
             "// Reactions that change what flows, or what its rates read.\n"

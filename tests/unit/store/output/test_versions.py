@@ -140,7 +140,7 @@ def test_clocks_have_other_bits_since_version_10(tmp_path, monkeypatch, recwarn,
 
 @pytest.mark.parametrize(
     ("equations", "since", "event"),
-    [("ode", 12, False), ("ode", 1, True), ("langevin", 9, False)],
+    [("ode", 13, False), ("ode", 1, True), ("langevin", 9, False)],
 )
 def test_hybrids_have_other_bits_since_their_jumps_happen_so(equations, since, event, recwarn):
     net = ts.Network("gene")

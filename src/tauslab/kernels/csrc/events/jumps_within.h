@@ -72,55 +72,59 @@ DEVICE_SHARED void open_step(OpenStep &open, const double *x, double t, double l
 // Goes on to where the integral from now on is `left`, or as far as a rule is good for it, to the end of the step at
 // most; returns the integral, which is `left` at a jump.
 //
-// Where the total propensity is nearly linear in time, as between jumps that follow each other fast, the first guess is
-// good: the error of the trapezoidal rule follows from how the slope differs from that before. Otherwise it is
-// Newton's method with Simpson's rule, over the longest part, by halves, over which that agrees with the rule of
-// Lobatto with five points, whose distances have no common measure: a periodic propensity deceives both less often.
+// Where the total propensity is nearly linear in time, as between jumps that follow each other fast, the error of the
+// trapezoidal rule follows from how the slope differs from that before. Otherwise it is Simpson's rule, over the
+// longest part, by halves, over which that agrees with the rule of Lobatto with five points, whose distances have no
+// common measure: a periodic propensity deceives both less often. From there a step of Newton's ends at the jump, or
+// several do where one leaves too much.
 DEVICE double go_to_jump(OpenStep &open, double left, double *x, const double *c, double *moving) {
     const double rest = open.length - open.done, begin = open.hazard, from = open.done;
     const double guess = left / begin;
     double part = left / FMA(0.5 * guess, open.slope, begin);
     if (!(part > 0 && part < rest)) part = rest;
     double end = hazard_at(open, from + part, x, c, moving);
-    double integral = 0.5 * part * (begin + end), missing = left - integral;
-    const double slope = (end - begin) / part;
-    const bool linear = part * part * tl_abs(slope - open.slope) <= HAZARD_ERROR;
-    const bool jumps = tl_abs(missing) <= HAZARD_ERROR;
-    open.slope = slope;
+    double integral = 0.5 * part * (begin + end), middle = 0;
+    double slope = (end - begin) / part;
+    const double bend = part * part * tl_abs(slope - open.slope);
     // The slope before the first jump is that from end to end: it says nothing of what is between.
-    if (linear && open.known && from > 0 && (jumps || (part == rest && missing > 0))) {
-        open.done = part == rest ? open.length : from + part, open.hazard = end;
-        return jumps ? left : integral;
-    }
-    double middle = 0;
-    for (int turn = 0; turn < 60; ++turn) {
+    const bool linear = from > 0 && (POLYNOMIAL_MOVING || open.known) && bend <= HAZARD_ERROR;
+    for (int turn = 0; !linear && turn < 60; ++turn) {
         middle = hazard_at(open, FMA(0.5, part, from), x, c, moving);
         const double second = hazard_at(open, FMA(INNER, part, from), x, c, moving);
         const double fourth = hazard_at(open, FMA(1.0 - INNER, part, from), x, c, moving);
         const double sum = begin + end, inner = FMA(64.0, middle, 49.0 * (second + fourth));
         const double lobatto = FMA(9.0, sum, inner);
         integral = part * FMA(4.0, middle, sum) * (1.0 / 6);
+        slope = 2.0 * (end - middle) / part;
         if (!(tl_abs(part * lobatto * (1.0 / 180) - integral) > HAZARD_ERROR)) break;
         part *= 0.5, end = middle;
     }
-    missing = left - integral;
-    const bool reached = !(missing > 0);
-    double low = 0, high = part;
-    for (int turn = reached ? 0 : 40; turn < 40 && tl_abs(missing) > 1e-3 * HAZARD_ERROR; ++turn) {
-        (missing > 0 ? low : high) = part;
-        const double next = part + missing / end, before = end, was = part;
-        const bool inside = next > low && next < high;
-        part = inside ? next : low + 0.5 * (high - low);
-        if (!(part > low && part < high)) break;
-        end = hazard_at(open, from + part, x, c, moving);
-        const double more = tl_abs((end - before) * (part - was));  // what Newton's step leaves
-        if (inside && tl_abs(missing) <= CLOSE && more <= HAZARD_ERROR) break;
-        middle = hazard_at(open, FMA(0.5, part, from), x, c, moving);
-        missing = left - part * (begin + FMA(4.0, middle, end)) * (1.0 / 6);
+    open.slope = slope;
+    double missing = left - integral;
+    const double more = missing / end;
+    const bool close =
+        tl_abs(missing) <= CLOSE && 0.5 * more * more * tl_abs(slope) <= HAZARD_ERROR;
+    const bool jumps = !(missing > 0) || (close && part + more < rest);
+    if (jumps && close && part + more > 0) {
+        part += more;
+    } else if (jumps) {
+        double low = 0, high = part;
+        for (int turn = 0; turn < 40 && tl_abs(missing) > 1e-3 * HAZARD_ERROR; ++turn) {
+            (missing > 0 ? low : high) = part;
+            const double next = part + missing / end, before = end, was = part;
+            const bool inside = next > low && next < high;
+            part = inside ? next : low + 0.5 * (high - low);
+            if (!(part > low && part < high)) break;
+            end = hazard_at(open, from + part, x, c, moving);
+            const double error = tl_abs((end - before) * (part - was));
+            if (inside && tl_abs(missing) <= CLOSE && error <= HAZARD_ERROR) break;
+            middle = hazard_at(open, FMA(0.5, part, from), x, c, moving);
+            missing = left - part * (begin + FMA(4.0, middle, end)) * (1.0 / 6);
+        }
     }
-    open.done = part == rest ? open.length : from + part;
+    open.done = !jumps && part == rest ? open.length : from + part;
     open.hazard = hazard_at(open, open.done, x, c, moving);
-    return reached ? left : integral;
+    return jumps ? left : integral;
 }
 
 // The last: propensities are no numbers, or a compartment has vanished.
