@@ -260,8 +260,8 @@ def page(measured: list[Cell]) -> str:
 
 
 _PARTIAL_SCALING = (
-    "The partial scaling algorithm (PSA) of bngsim lets a reaction of many molecules fire in groups; the number (10, 100)",
-    "is its population level: reactants with fewer molecules are not grouped. tauslab's counterpart is tau-leaping",
+    "In the partial scaling algorithm (PSA) of bngsim a reaction of many molecules fires in groups. The number (10 or 100)",
+    "is the count below which molecules of a species are not grouped. tauslab's counterpart is tau-leaping",
     "(`tau`). Both are approximate: after the semicolon, a cell has the error of the mean of one quantity at the end",
     "time, in standard deviations of exact trajectories, ± its standard error. An exact trajectory of erk_activation",
     "has 6e8 events, so none were run; its cells have the mean instead.",

@@ -231,14 +231,14 @@ def test_runs_state_what_they_are(tmp_path):
 def test_a_pilot_tells_of_the_error(monkeypatch, capsys):
     """Where there is next to nothing the Langevin equation is wrong, and warns by how much."""
     monkeypatch.setattr("tauslab.runner.ensemble.choices.hybrid_error.FEWEST", 100)
-    with pytest.warns(UserWarning, match="finds the mean of X"):
+    with pytest.warns(UserWarning, match="exact ones: the mean of X at t = 5 is off by"):
         few = run(births(0.5), times=[0.0, 5.0], n=1000, quiet=None).approximate
-    assert "a pilot of 1000 trajectories and as many exact ones finds the mean of X" in few
-    assert "no X left at t = 5 in" in few
+    assert "a pilot of 1000 trajectories, compared with as many exact ones: the mean of X" in few
+    assert "X is extinct at t = 5 in" in few
     many = run(births(1000), times=[0.0, 5.0], n=1000, quiet=None).approximate
-    assert "no difference of means, deviations and extinctions beyond chance" in many
+    assert "means, standard deviations and extinctions do not differ significantly" in many
     long = run(births(1e6), ts.Partitioned(), times=[0.0, 5.0], n=100).approximate
-    assert "tells nothing of the error: exact ones are too long" in long
+    assert "does not estimate the error: exact trajectories have more than 32,768 events" in long
     assert capsys.readouterr().out == ""
 
 

@@ -6,7 +6,6 @@ import shutil
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 from docs_blocks import PAGES, ROOT, blocks, commands, shorter, shorter_python
 
@@ -81,24 +80,20 @@ def run_lattice(name):
            device="cpu")  # fmt: skip
 
 
-def small_lattice():
-    """What a page about lattices takes for the reader's own; t = 10 is 100 steps."""
+def small_lattice(name):
+    """The lattice model of a reader, in a file; t = 10 is 100 steps."""
     lattice = ts.Lattice("cell", shape=(8, 8, 8), spacing=1e-6, step=0.1)
-    half = np.zeros(lattice.shape, bool)
-    half[:4] = True
-    lattice.add_site_type("cytoplasm")
-    lattice.add_site_type("membrane", half)
     lattice.add_species("A", "B", "C")
     lattice.add_parameter("D", 1e-13)
     lattice.add_diffusion("*", "D")
     lattice.add_reaction("A + B -> C", rate=1e6, unit="M^-1 s^-1", name="bind")
-    lattice.place("A", count=50, site_type="membrane")
-    lattice.place("B", count=50, site_type="cytoplasm")
-    return lattice, half
+    lattice.place("A", count=50)
+    lattice.place("B", count=50)
+    lattice.write(name)
 
 
 def ready(page):
-    """What a page takes for granted."""
+    """Write the files that a page reads."""
     if page == "docs/petab.md":
         pytest.importorskip("petab", reason="the petab extra is not installed")
         for path in (DATA / "petab" / "0001").iterdir():
@@ -107,8 +102,10 @@ def ready(page):
         Path("vectors.tsv").write_text("k1\tk2\n0.8\t0.6\n1\t1\n")
     if page == "docs/lattices.md":
         run_lattice("run.h5")
-    if page == "docs/rdme.md":
+    if page in {"docs/lattices.md", "docs/rdme.md"}:
         ts.read("cell.toml").write("cell.h5")
+    if page == "docs/sweeps.md":
+        small_lattice("cell.h5")
     if page == "examples/README.md":
         ts.dbn.build("egf.xml", unknown=["kdMek"], samples=64, t_end=1, points=3,
                      output="egf_ngf.h5")  # fmt: skip
@@ -149,10 +146,9 @@ def test_commands_of_other_pages_are_understood(page):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_python_of_a_page(page, folder):
-    # One namespace for a page: a block goes on where the one before ended.
-    names = {"ts": ts, "np": np, "model": ts.read("schlogl.xml"), "first": [3e-7], "second": [1e-4]}
-    names["lattice"], names["mask"] = small_lattice()
-    if page == "docs/petab.md":
+    # One namespace for a page, which is empty at the start: a block continues the one before.
+    names = {}
+    if page in {"docs/petab.md", "docs/sweeps.md"}:
         ready(page)
     for code in blocks(page, "python"):
         compiled = compile(shorter_python(code), page, "exec")

@@ -159,8 +159,7 @@ class Chain(Draws):
 
         Returns
         -------
-        An `arviz.InferenceData`; where ArviZ is 1.0 or above, or is not installed, the
-        `xarray.DataTree` that ArviZ 1.0 takes.
+        An `arviz.InferenceData`; for ArviZ 1.0, or without ArviZ, an `xarray.DataTree`.
         """
         import xarray
 

@@ -163,7 +163,7 @@ def max_steps_option(what: str) -> int | None:
     """The option `max_steps` of functions that run many sets of values; `what` it limits."""
     result: int | None = option(
         None, type=count, check=unless_none(whole(1, MAX_STEPS)),
-        doc=f"{what} Without it, parameters at which counts explode take hours.",
+        doc=f"{what} Useful if counts grow without bound.",
     )  # fmt: skip
     return result
 

@@ -62,7 +62,7 @@ def links_of(links: Links, intervals: Mapping[str, Interval], tick: float) -> li
         if not rates:
             return "rate not known at the start"
         product = f"interval x fastest rate = {length * max(rates):.3g}"
-        return product if max(rates) else f"{product}, for nothing changes it at the start"
+        return product if max(rates) else f"{product} (no reaction changes the quantity at t = 0)"
 
     for drive in links.drives:
         own = drive.formula.quantities.values()

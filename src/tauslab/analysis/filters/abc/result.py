@@ -119,8 +119,7 @@ class AbcResult(WeightedDraws):
 
         Returns
         -------
-        An `arviz.InferenceData`; where ArviZ is 1.0 or above, or is not installed, the
-        `xarray.DataTree` that ArviZ 1.0 takes.
+        An `arviz.InferenceData`; for ArviZ 1.0, or without ArviZ, an `xarray.DataTree`.
         """
         import xarray
 

@@ -94,8 +94,7 @@ class Smc2Result(WeightedDraws):
 
         Returns
         -------
-        An `arviz.InferenceData`; where ArviZ is 1.0 or above, or is not installed, the
-        `xarray.DataTree` that ArviZ 1.0 takes.
+        An `arviz.InferenceData`; for ArviZ 1.0, or without ArviZ, an `xarray.DataTree`.
         """
         return inference_data({"posterior": self._resampled()[1], **observed_data(data)})
 

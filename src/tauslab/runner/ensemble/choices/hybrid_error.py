@@ -61,14 +61,15 @@ def judge(task: HybridTask, backend: Backend, n: int) -> tuple[str, bool]:
     result = _moments(task, backend, n, options.max_steps)
     known = _moments(exact, backend, n, MOST_EVENTS)
     if known.lost or result.lost:
-        which = "exact ones are too long" if known.lost else "some of them end early"
-        return f"{began} tells nothing of the error: {which}", False
+        long = f"exact trajectories have more than {MOST_EVENTS:,} events"
+        which = long if known.lost else "some of its trajectories ended early"
+        return f"{began} does not estimate the error: {which}", False
     times = options.times[compared_times(options.times)]
     names = [name for name in task.species if name in exact.species]
     mine, other = ([list(t.species).index(name) for name in names] for t in (task, exact))
     reported = _worst(_columns(result, mine), _columns(known, other), names, times)
-    found_none = "no difference of means, deviations and extinctions beyond chance"
-    return f"{began} and as many exact ones finds {reported or found_none}", bool(reported)
+    none = "means, standard deviations and extinctions do not differ significantly"
+    return f"{began}, compared with as many exact ones: {reported or none}", bool(reported)
 
 
 def _moments(task: NetworkTask, backend: Backend, n: int, steps: int) -> LeapMoments:
@@ -103,9 +104,8 @@ def _worst(found: LeapMoments, known: LeapMoments, names: list[str], times: Floa
         if part.max(initial=0.0) > 0:
             time, species = np.unravel_index(int(np.argmax(part)), part.shape)
             size_of = f"{100 * part.max():.2g} %" if np.isfinite(part.max()) else "all of it"
-            parts.append(
-                f"the {what} of {names[int(species)]} at t = {times[int(time)]:g} off by {size_of}"
-            )
+            place = f"{names[int(species)]} at t = {times[int(time)]:g}"
+            parts.append(f"the {what} of {place} is off by {size_of}")
     of_both = (found.absent * found.n + known.absent * known.n) / (found.n + known.n)
     chance = np.sqrt(of_both * (1 - of_both) * (1 / found.n + 1 / known.n))
     off = np.abs(found.absent - known.absent)
@@ -114,7 +114,7 @@ def _worst(found: LeapMoments, known: LeapMoments, names: list[str], times: Floa
         at = np.unravel_index(int(np.argmax(off)), off.shape)
         mine, exact = (f"{100 * each.absent[at]:.2g} %" for each in (found, known))
         parts.append(
-            f"no {names[int(at[1])]} left at t = {times[int(at[0])]:g} in {mine} of the "
-            f"trajectories, not in {exact}"
+            f"{names[int(at[1])]} is extinct at t = {times[int(at[0])]:g} in {mine} of the "
+            f"trajectories instead of {exact}"
         )
     return " and ".join(parts)
