@@ -180,7 +180,7 @@ def test_events_compile_and_contract_nothing(entry, network, architecture):
 
 
 def test_rates_that_follow_the_time_need_little_local_memory(architecture):
-    actual = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0)
+    actual = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0, 128)
     assert actual is not None
     header = unrolled_header(actual.network, CudaBackend.style, literals=8)
     texts = csrc_texts() | {"model.h": header}
@@ -595,7 +595,7 @@ def test_every_file_compiles(monkeypatch):
 
 def test_other_headers_compile(monkeypatch):
     """Leaps of rates that follow the time, firings and leaps from tables; steps that run first."""
-    actual = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0, 0.03)
+    actual = thinned(lowered_events(forced()), np.zeros((1, 1)), 8.0, 160, 0.03)
     assert actual is not None
     events, lattice = lowered_events(everything()), lattice_texts(16, 3, small=True, lines=True)
     monkeypatch.setattr(event_codegen, "in_tables", lambda *_: True)

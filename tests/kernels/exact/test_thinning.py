@@ -9,11 +9,14 @@ from event_models import forced
 from sampling import ordinary
 
 import tauslab as ts
+from tauslab.base.errors import ConfigError
+from tauslab.kernels.exact import selectors
 from tauslab.kernels.network import thinning
 from tauslab.kernels.network.thinning import thinned
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.infix import parse
 from tauslab.options.ensemble import Options
+from tauslab.runner.ensemble import task as tasks
 from tauslab.runner.ensemble.task import prepare, with_thinning
 from tauslab.store.results.digest import digest_lines
 
@@ -145,8 +148,14 @@ def test_points_of_a_sweep_have_bounds_of_their_own():
 
 
 @compiler
-def test_births_and_deaths_have_poisson_laws():
-    """Mean and variance, 20,000 trajectories: within 5 standard errors."""
+@pytest.mark.parametrize("most", [128, 2])
+def test_births_and_deaths_have_poisson_laws(monkeypatch, most):
+    """Mean and variance, 20,000 trajectories: within 5 standard errors.
+
+    Networks of `most` reactions have the kernel of events.
+    """
+    monkeypatch.setattr(tasks, "LARGEST_UNROLLED", most)
+    assert (task_of(births(FORCED)).lowered.dynamics is None) == (most > 2)
     n = 20_000
     result = run(births(FORCED), n=n, record="statistics")
     for k, t in enumerate(TIMES[1:].tolist(), 1):
@@ -214,7 +223,18 @@ def test_a_gpu_gives_the_bits_of_the_cpu():
             assert digest_lines(actual[0], None) == digest_lines(actual[1], None)
 
 
+def test_no_kernel_takes_bounds_for_rates_in_larger_networks(monkeypatch):
+    """Beyond the reactions of the kernel of events, tables would run at the bounds."""
+    net = births(FORCED)
+    net.add_event("at_2", trigger="time >= 2", assignments={"X": "X"})
+    assert task_of(net).lowered.thinning is not None
+    for module in (tasks, selectors):
+        monkeypatch.setattr(module, "LARGEST_WITH_EVENTS", 1)
+    with pytest.raises(ConfigError, match="up to 1 reactions, not 2"):
+        run(net)
+
+
 def test_bounds_are_refused_for_too_many_rows():
     task = prepare(births("sin(k * time)^2"), Options(TIMES, n=2, set={"k": np.array([1.0, 2.0])}))
-    assert thinned(task.lowered, task.constants, 8.0) is not None
-    assert thinned(task.lowered, np.repeat(task.constants, 10_000, axis=0), 8.0) is None
+    assert thinned(task.lowered, task.constants, 8.0, 128) is not None
+    assert thinned(task.lowered, np.repeat(task.constants, 10_000, axis=0), 8.0, 128) is None

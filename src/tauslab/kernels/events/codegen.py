@@ -18,11 +18,11 @@ from tauslab.kernels.events.watched import Watched
 from tauslab.kernels.network.codegen import (
     LawWriter,
     check_constants,
-    factors_now,
     guarded_propensity,
     is_tabled,
     lane_table,
     law_text,
+    named_factors,
     pieces_of,
     propensity_at,
     records,
@@ -393,9 +393,16 @@ def _fire(network: LoweredNetwork) -> str:
 
 def _propensity_now(network: LoweredNetwork, writer: LawWriter) -> str:
     """The propensity of a reaction at the time, where those of the kernel are bounds."""
-    lines = cases = ""
+    factors = cases = ""
     if network.thinning is not None:
-        lines, names = factors_now(network, writer, "double")
+        for k, factor in enumerate(network.thinning.factors):
+            statements, value = writer.read(factor)
+            factors += (
+                f"DEVICE_SHARED double factor_{k}([[maybe_unused]] const double *x,\n"
+                "    [[maybe_unused]] const double *c) {\n"
+                f"{statements}    return {value};\n}}\n"
+            )
+        names = named_factors(network.thinning, "factor_{}(x, c)")
         inside = LawWriter(writer.state, {**writer.names, **names})
         for j, rate in enumerate(network.thinning.rates):
             if rate is not network.reactions[j]:
@@ -404,11 +411,11 @@ def _propensity_now(network: LoweredNetwork, writer: LawWriter) -> str:
                     f"        case {j}: {{\n{statements}            return {value};\n        }}\n"
                 )
     return (
-        f"{pieces_of(network)}"
+        f"{pieces_of(network)}{factors}"
         "DEVICE_SHARED double propensity_now([[maybe_unused]] int reaction,\n"
         "    [[maybe_unused]] const double *x, [[maybe_unused]] const double *c,\n"
         "    double bound) {\n"
-        f"{lines}    switch (reaction) {{\n{cases}        default: return bound;\n    }}\n}}\n"
+        f"    switch (reaction) {{\n{cases}        default: return bound;\n    }}\n}}\n"
     )
 
 

@@ -23,6 +23,7 @@ from tauslab.kernels.network.lowering import (
     LoweredNetwork,
     LoweredReaction,
     Operation,
+    Thinning,
     arguments_of,
     operations_first,
 )
@@ -107,15 +108,20 @@ def factors_now(
 ) -> tuple[str, dict[int, str]]:
     """Statements that compute the factors of rates, and their names by the identity of parts."""
     assert network.thinning is not None
-    index = {factor: k for k, factor in enumerate(network.thinning.factors)}
     lines = ""
-    for factor, k in index.items():
+    for k, factor in enumerate(network.thinning.factors):
         statements, value = writer.read(factor)
         lines += f"    Quantity<{count}> now_{k};\n"
         lines += f"    {{\n{statements}    now_{k} = same<{count}>({value});\n    }}\n"
-    laws = [reaction.law for reaction in network.thinning.rates if reaction.law is not None]
+    return lines, named_factors(network.thinning, "now_{}")
+
+
+def named_factors(thinning: Thinning, name: str) -> dict[int, str]:
+    """Names of factors by the identity of parts of rates; `name` gets the number of a factor."""
+    index = {factor: k for k, factor in enumerate(thinning.factors)}
+    laws = [reaction.law for reaction in thinning.rates if reaction.law is not None]
     parts = (part for law in laws for part in operations_first(law))
-    return lines, {id(part): f"now_{index[part]}" for part in parts if part in index}
+    return {id(part): name.format(index[part]) for part in parts if part in index}
 
 
 def _propensities_now(network: LoweredNetwork, writer: LawWriter) -> str:

@@ -66,7 +66,7 @@ class Thinned:
 
 
 def thinned(
-    network: LoweredNetwork, constants: FloatArray, end: float, epsilon: float = 0
+    network: LoweredNetwork, constants: FloatArray, end: float, most: int, epsilon: float = 0
 ) -> Thinned | None:
     """The network with bounds in place of rates that the time moves; None where that cannot be.
 
@@ -76,11 +76,21 @@ def thinned(
         Those of every row, f64 ``[row, constant]``.
     end
         The time at which trajectories end.
+    most
+        Reactions below which a network without events needs no kernel of events.
     epsilon
         Bound on the expected change of a propensity in a leap; 0 where there are none.
     """
     dynamics = network.dynamics
     if dynamics is None or not dynamics.moves or dynamics.flows or not end > 0:
+        return None
+    reacts_alone = len(network.reactions) < most and not (
+        dynamics.events
+        or dynamics.drawn
+        or dynamics.jumps
+        or any(reaction.completions for reaction in network.reactions)
+    )
+    if epsilon and not reacts_alone:
         return None
     if any(_moves(network, event.trigger) for event in dynamics.events):
         return None
@@ -98,12 +108,6 @@ def thinned(
         return None
     rows = np.concatenate(
         [constants[:, :own], np.repeat(table, len(constants) // len(table), 0)], 1
-    )
-    reacts_alone = not (
-        dynamics.events
-        or dynamics.drawn
-        or dynamics.jumps
-        or any(reaction.completions for reaction in network.reactions)
     )
     left = None if reacts_alone else replace(dynamics, moves=False)
     if reacts_alone:

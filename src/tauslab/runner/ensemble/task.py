@@ -19,7 +19,13 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.engines import common_paths
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.events.tables import DELAY_QUEUE
-from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, PilotCounts, pilot_events, selector_of
+from tauslab.kernels.exact.selectors import (
+    LARGEST_UNROLLED,
+    LARGEST_WITH_EVENTS,
+    PilotCounts,
+    pilot_events,
+    selector_of,
+)
 from tauslab.kernels.exact.ssa import exact_engine, goes_on_exactly
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
@@ -588,7 +594,7 @@ def _lowered(
     Parameters `loaded` become constants where kernels can load them.
     """
     network, options = model.network, model.options
-    exact = isinstance(options.method, SSA) and len(network.reactions) < LARGEST_UNROLLED
+    exact = isinstance(options.method, SSA)
     differing = {*start.varying, *model.rows}
     breaks = breaks_of(
         network, options, model.values, differing, model.rows,
@@ -686,21 +692,15 @@ def with_thinning(task: NetworkTask) -> NetworkTask:
     bounds the rates are integrated.
     """
     method, lowered = task.options.method, task.lowered
-    dynamics = lowered.dynamics
-    if dynamics is None:
-        return task
-    alone = not (dynamics.events or any(r.completions for r in lowered.reactions))
     if isinstance(method, TauLeaping):
-        most, epsilon = LARGEST_LEAPING if alone else 0, method.epsilon
-        possible = not method.post_leap_check
+        most, epsilon, possible = LARGEST_LEAPING, method.epsilon, not method.post_leap_check
     else:
         most, epsilon = LARGEST_UNROLLED, 0.0
         possible = isinstance(method, SSA) and method.selector in (None, "linear")
-        most = most if alone else len(lowered.reactions) + 1
-    if not possible or len(lowered.reactions) >= most:
+    if not possible or len(lowered.reactions) > LARGEST_WITH_EVENTS:
         return task
-    result = thinned(lowered, task.constants, float(task.options.times[-1]), epsilon)
-    if result is None or (epsilon and result.network.dynamics is not None):
+    result = thinned(lowered, task.constants, float(task.options.times[-1]), most, epsilon)
+    if result is None:
         return task
     return replace(task, lowered=result.network, constants=result.rows)
 

@@ -174,20 +174,18 @@ def test_narrow_pulses_of_amounts_have_other_bits_since_version_12(law):
 
 
 @pytest.mark.validate
-@pytest.mark.parametrize("earlier", [64, 128])
+@pytest.mark.parametrize("integrated", [True, False])
 def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
-    tmp_path, monkeypatch, recwarn, earlier
+    tmp_path, monkeypatch, recwarn, integrated
 ):
-    """Version 6 integrated such rates in networks of 64 reactions or more."""
+    """Earlier programs integrated such rates in networks of 128 reactions or more."""
     path, net = tmp_path / "a.h5", ts.Network("forced")
     net.add_species("X", 5)
     net.add_reaction("-> X", law="1 + sin(time)")
-    for i in range(64):
-        net.add_reaction("X ->", rate=0.01, name=f"loss_{i}")
     with monkeypatch.context() as then:
-        then.setattr(schema, "BITS_VERSION", 6)
-        then.setattr(task, "LARGEST_UNROLLED", earlier)
+        if integrated:
+            then.setattr(task, "LARGEST_WITH_EVENTS", 0)
         ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path).close()
     ts.run(net, device="cpu", append_to=6, output=path).close()
     message = [str(one.message) for one in recwarn]
-    assert any("bits of version 6" in one for one in message) == (earlier == 64)
+    assert any(f"bits of version {NOW}" in one for one in message) == integrated

@@ -108,15 +108,23 @@ DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lan
     fill_store_of_lane(thread, series, v, lane, d, number);
 }
 
-// The lane goes on to the next piece of the run, with what is left of its waiting time.
-DEVICE void cross_piece(Thread &thread, Lanes &lanes, int v, int lane, int d) {
-    double &waiting = at<double>(thread.waiting[d][v], lane);
-    const double end = at<double>(lanes.c[PIECE_AT], lane);
-    waiting = rest_of_waiting(waiting, lanes.a0[lane], end - lanes.t[lane]);
-    lanes.t[lane] = just_after(end);
-    lanes.pieces[lane] += PIECE_WORDS;
-    for (int i = 0; i < PIECE_WORDS; ++i)
-        at<double>(lanes.c[PIECE_AT + i], lane) = lanes.pieces[lane][i];
+// The lane goes on with what is left of its waiting time, piece after piece, to its next firing or the last sample.
+DEVICE void cross_pieces(Thread &thread, Lanes &lanes, int v, int lane, int d, double t_event) {
+    double &waiting = at<double>(thread.waiting[d][v], lane), &t = lanes.t[lane];
+    double c[N_CONSTANTS + 1], a[N_REACTIONS], cumulative[N_REACTIONS], a0 = lanes.a0[lane];
+    i32 x[N_SPECIES > 0 ? N_SPECIES : 1];
+    for (int i = 0; i < N_SPECIES; ++i) x[i] = (i32)lanes.x[i][lane];
+    for (int i = 0; i < N_CONSTANTS; ++i) c[i] = at<double>(lanes.c[i], lane);
+    while (t_event > c[PIECE_AT]) {
+        record_before(thread, lanes, lane, c[PIECE_AT]);
+        if (lanes.k[lane] == thread.out.n_times) break;
+        waiting = rest_of_waiting(waiting, a0, c[PIECE_AT] - t);
+        t = just_after(c[PIECE_AT]);
+        load<PIECE_WORDS>(c + PIECE_AT, lanes.pieces[lane] += PIECE_WORDS);
+        all_propensities(x, c, a, cumulative);
+        a0 = cumulative[N_REACTIONS - 1], t_event = t + waiting / a0;
+    }
+    for (int i = 0; i < PIECE_WORDS; ++i) at<double>(lanes.c[PIECE_AT + i], lane) = c[PIECE_AT + i];
 }
 
 // What is rare on a lane, but for a sample alone: as in ensemble/ssa.cc. True if a trajectory or a piece begins.
@@ -142,11 +150,9 @@ DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock
     bool valid = ended <= ABSORBED, crosses = false;
     const i64 n_times = thread.out.n_times;
     if constexpr (IS_THINNED) {
-        const double end = at<double>(lanes.c[PIECE_AT], lane);
-        crosses = valid && t_event > end;
-        if (crosses) record_before(thread, lanes, lane, end);
+        crosses = valid && t_event > at<double>(lanes.c[PIECE_AT], lane);
+        if (crosses) cross_pieces(thread, lanes, v, lane, d, t_event);
         crosses = crosses && k < n_times;
-        if (crosses) cross_piece(thread, lanes, v, lane, d);
     }
     if (valid && !crosses) record_before(thread, lanes, lane, t_event);
     const u64 number = clock - at<u64>(lanes.begun, lane);
