@@ -490,7 +490,8 @@ class LatticeView:
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
         """Set the stochastic constant per site (1/s) of a reaction, everywhere or in a type.
 
-        Everywhere includes site types that the model's `site_types` leave out.
+        Everywhere includes site types that the model's `site_types` leave out. A type includes
+        sites of this type that objects cover.
 
         Raises
         ------
@@ -518,8 +519,9 @@ class LatticeView:
         if site_type is None:
             table = np.repeat(values[:, None], len(self._lattice.site_types), axis=1)
         else:
-            table = engine.rates[which]
-            table[:, self._type(site_type)] = values
+            table, number = engine.rates[which], self._type(site_type)
+            covering = [one.site_type for one in self._lattice.objects if one.within == number]
+            table[:, [number, *covering]] = values[:, None]
         if not len(which):
             return
         warning = engine.set_rates(which, table)

@@ -96,6 +96,16 @@ def test_replicas_each_have_their_objects(tmp_path):
         assert (again.profile("R").tolist(), again.sites_of_types().tolist()) == ended
 
 
+@pytest.mark.filterwarnings("ignore:.*so fast")
+def test_a_rate_that_is_set_in_a_type_is_that_of_the_objects_in_it():
+    def end(view):
+        view.set_rate("R4", 1e7, "cytoplasm")
+
+    with run(None, t_end=2 * STEP, count_every=1, frame_every=0, hooks=[(1, end)]) as result:
+        assert result.counts("R")[1] > 0
+        assert result.counts("R")[2] == 0
+
+
 def test_points_of_a_sweep_have_as_many_objects(tmp_path):
     with pytest.raises(ConfigError, match="numbers of its objects"):
         run(tmp_path / "swept.h5", sweep={"R": [4, 6]})
