@@ -316,7 +316,8 @@ class Lattice(Hinting, LatticeData):
         site_types
             Where it happens; by default everywhere.
         area
-            Of the surface in m^2; measured if not given.
+            Of the surface in m^2; measured if not given. The masks of `site_types` must be
+            complete.
         name
             ``R1``, ``R2``, ... by position if not given.
         """
@@ -369,7 +370,7 @@ class Lattice(Hinting, LatticeData):
                 self._tree(rate, f"{where}: rate"),
                 volume,
                 chosen,
-                self._site_area(chosen, area, where) if on_surface else None,
+                *(self._site_area(chosen, area, where) if on_surface else ()),
             )
         )
         self._reaction_names.add(name)
@@ -559,17 +560,19 @@ class Lattice(Hinting, LatticeData):
             own = given | ({"unit": None, "area": None} if order == 1 and back else {})
             self.add_reaction(one, rate=constant, name=called, **own)
 
-    def _site_area(self, site_types: Sequence[str], area: float | None, where: str) -> float:
-        """Square metres of a surface that belong to a site of it."""
+    def _site_area(
+        self, site_types: Sequence[str], area: float | None, where: str
+    ) -> tuple[float, int]:
+        """Square metres of a surface that belong to a site of it; and the number of its sites."""
         if not site_types:
             raise ModelError(f"{where}: site_types= are to say which sites are the surface")
-        if area is None:
-            return measured_site_area(self, tuple(site_types), where)
         numbers = [self.type_number(name, where) for name in site_types]
         sites = int(self.sites.per_plane.sum(axis=0)[numbers].sum())
         if sites == 0:
             raise ModelError(f"{where}: no site has the type {' or '.join(site_types)}")
-        return positive(area, f"{where}: area", "m^2") / sites
+        if area is None:
+            return measured_site_area(self, tuple(site_types), where), sites
+        return positive(area, f"{where}: area", "m^2") / sites, sites
 
     def _require_types(
         self, site_types: Sequence[str], volume: str | float | None, where: str
