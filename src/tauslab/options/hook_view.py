@@ -411,6 +411,9 @@ class LatticeView:
     def paint(self, site_type: str, where: Any = None) -> int:
         """Give all sites, or the sites of a mask as for `remove`, a site type; particles stay.
 
+        Objects stay on sites of the type that they cover, and end where their particle's site gets
+        another type.
+
         Returns
         -------
         Number of changed sites on the whole lattice.
@@ -418,10 +421,16 @@ class LatticeView:
         number, where, sites = self._type(site_type), self._mask(where), self.sites
         if sites is None:
             return 0
-        where = sites == sites if where is None else where  # noqa: PLR0124 - all true
         self._engine.synchronize()
-        changed = self._sum(int((where & (sites != number)).sum()))
-        sites[where] = number
+        made = sites.copy()
+        made[slice(None) if where is None else where] = number
+        if self._objects:
+            parts = self._gather(self._engine.host(made))
+            whole = self._objects.without(np.concatenate([part[0] for part in parts]))
+            own = self._objects.over(whole)[self.slab.begin : self.slab.end]
+            made = self._engine.backend.upload(np.ascontiguousarray(own))
+        changed = self._sum(int((made != sites).sum()))
+        sites[...] = made
         if changed:
             self._share_sites()
             self._engine.places.clear()
