@@ -699,8 +699,9 @@ class Lattice(Hinting, LatticeData):
         ----------
         volume
             ``lattice``, a site type for all its sites, or a number of cubic metres; a reaction has
-            its largest rate of all site types. ``reachable``: each species is mixed in the sites
-            that it can reach, the limit of fast diffusion.
+            its largest rate of all site types. ``reachable``: each species is spread evenly over
+            the sites that it can reach. This is the limit of fast diffusion; if coefficients differ
+            by direction it is not, and a warning says so.
         """
         return well_stirred_network(self, volume, parameters)
 
