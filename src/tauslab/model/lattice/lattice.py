@@ -362,6 +362,7 @@ class Lattice(Hinting, LatticeData):
             volume = None
         chosen = () if site_types is None else as_names(site_types)
         self._require_types(chosen, volume, where)
+        surface = self._site_area(chosen, area, where) if on_surface else (None, 0)
         self.reactions.append(
             SiteReaction(
                 name,
@@ -370,7 +371,7 @@ class Lattice(Hinting, LatticeData):
                 self._tree(rate, f"{where}: rate"),
                 volume,
                 chosen,
-                *(self._site_area(chosen, area, where) if on_surface else ()),
+                *surface,
             )
         )
         self._reaction_names.add(name)

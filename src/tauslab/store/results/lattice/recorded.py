@@ -431,7 +431,7 @@ class RecordedLattice(RunResult):
     def kymograph(self, species: str, axis: str | None = None) -> IntArray:
         """Particles of a species in each plane across an axis ``[frame, position]``.
 
-        Without those that wait, as of `density`.
+        Without particles that wait, as of `density`.
 
         Parameters
         ----------
