@@ -411,9 +411,6 @@ class LatticeView:
     def paint(self, site_type: str, where: Any = None) -> int:
         """Give all sites, or the sites of a mask as for `remove`, a site type; particles stay.
 
-        Objects stay on sites of the type that they cover, and end where their particle's site gets
-        another type.
-
         Returns
         -------
         Number of changed sites on the whole lattice.
@@ -499,8 +496,7 @@ class LatticeView:
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
         """Set the stochastic constant per site (1/s) of a reaction, everywhere or in a type.
 
-        Everywhere includes site types that the model's `site_types` leave out. A type includes
-        sites of this type that objects cover.
+        Everywhere includes site types that the model's `site_types` leave out.
 
         Raises
         ------

@@ -316,8 +316,7 @@ class Lattice(Hinting, LatticeData):
         site_types
             Where it happens; by default everywhere.
         area
-            Of the surface in m^2; measured if not given. The masks of `site_types` must be
-            complete.
+            Of the surface in m^2; measured if not given.
         name
             ``R1``, ``R2``, ... by position if not given.
         """
@@ -701,8 +700,7 @@ class Lattice(Hinting, LatticeData):
         volume
             ``lattice``, a site type for all its sites, or a number of cubic metres; a reaction has
             its largest rate of all site types. ``reachable``: each species is spread evenly over
-            the sites that it can reach. This is the limit of fast diffusion; if coefficients differ
-            by direction it is not, and a warning says so.
+            the sites that it can reach.
         """
         return well_stirred_network(self, volume, parameters)
 

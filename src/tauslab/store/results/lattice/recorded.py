@@ -415,8 +415,6 @@ class RecordedLattice(RunResult):
     def density(self, species: str, frame: int) -> npt.NDArray[np.uint8]:
         """Particles of a species in each site ``[z, y, x]``, at frame number `frame`.
 
-        Frames do not contain particles that wait for a slot, which `counts` include.
-
         Raises
         ------
         ConfigError
@@ -430,8 +428,6 @@ class RecordedLattice(RunResult):
 
     def kymograph(self, species: str, axis: str | None = None) -> IntArray:
         """Particles of a species in each plane across an axis ``[frame, position]``.
-
-        Without particles that wait, as of `density`.
 
         Parameters
         ----------
