@@ -413,10 +413,16 @@ class LatticeView:
         number, where, sites = self._type(site_type), self._mask(where), self.sites
         if sites is None:
             return 0
-        where = sites == sites if where is None else where  # noqa: PLR0124 - all true
         self._engine.synchronize()
-        changed = self._sum(int((where & (sites != number)).sum()))
-        sites[where] = number
+        made = sites.copy()
+        made[slice(None) if where is None else where] = number
+        if self._objects:
+            parts = self._gather(self._engine.host(made))
+            whole = self._objects.without(np.concatenate([part[0] for part in parts]))
+            own = self._objects.over(whole)[self.slab.begin : self.slab.end]
+            made = self._engine.backend.upload(np.ascontiguousarray(own))
+        changed = self._sum(int((made != sites).sum()))
+        sites[...] = made
         if changed:
             self._share_sites()
             self._engine.places.clear()
@@ -513,8 +519,9 @@ class LatticeView:
         if site_type is None:
             table = np.repeat(values[:, None], len(self._lattice.site_types), axis=1)
         else:
-            table = engine.rates[which]
-            table[:, self._type(site_type)] = values
+            table, number = engine.rates[which], self._type(site_type)
+            covering = [one.site_type for one in self._lattice.objects if one.within == number]
+            table[:, [number, *covering]] = values[:, None]
         if not len(which):
             return
         warning = engine.set_rates(which, table)

@@ -156,6 +156,20 @@ def test_each_with_rates_of_its_own(size, cpu, monkeypatch):
     check(lattices, one_by_one(cpu, lattice, range(3), rates), first=0)
 
 
+def test_a_new_start_has_the_site_types_and_rates_of_the_model(cpu):
+    """Lattices with site types of their own move one after another, those that follow at once."""
+    lattice = typed((4, 9, 19))
+    starts = [(lattice, number) for number in range(4, 7)]
+    lattices = LatticeReplicas(cpu, lattice)
+    lattices.begin(starts, 7)
+    lattices.use_rates(np.stack([lattice.rates, lattice.rates, 0 * lattice.rates]))
+    lattices.rest.types[2] = np.zeros(lattice.shape, np.uint8)
+    assert (lattices.count()[2, 1:] == 0).all()
+    lattices.begin(starts, 7)
+    lattices.use_rates(None)
+    check(lattices, one_by_one(cpu, lattice, range(4, 7)))
+
+
 def test_a_copy_goes_on_as_what_it_was(cpu):
     lattice = binding((3, 18, 10), 7.5, slots=8)
     lattices = LatticeReplicas(cpu, lattice)

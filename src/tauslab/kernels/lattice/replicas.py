@@ -462,21 +462,24 @@ class Replicas(ABC):
         """Let the engine go on from the state of a lattice."""
         engine = self._engine
         engine.seed, engine.replica = seed, int(number)
-        types = rest.types[row]
-        if types is not self._types:
-            model = self.lattice.sites(0, self.lattice.shape[0])
-            engine.set_lattice_types(self.backend.upload(model if types is None else types))
-            self._types = types
-        wanted = self._own_rates if self._rates is None else self._rates[row]
-        others = np.flatnonzero((wanted != engine.rates).any(axis=1))
-        if len(others):
-            engine.set_rates(others, wanted[others])
+        self._use(rest.types[row], self._own_rates if self._rates is None else self._rates[row])
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
         counted = {name: int(getattr(rest, name)[row]) for name in SINCE_START}
         engine.take_up(
             LatticeState(none, rest.waiting[row], int(rest.steps[row]), rest.fired[row], **counted),
             self._content(row),
         )
+
+    def _use(self, types: Array | None, rates: FloatArray) -> None:
+        """Let the engine have site types, None: the model's, and rates ``[reaction, type]``."""
+        engine = self._engine
+        if types is not self._types:
+            model = self.lattice.sites(0, self.lattice.shape[0])
+            engine.set_lattice_types(self.backend.upload(model if types is None else types))
+            self._types = types
+        others = np.flatnonzero((rates != engine.rates).any(axis=1))
+        if len(others):
+            engine.set_rates(others, rates[others])
 
     def _store_alone(self, row: int, rest: Rest) -> None:
         """Keep the state of the engine as that of a lattice."""
@@ -613,6 +616,7 @@ class LatticeReplicas(Replicas):
         self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int]
     ) -> IntArray:
         n = rows.stop - rows.start
+        self._use(None, self._own_rates)  # a lattice that moved alone may have had others
         held = max((len(rest.waiting[row]) for row in range(rows.start, rows.stop)), default=0)
         capacity = max(_CAPACITY, self._capacity)
         while capacity < 2 * held:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import ModelError
+from tauslab.base.option_names import warn
 from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
@@ -173,7 +174,29 @@ def mixed_rates(lattice: LatticeData, values: LatticeValues) -> list[float]:
             local = np.where(reached[number[name]], local, 0.0)
             share /= value_of("pow", max(1.0, float(space[number[name]])), count)
         result.append(float(local.sum()) * share)
+    _warn_of_uneven(lattice, values, types, reached)
     return result
+
+
+def _warn_of_uneven(
+    lattice: LatticeData, values: LatticeValues, types: npt.NDArray[np.uint8], reached: BoolArray
+) -> None:
+    """Warn of a species that hops more easily one way, so that it is not spread evenly."""
+    for name, there, diffusion in zip(
+        lattice.species, reached, np.moveaxis(values.diffusion, -1, 0), strict=True
+    ):
+        uneven = (diffusion != diffusion.T)[types]
+        for axis in range(3):
+            beside, both = np.roll(types, 1, axis), there & np.roll(there, 1, axis)
+            at = np.argwhere(both & np.take_along_axis(uneven, beside[..., None], -1)[..., 0])
+            if len(at):
+                ends = (lattice.type_names[kind[tuple(at[0])]] for kind in (types, beside))
+                warn(
+                    f"{lattice.name}: {name} hops between {' and '.join(ends)} with a coefficient "
+                    "for each direction, so fast diffusion does not spread it evenly over the "
+                    "sites that it can reach, as well_stirred('reachable') assumes"
+                )
+                break
 
 
 def _reached(

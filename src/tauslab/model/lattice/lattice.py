@@ -338,6 +338,7 @@ class Lattice(Hinting, LatticeData):
             volume = None
         chosen = () if site_types is None else as_names(site_types)
         self._require_types(chosen, volume, where)
+        surface = self._site_area(chosen, area, where) if on_surface else (None, 0)
         self.reactions.append(
             SiteReaction(
                 name,
@@ -346,7 +347,7 @@ class Lattice(Hinting, LatticeData):
                 self._tree(rate, f"{where}: rate"),
                 volume,
                 chosen,
-                self._site_area(chosen, area, where) if on_surface else None,
+                *surface,
             )
         )
         self._reaction_names.add(name)
@@ -521,17 +522,19 @@ class Lattice(Hinting, LatticeData):
             own = given | ({"unit": None, "area": None} if order == 1 and back else {})
             self.add_reaction(one, rate=constant, name=called, **own)
 
-    def _site_area(self, site_types: Sequence[str], area: float | None, where: str) -> float:
-        """Square metres of a surface that belong to a site of it."""
+    def _site_area(
+        self, site_types: Sequence[str], area: float | None, where: str
+    ) -> tuple[float, int]:
+        """Square metres of a surface that belong to a site of it; and the number of its sites."""
         if not site_types:
             raise ModelError(f"{where}: site_types= are to say which sites are the surface")
-        if area is None:
-            return measured_site_area(self, tuple(site_types), where)
         numbers = [self.type_number(name, where) for name in site_types]
         sites = int(self.sites.per_plane.sum(axis=0)[numbers].sum())
         if sites == 0:
             raise ModelError(f"{where}: no site has the type {' or '.join(site_types)}")
-        return positive(area, f"{where}: area", "m^2") / sites
+        if area is None:
+            return measured_site_area(self, tuple(site_types), where), sites
+        return positive(area, f"{where}: area", "m^2") / sites, sites
 
     def _require_types(
         self, site_types: Sequence[str], volume: str | float | None, where: str
@@ -654,8 +657,8 @@ class Lattice(Hinting, LatticeData):
         ----------
         volume
             ``lattice``, a site type for all its sites, or a number of cubic metres; a reaction has
-            its largest rate of all site types. ``reachable``: each species is mixed in the sites
-            that it can reach, the limit of fast diffusion.
+            its largest rate of all site types. ``reachable``: each species is spread evenly over
+            the sites that it can reach.
         """
         return well_stirred_network(self, volume, parameters)
 

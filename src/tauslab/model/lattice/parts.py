@@ -80,9 +80,10 @@ class SiteReaction:
     """A reaction of particles that share a site.
 
     `rate` is a macroscopic constant if `volume` is None, in the unit `UNITS` has for the order, or
-    `AREA_UNITS` if there is a `site_area`, the surface of a site in m^2; else the stochastic
-    constant (1/s) for a volume: ``site``, ``lattice``, all sites of a site type, or a number of
-    cubic metres.  It happens in `site_types`, everywhere if that is empty.
+    `AREA_UNITS` if there is a `site_area`, the surface of a site in m^2, of a surface that had so
+    many `surface_sites`; else the stochastic constant (1/s) for a volume: ``site``, ``lattice``,
+    all sites of a site type, or a number of cubic metres.  It happens in `site_types`, everywhere
+    if that is empty.
     """
 
     name: str
@@ -92,6 +93,7 @@ class SiteReaction:
     volume: str | float | None
     site_types: tuple[str, ...]
     site_area: float | None = None
+    surface_sites: int = 0
 
     @property
     def unit(self) -> str:

@@ -271,16 +271,24 @@ def _check_objects(lattice: LatticeData, sites_of: IntArray) -> None:
 
 def _check_surfaces(lattice: LatticeData, sites_of: IntArray) -> None:
     """Refuse a surface whose sites have changed since it was measured."""
-    for rule in lattice.diffusion:
-        if rule.surface is None:
-            continue
-        where = f"diffusion of {rule.species} on a surface"
-        numbers = [lattice.type_number(name, where) for name in rule.surface.site_types]
+    surfaces = [
+        (f"diffusion of {rule.species} on a surface", rule.surface.site_types, rule.surface.sites)
+        for rule in lattice.diffusion
+        if rule.surface is not None
+    ]
+    surfaces += [
+        (f"reaction {one.name}", one.site_types, one.surface_sites)
+        for one in lattice.reactions
+        if one.site_area is not None
+    ]
+    for where, site_types, before in surfaces:
+        numbers = [lattice.type_number(name, where) for name in site_types]
         sites = int(sites_of[numbers].sum())
-        if sites != rule.surface.sites:
+        if sites != before:
+            method = "add_reaction" if where.startswith("reaction") else "add_diffusion"
             raise ModelError(
-                f"{where}: {' and '.join(rule.surface.site_types)} had {rule.surface.sites} sites "
-                f"when add_diffusion was called, and has {sites} now: call it after the last mask"
+                f"{where}: {' and '.join(site_types)} had {before} sites when {method} was called, "
+                f"and has {sites} now: call it after the last mask"
             )
 
 

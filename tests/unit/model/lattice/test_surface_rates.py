@@ -48,6 +48,9 @@ def test_an_area_of_ones_own_is_shared_by_the_sites():
     given = {"rate": 1.0, "unit": "um^2 s^-1", "site_types": "wall", "area": 32e-16}
     lattice.add_reaction("A + B -> C", **given)
     assert rate_of(lattice) == pytest.approx(1 / 2e-4)
+    lattice.paint("wall", np.indices(lattice.shape)[0] < 2)  # 32 sites, each with the area of 16
+    with pytest.raises(ts.ModelError, match=r"reaction R1: wall had 16 sites .* 32 now"):
+        rate_of(lattice)
 
 
 def test_there_and_back():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from lattice_run_factory import digest
-from object_factory import STEP, breathing, ribosomes
+from object_factory import STEP, breathing, inside, ribosomes
 from sampling import ordinary
 
 import tauslab as ts
@@ -94,6 +94,24 @@ def test_replicas_each_have_their_objects(tmp_path):
         again.take([0, 1, 2])
         again.advance(T_END)
         assert (again.profile("R").tolist(), again.sites_of_types().tolist()) == ended
+
+
+@pytest.mark.filterwarnings("ignore:.*so fast")
+def test_what_a_hook_does_to_a_type_holds_for_sites_that_objects_cover():
+    """Their rates are those of the type, and they stay covered when it is painted again."""
+
+    def hook(view):
+        view.set_rate("R4", 1e7, "cytoplasm")
+        if view.step > 1:
+            return
+        covered = np.asarray(view.sites) == 2
+        assert view.paint("cytoplasm", inside(4.9)) == (inside(4.9) & ~inside(4.4)).sum() > 0
+        assert ((view.sites == 2) == covered).all()
+        assert view.paint("cytoplasm", inside(4.9)) == 0
+
+    with run(None, t_end=2 * STEP, count_every=1, frame_every=0, hooks=[(1, hook)]) as result:
+        assert result.counts("R")[1] > 0
+        assert result.counts("R")[2] == 0
 
 
 def test_points_of_a_sweep_have_as_many_objects(tmp_path):

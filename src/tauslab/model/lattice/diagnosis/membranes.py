@@ -373,12 +373,10 @@ def measured_site_area(lattice: LatticeData, site_types: tuple[str, ...], where:
     Raises
     ------
     ModelError
-        There are no such sites, or too many.
+        There are too many sites.
     """
     types = tuple(lattice.type_number(name, where) for name in site_types)
     number = int(lattice.sites.per_plane.sum(axis=0)[list(types)].sum())
-    if number == 0:
-        raise ModelError(f"{where}: no site has the type {' or '.join(site_types)}")
     if np.prod(lattice.shape, dtype=float) > MOST_SITES or number > _MOST_CONFINED:
         raise ModelError(f"{where}: so many sites are not measured; give area= in m^2")
     mask = _mask(lattice, types)
