@@ -57,6 +57,9 @@ class PlanesMemory(SlabMemory):
     axes_together
         Along how many axes threads that go together have whole lines: with x two passes make a
         step; with x and y one does, as long as no particle waits.
+    may_wait
+        Whether particles may wait for a slot. Where the launches of a GPU are faster without, a
+        batch of steps in which one has to wait is done again, and from then on they may.
     """
 
     SLOTS_APART = True
@@ -85,6 +88,8 @@ class PlanesMemory(SlabMemory):
         self._row = self.plane_words // lattice.shape[1]
         lines = (self._row, self.plane_words)[: 1 + whole]
         self.axes_together = sum(warp % words == 0 for words in lines) if warp > 1 else 0
+        self._teamed = warp > 1 and threads_of_team(lattice) > WORD
+        self.may_wait = not (self._teamed and whole) and self.axes_together < 2
         self._make_memory()
         self._make_tables()
 
@@ -95,8 +100,7 @@ class PlanesMemory(SlabMemory):
         self._moved_stride = self._stride + 2 * _aligned(self.plane_words)
         self._stayed = empty((species, planes, self._stride), np.uint32)
         self.moved = empty((2, 2, species, planes, self._moved_stride), np.uint32)
-        teamed = self.backend.style.warp > 1 and threads_of_team(self.lattice) > WORD
-        sets = species if teamed else 1
+        sets = species if self._teamed else 1
         self.more = empty((2, sets, self._moved_stride), np.uint32)
         self._heads = empty((2, self._stride), np.int32)
         for buffer in (self._stayed, self.moved, self.more):
@@ -232,6 +236,7 @@ class PlanesMemory(SlabMemory):
             "above": slab.above,
             "wraps": whole and self.lattice.boundary[0] == "periodic",
             "axes_together": self.axes_together,
+            "may_wait": self.may_wait,
             "seed": self.seed,
             "step": self.step,
             "replica": self.replica,
@@ -305,13 +310,16 @@ class PlanesMemory(SlabMemory):
 
     def _load_waiting(self, waiting: Array, counted: Mapping[str, int]) -> None:
         if len(waiting):
-            self.axes_together = min(1, self.axes_together)
+            self._let_wait()
         super()._load_waiting(waiting, counted)
 
     def restore(self, before: dict[str, Any]) -> None:
         """As of `SlabMemory`: some particles have to wait."""
-        self.axes_together = min(1, self.axes_together)
+        self._let_wait()
         super().restore(before)
+
+    def _let_wait(self) -> None:
+        self.may_wait, self.axes_together = True, min(1, self.axes_together)
 
     def _lists_of(self, sites: Array) -> IntArray:
         z, y, x = np.unravel_index(sites.astype(np.int64), self.lattice.shape)
@@ -377,7 +385,8 @@ class PlanesEngine(PlanesMemory):
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
         self._chunk = -(-self.plane_words // WORD)
         self._chunks = max(1, self.words // (WORD * self._chunk))
-        self._progress = backend.empty((self._chunks + 4,), np.uint32)
+        cells = -(-self.words // WORD) if self._teamed else self._chunks + 4
+        self._progress = backend.empty((cells,), np.uint32)
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Ask `must_repeat` before the result is used."""

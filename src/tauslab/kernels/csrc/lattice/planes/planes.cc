@@ -176,7 +176,8 @@ constexpr bool FOLLOWS = PLANE_LANES > 1 && TEAM_WARPS == 1;
 // from this chunk and its two neighbours only.
 struct Progress {
     // [chunk]: completed groups of 32 words, of all passes; then completed chunks, of even and of odd passes; then the same
-    // again, counted after the last group of a pass has emptied the list of waiting particles.
+    // again, counted after the last group of a pass has emptied the list of waiting particles. Of teams of several warps:
+    // [group]: its completed passes.
     u32 *done;
     u32 chunks, each;  // number of chunks; groups of 32 words in each, but for the last, which has more
     Divisor by_each;
@@ -357,8 +358,20 @@ DEVICE void tell_words(const Lattice &l, const Progress &p, u32 items, u32 item,
     see_what_was_told(last);
     const bool ends = (add_and_tell_if(last, p.done + of_pass) + 1 == (p.pass / 2 + 1) * p.chunks) & last;
     see_what_was_told(ends);
-    if (ends && pass.arrives == 2 && l.axes_together < 2) l.work[WAITING_0 + (pass.step & 1)] = 0;
+    if (ends && pass.arrives == 2 && l.may_wait) l.work[WAITING_0 + (pass.step & 1)] = 0;
     add_and_tell_if(last, p.done + of_pass + 2);
+}
+
+// Teams of several warps, where no particle may wait: waits until the pass before is done in the chunk of a group and in
+// both beside it.
+DEVICE void wait_for_teams(const Progress &p, u32 items, u32 item) {
+    const u32 chunk = chunk_of(p, item), before = (chunk ? chunk : p.chunks) - 1, behind = chunk + 1 < p.chunks ? chunk + 1 : 0;
+    const u32 those = items_of_chunk(p, items, before) + items_of_chunk(p, items, chunk) + items_of_chunk(p, items, behind);
+    const u32 end = those < items ? those : items;
+    NO_UNROLL for (u32 from = 0; from < end; from += 32) {
+        const u32 i = from + (u32)THREAD_ID, at = before * p.each + i;
+        wait_for_blocks(i < end ? p.done + (at < items ? at : at - items) : nullptr, p.pass);
+    }
 }
 #endif
 
@@ -394,13 +407,14 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
         tell_words(l, *p, items, place_of(pending), pass, desk);
         pending = NONE;
     };
-    u32 item = uniform(p ? p->next : (u32)block.number * teams + team);
+    u32 item = uniform(FOLLOWS && p ? p->next : (u32)block.number * teams + team);
     while (item < items) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
         u32 next = item + each;
-        if (p && p->complete != p->pass) tell();
+        if (FOLLOWS && p && p->complete != p->pass) tell();
         const u32 place = place_of(item), first = 32 * place;
-        if (p) wait_for_words(*p, items, place, desk);
+        if (FOLLOWS && p) wait_for_words(*p, items, place, desk);
+        if (!FOLLOWS && p) wait_for_teams(*p, items, item);
         take_messages(l, block, pass, first, desk);
         do_words(l, first + (u32)first_own(), pass, way, desk, [&] {
             if (takes) next = each + LANES_READ(32, (u32)taken, 0) - p->pass * items;
@@ -409,7 +423,8 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
             tell();
         });
         give_messages(l, block, pass, first, desk);
-        pending = item;
+        if (FOLLOWS) pending = item;
+        if (!FOLLOWS && p) tell_blocks(p->done + item, p->pass + 1);
         item = next;
     }
     tell();
@@ -456,7 +471,7 @@ struct PlaneStepsArguments {
     i64 n_marks;
     u64 *counts;  // [mark, column], of 0
     i64 columns;
-    u32 *progress;       // [chunks + 4], of 0: see `Progress`
+    u32 *progress;       // [chunks + 4, or groups], of 0: see `Progress`
     i64 chunks, chunk;
     Divisor by_chunk;
     Edges edges;
@@ -469,7 +484,8 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
     LATTICE_IN_BLOCK(l, a.lattice);
     const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
     Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 && !KEEPS_WORDS ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
-    OneBlock block = {BLOCK_ID, BLOCKS, FOLLOWS ? &progress : nullptr, CUT ? &edges : nullptr};
+    const bool meets = !FOLLOWS && l.may_wait;  // all blocks, after each pass
+    OneBlock block = {BLOCK_ID, BLOCKS, meets ? nullptr : &progress, CUT ? &edges : nullptr};
     u32 arrivals = 0;
     i32 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
@@ -479,10 +495,10 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
         const bool counts = begins && mark < a.n_marks && a.marks[mark] == ended;
         const bool settles = counts || (begins && ended == a.steps);
         u64 *const row = counts ? a.counts + mark * a.columns : nullptr;
-        if (!FOLLOWS && arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
+        if (meets && arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
             l.work[WAITING_0 + ((step + 1) & 1)] = 0;
         do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
-        if (!FOLLOWS || settles) grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (meets || settles) grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         if (settles) {
             arrives = -1;
             if (counts) {

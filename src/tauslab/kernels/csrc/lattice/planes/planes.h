@@ -89,7 +89,8 @@ struct PlaneArguments {
     i64 planes, first_plane;  // own planes, and the number of the first
     i64 below, above;         // whether there is a plane beside the slab
     i64 wraps;                // whether own planes close a ring along z
-    i64 axes_together;        // see `PlanesEngine`
+    i64 axes_together;        // see `PlanesMemory`
+    i64 may_wait;             // the same
     u64 seed, step;
     i64 replica;
 };
@@ -612,11 +613,11 @@ DEVICE Bits crowded(const Desk &desk) {
 
 // ---------------------------------------------------------------- particles that wait
 
-// Puts a particle on the list of a word. If the list is full, or if a step is one pass, in which no list could be
-// emptied, the batch of steps is void: LIST_FULL makes the host repeat it with a longer list and more passes.
+// Puts a particle on the list of a word. If the list is full, or if none may wait since nothing would empty a list, the
+// batch of steps is void: LIST_FULL makes the host repeat it with a longer list, and particles may wait then.
 DEVICE_SELDOM void add_waiting(const Lattice &l, u64 list, u32 word, u64 site, u64 age, u32 particle) {
     // A list is counted no longer than it is written, since counts of this batch still read it.
-    const u64 place = l.axes_together == 2 ? (u64)l.capacity : atomic_add(l.work + WAITING_0 + list, 1);
+    const u64 place = l.may_wait ? atomic_add(l.work + WAITING_0 + list, 1) : (u64)l.capacity;
     if (place >= (u64)l.capacity) {
         atomic_add(l.work + LIST_FULL, 1);
         return;
