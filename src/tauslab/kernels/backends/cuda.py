@@ -132,8 +132,9 @@ class CudaProgram:
         self._pointers = {name: each.kernel.ptr for name, each in entries.items()}
 
     def _take_better(self) -> None:
-        """Load the kernel that was compiled in the background, if it is ready; launches keep their numbers of threads.
+        """Load the kernel that was compiled in the background, if it is ready.
 
+        Launches keep their numbers of threads.
         Engines have memory for these: more than fit at the same time wait for each other.
         """
         if self._better is not None and self._better.ended():
