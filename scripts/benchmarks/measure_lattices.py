@@ -19,7 +19,7 @@ from machine import ROOT, Answer, Machine, seconds_of
 import tauslab as ts
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice.plan import Wishes
+from tauslab.kernels.lattice.plan import LatticeRequests
 from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.replicas import LatticeReplicas
@@ -120,12 +120,12 @@ def scaled(machine: Machine, site: Site) -> Site:
 def step(
     machine: Machine, name: str, warm: int, steps: int, replicas: int = 1, **how: Any
 ) -> float:
-    """Seconds of a step and replica; `how` are `Wishes` of slots, such as ``sparse=True``.
+    """Seconds of a step and replica; `how` are `LatticeRequests` of slots, such as ``sparse=True``.
 
     Without any it is the engine of a run.
     """
     backend, lattice = machine.backend(), scaled(machine, SITES[name]).lowered()
-    made: Any = partial(LatticeEngine, wishes=Wishes(**how))
+    made: Any = partial(LatticeEngine, requests=LatticeRequests(**how))
     if not how and engine_of(lattice) is LatticeEngineName.PLANES:
         made = PlanesEngine
     engines = [

@@ -77,7 +77,7 @@ def run(given: Any) -> Outcome | None:
     """Run all ways; the table on rank 0."""
     everyone = world()
     backend = open_backend(given.device, 1, everyone, share=True)
-    usual = ("peer", "shared", "host") if backend.waits_aside else ("host",)
+    usual = ("peer", "shared", "host") if backend.waiting_is_free else ("host",)
     transports = tuple(given.transports or usual)
     rows: list[list[str]] = []
     for fill in given.fill:

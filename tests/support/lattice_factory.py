@@ -9,7 +9,7 @@ import numpy as np
 
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice.plan import Wishes
+from tauslab.kernels.lattice.plan import LatticeRequests
 from tauslab.kernels.lattice.state import WAITING, LatticeState
 from tauslab.model.lattice.lattice import Lattice
 
@@ -72,9 +72,13 @@ def state_of(lattice: LoweredLattice, particles) -> LatticeState:
 
 
 def engine_on(backend, lattice, **options) -> LatticeEngine:
-    """At the model's start, with a seed that tests share; some options are wishes."""
-    wishes = {one.name: options.pop(one.name) for one in fields(Wishes) if one.name in options}
-    engine = LatticeEngine(backend, lattice, seed=5, wishes=Wishes(**wishes), **options)
+    """At the model's start, with a seed that tests share; some options are requests."""
+    requests = {
+        one.name: options.pop(one.name) for one in fields(LatticeRequests) if one.name in options
+    }
+    engine = LatticeEngine(
+        backend, lattice, seed=5, requests=LatticeRequests(**requests), **options
+    )
     engine.load_start()
     return engine
 

@@ -76,7 +76,7 @@ class PlanesSlab:
             self._messages = PlanesMessages(self.engine, self._mark)
             around = neighbours(rank, size, periodic=periodic)
             self._halo = open_halo(self._messages, backend, comm, around, options.transport)
-            self._together = run_together(backend, comm, on_device=self._halo.on_device,
+            self._together = kernels_may_wait(backend, comm, on_device=self._halo.on_device,
                                           alone=options.alone)  # fmt: skip
 
     @property
@@ -126,7 +126,7 @@ class PlanesSlab:
         return full if self._comm is None else any(self._comm.allgather(full))
 
 
-def run_together(backend: Backend, comm: Ranks, *, on_device: bool, alone: bool) -> bool:
+def kernels_may_wait(backend: Backend, comm: Ranks, *, on_device: bool, alone: bool) -> bool:
     """Return whether kernels of all ranks may wait for each other; collective.
 
     Each needs a device of its own, which runs no kernel of another lattice that waits so too.

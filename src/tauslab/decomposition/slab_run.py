@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import DecompositionError
-from tauslab.decomposition.halo.depth import WAYS, comes_in_time, slab_planes
+from tauslab.decomposition.halo.depth import WAYS, overlaps_hops, slab_planes
 from tauslab.decomposition.halo.links import open_halo
 from tauslab.decomposition.halo.messages import Halo, Ranks
 from tauslab.decomposition.slab import neighbours, slab_of
@@ -56,7 +56,7 @@ class HaloOptions:
         Planes that travel at once, for that many steps.
     early
         Whether the edge planes are finished and sent before those between, with a depth of 1; by
-        default as `tauslab.decomposition.halo.depth.comes_in_time` says.
+        default as `tauslab.decomposition.halo.depth.overlaps_hops` says.
     record
         Whether launches may be recorded and replayed where host and device both can.
     capacity, room
@@ -150,7 +150,7 @@ class SlabEngine:
         engine, slab = self.engine, self.engine.slab
         planes = slab_planes(engine.backend, engine.lattice, slab.end - slab.begin)
         ways = [WAYS[name] for name in self.transports if name is not None]
-        return not all(comes_in_time(planes, way) for way in ways)
+        return not all(overlaps_hops(planes, way) for way in ways)
 
     @property
     def transports(self) -> tuple[str | None, str | None]:

@@ -47,7 +47,7 @@ def advanced(comm, name, options, threads=1, closed=(), *, aside=False, slow=Non
     """The slab of a rank after all steps, in three batches; how often launches were recorded."""
     lattice = MODELS[name]()
     backend = SharedBackend(BackendOptions(threads=threads))
-    backend.waits_aside = aside
+    backend.waiting_is_free = aside
     backend.memory_closed = comm.rank in closed
     bounds = cut_planes(lattice.shape[0], comm.size, least=options.depth)
     slab = SlabEngine(backend, lattice, comm, bounds, seed=SEED, options=options)

@@ -21,7 +21,7 @@ from sampling import ordinary
 from scipy import stats
 from thread_ranks import SharedBackend, on_threads
 
-from tauslab.decomposition.planes_run import PlanesSlab, run_together
+from tauslab.decomposition.planes_run import PlanesSlab, kernels_may_wait
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -449,7 +449,7 @@ def test_kernels_wait_for_each_other_on_devices_of_their_own(devices, more, toge
     def asked(comm):
         name = devices[comm.rank]
         device = SimpleNamespace(style=SimpleNamespace(warp=32), identity=lambda: name)
-        return run_together(device, comm, **{"on_device": True, "alone": True, **more})
+        return kernels_may_wait(device, comm, **{"on_device": True, "alone": True, **more})
 
     assert on_threads(2, asked) == [together] * 2
 

@@ -26,7 +26,7 @@ from tauslab.kernels.lattice import codegen as lattice_codegen
 from tauslab.kernels.lattice import plan as rdme
 from tauslab.kernels.lattice.codegen import Tile
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.plan import Wishes
+from tauslab.kernels.lattice.plan import LatticeRequests
 from tauslab.kernels.lattice.state import Slab
 from tauslab.kernels.lattice.steps import PlaneSteps
 
@@ -146,7 +146,7 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
     monkeypatch.setattr(rdme, "tile_of", lambda _, **__: Tile(4, 4, 128))
     actual = []
     for always in (False, True):
-        engine = LatticeEngine(cpu, lattice, seed=3, wishes=Wishes(together=False))
+        engine = LatticeEngine(cpu, lattice, seed=3, requests=LatticeRequests(together=False))
         engine.load(state_of(lattice, start))
         if always:
             engine.tables._always_active = np.full((12, engine.plan.tiles), 3, np.uint8)

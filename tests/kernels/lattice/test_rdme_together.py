@@ -23,11 +23,11 @@ from tauslab.kernels.lattice import codegen as lattice_codegen
 from tauslab.kernels.lattice import plan as rdme
 from tauslab.kernels.lattice.codegen import Tile, tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.plan import Wishes
+from tauslab.kernels.lattice.plan import LatticeRequests
 
 LISTED = slice(8, 10)  # words of `work`
 SHAPE = (12, 24, 40)
-BY_LISTS = Wishes(together=True, sparse=False)
+BY_LISTS = LatticeRequests(together=True, sparse=False)
 
 
 def held():
@@ -89,8 +89,8 @@ def test_particles_walk_into_empty_regions(cpu, three_threads, cuts, monkeypatch
     small_tiles(monkeypatch)
     lattice = binding(SHAPE, 0)
     engines = [
-        LatticeEngine(cpu, lattice, seed=3, wishes=Wishes(together=False)),
-        LatticeEngine(three_threads, lattice, seed=3, wishes=BY_LISTS),
+        LatticeEngine(cpu, lattice, seed=3, requests=LatticeRequests(together=False)),
+        LatticeEngine(three_threads, lattice, seed=3, requests=BY_LISTS),
     ]
     for engine in engines:
         engine.load(state_of(lattice, in_a_corner()))
@@ -110,11 +110,11 @@ def test_stamps_do_not_come_round(cpu, three_threads, monkeypatch):
     lattice = binding(SHAPE, 0)
     late = 2**32 - 3
     actual = LatticeEngine(
-        three_threads, lattice, seed=3, wishes=Wishes(together=True, sparse=False)
+        three_threads, lattice, seed=3, requests=LatticeRequests(together=True, sparse=False)
     )
     actual.load(state_of(lattice, in_a_corner()))
     actual.run_sampled([50])
-    expected = LatticeEngine(cpu, lattice, seed=3, wishes=Wishes(together=False))
+    expected = LatticeEngine(cpu, lattice, seed=3, requests=LatticeRequests(together=False))
     expected.load(replace(actual.save(), step=late))
     actual.step = late  # as if nothing had been stamped for all those steps
     for engine in (expected, actual):
@@ -127,7 +127,7 @@ def test_empty_tiles_are_not_on_the_list(three_threads, monkeypatch):
     small_tiles(monkeypatch)
     lattice = binding(SHAPE, 0)
     engine = LatticeEngine(
-        three_threads, lattice, seed=3, wishes=Wishes(together=True, sparse=False)
+        three_threads, lattice, seed=3, requests=LatticeRequests(together=True, sparse=False)
     )
     engine.load(state_of(lattice, in_a_corner()))
     tiles = engine.slab.planes * engine.plan.tiles

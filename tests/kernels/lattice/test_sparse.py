@@ -19,7 +19,7 @@ from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.codegen import SECTION, may_be_sparse, sparse_threads
-from tauslab.kernels.lattice.plan import Filling, Way, Wishes, filling_of
+from tauslab.kernels.lattice.plan import Filling, LatticeRequests, Way, filling_of
 
 
 def walled():
@@ -140,7 +140,7 @@ def test_what_waits_for_room_is_kept_between_kernels(cpu, three_threads):
     assert actual.capacity > 64
     assert len(actual.waiting()) > 0
     for sections in (False, True, False):
-        actual._wishes, actual._follows = Wishes(sparse=True, sections=sections), True
+        actual._requests, actual._follows = LatticeRequests(sparse=True, sections=sections), True
         actual.filling, actual._density = MANY, 0.05
         actual.follow()
         assert actual.plan.way is (Way.SECTIONS if sections else Way.SPARSE)

@@ -124,7 +124,7 @@ class EmulatedBackend(Dirty):
 
     def __init__(self, folder: Path, block: int, order: int = 1, blocks: int = 1) -> None:
         super().__init__(BackendOptions(threads=1))
-        self.lattices_together = CudaBackend.lattices_together
+        self.concurrent_lattices = CudaBackend.concurrent_lattices
         self._folder, self._block, self._order, self._blocks = folder, block, order, blocks
 
     def compile(self, source: KernelSource) -> Any:

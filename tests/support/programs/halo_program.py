@@ -41,7 +41,7 @@ def run(case, backend, comm):
     options = HaloOptions(**case.get("options", {}))
     bounds = case.get("bounds") or cut_planes(lattice.shape[0], comm.size)
     if case.get("wait"):  # kernels wait for each other, though ranks may share a device
-        planes_run.run_together = lambda *_, **__: True
+        planes_run.kernels_may_wait = lambda *_, **__: True
     if case.get("large"):  # for the rest of the program
         planes.FEW_WORDS = 0
     made = PlanesSlab if case.get("planes") else SlabEngine

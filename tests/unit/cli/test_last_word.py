@@ -14,7 +14,7 @@ import pytest
 
 from tauslab.base.option_names import command_line
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.stopping import StopRequest, how_to_go_on, watched
+from tauslab.decomposition.ranks.stopping import StopRequest, how_to_resume, watched
 
 BOX = """t_end = {t_end}
 [lattice]
@@ -99,7 +99,7 @@ def test_resume_is_advised_where_there_is_something(tmp_path, name, begun):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
     with command_line():
-        assert ("--resume" in how_to_go_on(tmp_path / "a.h5")) == begun
+        assert ("--resume" in how_to_resume(tmp_path / "a.h5")) == begun
 
 
 def test_who_has_to_be_over_in_time_is_ended_though_it_asked(tmp_path):

@@ -11,7 +11,7 @@ from places import TESTS
 from tauslab.base.errors import ConfigError, StoppedAtOnce
 from tauslab.cli.main import main
 from tauslab.cli.tools import announce_run
-from tauslab.decomposition.ranks.stopping import asked_to_stop, stop_in_order, stop_on_signals
+from tauslab.decomposition.ranks.stopping import stop_in_order, stop_on_signals, stop_requested
 from tauslab.kernels.backends import cpu
 
 MODEL = TESTS / "data" / "sbml" / "schlogl.xml"
@@ -92,7 +92,7 @@ def test_a_signal_after_the_run_says_that_its_result_is_complete():
         os.kill(os.getpid(), signal.SIGTERM)
     with request.in_order():
         os.kill(os.getpid(), signal.SIGTERM)
-        assert asked_to_stop()
-    assert not asked_to_stop()  # nobody notes it any more
+        assert stop_requested()
+    assert not stop_requested()  # nobody notes it any more
     with pytest.raises(StoppedAtOnce, match="its result is complete"):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -195,7 +195,7 @@ class Projection:
             propagator = self._current()
             self._refuse_long(propagator, until - self.time)
             probabilities = propagator.advance(
-                self._probabilities, duration, partial(self._tell, duration)
+                self._probabilities, duration, partial(self._report, duration)
             )
             self._spent += propagator.work(duration)
             loss = max(0.0, 1.0 - float(probabilities.sum()))
@@ -217,7 +217,7 @@ class Projection:
             self._duration = duration if grown else max(self._duration, duration * _GROWTH)
             self._prune()
 
-    def _tell(self, duration: float, part: float) -> None:
+    def _report(self, duration: float, part: float) -> None:
         self.report(self.time + part * duration, self.size)
 
     def _current(self) -> Propagator:

@@ -39,7 +39,7 @@ class Asking:
     def __call__(self, name: str) -> FloatArray:
         """Values of all particles. Collective."""
         if name not in self._known:
-            self._tell(f"asks for {name!r}")
+            self._compare_states(f"asks for {name!r}")
             self._broken = True  # a failure before all have given their part ends all ranks
             self._known[name] = np.asarray(self._shares.joined(self._request(name)))
             self._broken = False
@@ -57,12 +57,12 @@ class Asking:
             result = function()
         except Exception as error:
             if not self._broken:
-                self._tell("failed", f"{type(error).__name__}: {error}")
+                self._compare_states("failed", f"{type(error).__name__}: {error}")
             raise
-        self._tell("is done")
+        self._compare_states("is done")
         return result
 
-    def _tell(self, state: str, failure: str = "") -> None:
+    def _compare_states(self, state: str, failure: str = "") -> None:
         if self._shares.ranks == 1:
             return
         states = self._shares.all_of((state, failure))

@@ -20,7 +20,7 @@ from tauslab.base.errors import ConfigError, StoppedEarly
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.decomposition.ranks.stopping import asked_to_stop
+from tauslab.decomposition.ranks.stopping import stop_requested
 from tauslab.formats.toml.network import read_toml_text
 from tauslab.model.lattice.file import write_model_group
 from tauslab.model.lattice.lattice import Lattice
@@ -250,7 +250,9 @@ class StateCheckpoint:
         if self.path is None:
             return
         now = time.monotonic()
-        requested = self._comm.allgather((last or now - self._last >= self._every, asked_to_stop()))
+        requested = self._comm.allgather(
+            (last or now - self._last >= self._every, stop_requested())
+        )
         stops = not last and any(stop for _, stop in requested)
         if not (requested[0][0] or stops):
             return

@@ -13,7 +13,7 @@ from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
 from tauslab.analysis.rare.run import Search, checked_values, named_bins, on_device, weighted_result
 from tauslab.analysis.rare.target import Target
-from tauslab.analysis.rare.walkers.weighted import Together, WalkRules, WeightedRuns, joined
+from tauslab.analysis.rare.walkers.weighted import JointWalkers, WalkRules, WeightedRuns, joined
 from tauslab.base.arrays import Array, Int32Array, IntArray
 from tauslab.base.errors import ConfigError, DeviceError
 from tauslab.base.host import in_bytes
@@ -217,6 +217,6 @@ def _kept(runs: Mapping[int, WeightedRuns], fired: int) -> dict[str, Any]:
 
 
 def _one_run(rules: WalkRules, run: int, seed: int, report: Callable[[int], None]) -> WeightedRuns:
-    together = Together(rules, 1, int(words(seed, LATTICE_RUNS, run, 1)[0]))
+    together = JointWalkers(rules, 1, int(words(seed, LATTICE_RUNS, run, 1)[0]))
     together.walk(rules.rounds, report)
     return together.result()

@@ -23,7 +23,7 @@ from tauslab.cli.doctor.cluster import (
     storage_lines,
 )
 from tauslab.decomposition.ranks.mpi import Communicator, gpu_index, host_name
-from tauslab.kernels.backends.cache import cache_directory, require_room
+from tauslab.kernels.backends.cache import cache_directory, require_space
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 
 Facts = dict[str, Any]
@@ -211,7 +211,7 @@ def _cache() -> Facts:
         return {"path": None, "writable": False, "reason": str(error)}
     facts: Facts = {"path": str(folder), "writable": True}
     try:
-        require_room(folder)
+        require_space(folder)
     except OSError as error:
         facts |= {"writable": False, "reason": error.strerror or str(error)}
     return facts

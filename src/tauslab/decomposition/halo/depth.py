@@ -109,15 +109,15 @@ def choose_depth(planes: Planes, way: Transport) -> int:
     return min(depth for depth, time in times.items() if time <= _ALIKE * best)
 
 
-def comes_in_time(planes: Planes, way: Transport) -> bool:
+def overlaps_hops(planes: Planes, way: Transport) -> bool:
     """Return whether a message sent at the end of a step comes while the next step's hops last.
 
     Then the planes at a slab's edges need not be finished before the others, which costs as much
     as some planes.
 
-    >>> comes_in_time(Planes(128, 4e-6, 2.0**20), WAYS["peer"])  # 256^3 on two GPUs
+    >>> overlaps_hops(Planes(128, 4e-6, 2.0**20), WAYS["peer"])  # 256^3 on two GPUs
     True
-    >>> comes_in_time(Planes(64, 4e-6, 2.0**20), WAYS["peer"])
+    >>> overlaps_hops(Planes(64, 4e-6, 2.0**20), WAYS["peer"])
     False
     """
     message = way.latency + planes.size / way.bandwidth

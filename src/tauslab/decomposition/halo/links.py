@@ -167,7 +167,7 @@ def usual_transports(backend: Backend) -> tuple[str, ...]:
     A kernel that waits for a neighbour must cost other work nothing, else a rank that MPI lets
     wait is better.
     """
-    return ("peer", "shared") if backend.waits_aside else ("peer",)
+    return ("peer", "shared") if backend.waiting_is_free else ("peer",)
 
 
 def open_windows(

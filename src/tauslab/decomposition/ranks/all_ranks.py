@@ -16,7 +16,7 @@ from tauslab.decomposition.ranks.mpi import (
     Communicator,
     LoneRank,
     duplicate_of,
-    end_alone,
+    remove_early_hook,
     world,
 )
 
@@ -163,7 +163,7 @@ def ranks_of(comm: Comm, call: str, /, **arguments: object) -> Communicator:
         result = ranks_for("mpi" if arguments.get("executor") is None else "dask")
     elif isinstance(comm, str) and comm == "self":
         result = LoneRank()
-        end_alone()
+        remove_early_hook()
     else:
         result = _given(comm, call)
     same = {name: value for name, value in arguments.items() if name not in _OF_A_RANK}

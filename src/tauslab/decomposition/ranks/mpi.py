@@ -485,7 +485,7 @@ def end_all_of_launch() -> None:
         sys.excepthook = EarlyHook(sys.excepthook)
 
 
-def end_alone() -> None:
+def remove_early_hook() -> None:
     """Remove an `EarlyHook`: ranks that work alone do not wait for each other."""
     if isinstance(sys.excepthook, EarlyHook):
         sys.excepthook = sys.excepthook.usual

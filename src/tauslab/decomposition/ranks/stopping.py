@@ -99,7 +99,7 @@ class StopRequest:
         raise StoppedAtOnce(reported)
 
 
-def asked_to_stop() -> bool:
+def stop_requested() -> bool:
     """Return whether the `StopRequest` that is only noted now, if any, was made; it is heard."""
     return bool(_noting) and _noting[-1]()
 
@@ -169,7 +169,7 @@ def in_order(stop: Callable[[], bool]) -> AbstractContextManager[None]:
 def stopping_at_checkpoints(comm: Communicator, path: Path | None) -> Iterator[None]:
     """Inside, signals end a command when its checkpoint at `path` has been written once more.
 
-    What is computed step by step asks by `asked_to_stop`. Without a path signals are as they were.
+    What is computed step by step asks by `stop_requested`. Without a path signals are as they were.
     """
     if path is None:
         yield
@@ -208,7 +208,7 @@ def watched(
             if since is None and request.pending:
                 since = time.monotonic()
             if since is not None and time.monotonic() - since > patience:
-                reported = ": ".join(filter(None, [_IN_A_STEP, how_to_go_on(path)]))
+                reported = ": ".join(filter(None, [_IN_A_STEP, how_to_resume(path)]))
                 sys.stderr.write(f"tauslab: {reported}\n")
                 sys.stderr.flush()
                 comm.abort(StoppedEarly.exit_code)
@@ -231,10 +231,10 @@ def stopped_early(
 ) -> StoppedEarly:
     """Say how many blocks are done, or counted, and how to go on."""
     done = f"stopped {reason} with {blocks} of {total} blocks {how}"
-    return StoppedEarly(done, how_to_go_on(output))
+    return StoppedEarly(done, how_to_resume(output))
 
 
-def how_to_go_on(output: Path | None) -> str:
+def how_to_resume(output: Path | None) -> str:
     """Words on how to complete a run that was stopped, by what is on disk."""
     if output is None:
         return ""

@@ -166,9 +166,9 @@ class Backend(Protocol):
     step_seconds: float
     launch_seconds: float
     # How many small lattices take steps at the same time at most, and up to how many sites each.
-    lattices_together: int
+    concurrent_lattices: int
     sites_beside: int
-    waits_aside: bool  # whether a kernel that waits for another device takes nobody's time
+    waiting_is_free: bool  # whether a kernel that waits for another device takes nobody's time
 
     def describe(self) -> str:
         """Name of the device for people, for instance ``NVIDIA H200``."""

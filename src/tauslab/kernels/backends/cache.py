@@ -33,7 +33,7 @@ listeners: list[Callable[[bool], object]] = []
 
 _ROOM = 1 << 20  # bytes
 _LONGEST_WAIT = 300.0  # seconds, for another process that compiles the same
-_with_room: set[Path] = set()
+_writable: set[Path] = set()
 _warned_of: set[Path] = set()  # caches that are not used, or of this machine alone
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -205,7 +205,7 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def require_room(folder: Path) -> None:
+def require_space(folder: Path) -> None:
     """Write a file of about the size of a kernel, gone again at once; once in a process.
 
     Raises
@@ -213,13 +213,13 @@ def require_room(folder: Path) -> None:
     OSError
         The disk is full, a quota is used up, or the folder cannot be written.
     """
-    if folder in _with_room:
+    if folder in _writable:
         return
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(os.urandom(_ROOM))  # which no file system makes smaller
         file.flush()
         os.fsync(file.fileno())
-    _with_room.add(folder)
+    _writable.add(folder)
 
 
 def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
@@ -239,7 +239,7 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
         return path, True
     root = cache_directory()
     try:
-        require_room(root)
+        require_space(root)
     except OSError as error:
         if _chosen():
             raise _unusable(root, error.strerror or str(error)) from None

@@ -334,12 +334,12 @@ class CpuBackend(HostMemory):
     fast_memory = 0
     site_seconds, step_seconds, launch_seconds = 1.2e-7, 1e-4, 1e-4
     sites_beside = 1 << 62
-    waits_aside = False
+    waiting_is_free = False
 
     def __init__(self, options: BackendOptions) -> None:
         self.closed = False
         self.threads = self.multiprocessors = options.threads or allowed_cores()
-        self.lattices_together = self.threads  # each has a thread, and none waits
+        self.concurrent_lattices = self.threads  # each has a thread, and none waits
         self._lock = threading.Lock()
         self._pool: _Threads | None = idle_threads.pool(self.threads)
         self._streams: weakref.WeakSet[CpuStream] = weakref.WeakSet()

@@ -25,7 +25,7 @@ from tauslab.kernels.backends.arguments import (
     layouts_of,
     with_layout_checks,
 )
-from tauslab.kernels.backends.aside import CompiledAside, compiled_aside
+from tauslab.kernels.backends.background import BackgroundCompilation, compile_in_background
 from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid, Style
 from tauslab.kernels.backends.cache import (
     cache_directory,
@@ -108,7 +108,7 @@ class CudaProgram:
 
     def __init__(
         self, path: Path, source: KernelSource, layouts: Mapping[str, ArgumentLayout],
-        multiprocessors: int, better: CompiledAside | None = None,
+        multiprocessors: int, better: BackgroundCompilation | None = None,
     ) -> None:  # fmt: skip
         self._layouts, self._better = layouts, better
         self._names = source.entries
@@ -132,8 +132,9 @@ class CudaProgram:
         self._pointers = {name: each.kernel.ptr for name, each in entries.items()}
 
     def _take_better(self) -> None:
-        """Load what was compiled aside, once it is there; launches keep their numbers of threads.
+        """Load the kernel that was compiled in the background, if it is ready.
 
+        Launches keep their numbers of threads.
         Engines have memory for these: more than fit at the same time wait for each other.
         """
         if self._better is not None and self._better.ended():
@@ -198,7 +199,7 @@ class CudaProgram:
         return int(blocks) * self._multiprocessors
 
 
-class _Beside:
+class _SideCopies:
     """Copies of a few words while kernels run, which must not wait for any of them.
 
     So the stream is not blocking, and urgent: streams of one priority may share a hardware queue,
@@ -251,8 +252,8 @@ class CudaStyle:
     sites_of_a_block = 1
     site_seconds, step_seconds, launch_seconds = 8.2e-9, 3.5e-5, 0.0
     # More gain nothing, nor do those of 64 x 64 x 128 sites if particles are everywhere.
-    lattices_together, sites_beside = 8, 1 << 18
-    waits_aside = True
+    concurrent_lattices, sites_beside = 8, 1 << 18
+    waiting_is_free = True
 
     def work_stealing_items(
         self, rows: int, resident: int, each: int = 8, *, parks: bool = False
@@ -302,7 +303,7 @@ class CudaBackend(CudaStyle):
         self.multiprocessors = int(self._properties["multiProcessorCount"])
         # A block takes a KiB for the system; what one may take is what all may, less that.
         self.fast_memory = int(self._properties["sharedMemPerBlockOptin"]) - 8 * 1024
-        self._beside = _Beside()
+        self._beside = _SideCopies()
         self.capability = (int(self._properties["major"]), int(self._properties["minor"]))
         if self.capability < (7, 0):
             raise DeviceError(
@@ -323,7 +324,7 @@ class CudaBackend(CudaStyle):
         self._device.use()
         architecture, better = f"sm_{self.capability[0]}{self.capability[1]}", None
         if source.first is not None:
-            better = _compiled_aside(source, architecture)
+            better = _compile_in_background(source, architecture)
         if better is not None:
             assert source.first is not None
             source = source.first
@@ -511,14 +512,14 @@ def cubin_of(
     return path, layouts_of(source.file, texts)
 
 
-def _compiled_aside(source: KernelSource, architecture: str) -> CompiledAside | None:
+def _compile_in_background(source: KernelSource, architecture: str) -> BackgroundCompilation | None:
     """A process that compiles the cubin; None if it is in the cache or no process can start."""
     flags, texts = nvrtc_flags(architecture, THREADS_PER_BLOCK), _texts_of(source)
     key = _key_of(source, texts, flags)
     if in_cache(key, ".cubin") is not None:
         return None
     try:
-        return compiled_aside(key, source.file, texts, flags)
+        return compile_in_background(key, source.file, texts, flags)
     except OSError:  # no Python, no process, or no space for its input
         return None
 

@@ -68,7 +68,7 @@ class Watched:
         moves = bool(counts_in(law) & (self.flowing | {self.time}))
         return Margin(None if jumps else law, guard, moves)
 
-    def _stands_still(self, law: Law) -> bool:
+    def _changes_by_jumps_only(self, law: Law) -> bool:
         """Return whether a law changes at stops alone."""
         reads = counts_in(law)
         if reads & (self.reacting | self.flowing):
@@ -76,7 +76,7 @@ class Watched:
         if self.time not in reads:
             return True
         if isinstance(law, Operation) and law.function in (*_LOGIC, "if"):
-            return all(self._stands_still(part) for part in law.arguments)
+            return all(self._changes_by_jumps_only(part) for part in law.arguments)
         return self._is_switch(law)
 
     def _is_switch(self, law: Law) -> bool:
@@ -87,7 +87,7 @@ class Watched:
 
     def _possible(self, law: Law) -> tuple[str, str]:
         """Conditions under which a trigger can hold, and can fail, before the next stop."""
-        if self._stands_still(law):
+        if self._changes_by_jumps_only(law):
             text = law_text(law, "x")
             return f"({text} != 0.0)", f"({text} == 0.0)"
         if not isinstance(law, Operation) or law.function not in ("and", "or", "not"):
@@ -104,7 +104,7 @@ class Watched:
         """Differences whose sign decides; a trigger that is a number is compared with 0."""
         conditions = {id(trigger)}
         for part in reversed(operations_first(trigger)):
-            if self._stands_still(part):
+            if self._changes_by_jumps_only(part):
                 continue
             operation = part if isinstance(part, Operation) else None
             if operation is not None and operation.function in _RELATIONS:

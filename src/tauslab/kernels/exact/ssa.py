@@ -248,7 +248,7 @@ def exact_engine(
     team, firings, expected
         As of `TableSsa`.
     keeps
-        Whether launches keep states and go on from them; only what `goes_on_exactly` allows.
+        Whether launches keep states and go on from them; only what `can_resume_exactly` allows.
     """
     selector = selector_of(network, selector)
     if selector != "linear":
@@ -264,7 +264,7 @@ def exact_engine(
     return UnrolledSsa(backend, network, times, lanes, keeps=keeps, ends=expected.ends)
 
 
-def goes_on_exactly(network: LoweredNetwork, selector: str) -> bool:
+def can_resume_exactly(network: LoweredNetwork, selector: str) -> bool:
     """Return whether a kernel can keep where trajectories stand, and go on with the same draws."""
     return selector == "linear" and network.dynamics is None and network.thinning is None
 

@@ -115,13 +115,13 @@ def fast_parts(
 ) -> int:
     """Number of parts of a state, of so many bytes each, in shared memory, first ones first.
 
-    There must be room for them as `fast_room` has it. No result depends on it.
+    There must be room for them as `shared_bytes` has it. No result depends on it.
     """
-    space = fast_room(team, trajectories, backend, least)
+    space = shared_bytes(team, trajectories, backend, least)
     return int((np.cumsum(parts) <= space).sum()) if space else 0
 
 
-def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
+def shared_bytes(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
     """Bytes of shared memory for a trajectory.
 
     There must be room in every multiprocessor for all `trajectories` that run at the same time, 0
@@ -129,10 +129,10 @@ def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) ->
     """
     if team < FEWEST_FAST or not backend.fast_memory:
         return 0
-    return room_of_team(team, trajectories, backend, least)
+    return shared_bytes_of_team(team, trajectories, backend, least)
 
 
-def room_of_team(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
+def shared_bytes_of_team(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
     """Bytes of shared memory for a trajectory of teams of any size."""
     together = THREADS_OF_A_MULTIPROCESSOR // team
     if trajectories:

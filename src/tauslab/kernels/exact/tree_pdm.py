@@ -29,8 +29,8 @@ from tauslab.kernels.exact.table_selector import (
     Contents,
     TableSelector,
     fast_parts,
-    fast_room,
-    room_of_team,
+    shared_bytes,
+    shared_bytes_of_team,
 )
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.kernels.network.tables import LANES, Pairs, TableBook
@@ -91,13 +91,13 @@ class Tree(TableSelector):
             book.constant("SHARED_PARTS", fast)
             return sum(parts[:fast])
         if book["SHORT_SLOTS"]:
-            return fast_level(book, room_of_team(team, trajectories, backend))
+            return fast_level(book, shared_bytes_of_team(team, trajectories, backend))
         fast = fast_parts(parts, team, trajectories, backend)
         book.constant("SHARED_PARTS", fast)
         taken = sum(parts[:fast])
         if fast == len(parts) - 1:  # of whole numbers those that change most stand first
             size = 8 if book["WIDE_WHOLE"] else 4
-            space = fast_room(team, trajectories, backend) - taken
+            space = shared_bytes(team, trajectories, backend) - taken
             whole = space // (LANES * size) * LANES
             book.constant("SHARED_WHOLE", whole)
             return taken + whole * size

@@ -123,16 +123,16 @@ class Changing(ABC):
         self._lists: _Lists | None = None
         # Particles of each species, where many were listed; else 0.
         self._there = np.zeros(species + 1, np.int64)
-        self._list_room(_ROOM)
-        self._left_room(1)
+        self._allocate_candidates(_ROOM)
+        self._allocate_answers(1)
 
-    def _list_room(self, room: int) -> None:
+    def _allocate_candidates(self, room: int) -> None:
         """Make room for candidates; in the first row is how many there are."""
         self._room, self._likely = room, 0  # of which so many are likely
         self._listed: Any = self._backend.empty((room + 1, 3), np.uint64)
         self._listed_mirror = self._backend.mirror(self._listed)
 
-    def _left_room(self, room: int) -> None:
+    def _allocate_answers(self, room: int) -> None:
         """Make room for what `put` answers."""
         self._left: Any = self._backend.empty((room,), np.uint8)
         self._left_mirror = self._backend.mirror(self._left)
@@ -222,7 +222,7 @@ class Changing(ABC):
             result = self._read_candidates(1 + min(self._likely, self._room))
             if result <= self._room:
                 break
-            self._list_room(1 << (result - 1).bit_length())
+            self._allocate_candidates(1 << (result - 1).bit_length())
         if result > self._likely:
             self._read_candidates(1 + result)
         self._likely = result + result // _MARGIN
@@ -352,7 +352,7 @@ class Changing(ABC):
         if count == 0:
             return np.zeros(0, bool)
         if len(self._left) < count:
-            self._left_room(1 << (count - 1).bit_length())
+            self._allocate_answers(1 << (count - 1).bit_length())
         given = np.empty(count, CANDIDATE)
         given["site"], given["particle"] = places, particles
         self._edit(content, given, self._left)

@@ -21,16 +21,16 @@ from tauslab.kernels.lattice.codegen import may_be_sparse, site_header
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import (
-    NO_WISHES,
+    NO_REQUESTS,
     TALL_FROM,
     Filling,
+    LatticeRequests,
     Share,
-    Wishes,
     crowded_by,
     filling_of,
     may_change,
     plan_of,
-    wishes_of,
+    requests_of,
 )
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.steps import PlaneSteps, steps_of
@@ -54,7 +54,7 @@ class LatticeEngine(LatticeMemory):
         How many engines take steps at the same time, each on its share of the device.
     tall
         As of `tile_of`, the same for all slabs; by default by the size of a lattice that is whole.
-    wishes
+    requests
         How steps are to be done; by default as the plan says.
     follows
         Whether the plan, where it is not asked for, is made again with the lattice's
@@ -72,7 +72,7 @@ class LatticeEngine(LatticeMemory):
         capacity: int | None = None,
         sharing: int = 1,
         tall: bool | None = None,
-        wishes: Wishes = NO_WISHES,
+        requests: LatticeRequests = NO_REQUESTS,
         follows: bool = True,
     ) -> None:
         nz, ny, nx = lattice.shape
@@ -81,13 +81,13 @@ class LatticeEngine(LatticeMemory):
         sites = slab.planes * ny * nx
         tall = slab == whole and sites >= TALL_FROM if tall is None else tall
         self._share = Share(slab == whole, sites, sharing, tall)
-        self._wishes = wishes_of(backend, self._share, wishes)
-        changes = may_change(backend, lattice, self._wishes)
-        self._follows = follows and changes and self._share.whole and wishes.together is None
+        self._requests = requests_of(backend, self._share, requests)
+        changes = may_change(backend, lattice, self._requests)
+        self._follows = follows and changes and self._share.whole and requests.together is None
         self._density: float | None = lattice.start.density  # of the state, if it is known
         self._closest = lattice.start.crowding  # as of `LoweredLattice.crowding`, of the state
         self.filling = filling_of(lattice.start.density)
-        plan = plan_of(backend, lattice, self._share, self._wishes, self.filling)
+        plan = plan_of(backend, lattice, self._share, self._requests, self.filling)
         super().__init__(
             backend, lattice, plan, slab, seed=seed, replica=replica, capacity=capacity
         )
@@ -109,14 +109,14 @@ class LatticeEngine(LatticeMemory):
         """Compile the steps of every plan that `follow` may choose by the number of particles."""
         for filling in Filling if self._follows else ():
             self.steps = steps_of(
-                self, plan_of(self.backend, self.lattice, self._share, self._wishes, filling)
+                self, plan_of(self.backend, self.lattice, self._share, self._requests, filling)
             )
         self.steps = steps_of(self, self.plan)
 
     def _without_lines(self) -> None:
         """Share out tiles, where blocks have no room for lines: the tiles are the same."""
-        wishes = replace(self._wishes, lines=False)
-        self.plan = plan_of(self.backend, self.lattice, self._share, wishes, self.filling)
+        requests = replace(self._requests, lines=False)
+        self.plan = plan_of(self.backend, self.lattice, self._share, requests, self.filling)
         self.tables.cut(self.plan.tile, closed=self.plan.lists_tiles)
         self.steps = steps_of(self, self.plan)
 
@@ -159,13 +159,13 @@ class LatticeEngine(LatticeMemory):
         if self._density is None:
             self.count()
         density, filling = self._density or 0.0, self.filling
-        if may_be_sparse(self.lattice, wanted=self._wishes.sparse):
+        if may_be_sparse(self.lattice, wanted=self._requests.sparse):
             filling = filling_of(density, filling)
         lattice = crowded_by(self.backend, self.lattice, self._closest)
         if filling == self.filling and lattice is self.lattice:
             return
         self.filling = filling
-        plan = plan_of(self.backend, lattice, self._share, self._wishes, filling)
+        plan = plan_of(self.backend, lattice, self._share, self._requests, filling)
         self.cut(plan, lattice)
         self._compile()
         self.mark_all()

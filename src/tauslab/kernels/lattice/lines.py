@@ -148,17 +148,17 @@ class DeviceLines:
         """
         if types is not self.types:
             closed = closed_types(self._lattice)
-            if not self._use_if_room(list_lines(self._lattice, host(types), closed)):
+            if not self._use_if_it_fits(list_lines(self._lattice, host(types), closed)):
                 return False
             self.types = types
         if not self._known and self._outside is not None:
             first = particles.reshape(-1, self._lattice.slots)[self._outside, 0]
-            if bool(first.any()) and not self._use_if_room(list_lines(self._lattice, None)):
+            if bool(first.any()) and not self._use_if_it_fits(list_lines(self._lattice, None)):
                 return False
         self._known = True
         return True
 
-    def _use_if_room(self, listed: Int32Array) -> bool:
+    def _use_if_it_fits(self, listed: Int32Array) -> bool:
         if len(listed) > self.plan.room:
             return False
         self._use(listed)

@@ -548,7 +548,7 @@ class _Kind:
         """Let each object move by one site, or stay."""
         roster = self.roster
         own = self.form.sites(roster.sites)
-        who, sides = self._wishes(ground.memory, number)
+        who, sides = self._requests(ground.memory, number)
         entered, inside = self.form.entered(roster.sites[who], sides)
         who, sides, entered = who[inside], sides[inside], entered[inside]
         if not len(who):
@@ -567,7 +567,7 @@ class _Kind:
         roster.sites[who] = touched[moved, self.form.centre[sides]]
         roster.moved[who] += _SIDES[sides]
 
-    def _wishes(self, memory: SlabMemory, number: int) -> tuple[IntArray, IntArray]:
+    def _requests(self, memory: SlabMemory, number: int) -> tuple[IntArray, IntArray]:
         """Objects that may move, in their turns, and to which sides."""
         roster = self.roster
         words = random_words(

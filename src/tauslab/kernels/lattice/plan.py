@@ -76,7 +76,7 @@ class Way(Enum):
 
 
 @dataclass(frozen=True)
-class Wishes:
+class LatticeRequests:
     """Choices that are asked for; None leaves one to `plan_of`.
 
     Attributes
@@ -102,7 +102,7 @@ class Wishes:
     lines: bool | None = None
 
 
-NO_WISHES = Wishes()
+NO_REQUESTS = LatticeRequests()
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ class StepPlan:
         return self.way in (Way.SPARSE, Way.SECTIONS)
 
 
-def wishes_of(backend: Backend, share: Share, asked: Wishes) -> Wishes:
-    """The wishes that were asked for; steps of few sites look for those that hold particles."""
+def requests_of(backend: Backend, share: Share, asked: LatticeRequests) -> LatticeRequests:
+    """The requests that were asked for; steps of few sites look for those that hold particles."""
     few = share.sites * backend.site_seconds < backend.launch_seconds
     if asked.sparse is None and few:
         return replace(asked, sparse=True)
@@ -181,9 +181,9 @@ def _in_warps(backend: Backend) -> bool:
     return backend.style.warp == STRIP
 
 
-def may_change(backend: Backend, lattice: LoweredLattice, wishes: Wishes) -> bool:
+def may_change(backend: Backend, lattice: LoweredLattice, requests: LatticeRequests) -> bool:
     """Return whether another plan may be better when the lattice's particles have changed."""
-    return _in_warps(backend) or (wishes.sparse is None and may_be_sparse(lattice))
+    return _in_warps(backend) or (requests.sparse is None and may_be_sparse(lattice))
 
 
 def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> LoweredLattice:
@@ -200,23 +200,27 @@ def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> Lowere
 
 
 def plan_of(
-    backend: Backend, lattice: LoweredLattice, share: Share, wishes: Wishes, filling: Filling
+    backend: Backend,
+    lattice: LoweredLattice,
+    share: Share,
+    requests: LatticeRequests,
+    filling: Filling,
 ) -> StepPlan:
     """The plan for a lattice that is so full."""
-    wants = share.whole and may_be_sparse(lattice, wanted=wishes.sparse)
-    wants = wants and (filling < Filling.MANY if wishes.sparse is None else wishes.sparse)
+    wants = share.whole and may_be_sparse(lattice, wanted=requests.sparse)
+    wants = wants and (filling < Filling.MANY if requests.sparse is None else requests.sparse)
     few = wants and filling == Filling.FEW
     small = share.sites <= backend.sites_together or few
-    together = small if wishes.together is None else wishes.together
+    together = small if requests.together is None else requests.together
     way, lines = Way.LISTED, None
     if not (share.whole and together):
         way = Way.PLANES
     elif wants:
         sections = _has_sections(backend, lattice, share) and few
-        sections = sections if wishes.sections is None else wishes.sections
+        sections = sections if requests.sections is None else requests.sections
         way = Way.SECTIONS if sections else Way.SPARSE
     else:
-        lines = planned_lines(backend, lattice, sharing=share.sharing, wanted=wishes.lines)
+        lines = planned_lines(backend, lattice, sharing=share.sharing, wanted=requests.lines)
         way = Way.LINES if lines else way
     return _planned(backend, lattice, share, way, lines, halves=not few)
 
@@ -269,7 +273,7 @@ def replicas_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> 
     sites = nz * ny * nx
     if runs == 1 or sites > backend.sites_beside:
         return 1
-    most = min(runs, backend.lattices_together)
+    most = min(runs, backend.concurrent_lattices)
     if filling_of(lattice.start.density) == Filling.MANY or not may_be_sparse(lattice):
         most = sharing_in_lines(backend, lattice, most) or most
     each = _COPIES * sites * (lattice.slots * np.dtype(lattice.particle_type).itemsize + 1)

@@ -340,7 +340,7 @@ class PlanesMemory(SlabMemory):
 
     def in_slots(self, buffer: DeviceArray | None = None) -> DeviceArray:
         """As of `SlabMemory`: the particles of a site by species."""
-        slots = self._room_for_slots(self._own_planes) if buffer is None else buffer
+        slots = self._empty_slots(self._own_planes) if buffer is None else buffer
         self._convert("planes_to_slots", slots, 0)
         return slots
 

@@ -83,11 +83,11 @@ class SlabMemory(ABC):
         self._fired: Any = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
         self.work: Any = backend.empty((WORK,), np.uint64)
         self.capacity = capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY)
-        self._waiting = self._room_to_wait()
+        self._waiting = self._empty_waiting()
         self.places: dict[str | None, tuple[IntArray, int, int]] = {}
         self.calls = 0, 0
 
-    def _room_to_wait(self) -> Any:
+    def _empty_waiting(self) -> Any:
         return self.backend.empty((2, self.capacity, WAITING.itemsize // 8), np.uint64)
 
     @property
@@ -194,7 +194,7 @@ class SlabMemory(ABC):
         """Put waiting particles in the list that the next step reads."""
         while self.capacity < 2 * len(waiting):
             self.capacity *= _GROWTH
-            self._waiting = self._room_to_wait()
+            self._waiting = self._empty_waiting()
         work, current = np.zeros(WORK, np.uint64), self.step & 1
         work[WAITING_0 + current] = len(waiting)
         for name, count in counted.items():
@@ -239,7 +239,7 @@ class SlabMemory(ABC):
         """
         backend = self.backend
         if place not in self._frames:
-            buffer = self._room_for_slots(self.slab.end - self.slab.begin)
+            buffer = self._empty_slots(self.slab.end - self.slab.begin)
             self._frames[place] = (buffer, backend.mirror(buffer), backend.stream())
         buffer, mirror, copies = self._frames[place]
         self.in_slots(buffer)
@@ -254,7 +254,7 @@ class SlabMemory(ABC):
 
         return state
 
-    def _room_for_slots(self, planes: int) -> Any:
+    def _empty_slots(self, planes: int) -> Any:
         lattice = self.lattice
         shape = (planes, *lattice.shape[1:], lattice.slots)
         return self.backend.empty(shape, lattice.particle_type)
@@ -301,7 +301,7 @@ class SlabMemory(ABC):
         self.synchronize()
         self.capacity *= _GROWTH
         kept = before["_waiting"]  # of the first try
-        self._waiting = self._room_to_wait()
+        self._waiting = self._empty_waiting()
         self._waiting[:, : kept.shape[1]] = kept
         self.mark_all()
 

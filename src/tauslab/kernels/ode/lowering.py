@@ -234,7 +234,7 @@ class _OdeLowering:
         rates = self.rates()
         events: tuple[OdeEvent, ...] = ()
         triggered: tuple[OdeStateEvent, ...] = ()
-        switches = Switches(self.stands_still, [*moving])
+        switches = Switches(self.changes_by_events_only, [*moving])
         if moving or self.looks_back or any(isinstance(one, Event) for one in network.events):
             triggered = tuple(self.triggered(as_event(e), switches) for e in network.events)
         else:
@@ -262,7 +262,7 @@ class _OdeLowering:
             bool(seen),
         )
 
-    def stands_still(self, change: Expression) -> bool:
+    def changes_by_events_only(self, change: Expression) -> bool:
         """Return whether nothing but events changes it."""
         network = self.network
         moved = set(network.rates)

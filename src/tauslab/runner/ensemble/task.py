@@ -26,7 +26,7 @@ from tauslab.kernels.exact.selectors import (
     pilot_events,
     selector_of,
 )
-from tauslab.kernels.exact.ssa import exact_engine, goes_on_exactly
+from tauslab.kernels.exact.ssa import can_resume_exactly, exact_engine
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.langevin import LangevinEngine
@@ -279,7 +279,7 @@ class NetworkTask(Task):
     def states(self) -> tuple[str, ...]:
         """Names of the datasets of where trajectories stand: csrc/ensemble/standing.h."""
         exact = isinstance(self.options.method, SSA) and not self.options.common
-        if not (self.record.state and exact and goes_on_exactly(self.lowered, self.selector)):
+        if not (self.record.state and exact and can_resume_exactly(self.lowered, self.selector)):
             return super().states
         return tuple(f"{STATE}:{name}" for name in (*self.lowered.species, "time", "draws"))
 

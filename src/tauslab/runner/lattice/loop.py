@@ -23,7 +23,7 @@ from tauslab.base.arrays import IntArray
 from tauslab.base.errors import StoppedEarly
 from tauslab.decomposition.ranks.mpi import Counter
 from tauslab.decomposition.ranks.progress import Progress
-from tauslab.decomposition.ranks.stopping import how_to_go_on, reason_of_stop
+from tauslab.decomposition.ranks.stopping import how_to_resume, reason_of_stop
 from tauslab.kernels.lattice.objects import Ground, Objects
 from tauslab.kernels.lattice.state import Samples
 from tauslab.options.hook_view import LatticeView
@@ -255,7 +255,7 @@ class ReplicaRuns:
             raise StoppedEarly(
                 f"stopped {reason_of_stop(self._stop)} after {done // self._task.passes} of "
                 f"{self._task.steps} steps of {self._called()}",
-                how_to_go_on(self._task.options.output),
+                how_to_resume(self._task.options.output),
             )
         if plan.checkpoint:
             self._checkpoint()

@@ -49,7 +49,7 @@ class Disk:
         stated = os.statvfs(folder)
         return stated.f_bavail * stated.f_frsize
 
-    def require_room(self, folder: Path, needed: int) -> None:
+    def require_space(self, folder: Path, needed: int) -> None:
         """Refuse to begin with a file, or parts of one, that the file system has no room for.
 
         Raises

@@ -61,7 +61,7 @@ def build_file(
     """
     import h5py
 
-    disk.require_room(path.parent, sum(spec.n_bytes for spec in specs) + _METADATA_BYTES)
+    disk.require_space(path.parent, sum(spec.n_bytes for spec in specs) + _METADATA_BYTES)
     image = SparseBuffer()
     # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
     made: dict[str, Any] = {"libver": ("v110", "v110")}

@@ -140,7 +140,7 @@ class PartsWriter:
         """On rank 0: make the result's file visible, and see what earlier attempts left."""
         if existing is None:
             try:
-                self._disk.require_room(self._path.parent, self._layout.payload_bytes)
+                self._disk.require_space(self._path.parent, self._layout.payload_bytes)
             except OSError as error:
                 raise write_error(self._path, error) from error
         if existing is not None:

@@ -73,7 +73,7 @@ def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path, monkeypatch):
     assert np.isfinite(whole.acceptance).all()
     path = tmp_path / "draws.h5"
     stops = iter(range(100))
-    monkeypatch.setattr("tauslab.analysis.particles.store.asked_to_stop", lambda: next(stops) >= 0)
+    monkeypatch.setattr("tauslab.analysis.particles.store.stop_requested", lambda: next(stops) >= 0)
     for _ in range(3):
         with pytest.raises(ts.StoppedEarly):
             ts.smc2(births(), DATA, PRIOR, checkpoint=path, **how)

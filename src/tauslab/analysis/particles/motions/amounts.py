@@ -68,7 +68,7 @@ class OdeMotion(Motion):
         self._at_start: dict[str, Any] = {}  # amounts with which particles began
         self.task: OdeTask
         self.prepare(rows, options.n)
-        self._rows.require_room(options.n, self._bytes, network.name)
+        self._rows.require_memory(options.n, self._bytes, network.name)
         self._held: Any = None
         self._late: float | None = None  # time of values for which `_held` lacks what follows
         self._steps: Any = None
@@ -301,7 +301,7 @@ class OdeMotion(Motion):
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         if len(ancestors) > self.n:
-            self._rows.require_room(len(ancestors), self._bytes, self._network.name)
+            self._rows.require_memory(len(ancestors), self._bytes, self._network.name)
         self._hold(self._rows.taken(self.shares, self._sources(), ancestors))
         self.shares = Shares(len(ancestors), self._comm)
 

@@ -237,7 +237,7 @@ class LatticeMotion(Motion):
         if held is None:
             each = bytes_of(base, engine) // (self._comm.size if self._cut else 1)
             # Before and after they are copied; and what moves, of one at least.
-            self._rows.require_room(n, 2 * each, self._model.name, _MOVED * each)
+            self._rows.require_memory(n, 2 * each, self._model.name, _MOVED * each)
         if held is None or not _serves(held.lattice, base):
             made = self._made(base, engine)
             if held is not None:
@@ -544,7 +544,7 @@ class LatticeMotion(Motion):
             self._copied(len(ancestors))
             return
         lattices = self._lattices
-        self._rows.require_room(len(ancestors), lattices.bytes_each, self._model.name)
+        self._rows.require_memory(len(ancestors), lattices.bytes_each, self._model.name)
         order, wanted = self.shares.route(ancestors)
         particles = self._rows.moved(self.shares, lattices.particles, order, wanted)
         rest, by_type, looked = self._moved_rest(order, wanted)

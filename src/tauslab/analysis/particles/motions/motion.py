@@ -466,7 +466,7 @@ class DeviceRows:
         result[...] = source[:, number : number + 1]
         return self.host(result)[:, 0]
 
-    def require_room(self, n: int, each: int, name: str, more: int = 0) -> None:
+    def require_memory(self, n: int, each: int, name: str, more: int = 0) -> None:
         """Refuse n particles of all ranks that take so many bytes each, and `more` on each rank."""
         needed = -(-n // self.comm.size) * each + more
         free = self.backend.free_memory()

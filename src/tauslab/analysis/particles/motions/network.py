@@ -576,7 +576,7 @@ class NetworkMotion(Motion):
     def _check_memory(self, n: int) -> None:
         # Counts before and after, and copied ones; whole states before and after.
         each = 12 * len(self.task.species) + 16 * self.words + 16 * len(self._counted)
-        self._rows.require_room(n, each, self._network.name)
+        self._rows.require_memory(n, each, self._network.name)
 
 
 def _kernel_parts(lowered: Any) -> tuple[Any, ...]:

@@ -202,7 +202,7 @@ def weighted_runs(
         if first < sum(len(one.lost) for one in done):
             continue
         word = int(words(seed, WALKS, number, 1)[0])
-        together = Together(rules, min(most, runs - first), word)
+        together = JointWalkers(rules, min(most, runs - first), word)
         if "turn" in begun:
             together.go_on(begun, rounds)
             begun = _NOTHING
@@ -220,7 +220,7 @@ def require_whole_parts(kept: State, done: int, part: int, runs: int) -> None:
 
 
 def _walk(
-    together: Together, done: Sequence[WeightedRuns], rounds: int, first: int,
+    together: JointWalkers, done: Sequence[WeightedRuns], rounds: int, first: int,
     report: Callable[[int], None], keep: Keep,
 ) -> int:  # fmt: skip
     """Walk a part, the first one until the flux is stationary; how many rounds that took."""
@@ -248,7 +248,7 @@ def joined(parts: Sequence[WeightedRuns]) -> WeightedRuns:
     )
 
 
-class Together:
+class JointWalkers:
     """Walkers of runs that are moved in the same launches, run by run.
 
     Each has its counts ``states`` int32 ``[walker, species]``, its weight and its run.

@@ -143,7 +143,7 @@ def announce_long_run(
         assert result.seconds is not None
         gain = expected_gain(task, engine.backend)
         result = replace(result, by_leaps=None if gain is None else result.seconds / gain)
-        _tell(task, sentence(task, result))
+        _warn_or_log(task, sentence(task, result))
     return result
 
 
@@ -188,7 +188,7 @@ class Pace:
             _say(f"{self._what} takes about {_span(whole)}; {advice}", quiet=self._quiet)
 
 
-def _tell(task: Task, text: str) -> None:
+def _warn_or_log(task: Task, text: str) -> None:
     """Print it as progress, or warn a program that asked for none."""
     if task.options.quiet is False or task.options.from_python:
         _say(text, quiet=task.options.quiet)

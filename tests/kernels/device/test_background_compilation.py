@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from cuda_usage import NEWEST, require_nvrtc
 
-from tauslab.kernels.backends import aside, cuda
+from tauslab.kernels.backends import background, cuda
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid
 
 GATHER = KernelSource("ensemble/gather.cc", ("gather_rows",))
@@ -19,12 +19,12 @@ GATHER = KernelSource("ensemble/gather.cc", ("gather_rows",))
 def empty_cache(tmp_path, monkeypatch):
     require_nvrtc()
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(aside, "_running", {})
+    monkeypatch.setattr(background, "_running", {})
     return tmp_path / "cache"
 
 
 def test_another_process_compiles_into_the_cache(empty_cache, monkeypatch):
-    other = cuda._compiled_aside(GATHER, NEWEST)
+    other = cuda._compile_in_background(GATHER, NEWEST)
     assert other is not None
     end = time.monotonic() + 60
     while not other.ended() and time.monotonic() < end:
@@ -35,30 +35,30 @@ def test_another_process_compiles_into_the_cache(empty_cache, monkeypatch):
     assert path is not None
     assert path.is_relative_to(empty_cache)
     assert cuda.cubin_of(GATHER, NEWEST)[0] == path  # which asks for the same
-    assert cuda._compiled_aside(GATHER, NEWEST) is None
+    assert cuda._compile_in_background(GATHER, NEWEST) is None
 
 
 def test_a_process_that_failed_is_not_tried_again(empty_cache):
     """Its kernel is compiled here then, so that the error is seen."""
     del empty_cache
     wrong = KernelSource("ensemble/gather.cc", ("gather_rows",), {"device/prelude.h": "#error no"})
-    other = cuda._compiled_aside(wrong, NEWEST)
+    other = cuda._compile_in_background(wrong, NEWEST)
     assert other is not None
     assert other.path is None
-    assert cuda._compiled_aside(wrong, NEWEST) is None
+    assert cuda._compile_in_background(wrong, NEWEST) is None
 
 
 @pytest.mark.parametrize("program", [None, "", "/usr/bin/application"])
 def test_no_other_program_is_started(empty_cache, monkeypatch, program):
     """What has Python inside would start a second time, as frozen applications do."""
     del empty_cache
-    monkeypatch.setattr(aside.subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
+    monkeypatch.setattr(background.subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
     monkeypatch.setattr(sys, "executable", program)
-    assert cuda._compiled_aside(GATHER, NEWEST) is None
+    assert cuda._compile_in_background(GATHER, NEWEST) is None
 
 
 @pytest.mark.parametrize("compiles", [True, False])
-def test_launches_take_what_was_compiled_aside(tmp_path, monkeypatch, compiles):
+def test_launches_take_what_was_compiled_in_background(tmp_path, monkeypatch, compiles):
     """From the first launch after it ended on, and never where it failed."""
     loaded = []
 

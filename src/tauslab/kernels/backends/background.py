@@ -18,11 +18,11 @@ from pathlib import Path
 from tauslab.kernels.backends.cache import compiled, with_headers
 from tauslab.kernels.backends.nvrtc import compile_cubin
 
-_running: dict[str, CompiledAside] = {}
+_running: dict[str, BackgroundCompilation] = {}
 _SOURCES = Path(__file__).resolve().parents[3]  # the folder that tauslab is imported from
 
 
-class CompiledAside:
+class BackgroundCompilation:
     """The cubin `key` of `texts[file]` and `flags`, as a process of its own compiles it."""
 
     def __init__(
@@ -50,12 +50,12 @@ class CompiledAside:
         return path if path.is_file() else None
 
 
-def compiled_aside(
+def compile_in_background(
     key: str, file: str, texts: Mapping[str, str], flags: tuple[str, ...]
-) -> CompiledAside | None:
+) -> BackgroundCompilation | None:
     """Compile a cubin in another process, once; None where that has failed."""
     if key not in _running:
-        _running[key] = CompiledAside(key, file, texts, flags)
+        _running[key] = BackgroundCompilation(key, file, texts, flags)
     result = _running[key]
     return None if result.ended() and result.path is None else result
 
