@@ -409,8 +409,17 @@ class LatticeView:
         Returns
         -------
         Number of changed sites on the whole lattice.
+
+        Raises
+        ------
+        ConfigError
+            Objects cover sites with this type.
         """
         number, where, sites = self._type(site_type), self._mask(where), self.sites
+        if self._objects and number in self._objects.site_types:
+            raise ConfigError(
+                f"site type {site_type!r} belongs to objects, which cover sites with it"
+            )
         if sites is None:
             return 0
         self._engine.synchronize()

@@ -523,7 +523,8 @@ def test_warps_have_the_bits_of_a_cpu(cpu, tmp_path, monkeypatch, name, order, t
 @pytest.mark.gpu
 def test_a_gpu_has_the_bits_of_a_cpu(cpu):
     with closing(get_backend("cuda", BackendOptions())) as gpu:
-        for make in cases().values():
+        # In the first, blocks wait for those of three planes: 16 planes of four groups of words.
+        for make in (lambda: binding((16, 64, 64), 1), *cases().values()):
             lattice = make()
             states = []
             for backend in (cpu, gpu):

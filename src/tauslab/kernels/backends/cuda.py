@@ -134,8 +134,8 @@ class CudaProgram:
     def _take_better(self) -> None:
         """Load the kernel that was compiled in the background, if it is ready.
 
-        Launches keep their numbers of threads.
-        Engines have memory for these: more than fit at the same time wait for each other.
+        Launches keep their numbers of threads. Engines have memory for these: more than fit at the
+        same time wait for each other.
         """
         if self._better is not None and self._better.ended():
             path, self._better = self._better.path, None

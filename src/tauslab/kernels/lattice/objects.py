@@ -309,6 +309,11 @@ class Objects:
             kind.cover(made)
         return made.reshape(types.shape)
 
+    @property
+    def site_types(self) -> set[int]:
+        """Numbers of the site types that objects cover sites with."""
+        return {kind.one.site_type for kind in self._kinds}
+
     def without(self, types: Array) -> Array:
         """Site types with those that objects cover in place of their own."""
         made = types.copy()

@@ -41,6 +41,7 @@ _NO_EDGES: dict[str, Any] = {
     "apart": 0, "number": 0,
 }  # fmt: skip
 _ALIGNED = 32  # words of a warp, or of vectors
+_MOST_WATCHED = 1024  # words of a plane: blocks look at those of three planes after each pass
 
 
 def planes_program(backend: Backend, lattice: LoweredLattice, *, cut: bool = False) -> Program:
@@ -89,7 +90,8 @@ class PlanesMemory(SlabMemory):
         lines = (self._row, self.plane_words)[: 1 + whole]
         self.axes_together = sum(warp % words == 0 for words in lines) if warp > 1 else 0
         self._teamed = warp > 1 and threads_of_team(lattice) > WORD
-        self.may_wait = not (self._teamed and whole) and self.axes_together < 2
+        few = self.plane_words <= _MOST_WATCHED
+        self.may_wait = not (self._teamed and whole and few) and self.axes_together < 2
         self._make_memory()
         self._make_tables()
 

@@ -188,6 +188,8 @@ def _warn_of_uneven(
         uneven = (diffusion != diffusion.T)[types]
         for axis in range(3):
             beside, both = np.roll(types, 1, axis), there & np.roll(there, 1, axis)
+            if lattice.boundary[FACES[2 * axis]].kind != "periodic":
+                both[(slice(None),) * axis + (0,)] = False
             at = np.argwhere(both & np.take_along_axis(uneven, beside[..., None], -1)[..., 0])
             if len(at):
                 ends = (lattice.type_names[kind[tuple(at[0])]] for kind in (types, beside))

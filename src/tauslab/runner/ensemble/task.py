@@ -697,10 +697,14 @@ def with_thinning(task: NetworkTask) -> NetworkTask:
     else:
         most, epsilon = LARGEST_UNROLLED, 0.0
         possible = isinstance(method, SSA) and method.selector in (None, "linear")
-    if not possible or len(lowered.reactions) > LARGEST_WITH_EVENTS:
-        return task
-    result = thinned(lowered, task.constants, float(task.options.times[-1]), most, epsilon)
+    result = None
+    if possible and len(lowered.reactions) <= LARGEST_WITH_EVENTS:
+        result = thinned(lowered, task.constants, float(task.options.times[-1]), most, epsilon)
     if result is None:
+        if isinstance(method, SSA) and lowered.dynamics is not None and not task.network.rates:
+            # Rates are integrated: warn of pulses that steps may pass over.
+            values = task.network.parameter_values()
+            breaks_of(task.network, task.options, values, task.varying, task.varying)
         return task
     return replace(task, lowered=result.network, constants=result.rows)
 

@@ -251,7 +251,7 @@ def _means(result: EnsembleData) -> str:
 
 def span_text(values: npt.NDArray[np.float64]) -> str:
     """A number, or the smallest and largest over the points of a sweep."""
-    known = values[np.isfinite(values)]
+    known = values[~np.isnan(values)]
     if len(values) == 1 or not len(known):
         return f"{values[0]:.6g}"
     return f"{known.min():.6g} to {known.max():.6g}"

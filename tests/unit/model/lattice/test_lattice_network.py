@@ -148,6 +148,19 @@ def test_where_a_species_comes_by_hops_is_known_by_site(boundary, room):
     assert evaluate(law, {"A": 1.0, "B": 1.0}) == pytest.approx(10 * (room - 2) / (room * 5))
 
 
+def test_ends_of_a_row_between_which_nothing_hops_are_no_way(recwarn):
+    lattice = ts.Lattice("row", shape=(1, 1, 3), spacing=H, step=1e-6)
+    for name, x in (("gel", 0), ("mid", 1), ("water", 2)):
+        lattice.add_site_type(name, np.arange(3).reshape(1, 1, 3) == x)
+    lattice.add_species("A")
+    lattice.add_diffusion("A", D)
+    lattice.add_diffusion("A", 2 * D, source="gel", target="water")
+    lattice.place("A", positions=[[0, 0, 0]])
+    lattice.add_reaction("A ->", rate=1.0)
+    lattice.well_stirred("reachable")
+    assert not [one for one in recwarn if "for each direction" in str(one.message)]
+
+
 def test_one_particle_walks_as_the_master_equation_says():
     """Ssa on the network against exp(t Q): counts in three sites, |z| < 5 (3e-6 in all)."""
     lattice = line("reflecting")

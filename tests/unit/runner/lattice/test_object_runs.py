@@ -108,6 +108,8 @@ def test_what_a_hook_does_to_a_type_holds_for_sites_that_objects_cover():
         assert view.paint("cytoplasm", inside(4.9)) == (inside(4.9) & ~inside(4.4)).sum() > 0
         assert ((view.sites == 2) == covered).all()
         assert view.paint("cytoplasm", inside(4.9)) == 0
+        with pytest.raises(ConfigError, match="belongs to objects"):
+            view.paint("ribosome", inside(4.9))
 
     with run(None, t_end=2 * STEP, count_every=1, frame_every=0, hooks=[(1, hook)]) as result:
         assert result.counts("R")[1] > 0
