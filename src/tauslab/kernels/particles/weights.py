@@ -314,7 +314,8 @@ class DeviceWeights:
         def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
             arguments = given()
             means = self._summed(arguments, "moments")
-            reported = self._later(means, self._summed(arguments, "variances", means=means))
+            variances = self._summed(arguments, "variances", means=means)
+            reported = self._later(means, variances, used=[arguments])
 
             def moments() -> tuple[FloatArray, FloatArray]:
                 means, variances = (each.reshape(species, self._rows).copy() for each in reported())
@@ -434,18 +435,24 @@ class DeviceWeights:
         """A few numbers on the device, in stream order."""
         return self._backend.upload(array, self._stream)
 
-    def _later(self, *buffers: Any) -> Callable[[], list[Any]]:
-        """What buffers have now, flat on the host; the function waits for it."""
+    def _later(self, *buffers: Any, used: Sequence[Any] = ()) -> Callable[[], list[Any]]:
+        """What buffers have now, flat on the host; the function waits for it.
+
+        Until then the buffers, and others that launches of before have `used`, are not given back:
+        work on other streams could write there.
+        """
         mirrors = [self._backend.mirror(buffer) for buffer in buffers]
         for buffer, mirror in zip(buffers, mirrors, strict=True):
             self._backend.download(buffer, mirror, buffer.shape[0], self._stream)
         event = self._stream.record()
+        kept = [*buffers, *used]
 
-        def told() -> list[Any]:
+        def wait() -> list[Any]:
             event.wait()
+            kept.clear()
             return [np.asarray(mirror).reshape(-1) for mirror in mirrors]
 
-        return told
+        return wait
 
     def _host(self, buffer: Any) -> Any:
         return self._later(buffer)()[0]
@@ -542,20 +549,25 @@ class PartWeights(DeviceWeights):
             "totals": up(np.array([total])), "means": None if means is None else up(means),
             "below": below,
         }  # fmt: skip
-        result = []
+        result: list[Any] = []
+        used = [given, counts, held]
         for own, in_block in in_blocks(first, first + (self._n if held is None else len(held))):
             size, local = own.stop - own.start, own if held is None else slice(None)
             each = _parts(size, _IN_BLOCK) if in_block else size
-            sums = self._backend.empty((species, each), np.float64)
+            sums, number = (
+                self._backend.empty((species, each), np.float64),
+                up(np.array([1.0 * size])),
+            )
             self._start(
                 "moments" if in_block else "terms", species * each, n=size, counts=counts[local],
                 shares=self._shares[local], held=None if held is None else held[own],
-                numbers=up(np.array([float(size)])), sums=sums, **given,
+                numbers=number, sums=sums, **given,
             )  # fmt: skip
+            used += [number, sums]
             if in_block:
                 sums, _ = self._reduced_once("reduce_sums", sums, species, each)
             result.append(sums)
-        reported = self._later(*result)
+        reported = self._later(*result, used=used)
         return lambda: np.concatenate([sums.reshape(species, -1).T for sums in reported()])
 
     def begin_ladder(
