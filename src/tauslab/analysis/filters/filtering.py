@@ -98,7 +98,7 @@ class ParticleFilters:
     states
         Whether means and standard deviations are wanted.
     probabilities
-        Of the quantiles that are wanted.
+        Probabilities of the recorded quantiles, each between 0 and 1.
 
     Attributes
     ----------

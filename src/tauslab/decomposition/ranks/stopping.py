@@ -169,7 +169,7 @@ def in_order(stop: Callable[[], bool]) -> AbstractContextManager[None]:
 def stopping_at_checkpoints(comm: Communicator, path: Path | None) -> Iterator[None]:
     """Inside, signals end a command when its checkpoint at `path` has been written once more.
 
-    What is computed step by step asks by `stop_requested`. Without a path signals are as they were.
+    Computations in steps call `stop_requested`. Without a path, signal handlers stay unchanged.
     """
     if path is None:
         yield

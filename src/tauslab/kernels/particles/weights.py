@@ -436,10 +436,10 @@ class DeviceWeights:
         return self._backend.upload(array, self._stream)
 
     def _later(self, *buffers: Any, used: Sequence[Any] = ()) -> Callable[[], list[Any]]:
-        """What buffers have now, flat on the host; the function waits for it.
+        """Start copies of buffers to the host; the returned function waits for the flat arrays.
 
-        Until then the buffers, and others that launches of before have `used`, are not given back:
-        work on other streams could write there.
+        Until then the buffers and those that earlier launches have `used` are kept, because work
+        on other streams could write to freed memory.
         """
         mirrors = [self._backend.mirror(buffer) for buffer in buffers]
         for buffer, mirror in zip(buffers, mirrors, strict=True):
