@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 from collections import Counter
 
 import numpy as np
@@ -80,6 +81,20 @@ def living():
     return actual, threading.active_count()
 
 
+def wait_for_the_last(objects):
+    """The number of threads, and the objects that were not there before.
+
+    A thread that has just ended its work may hold a stream for a moment.
+    """
+    for _ in range(50):
+        actual, threads = living()
+        added = actual - objects
+        if not added:
+            break
+        time.sleep(0.1)
+    return threads, added
+
+
 @pytest.mark.parametrize("work", WORK)
 def test_nothing_outlives_what_uses_it(work, device):
     for _ in range(2):
@@ -90,8 +105,8 @@ def test_nothing_outlives_what_uses_it(work, device):
         objects, threads = living()
         for _ in range(ROUNDS):
             WORK[work](device)
-        actual, more = living()
+        more, added = wait_for_the_last(objects)
     finally:
         gc.enable()
-    assert actual == objects
+    assert not added
     assert more < threads + ROUNDS  # some that are idle wait for work of any stream
