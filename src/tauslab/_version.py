@@ -9,5 +9,5 @@ BITS_SINCE = {
     "ensemble": 1, "ensemble of thinned rates": 5, "ensemble of noise": 9,
     "ensemble of jumps within steps": 13, "ensemble of conditions": 11, "ensemble of pulses": 12,
     "ensemble of clocks": 10, "ensemble of clocks that events set": 11,
-    "lattice": 1, "lattice with reactions": 2,
+    "lattice": 1, "lattice with reactions": 2, "lattice with objects and hooks": 13,
 }  # fmt: skip

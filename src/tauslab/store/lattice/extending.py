@@ -17,7 +17,7 @@ from tauslab.options.lattice import LatticeTask
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.format.versions import other_bits, writers_of
-from tauslab.store.lattice.layout import MAY_DIFFER, lattice_attributes, place_of
+from tauslab.store.lattice.layout import MAY_DIFFER, bits_engine, lattice_attributes, place_of
 from tauslab.store.lattice.parts import STATE, HookState, Piece
 from tauslab.store.lattice.writer import LatticeWriter
 
@@ -39,7 +39,7 @@ def begin_longer_run(path: Path, task: LatticeTask, seed: int, finished: Path) -
         _require_same(first, task, seed, finished)
         if first.complete and not any(name.startswith(f"{STATE}/") for name in first):
             return f"has no state to continue from ({opt('keep_state')})"
-        if other_bits(first.attributes, "lattice"):
+        if other_bits(first.attributes, bits_engine(task)):
             return "is of another version of tauslab, with other bits"
         first.require_samples()
         with closing(LatticeWriter(path, task, seed, threads=1)) as writer:

@@ -74,6 +74,13 @@ def _hook_attributes(task: LatticeTask) -> dict[str, str]:
     return {HOOKS: "; ".join(named) or "none", HOOK_INTERVALS: ",".join(intervals) or "none"}
 
 
+def bits_engine(task: LatticeTask) -> str:
+    """The name of `BITS_SINCE` under which the results of a run stand."""
+    if task.lattice.objects and task.options.hooks:
+        return "lattice with objects and hooks"
+    return "lattice with reactions" if task.lattice.reactions else "lattice"
+
+
 def _engine_of(task: LatticeTask) -> str:
     """The engine; of a sweep what was asked for: with `auto` each point has what its model says."""
     return str(task.engine) if task.sweep is None else task.options.engine

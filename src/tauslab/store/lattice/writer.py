@@ -46,6 +46,7 @@ from tauslab.store.lattice.layout import (
     HOOK_INTERVALS,
     MAY_DIFFER,
     SWEEP_NAMES,
+    bits_engine,
     lattice_attributes,
     lattice_specs,
     planes_of_a_chunk,
@@ -228,8 +229,8 @@ class LatticeWriter:
         with open_hdf5(self.path) as file:
             checked = CheckedLattice(self.path, file)
             complete = checked.complete
-            engine = "lattice with reactions" if self._task.lattice.reactions else "lattice"
-            if not complete and (difference := other_bits(checked.attributes, engine)):
+            difference = other_bits(checked.attributes, bits_engine(self._task))
+            if difference and not complete:
                 raise InputFileError(f"{self.path} {difference}: run it again ({opt('overwrite')})")
             if not complete and "truncated_passes" not in checked:
                 raise InputFileError(

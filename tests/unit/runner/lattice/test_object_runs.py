@@ -14,6 +14,7 @@ from tauslab.base.errors import ConfigError, StoppedEarly
 from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as driver
+from tauslab.store.lattice import layout
 from tauslab.store.results.lattice.result import LatticeResult
 
 T_END = 60 * STEP
@@ -150,3 +151,16 @@ def test_tracked_particles_move_as_free_ones():
     assert squared.size == 1200
     assert abs(squared.mean() / (6 * diffusion * steps * step) - 1) < 4.9 * np.sqrt(2 / 3 / 1200)
     result.close()
+
+
+def test_hooks_beside_objects_have_other_bits_since_version_13(tmp_path, monkeypatch):
+    short = {"t_end": 6 * STEP, "frame_every": 3, "keep_state": True}
+    monkeypatch.setattr(layout, "BITS_VERSION", 12)
+    run(tmp_path / "hooked.h5", **short).close()
+    run(tmp_path / "plain.h5", **short, hooks=[]).close()
+    monkeypatch.undo()
+    given = {"device": ts.CPU(threads=1), "quiet": True, "t_end": 9 * STEP}
+    ts.run(ribosomes(), extend=tmp_path / "plain.h5", **given).close()
+    hooked = {"extend": tmp_path / "hooked.h5", "hooks": GIVEN["hooks"], **given}
+    with pytest.warns(UserWarning, match="with other bits: all of it is simulated again"):
+        ts.run(ribosomes(), **hooked).close()
