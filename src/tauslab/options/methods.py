@@ -72,15 +72,15 @@ class _Pilot(_Checked):
     team: int = option(
         0, "GPU threads per trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=_check_team,
-        doc="Large networks: GPU threads per trajectory, 1, 8, 32 or 128; 0 chooses "
-        "automatically. Changes no result.",
+        doc="Large networks: number of GPU threads per trajectory, 1, 8, 32 or 128; 0: automatic. "
+        "Does not change results.",
     )  # fmt: skip
     presimulation: int | None = option(
         None, "events of the pilot simulation", flag="--presimulation", metavar="N", type=count,
         stored=Stored(absent=0, follows="selector"),
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=whole(0, 2**31 - 1),
-        doc="Large networks: events of the pilot simulation that orders reactions and may choose "
-        "the selector; 0 for none. By default chosen automatically.",
+        doc="Large networks: number of events of the pilot that orders reactions and may choose "
+        "the selector; 0: no pilot. By default automatic.",
     )  # fmt: skip
 
 
@@ -109,8 +109,8 @@ class _Leaps(_Steps):
         flag="--post-leap-check", group="method",
         action="store_true", stored=Stored(),
         elsewhere="has nothing to check with {method}: use it with tau or auto",
-        doc="Reject leaps in which a species changed by more than `epsilon` allows, and retry "
-        "shorter ones: more accurate and slower.",
+        doc="Reject leaps in which a species changed by more than `epsilon` allows, and repeat "
+        "them with half the length: more accurate and slower.",
     )  # fmt: skip
 
 
@@ -124,9 +124,8 @@ class SSA(_Pilot):
         None, "how ssa selects the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
-        doc="``linear``, ``tree``, ``pdm`` or ``rssa``: how the next reaction is selected. All "
-        "sample the same distribution. By default chosen automatically "
-        "(docs/large-networks.md).",
+        doc="Algorithm that selects the next reaction, ``linear``, ``tree``, ``pdm`` or ``rssa`` "
+        "(docs/large-networks.md). All sample the same distribution. By default automatic.",
     )  # fmt: skip
 
     delay_queue: int = option(
@@ -134,15 +133,16 @@ class SSA(_Pilot):
         flag="--delay-queue", metavar="N",
         type=count, stored=Stored(), check=whole(1, MOST_DELAYED),
         elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
-        doc="Maximum number of pending delayed reactions and changes for delays in formulas, 16 "
-        "bytes each; one more ends a trajectory with status ``delay_queue``.",
+        doc="Maximum number of pending delayed reactions and of stored changes for delays in "
+        "formulas, 16 bytes each. If more are needed, the trajectory ends with status "
+        "``delay_queue``.",
     )  # fmt: skip
 
 
 @settings
 @dataclass(frozen=True, kw_only=True)
 class TauLeaping(_Leaps):
-    """Tau-leaping with step control: approximate, and faster where many molecules react often."""
+    """Tau-leaping with step control: approximate, and faster if many molecules react often."""
 
     word: ClassVar[MethodWord] = "tau"
 
@@ -178,8 +178,8 @@ class _Judged(_Steps):
         1000, "trajectories of the pilot that estimates errors (1000)", flag="--pilot",
         metavar="N", type=count,
         elsewhere="judges hybrids: use it with {hybrid} or cle", check=whole(0, 2**20),
-        doc="Trajectories of a pilot before a run of 100 or more: so many by the method are "
-        "compared with as many exact ones, and the result reports the differences; 0: no pilot.",
+        doc="Number of trajectories of a pilot before a run of 100 or more. They are simulated "
+        "with this method and exactly, and the result reports the differences; 0: no pilot.",
     )  # fmt: skip
 
 
@@ -188,7 +188,8 @@ class _Judged(_Steps):
 class Langevin(_Judged):
     """The chemical Langevin equation: real amounts with Gaussian noise.
 
-    Steps have weak order 2; amounts stay non-negative. See docs/partitioned.md.
+    The error of means is of second order in the step; amounts do not become negative. See
+    docs/partitioned.md.
     """
 
     word: ClassVar[MethodWord] = "cle"
@@ -199,9 +200,9 @@ class Langevin(_Judged):
 class Partitioned(_Judged):
     """Reactions as jumps, equations or Langevin noise: see docs/partitioned.md.
 
-    A reaction that no pattern matches is a jump while molecules are few, and has Langevin noise
-    while it fires often among many; this may change during a trajectory. With only jumps and
-    equations the tolerance of the integrator is the only error.
+    A reaction that no pattern matches is simulated as a jump while there are few molecules, and
+    with Langevin noise while it fires often and there are many. With only jumps and equations, the
+    tolerance of the integrator is the only error.
 
     Examples
     --------
@@ -227,8 +228,9 @@ class Partitioned(_Judged):
         DEFAULT_MANY, "fewest molecules of a Langevin reaction (100)", flag="--many",
         group="method", type=float, metavar="X", stored=Stored(), elsewhere=_OF_HYBRIDS,
         check=number(lambda many: 10 <= many < 2**31, "10 or more, below 2^31"),
-        doc="Molecules of each changed species from which on a reaction that no pattern matches "
-        "has Langevin noise; below half of that it is a jump again.",
+        doc="A reaction that no pattern matches has Langevin noise if there are at least this "
+        "many molecules of each species that it changes. Below half of this number it is a jump "
+        "again.",
     )  # fmt: skip
     ode: Patterns = option(
         "", "reactions simulated by rate equations", flag="--as-ode", group="method",

@@ -53,7 +53,7 @@ class GPU:
     word: ClassVar[DeviceWord] = "cuda"
     share: bool = option(
         False, "let ranks share a GPU", flag="--share-gpu", group="cluster", action="store_true",
-        doc="Lattices: let several ranks use one GPU. Ranks that run a network always may.",
+        doc="Lattices: allow several ranks to use one GPU. For networks this is always allowed.",
     )  # fmt: skip
 
 

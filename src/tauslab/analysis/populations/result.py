@@ -250,7 +250,7 @@ class PopulationResult(ArrayResult):
     def generations(self) -> list[Generation]:
         """Statistics of each generation's divisions, weighted by the cells that each represents.
 
-        A generation of which cells are `undivided` has its quick divisions only.
+        A generation with `undivided` cells contains only the early divisions.
         """
         result, all_ = [], self.divisions
         last = np.sort(self.snapshots[-1].generation)

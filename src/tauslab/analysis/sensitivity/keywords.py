@@ -115,7 +115,7 @@ class DerivativeKeywords:
     max_steps: int = option(
         MAX_STEPS, "maximum number of events per trajectory", flag="--max-steps", type=count,
         metavar="N", check=whole(1, MAX_STEPS),
-        doc="Maximum number of events; beyond, a trajectory and its pair are omitted.",
+        doc="Maximum number of events; pairs with a trajectory that needs more are omitted.",
     )  # fmt: skip
     device: Device = device_option()
     comm: Any = comm_option()

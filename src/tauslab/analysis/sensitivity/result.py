@@ -47,8 +47,8 @@ class SensitivityResult(FieldResult):
         f64 ``[parameter]``: the two sides of each difference; both `values` where there is none.
     value, standard_error
         f64 ``[parameter, time, output]``: the derivative, in units of the output over units of the
-        parameter, and its standard error without the bias of the step, widened if few pairs differ.
-        NaN if all pairs are equal, 0 if they provably must be.
+        parameter, and its standard error, widened if few pairs differ. NaN if all pairs are equal,
+        0 if they provably must be.
     informative
         f64 ``[parameter, time, output]``: effective number of pairs or trajectories; below 8 the
         error is itself a noisy estimate.

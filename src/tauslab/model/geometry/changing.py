@@ -39,8 +39,8 @@ _SURFACE = 1e-9  # relative: as of `tauslab.geometry`
 class Shape:
     """Masks of site types as a function of quantities.
 
-    Call it as ``shape(grid, area=...)``, where `grid` is a `tauslab.Lattice` or the view of a hook:
-    masks ``[z, y, x]`` by site type, where a later mask replaces earlier ones.
+    ``shape(grid, area=...)`` returns masks ``[z, y, x]`` by site type, where a later mask replaces
+    earlier ones; `grid` is a `tauslab.Lattice` or the view of a hook.
 
     Attributes
     ----------
@@ -147,10 +147,10 @@ def dividing_sphere(
     *, area: Value | None = None, volume: Value | None = None, inside: str = "cytoplasm",
     shells: Mapping[str, int] | None = None, axis: str = "z", centre: Point | None = None,
 ) -> Shape:  # fmt: skip
-    """A ball that grows up to a volume, then two overlapping balls of that volume.
+    """A ball that grows to a volume, then two overlapping balls of this total volume.
 
-    While a ball of the area has less than the volume, the shape is that ball; with a larger area it
-    is that of `overlapping_spheres`, up to two balls that touch.
+    If a ball with the given area has less than the volume, the shape is this ball; otherwise it is
+    that of `overlapping_spheres`, up to two balls that touch.
 
     Parameters
     ----------
