@@ -251,7 +251,7 @@ PAGES = (
     Page(
         "dbn",
         "Dynamic Bayesian networks",
-        f"{dbn.__doc__}\n[dbn.md](../dbn.md) is the guide.",
+        "Dynamic Bayesian networks of rate equations; [dbn.md](../dbn.md) is the guide.",
         (
             *_of(dbn, "tauslab.dbn"),
             *_entries(dbn_network.ProbabilityRows, home=dbn_network.__name__, made_by_user=False),

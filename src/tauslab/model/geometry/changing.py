@@ -92,6 +92,8 @@ def overlapping_spheres(area: float, volume: float) -> OverlappingSpheres:
     A = 4 pi R (R + H). A smaller area than that of one ball of this volume gives one ball (H = 0),
     a larger one than that of two separate balls gives balls that touch (H = R).
 
+    Examples
+    --------
     >>> [round(1e9 * length, 3) for length in overlapping_spheres(
     ...     1.6 * 4e-18 * 3.141592653589793 * 200**2, 2e-27 * 4 / 3 * 3.141592653589793 * 200**3)]
     [232.652, 42.438, 228.748]

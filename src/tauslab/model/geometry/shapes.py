@@ -45,6 +45,8 @@ class Grid(Protocol):
 def box(grid: Grid, low: Point, high: Point) -> Mask:
     """Sites between two corners, (z, y, x) in metres.
 
+    Examples
+    --------
     >>> import tauslab as ts
     >>> grid = ts.Lattice(shape=(4, 4, 4), spacing=1e-8)
     >>> int(ts.geometry.box(grid, (0, 0, 0), (2e-8, 4e-8, 4e-8)).sum())

@@ -54,6 +54,8 @@ def parents(
     Variables are in the order of `sides`, followed by unknown parameters in their order (Liu, Hsu
     and Thiagarajan 2009; 2011).
 
+    Examples
+    --------
     >>> parents({"X": {"k", "X", "E"}, "E": set()}, ["k"])
     {'X': ('X', 'E', 'k'), 'E': ('E',)}
 
