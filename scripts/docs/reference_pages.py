@@ -227,8 +227,8 @@ PAGES = (
         "Lattices",
         "Particles that hop and react on a lattice: [lattices.md](../lattices.md) is the guide, "
         "[rdme.md](../rdme.md) describes the method. Units are metres, seconds, m^2/s and mol/L; "
-        "arrays and points are `[z, y, x]`. A `Mask` is a boolean array `[z, y, x]`, `grid` a "
-        "`tauslab.Lattice`, and a `Point` (z, y, x) in metres from the lattice's first corner. A "
+        "arrays and points are `[z, y, x]`. A `Mask` of `tauslab.geometry` is a boolean array "
+        "`[z, y, x]`, `grid` a `tauslab.Lattice`, and a `Point` (z, y, x) in metres from the lattice's first corner. A "
         "`Value` is a number, or an expression of parameters as text; `Names` are one name or "
         "several.",
         (

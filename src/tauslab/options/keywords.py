@@ -40,7 +40,7 @@ def device_option() -> Device:
 def sample_option(doc: str, *, follows: str = "") -> Any:
     """Distributions of what is drawn for each trajectory of equations."""
     return option(
-        (), "value drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
+        (), "distribution of a value for each trajectory (ode): uniform(LO,HI), loguniform(LO,HI), "
         "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and sd of the logarithm, "
         "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
         action="append", metavar="NAME=FORM",
@@ -50,7 +50,7 @@ def sample_option(doc: str, *, follows: str = "") -> Any:
 
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
-    "sampled: the parameters that were sampled; state: what a longer run continues from"
+    "sampled: sampled parameters; state: last state, for --extend"
 )
 
 
@@ -58,7 +58,8 @@ _RECORD = (
 @dataclass(frozen=True, kw_only=True)
 class _Count:
     n: int | None = option(
-        None, "trajectories per point (1000; 1 for ode without random values)", flag="-n",
+        None, "number of trajectories, in a sweep per point (1000; 1 for ode without random "
+        "values)", flag="-n",
         group="sampling", type=count, stored=Stored(separate=True),
         doc="Number of trajectories, in a sweep at each point. By default 1000, or 1 for ``ode`` "
         "without random values.",
@@ -71,7 +72,8 @@ class Times:
     """Sample times, said in one of two ways."""
 
     t_end: float | None = option(
-        None, "last sample time, in model units", flag="--t-end", group="sampling", type=float,
+        None, "last sample time, in the unit of the model",
+        flag="--t-end", group="sampling", type=float,
         metavar="T", unit="time of the model",
         doc="Last sample time; by default the model's end time.",
     )  # fmt: skip
@@ -174,7 +176,8 @@ class _CommonKeywords:
     """The keywords that `tauslab.run` and `tauslab.simulator` share."""
 
     method: MethodWord | Method | None = option(
-        None, "ssa: exact (default); tau: leaps; auto: leaps if fast; ode; hybrid; cle: Langevin",
+        None, "ssa: exact (default); tau: tau-leaping; auto: tau if faster, else ssa; ode: rate "
+        "equations; hybrid: events with equations or noise; cle: chemical Langevin equation",
         flag="--method", group="method", choices=METHODS,
         stored=Stored(separate=True),
         doc="``ssa``: exact, the default; ``tau``: tau-leaping; ``auto``: leaps if they are "
@@ -184,7 +187,7 @@ class _CommonKeywords:
         "`tauslab.Partitioned`, `tauslab.Langevin`.",
     )  # fmt: skip
     species: Sequence[str] | str | None = option(
-        None, "record only these", flag="--species", group="output", metavar="A,B",
+        None, "record only these species", flag="--species", group="output", metavar="A,B",
         doc="Names to record; by default all.",
     )  # fmt: skip
     record: str | Sequence[str] | None = option(
@@ -214,7 +217,8 @@ class PointsKeywords:
     """Points at which other values hold."""
 
     sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = option(
-        None, "values of a grid: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
+        None, "values of a parameter or initial amount: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; "
+        "with --design lin:LO:HI, log:LO:HI",
         flag="--sweep", group="model", action="append", metavar="NAME=FORM", read=parse_sweep,
         doc="Values of parameters and initial amounts by name; the points are all combinations, "
         "and the first name varies slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, "
@@ -227,7 +231,8 @@ class PointsKeywords:
         '`sweep`: ``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``.',
     )  # fmt: skip
     table: Table | None = option(
-        None, "points, one per row, CSV or Parquet", flag="--table", group="model", type=Path,
+        None, "table of points, one per row (CSV or Parquet)",
+        flag="--table", group="model", type=Path,
         metavar="FILE",
         doc="Points of a sweep as a table: a column of values for each name, or a CSV or Parquet "
         "file.",
@@ -248,7 +253,7 @@ class NetworkKeywords(
         "``[n]`` with one for each trajectory.",
     )  # fmt: skip
     initial: Any = option(
-        None, "start from the last states of this result", flag="--initial", group="model",
+        None, "initial states: the last states of this result", flag="--initial", group="model",
         type=Path, metavar="FILE",
         doc="Initial amounts at t = 0: a `Result` or its path, whose last states are the initial "
         "states of the trajectories; or amounts by species, as numbers or arrays ``[n]`` (also a "

@@ -61,7 +61,7 @@ class LatticeChoices:
     """Options that a job of a lattice takes as they are."""
 
     t_end: float | None = option(
-        None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
+        None, "end time, in seconds", flag="--t-end", group="sampling", type=float, metavar="T",
         unit="s", stored=Stored(separate=True),
         check=number(lambda t: math.isfinite(t) and t > 0, "a finite number above 0"),
         doc="End time; by default the model's end time.",

@@ -76,7 +76,8 @@ class _Pilot(_Checked):
         "Does not change results.",
     )  # fmt: skip
     presimulation: int | None = option(
-        None, "events of the pilot simulation", flag="--presimulation", metavar="N", type=count,
+        None, "number of events of the pilot of large networks",
+        flag="--presimulation", metavar="N", type=count,
         stored=Stored(absent=0, follows="selector"),
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=whole(0, 2**31 - 1),
         doc="Large networks: number of events of the pilot that orders reactions and may choose "
@@ -90,7 +91,7 @@ class _Steps(_Checked):
     """Settings of leaps, and of other steps whose length follows from rates."""
 
     epsilon: float = option(
-        DEFAULT_EPSILON, "error control of leaps (0.03)",
+        DEFAULT_EPSILON, "bound on the relative change of rates in a leap (0.03)",
         flag="--epsilon", group="method", type=float,
         metavar="E", stored=Stored(always=True),
         elsewhere="is the error of leaps: use it with {tau} or auto",
@@ -121,7 +122,7 @@ class SSA(_Pilot):
 
     word: ClassVar[MethodWord] = "ssa"
     selector: Selector | None = option(
-        None, "how ssa selects the next reaction", flag="--selector", group="method",
+        None, "algorithm by which ssa selects the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
         doc="Algorithm that selects the next reaction, ``linear``, ``tree``, ``pdm`` or ``rssa`` "
@@ -175,7 +176,7 @@ class _Judged(_Steps):
     """Settings of methods that estimate their error by exact trajectories."""
 
     pilot: int = option(
-        1000, "trajectories of the pilot that estimates errors (1000)", flag="--pilot",
+        1000, "number of trajectories of the pilot that estimates errors (1000)", flag="--pilot",
         metavar="N", type=count,
         elsewhere="judges hybrids: use it with {hybrid} or cle", check=whole(0, 2**20),
         doc="Number of trajectories of a pilot before a run of 100 or more. They are simulated "
@@ -225,7 +226,7 @@ class Partitioned(_Judged):
         doc="Reactions by the chemical Langevin equation; patterns as for `jump`.",
     )  # fmt: skip
     many: float = option(
-        DEFAULT_MANY, "fewest molecules of a Langevin reaction (100)", flag="--many",
+        DEFAULT_MANY, "minimum number of molecules of a Langevin reaction (100)", flag="--many",
         group="method", type=float, metavar="X", stored=Stored(), elsewhere=_OF_HYBRIDS,
         check=number(lambda many: 10 <= many < 2**31, "10 or more, below 2^31"),
         doc="A reaction that no pattern matches has Langevin noise if there are at least this "
@@ -258,14 +259,14 @@ class ODE:
 
     word: ClassVar[MethodWord] = "ode"
     solver: Solver | None = option(
-        None, "default: auto; rk4 with --substeps; dopri5 for dbn", flag="--ode-solver",
+        None, "solver of ode (auto; with --substeps rk4; for dbn dopri5)", flag="--ode-solver",
         group="method", choices=SOLVERS, stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``rk4``: fixed steps; ``dopri5``: adaptive; ``rosenbrock``: adaptive, for stiff "
         "equations; ``auto``: one of the last two, chosen by a pilot. By default ``rk4`` with "
         "`substeps`, else ``auto``; ``dopri5`` for `tauslab.dbn`.",
     )  # fmt: skip
     substeps: int | None = option(
-        None, "rk4 steps between samples", flag="--substeps", group="method", type=int,
+        None, "number of rk4 steps between samples", flag="--substeps", group="method", type=int,
         metavar="R", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
         doc="``rk4``: steps between samples (10).",
     )  # fmt: skip
@@ -281,7 +282,7 @@ class ODE:
         doc="Adaptive solvers: absolute tolerance (1e-9).",
     )  # fmt: skip
     precision: Precision | None = option(
-        None, "precision of ode", flag="--precision", group="method",
+        None, "floating-point precision of ode", flag="--precision", group="method",
         choices=sorted(PRECISIONS), stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``double`` (default) or ``single``.",
     )  # fmt: skip

@@ -64,7 +64,8 @@ class WeightedKeywords:
         'with the reaction that makes it true.',
     )  # fmt: skip
     coordinate: str | Callable[..., Any] | None = option(
-        None, "progress towards the target (the quantity it bounds)", flag="--coordinate",
+        None, "progress towards the target (by default the quantity that the target bounds)",
+        flag="--coordinate",
         group="model", metavar="EXPRESSION",
         doc="Progress of a state towards the target: an expression of species and parameters that "
         "increases towards the target, or a function of `values` (``values('X')`` is an array) "

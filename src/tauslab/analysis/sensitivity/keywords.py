@@ -96,7 +96,7 @@ class DerivativeKeywords:
         metavar="T1,T2", read=parse_times, doc="Another name of `times`.",
     )  # fmt: skip
     n: int = option(
-        DEFAULT_PAIRS, f"pairs for each parameter; trajectories of a likelihood ratio "
+        DEFAULT_PAIRS, f"pairs for each parameter, or trajectories with likelihood-ratio "
         f"({DEFAULT_PAIRS})", flag="-n", group="sampling", type=count,
         check=whole(1, MOST_TRAJECTORIES),
         doc="Number of pairs of trajectories for each parameter; of trajectories for all "
