@@ -135,7 +135,8 @@ class Output:
         doc="Replace an existing file.",
     )  # fmt: skip
     compress: int = option(
-        0, "gzip level of samples (none)", flag="--compress", group="output", type=int, metavar="1-9",
+        0, "gzip level of samples (none)",
+        flag="--compress", group="output", type=int, metavar="1-9",
         check=check_compress,
         doc="Networks: gzip level of the samples, 1 to 9; 0 for none.",
     )  # fmt: skip
