@@ -199,7 +199,7 @@ class _CommonKeywords:
         "trajectories if they need less than 1 GiB, otherwise statistics and final.",
     )  # fmt: skip
     sample: Mapping[str, str] | Sequence[str] | str = sample_option(
-        "Of ``ode``: distributions drawn for every trajectory, such as "
+        "With ``ode``: distributions from which a value is drawn for each trajectory, such as "
         '``{"k1": "uniform(0.1,2)"}``.',
         follows="method",
     )

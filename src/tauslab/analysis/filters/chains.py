@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Chain(Draws):
-    """Result of `tauslab.pmmh`: chains that ran side by side.
+    """Result of `tauslab.pmmh`: samples of several chains.
 
     Tables of `to_pandas`: ``chains``, by default: a row per chain and step; ``summary``: mean, sd,
     5, 50 and 95 % quantiles, bulk and tail effective sizes and R-hat of each parameter.

@@ -193,13 +193,13 @@ class FilterResults(_Filtered):
     Attributes
     ----------
     log_likelihood
-        f64 ``[filter]``; -inf where no particle can explain a row.
+        f64 ``[filter]``; -inf if no particle is compatible with a row.
     terms, effective_size
-        f64 ``[filter, time]``, as of `FilterResult`.
+        f64 ``[filter, time]``, as for `FilterResult`.
     time, species
         As of `FilterResult`.
     mean, sd, probabilities, quantiles
-        As of `FilterResult`, by filter.
+        As for `FilterResult`, with a first axis for the filters.
     """
 
     _METHODS = (FILTERS,)

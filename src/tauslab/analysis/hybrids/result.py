@@ -177,7 +177,7 @@ class HybridResult(ArrayResult):
     links
         Description of each link.
     divisions
-        `Divisions` of cells; None where none can divide.
+        ``Divisions`` of cells; None if cells cannot divide.
     """
 
     _METHODS = (HYBRID,)

@@ -235,9 +235,9 @@ class Ensemble:
 
     @property
     def counts(self) -> Any:
-        """A copy of the counts, int32 ``[particle, species]``; -1 where a particle has ended.
+        """A copy of the counts, int32 ``[particle, species]``; -1 if a particle has ended.
 
-        Of ``ode`` f64 amounts, NaN where one has ended.
+        With ``ode`` f64 amounts, NaN if a particle has ended.
         """
         counts = self.joined(self._motion.own_counts())
         counts[~self.alive] = self._motion.missing
@@ -350,7 +350,7 @@ class Ensemble:
 
     @property
     def solver(self) -> str:
-        """The solver of ``ode`` that a pilot chose at the first advance; empty where none did."""
+        """The solver of ``ode`` that a pilot chose at the first advance; empty without a choice."""
         return self._motion.solver if isinstance(self._motion, OdeMotion) else ""
 
     def go_on_by(self, solver: str) -> None:

@@ -179,7 +179,7 @@ class Polymer(Beads):
         return self._chain.positions
 
     def advance(self, t: float) -> None:
-        """Take the whole number of steps that comes nearest to time `t` in seconds.
+        """Make the number of steps that ends nearest to time `t` in seconds.
 
         Raises
         ------

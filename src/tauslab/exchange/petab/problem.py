@@ -102,7 +102,7 @@ class Problem:
 
         Returns
         -------
-        A float, or ``[n]``; minus infinity where it has no value.
+        A float, or ``[n]``; minus infinity if undefined.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class Problem:
 
         Returns
         -------
-        A float, or ``[n]``; minus infinity where no particle can explain a measurement.
+        A float, or ``[n]``; minus infinity if no particle is compatible with a measurement.
 
         Raises
         ------
@@ -198,7 +198,7 @@ class Problem:
         return _like(vectors, result)
 
     def log_prior(self, vectors: npt.ArrayLike | None = None) -> Any:
-        """Logarithm of the density of the priors (objectivePriorType), 0 where there are none.
+        """Logarithm of the density of the priors (objectivePriorType), 0 without priors.
 
         Densities are not cut off at the bounds. A prior ``parameterScale...`` is a density of the
         value on its scale, any other of the value itself.
@@ -227,7 +227,7 @@ class Problem:
 
         Returns
         -------
-        A float, or ``[n]``; infinite where the equations or a steady state have no solution.
+        A float, or ``[n]``; infinite if the equations or a steady state have no solution.
         """
         return -(self.log_posterior(vectors) if prior else self.log_likelihood(vectors))
 
@@ -245,7 +245,7 @@ class Problem:
             value, or by a thousandth of the width of the bounds if that is larger. A point beyond
             a bound is moved to the bound.
         prior
-            Of the negative log-posterior instead.
+            Gradient of the negative log-posterior instead.
 
         Returns
         -------

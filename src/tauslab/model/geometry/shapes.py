@@ -186,7 +186,7 @@ def shell(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
 
 
 def membrane(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """The outermost sites of a mask: what `erode` removes."""
+    """The outermost sites of a mask, which `erode` removes."""
     return difference(mask, erode(mask, steps, neighbours))
 
 

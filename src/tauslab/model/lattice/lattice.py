@@ -371,7 +371,7 @@ class Lattice(Hinting, LatticeData):
         positions
             Sites of the particles: integers ``[particle, 3]``, z, y and x.
         site_type
-            May be left out where there is only one.
+            Site type of the sites; optional if there is only one.
         site_types
             Several types, each of which gets `count` or `concentration`.
         """

@@ -166,7 +166,7 @@ class EnsembleData(Recorded):
     def variance(self, name: str) -> FloatArray:
         """Variance over the trajectories (divided by n - 1), ``[time]``, in molecules squared.
 
-        Of the same trajectories as `mean`.
+        For the same trajectories as `mean`.
         """
         return self._moments(name)[1]
 

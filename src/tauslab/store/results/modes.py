@@ -41,7 +41,7 @@ class Modes:
     Parameters
     ----------
     count
-        Number of modes, int64; 0 where there is no sample.
+        Number of modes, int64; 0 without samples.
     positions
         Positions ``[mode]``: the middle of the interval in which the taut string is steepest; NaN
         after the last.

@@ -158,7 +158,7 @@ class Recorded(RunResult):
 
     @property
     def complete(self) -> bool:
-        """Return whether the run came to its end."""
+        """Return whether the run is complete."""
         return "progress/complete" not in self.data or int(self.data["progress/complete"][()]) == 1
 
     @cached_property
@@ -175,7 +175,7 @@ class Recorded(RunResult):
 
     @property
     def unfinished(self) -> str:
-        """Finished part of an unfinished run, in words; empty for a finished one."""
+        """Description of the finished part of an unfinished run; empty for a complete run."""
         if self.complete:
             return ""
         done = self.completed_blocks

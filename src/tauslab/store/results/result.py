@@ -158,7 +158,7 @@ class Result(EnsembleData):
         t
             Sample time of a histogram, or of a sweep; by default the last.
         ax
-            Axes of a matplotlib figure of your own to draw a single panel in.
+            Matplotlib axes in which to draw a single panel.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Result(EnsembleData):
     ) -> Path:
         """Write a result in memory to a file, as a run with ``output=`` would have.
 
-        Of several ranks the first writes.
+        Under ``mpirun`` the first rank writes.
 
         Parameters
         ----------

@@ -133,7 +133,7 @@ def log_likelihood(
 ) -> float:
     """Logarithm of the likelihood of measurements by the factored frontier.
 
-    `given` names parameters whose interval is known; -inf where the network excludes them.
+    `given` are known intervals of parameters; -inf if the network excludes the measurements.
     """
     check_given(network, given or {})
     priors = {name: network.marginal(name)[:1] for name in network.parameters}

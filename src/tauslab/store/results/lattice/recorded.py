@@ -155,7 +155,7 @@ class RecordedLattice(RunResult):
 
     @property
     def complete(self) -> bool:
-        """Return whether the run came to its end."""
+        """Return whether the run is complete."""
         return self.data.complete
 
     @property
@@ -165,7 +165,7 @@ class RecordedLattice(RunResult):
 
     @property
     def unfinished(self) -> str:
-        """Finished part of an unfinished run, in words; empty for a finished one."""
+        """Description of the finished part of an unfinished run; empty for a complete run."""
         if self.complete:
             return ""
         marks, samples = self.data[MARKS][()], len(self.all_times)
@@ -216,7 +216,7 @@ class RecordedLattice(RunResult):
     def waiting(self) -> IntArray:
         """Number of particles that wait for a slot ``[sample]``; `counts` includes them.
 
-        Of all points of a sweep ``[point, sample]``.
+        In a sweep ``[point, sample]``.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class RecordedLattice(RunResult):
     def fired(self, reaction: str) -> IntArray:
         """Number of firings of a reaction since t = 0 ``[sample]``.
 
-        Of all points of a sweep ``[point, sample]``.
+        In a sweep ``[point, sample]``.
 
         Raises
         ------
@@ -311,7 +311,7 @@ class RecordedLattice(RunResult):
     def variance(self, species: str, site_type: str | None = None) -> FloatArray:
         """Variance over the replicas (divided by n - 1) ``[sample]``; NaN for one.
 
-        Of a sweep ``[point, sample]``.
+        In a sweep ``[point, sample]``.
         """
         values = self._of_replicas(species, site_type)
         if self.n_replicas < 2:
@@ -333,7 +333,7 @@ class RecordedLattice(RunResult):
     ) -> FloatArray:
         """Quantiles over the replicas, ``[sample]`` or ``[level, sample]``, as `Result.quantile`.
 
-        Of a sweep the points come first.
+        In a sweep the first axis is the point.
 
         Raises
         ------

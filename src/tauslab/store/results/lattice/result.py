@@ -236,7 +236,7 @@ class LatticeResult(RecordedLattice):
     def to_xarray(self, frames: str | Sequence[str] = ()) -> xarray.Dataset:
         """Counts of all replicas as an `xarray.Dataset`, with dimensions replica, time, species.
 
-        Of a sweep the dimension ``point`` comes first, and the swept values are coordinates on it.
+        In a sweep the first dimension is ``point``, with the swept values as coordinates.
 
         ``counts`` and ``counts_by_site_type`` are NaN for unfinished replicas; ``time`` has its
         unit.
@@ -279,9 +279,10 @@ class LatticeResult(RecordedLattice):
         t
             Time of a slice, by default the last frame; sample time of a sweep, by default the last.
         axis
-            Of a kymograph, by default the longest; across a slice, by default the shortest.
+            Axis of a kymograph, by default the longest; axis across a slice, by default the
+            shortest.
         ax
-            Axes of a matplotlib figure of your own to draw a single panel in.
+            Matplotlib axes in which to draw a single panel.
 
         Raises
         ------
