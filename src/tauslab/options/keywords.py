@@ -50,7 +50,7 @@ def sample_option(doc: str, *, follows: str = "") -> Any:
 
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
-    "sampled: sampled parameters; state: last state, for --extend"
+    "sampled: sampled parameters; state: last state, from which a longer run continues"
 )
 
 
