@@ -20,7 +20,6 @@ from typing import Any
 from reference_pages import FILE_ONLY, HIDDEN, HOMES, PAGES, Entry, Page
 
 import tauslab
-from tauslab.cli import help as cli_help
 from tauslab.cli import main as cli
 from tauslab.options.values.definition import GROUPS
 from tauslab.store.results.array_result import ArrayResult
@@ -67,7 +66,9 @@ def said_once(pages: Mapping[str, str]) -> dict[str, str]:
         for line in text.split("\n"):
             title = line.lstrip("# ") if re.match(r"##+ ", line) else title
             lines.append(once(line, page, title))
-        return _together("\n".join(lines)).strip("\n") + "\n"
+        together = _together("\n".join(lines))
+        sections = re.split(r"(?m)^(?=##+ )", together)
+        return "".join(_with_short_call(one) for one in sections).strip("\n") + "\n"
 
     return {page: shortened(page, text) for page, text in pages.items()}
 
@@ -90,6 +91,23 @@ def _together(text: str) -> str:
                 names.setdefault(match[2], []).append(match[1])
         lines += [f"- **{', '.join(some)}**: As for {home}." for home, some in names.items()]
     return "\n".join(lines)
+
+
+_AS_ELSEWHERE = re.compile(r"(?m)^- \*\*(`[\w`, ]+`)\*\*: As (?:for|of) ")
+_TYPED = re.compile(r"(?m)^    (\w+): .* = (\S+,)$")
+
+
+def _with_short_call(section: str) -> str:
+    """A section without the types of parameters that another entry describes."""
+    names = {name for line in _AS_ELSEWHERE.findall(section) for name in re.findall(r"\w+", line)}
+
+    def short(match: re.Match[str]) -> str:
+        return f"    {match[1]}={match[2]}" if match[1] in names else match[0]
+
+    call = re.search(r"(?ms)^```python\n.*?^```$", section)
+    if call is None:
+        return section
+    return section[: call.start()] + _TYPED.sub(short, call[0]) + section[call.end() :]
 
 
 def _places(page: Page) -> Iterator[tuple[str, str]]:
@@ -218,7 +236,8 @@ def _without_parameters(docstring: str) -> str:
 
 
 def _doc(thing: Any) -> str:
-    return inspect.getdoc(thing) or ""
+    """The docstring without its examples, which the guides have."""
+    return re.sub(r"(?ms)^Examples\n-+\n.*?(?=^\w+\n-+\n|\Z)", "", inspect.getdoc(thing) or "")
 
 
 def _signature(call: str, function: Any) -> str:
@@ -266,17 +285,17 @@ def _parameter(parameter: inspect.Parameter) -> str:
 # ---------------------------------------------------------------- the command line
 
 _INTRO = """\
-`tauslab COMMAND --help` prints the same. Defaults are in parentheses. Exit codes: 0 done,
-1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted with nothing to
-resume.
+`tauslab COMMAND --help` prints these options with examples. Defaults are in parentheses. Exit
+codes: 0 success, 1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted
+before any results could be stored.
 
 Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
 [`tauslab.run`]({run}), whose keywords are the options with `_` for `-`. Options of a method, a
-device, an output file and Dask are fields of `tauslab.SSA`, `tauslab.TauLeaping`,
+device, the output file and Dask are fields of `tauslab.SSA`, `tauslab.TauLeaping`,
 `tauslab.Auto`, `tauslab.ODE`, `tauslab.Partitioned`, `tauslab.Langevin`, `tauslab.CPU`,
-`tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
-`--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
-[`tauslab.dbn.build`]({build}). `--max-time` and `--protocol` have no keyword."""
+`tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`. `--molecules` is
+[`tauslab.in_molecules`]({molecules}), and `dbn` is [`tauslab.dbn.build`]({build}).
+`--max-time` and `--protocol` have no keyword."""
 _COMMAND_PAGES = {
     "run": ("run", "sweeps", "tau-leaping", "partitioned", "ode", "hybrids", "large-networks", "clusters"),
     "rdme": ("lattices", "rdme"),
@@ -315,9 +334,6 @@ def _commands_page(places: Mapping[str, str]) -> str:
         more = ", ".join(f"[{stem}.md](../{stem}.md)" for stem in _COMMAND_PAGES[name])
         parts += [f"## tauslab {name}", f"{parser.description} More: {more}"]
         parts.append(_shorter(_table(parser), homes, name))
-        if name in cli_help.EXAMPLES:
-            lines = [line.removeprefix("  ") for line in cli_help.EXAMPLES[name].splitlines()]
-            parts.append("\n".join(["```", *lines, "```"]))
     return "\n\n".join(parts) + "\n"
 
 

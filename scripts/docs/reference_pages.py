@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -79,15 +80,17 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
     "LatticeView": ("changed", "finish"),
     "Lattice": ("sites_of_no_mask", "type_number"),
     "Network": (
-        "add_feature", "constant_species", "counts_nothing", "drawn_amounts", "rule_expressions",
+        "add_feature", "constant_species", "counts_nothing", "drawn_amounts", "real_species",
+        "require_the_time", "rule_expressions", "set_by_events",
     ),
     "Ensemble": (
-        "advance_while", "ancestors_on_host", "backend", "copy_from", "expect", "given", "go_on",
+        "advance_while", "ancestors_on_host", "backend", "begin_copy", "copy_from", "expect", "given", "go_on",
         "go_on_by", "halve", "in_groups", "joined", "lay", "lift", "none_ended", "own_counts",
         "own_values", "put", "save_with", "settle_objects", "shares", "stored", "stream", "types_of",
     ),
     "Hybrid": ("acting", "intervals", "linked", "of_links"),
     "CmeResult": ("snapshot",),
+    "FilterResults": ("part",),
     "ODE": ("settings", "settled"),
     "Partitioned": ("marks",),
     "Dask": ("settings",),
@@ -223,11 +226,9 @@ PAGES = (
         "lattices",
         "Lattices",
         "Particles that hop and react on a lattice: [lattices.md](../lattices.md) is the guide, "
-        "[rdme.md](../rdme.md) describes the method. Metres, seconds, m^2/s, mol/L; "
-        "arrays and points are `[z, y, x]`. The functions of `tauslab.geometry` make a `Mask`, "
-        "booleans `[z, y, x]`; their `grid` is a `tauslab.Lattice`, a `Point` is (z, y, x) in "
-        "metres from the lattice's first corner, and a site is inside where its centre is. A "
-        "`ModelError` names a length that is not above 0, or an axis that is not z, y or x. A "
+        "[rdme.md](../rdme.md) describes the method. Units are metres, seconds, m^2/s and mol/L; "
+        "arrays and points are `[z, y, x]`. A `Mask` of `tauslab.geometry` is a boolean array "
+        "`[z, y, x]`, `grid` a `tauslab.Lattice`, and a `Point` (z, y, x) in metres from the lattice's first corner. A "
         "`Value` is a number, or an expression of parameters as text; `Names` are one name or "
         "several.",
         (
@@ -250,7 +251,7 @@ PAGES = (
     Page(
         "dbn",
         "Dynamic Bayesian networks",
-        f"{dbn.__doc__}\n[dbn.md](../dbn.md) is the guide.",
+        "Dynamic Bayesian networks of rate equations; [dbn.md](../dbn.md) is the guide.",
         (
             *_of(dbn, "tauslab.dbn"),
             *_entries(dbn_network.ProbabilityRows, home=dbn_network.__name__, made_by_user=False),
@@ -260,14 +261,18 @@ PAGES = (
         "errors",
         "Errors",
         "Every error that tauslab raises on purpose is a `tauslab.TauslabError`, and also a "
-        "`ValueError`, `RuntimeError` or `OSError`. Its message is one sentence: what was given, "
-        "and what is allowed. `help(ts.NAME)` lists the errors of "
-        "a function. In general a `ConfigError` concerns an argument or a missing package, a "
-        "`ModelError` the model, an `InputFileError` a file that is missing, damaged or of another "
-        "kind, an `OutputError` a file or picture that cannot be written; a `DeviceError`, "
-        "`DeviceFailed` or `KernelCompileError` means that the machine lacks something, or failed.",
+        "`ValueError`, `RuntimeError` or `OSError`. Its message states what was given, and what is "
+        "allowed. `help(ts.NAME)` lists the errors of a function. A `ConfigError` concerns an "
+        "argument or a missing package, a `ModelError` the model, an `InputFileError` a file that "
+        "is missing, damaged or of another kind, and an `OutputError` a file or picture that "
+        "cannot be written. A `DeviceError`, `DeviceFailed` or `KernelCompileError` concerns the "
+        "machine.",
         _entries(
-            *(x for x in vars(errors).values() if isinstance(x, type) and hasattr(ts, x.__name__)),
+            *(
+                x
+                for x in vars(errors).values()
+                if inspect.isclass(x) and issubclass(x, ts.TauslabError)
+            ),
             made_by_user=False,
         ),
     ),

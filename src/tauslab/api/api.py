@@ -51,15 +51,15 @@ _OF_PARTS = {
 
 @checks_keywords
 def read(path: str | os.PathLike[str]) -> Model:
-    """Read a `Network` or `Lattice`.
+    """Read a `Network` or `Lattice` from a file.
 
-    From SBML, Antimony ``.ant``, BioNetGen ``.net`` and ``.bngl``, StochPy ``.psc``, TOML, ``.lm``,
-    or our files.
+    The formats are SBML, Antimony ``.ant``, BioNetGen ``.net`` and ``.bngl``, StochPy ``.psc``,
+    TOML, ``.lm``, and files that tauslab wrote.
 
     Returns
     -------
-    A `Network`; a `Lattice` where the file holds one: TOML with a table ``[lattice]``, ``.lm``, a
-    model that `Lattice.write` wrote, the result of ``tauslab rdme``.
+    A `Network`; or a `Lattice` if the file contains one: TOML with a table ``[lattice]``, ``.lm``,
+    a file of `Lattice.write`, or a result of ``tauslab rdme``.
 
     Raises
     ------
@@ -73,12 +73,12 @@ def read(path: str | os.PathLike[str]) -> Model:
 def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     path: str | os.PathLike[str],
 ) -> AnyResult:
-    """Open a result file; nothing is read before it is asked for.
+    """Open a result file; data are read when they are used.
 
     Returns
     -------
-    A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
-    it is one that ``tauslab dbn`` made; else what wrote the file: a `RareResult`, `FilterResult`,
+    A `Result` of a network, a `LatticeResult` of a lattice, a `DynamicNetwork` of ``tauslab dbn``;
+    or the result of the analysis that wrote the file: a `RareResult`, `FilterResult`,
     `FilterResults`, `FitResult`, `Chain`, `AbcResult`, `SensitivityResult`, `PopulationResult`,
     `HybridResult` or `CmeResult`.
 
@@ -107,9 +107,9 @@ def _path(given: object, wanted: str) -> Path:
 def run(
     model: Network | Lattice | Hybrid | str | os.PathLike[str], **options: Any
 ) -> Result | LatticeResult | HybridResult:
-    """Run a network, a lattice or a hybrid, or its file; under ``mpirun`` on all ranks together.
+    """Simulate a network, lattice or hybrid, or its file; under ``mpirun`` on all ranks together.
 
-    A network, a lattice and a hybrid have keywords of their own.
+    The keywords depend on the kind of model.
 
     Parameters
     ----------
@@ -133,8 +133,7 @@ def run(
 
     Returns
     -------
-    A `Result` of a network; a `LatticeResult` of a lattice, a `HybridResult` of a hybrid, also
-    where its file is given.
+    A `Result` for a network, a `LatticeResult` for a lattice, a `HybridResult` for a hybrid.
 
     Raises
     ------
@@ -199,8 +198,8 @@ def run_ensemble(model: Network, **options: Any) -> Result:
 
     Returns
     -------
-    The result. A warning appears if no trajectory, or none of a point, reached the last sample
-    time; `Result.status` says how each ended.
+    The result. A warning appears if no trajectory of a point reached the last sample time;
+    `Result.status` is how each trajectory ended.
 
     Raises
     ------

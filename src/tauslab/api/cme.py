@@ -23,7 +23,7 @@ from tauslab.options.values.sample_times import sample_times
 def cme(
     model: Network | str | os.PathLike[str], times: npt.ArrayLike | None = None, **options: Any
 ) -> CmeResult:
-    """Solve the chemical master equation by finite state projection, with a proved error bound.
+    """Solve the chemical master equation by finite state projection, with a rigorous error bound.
 
     Munsky and Khammash, J. Chem. Phys. 124, 044104 (2006); uniformisation of Jensen (1953). The
     computation is deterministic.

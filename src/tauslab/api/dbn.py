@@ -24,9 +24,9 @@ from tauslab.options.values.sample_times import sample_times
 
 @takes(DbnKeywords)
 def build(model: Network | str | os.PathLike[str], **options: Any) -> DynamicNetwork | None:
-    """Make a dynamic Bayesian network from sampled trajectories of a model's equations.
+    """Build a dynamic Bayesian network from sampled solutions of the rate equations of a model.
 
-    Under ``mpirun`` all ranks count; rank 0 gets the network, the others None.
+    Under ``mpirun`` rank 0 gets the network, the other ranks None.
 
     Parameters
     ----------

@@ -23,9 +23,9 @@ from tauslab.store.results.result import Result
 class Prepared:
     """A network with the options of its runs, compiled kernels and buffers.
 
-    Made by `prepare`. A run gives the bits of `tauslab.run` with the same arguments. The model may
-    be changed: the next run prepares it anew. Threads may run it side by side, each with a run of
-    its own. Under ``mpirun`` all ranks call it together.
+    Returned by `prepare`. A run gives the bits of `tauslab.run` with the same arguments. If the
+    model was changed, the next run prepares it again. Several threads may call `run` at the same
+    time. Under ``mpirun`` all ranks call it together.
 
     Attributes
     ----------
@@ -47,15 +47,16 @@ class Prepared:
         set: Mapping[str, Values] | None = None,  # noqa: A002 - as tauslab.run calls it
         t_end: float | None = None,
     ) -> Result:
-        """Run it, with other values in place of some that were prepared.
+        """Run the model, with other values if given.
 
         Parameters
         ----------
         n, seed, t_end
-            As of `tauslab.run`; by default what `prepare` was given. With another `n` or `t_end`
-            than before, kernels and buffers are made anew.
+            As for `tauslab.run`; by default the arguments of `prepare`. Another `n` or `t_end`
+            needs a new preparation.
         set
-            Values of parameters and initial amounts by name, beside what `prepare` was given.
+            Values of parameters and initial amounts by name, in addition to the values given to
+            `prepare`.
 
         Returns
         -------
@@ -107,10 +108,9 @@ class Prepared:
 
 @takes(PrepareKeywords)
 def prepare(model: Network | str | os.PathLike[str], **options: Any) -> Prepared:
-    """Prepare short runs of one model: check it, compile kernels, keep the device open.
+    """Prepare a model for many short runs: check it, compile kernels, open the device.
 
-    `tauslab.run` keeps the same for a model that it has just run; this does it before the first
-    run. Results stay in memory.
+    `tauslab.run` also reuses the preparation of the last run of a model. Results stay in memory.
 
     Parameters
     ----------

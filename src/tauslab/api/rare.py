@@ -23,11 +23,10 @@ def weighted_ensemble(
 ) -> RareResult:
     """Estimate the probability of reaching a target by a time, or the steady rate of reaching it.
 
-    The weighted ensemble (Huber and Kim, Biophys. J. 70, 97 (1996)): walkers whose weights sum to 1
-    are simulated exactly; after each round every bin of the coordinate gets the same number of
-    walkers, by copying some and discarding others without changing expected weights. The estimate
-    is unbiased for any bins. The target is absorbing, so no crossing is missed. The same seed gives
-    the same bits on any device and on any number of ranks.
+    The weighted ensemble method (Huber and Kim, Biophys. J. 70, 97 (1996)): walkers whose weights
+    sum to 1 are simulated exactly. After each round, walkers are copied and removed so that every
+    bin of the coordinate has the same number, without changing expected weights. The estimate is
+    unbiased for any bins. The same seed gives the same bits on any device and number of ranks.
 
     Parameters
     ----------

@@ -157,7 +157,7 @@ class DeviceError(TauslabError, RuntimeError):
 
 
 class DeviceFailed(TauslabError, RuntimeError):
-    """A device reported an error while it worked; what is on disk can be resumed."""
+    """A device reported an error during a run, which can be resumed."""
 
 
 class ExecutorError(TauslabError, RuntimeError):
@@ -169,7 +169,7 @@ class KernelCompileError(TauslabError, RuntimeError):
 
 
 class NoValidTrajectory(TauslabError, RuntimeError):
-    """Every trajectory overflowed, met a NaN or used up its steps; the result says which."""
+    """No trajectory reached the end: all overflowed, became NaN or needed too many steps."""
 
 
 class OutputError(TauslabError, OSError):
@@ -185,7 +185,7 @@ class InputFileError(OutputError):
 class StoppedEarly(TauslabError, RuntimeError):
     """The run was stopped on request before its end; it can be resumed.
 
-    `done` says how far it came; the message says how to resume.
+    `done` describes the completed part; the message explains how to resume.
     """
 
     exit_code = 75

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 tauslab help COMMAND lists the options of a command, with examples.
-exit codes: 0 done, 1 failure, 2 bad input, 75 stopped early and can be resumed"""
+exit codes: 0 success, 1 failure, 2 bad input, 75 stopped early and can be resumed"""
 
 EXAMPLES: Mapping[str, str] = {
     "run": """\

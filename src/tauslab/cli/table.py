@@ -69,14 +69,15 @@ _RESULTS = _takes("files", type=Path, nargs="+", metavar="FILE", help="results (
 _JSON = _takes("--json", action="store_true", help="print JSON")
 _OVERWRITE = _takes("--overwrite", action="store_true", help="replace an existing file")
 _POINT = _takes("--point", type=int, metavar="P", help="point of a lattice sweep (all)")
-_SPECIES = _takes("--species", metavar="A,B", help="only these")
+_SPECIES = _takes("--species", metavar="A,B", help="only these species")
 _KINDS = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes", "counts", "kymograph",
           "slice", MOVIE)  # fmt: skip
 _PICTURES = (
     _RESULT,
-    _takes("--kind", choices=_KINDS, default="auto", help="auto: a form that suits the data"),
-    _takes("--species", metavar="A,B", help="only these (the first 4 that change)"),
-    _takes("--summary", metavar="NAME", help="a recorded summary, over what was swept"),
+    _takes("--kind", choices=_KINDS, default="auto", help="kind of picture (auto: depends on the "
+    "data)"),
+    _takes("--species", metavar="A,B", help="species to draw (the first 4 that change)"),
+    _takes("--summary", metavar="NAME", help="draw a recorded summary over the swept values"),
     _takes("--t", type=float, metavar="T",
            help="sample time of a histogram, a slice or a sweep"),
     _takes("--axis", choices=("z", "y", "x"), help="axis of a kymograph, or across a slice"),
@@ -130,7 +131,8 @@ def _of_check() -> Iterable[Argument | Definition]:
         _takes("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)"),
         _takes("--set", action="append", default=[], metavar="NAME=VALUE",
                help="value of a lattice model, as for rdme"),
-        _takes("--method", metavar="METHOD", help="exit with 2 if it cannot run the model"),
+        _takes("--method", metavar="METHOD", help="exit with code 2 if this method cannot run the "
+        "model"),
         *on_command_line(MoleculesFlag),
         _JSON,
     )  # fmt: skip
@@ -156,7 +158,7 @@ def _of_precompile() -> Iterable[Argument]:
                help="compute capability of the GPU, if it is in another machine (H200: 90)"),
         _takes("--ranks", type=count, default=1, metavar="N", help="ranks of the run (1)"),
         _takes("command", nargs=argparse.REMAINDER, metavar="MODEL ...",
-               help="the command to compile for, as run or rdme take it"),
+               help="the run to compile for: MODEL and options of run or rdme"),
     )  # fmt: skip
 
 
@@ -240,7 +242,8 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "doctor": Command(
         "report this machine's compilers, devices and MPI", "commands.machine:process_doctor",
-        (_takes("--folder", type=Path, metavar="DIR", help="folder for results (this one)"), _JSON),
+        (_takes("--folder", type=Path, metavar="DIR", help="folder whose write speed is measured "
+        "(the current one)"), _JSON),
     ),
     "bench": Command(
         "measure the speed of this machine on known models", "commands.machine:process_bench",

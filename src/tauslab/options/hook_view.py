@@ -33,10 +33,11 @@ _BITS = 31  # of numbers of particles of a species that are placed or taken out
 class LatticeView:
     """The lattice between two steps.
 
-    Arrays are NumPy's on a CPU, CuPy's on a GPU. On several ranks each rank calls the hook with its
-    slab: all must call the same methods in the same order.
+    Hooks receive this object. Arrays are NumPy's on a CPU, CuPy's on a GPU. On several ranks each
+    rank calls the hook with its slab, and all ranks must call the same methods in the same order.
 
-    `memory` keeps JSON values by name, the same on all ranks, for later calls and in checkpoints.
+    `memory` is a mapping of JSON values for later calls, the same on all ranks, and part of
+    checkpoints.
     """
 
     def __init__(
@@ -264,7 +265,7 @@ class LatticeView:
     def remove(
         self, species: str | list[str] | tuple[str, ...] | Mapping[str, int], where: Any = None
     ) -> int | dict[str, int]:
-        """Remove all particles of some species, the ones at sites of a mask, or a number of them.
+        """Remove particles of species: all, all at the sites of a mask, or a given number.
 
         Parameters
         ----------
@@ -277,8 +278,8 @@ class LatticeView:
 
         Returns
         -------
-        Number removed on the whole lattice, by name if several are given. Particles that wait for a
-        slot stay.
+        Number of removed particles of the whole lattice, by name if several are given. Waiting
+        particles stay.
         """
         if isinstance(species, Mapping):
             if where is not None:
@@ -303,8 +304,8 @@ class LatticeView:
 
         Returns
         -------
-        Number changed on the whole lattice, by old name for a mapping. Particles that wait for a
-        slot keep their species.
+        Number of changed particles of the whole lattice, by old name for a mapping. Waiting
+        particles keep their species.
         """
         if isinstance(old, str):
             if new is None:
@@ -445,28 +446,28 @@ class LatticeView:
         follow: Mapping[str, str] | None = None,
         reach: int = REACH,
     ) -> Reshaped:
-        """Give all sites new types; particles that may not stay move to the nearest free sites.
+        """Give all sites new types; particles that cannot stay move to the nearest free sites.
 
-        A particle may not stay at a site whose new type its species never hops in. It moves to the
-        nearest allowed site with a free slot, at random between equally near ones; if there is none
-        within `reach`, it waits at the nearest allowed site.
+        A particle cannot stay at a site if its species does not diffuse in the new type. It moves
+        to the nearest allowed site with a free slot, at random if several are equally near. If
+        there is none within `reach`, it waits at the nearest allowed site.
 
         Parameters
         ----------
         site_types
-            Numbers of types ``[z, y, x]`` of the whole lattice; or masks of it by type, of which a
-            later mask replaces earlier ones, as `tauslab.shapes` gives them: other sites get the
-            first type.
+            Numbers of types ``[z, y, x]`` of the whole lattice; or masks by type, as
+            `tauslab.shapes` makes them, where a later mask replaces earlier ones and other sites
+            get the first type.
         follow
             By species: ``stay`` (default), as above; ``shell``: particles move to the nearest site
-            of their site's old type; ``pinned``: particles stay unless no species can hop in their
-            site any more.
+            of the old type of their site; ``pinned``: particles stay unless no species can diffuse
+            in their site.
         reach
             Largest distance in sites, up to 16.
 
         Returns
         -------
-        Changed sites, moved particles, and how many of them wait, on the whole lattice.
+        Numbers of changed sites, moved particles and waiting particles of the whole lattice.
 
         Raises
         ------
@@ -498,9 +499,9 @@ class LatticeView:
         return result
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
-        """Set the stochastic constant per site (1/s) of a reaction, everywhere or in a type.
+        """Set the stochastic rate constant per site (1/s) of a reaction, everywhere or in a type.
 
-        Everywhere includes site types that the model's `site_types` leave out.
+        This includes site types in which the model does not have the reaction.
 
         Raises
         ------

@@ -39,7 +39,8 @@ class HybridFlags:
         "interval, or ``lie``, of first order.",
     )  # fmt: skip
     pilot: int = option(
-        20, "of a hybrid: intervals of its pilot (20)", flag="--pilot-intervals", group="sampling",
+        20, "hybrids: number of intervals of the pilot (20)",
+        flag="--pilot-intervals", group="sampling",
         type=count, metavar="K", check=whole(0, 1_000_000),
         doc="Intervals that a pilot of up to 32 cells simulates before the run, with the given "
         "interval and with half of it, to estimate the error of means; 0: no pilot.",

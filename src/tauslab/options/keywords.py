@@ -40,7 +40,7 @@ def device_option() -> Device:
 def sample_option(doc: str, *, follows: str = "") -> Any:
     """Distributions of what is drawn for each trajectory of equations."""
     return option(
-        (), "value drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
+        (), "distribution of a value for each trajectory (ode): uniform(LO,HI), loguniform(LO,HI), "
         "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and sd of the logarithm, "
         "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
         action="append", metavar="NAME=FORM",
@@ -50,7 +50,7 @@ def sample_option(doc: str, *, follows: str = "") -> Any:
 
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
-    "sampled: the parameters that were sampled; state: what a longer run continues from"
+    "sampled: sampled parameters; state: last state, from which a longer run continues"
 )
 
 
@@ -58,9 +58,10 @@ _RECORD = (
 @dataclass(frozen=True, kw_only=True)
 class _Count:
     n: int | None = option(
-        None, "trajectories per point (1000; 1 for ode without random values)", flag="-n",
+        None, "number of trajectories, in a sweep per point (1000; 1 for ode without random "
+        "values)", flag="-n",
         group="sampling", type=count, stored=Stored(separate=True),
-        doc="Number of trajectories; with a sweep, at each point. By default 1000; 1 for ``ode`` "
+        doc="Number of trajectories, in a sweep at each point. By default 1000, or 1 for ``ode`` "
         "without random values.",
     )  # fmt: skip
 
@@ -71,7 +72,8 @@ class Times:
     """Sample times, said in one of two ways."""
 
     t_end: float | None = option(
-        None, "last sample time, in model units", flag="--t-end", group="sampling", type=float,
+        None, "last sample time, in the unit of the model",
+        flag="--t-end", group="sampling", type=float,
         metavar="T", unit="time of the model",
         doc="Last sample time; by default the model's end time.",
     )  # fmt: skip
@@ -83,7 +85,7 @@ class Times:
     times: Values | None = option(
         None, "file of sample times, one per line", flag="--times", group="sampling", type=Path,
         metavar="FILE", read=read_times, unit="time of the model",
-        doc="Sample times ``[time]``, or one; instead of `t_end` and `points`.",
+        doc="Sample times ``[time]``, or a single time; instead of `t_end` and `points`.",
     )  # fmt: skip
 
 
@@ -96,20 +98,19 @@ class CommonChoices:
         MAX_STEPS, "maximum number of events per trajectory",
         flag="--max-steps", type=count, metavar="N",
         stored=Stored(always=True), check=whole(1, MAX_STEPS),
-        doc="Maximum number of events and leaps of a trajectory; beyond, its status is "
-        "``step_limit``.",
+        doc="Maximum number of events and leaps of a trajectory; if it needs more, it ends with "
+        "status ``step_limit``.",
     )  # fmt: skip
     common: bool = option(
         False, "use common random numbers at all points (ssa)",
         flag="--common", group="sampling", action="store_true", stored=Stored(),
         doc="With ``ssa``: use common random numbers at all points, in all rows of values and in "
-        "all runs with the same seed, with a stream for each reaction, so that differences "
-        "have less variance (docs/sweeps.md).",
+        "all runs with the same seed, so that differences have less variance (docs/sweeps.md).",
     )  # fmt: skip
     block: int | None = option(
         None, "trajectories per storage block", flag="--block", type=int, metavar="N",
         check=whole(1, 2**31 - 1),
-        doc="Trajectories per storage block, the unit of writing and resuming.",
+        doc="Number of trajectories per storage block, the unit of writing and resuming.",
     )  # fmt: skip
     quiet: bool | None = quiet_option()
 
@@ -122,16 +123,15 @@ class EnsembleChoices:
     first: int = option(
         0, "number of the first trajectory (0)", flag="--first", group="sampling", type=count,
         metavar="N", stored=Stored(name="before", absent=0),
-        doc="Number of the first trajectory at each point: ``n=10, first=90`` repeats the last "
-        "ten of a run of 100. Use it to repeat some trajectories or to divide a run among "
-        "jobs.",
+        doc="Number of the first trajectory at each point, to repeat some trajectories or to "
+        "divide a run among jobs: ``n=10, first=90`` repeats the last ten of a run of 100.",
     )  # fmt: skip
     first_point: int = option(
         0, "number of the first point (0)", flag="--first-point", group="sampling", type=count,
         metavar="N", stored=Stored(absent=0),
         check=unless_none(whole(0, MOST_POINTS - 1)),
-        doc="Number of the first point of a sweep, so that runs of parts of a table have the bits "
-        "of one run of all.",
+        doc="Number of the first point of a sweep, to divide a table of points among runs with "
+        "the bits of a single run.",
     )  # fmt: skip
     note: str = option(
         "", "remark to store in the file", flag="--note", group="output", metavar="TEXT",
@@ -142,7 +142,7 @@ class EnsembleChoices:
         None, "64-bit seed; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
         doc="64-bit seed: the same seed gives the same bits on any device and any number of "
-        "ranks. By default drawn and stored in the result.",
+        "ranks. By default a seed is drawn and stored in the result.",
     )  # fmt: skip
     resume: bool = option(
         False, "complete an unfinished file", flag="--resume", group="output",
@@ -158,8 +158,8 @@ class EnsembleChoices:
     append_to: int | None = option(
         None, "add trajectories until a finished file has N", flag="--append-to", group="sampling",
         type=count, metavar="N",
-        doc="As `append`, but until the file has this many trajectories, so that the call may be "
-        "repeated.",
+        doc="As `append`, but until the file has this many trajectories; a repeated call adds "
+        "nothing.",
     )  # fmt: skip
     until: str | None = option(
         None, "add trajectories, at most -n, until a precision is reached: 'mean(X) rel 0.01', "
@@ -176,7 +176,8 @@ class _CommonKeywords:
     """The keywords that `tauslab.run` and `tauslab.simulator` share."""
 
     method: MethodWord | Method | None = option(
-        None, "ssa: exact (default); tau: leaps; auto: leaps if fast; ode; hybrid; cle: Langevin",
+        None, "ssa: exact (default); tau: tau-leaping; auto: tau if faster, else ssa; ode: rate "
+        "equations; hybrid: events with equations or noise; cle: chemical Langevin equation",
         flag="--method", group="method", choices=METHODS,
         stored=Stored(separate=True),
         doc="``ssa``: exact, the default; ``tau``: tau-leaping; ``auto``: leaps if they are "
@@ -186,27 +187,26 @@ class _CommonKeywords:
         "`tauslab.Partitioned`, `tauslab.Langevin`.",
     )  # fmt: skip
     species: Sequence[str] | str | None = option(
-        None, "record only these", flag="--species", group="output", metavar="A,B",
+        None, "record only these species", flag="--species", group="output", metavar="A,B",
         doc="Names to record; by default all.",
     )  # fmt: skip
     record: str | Sequence[str] | None = option(
         None, f"any of {_RECORD}", flag="--record", group="output", metavar="WHAT",
         stored=Stored(separate=True),
-        doc="Any of ``trajectories``, ``statistics``, ``final``, "
-        "``histogram:SPECIES:LO:HI:BINS``, ``summary:KIND:SPECIES[:...]``, with ``ode`` "
-        "``sampled`` and with ``ssa`` ``state``, from which `extend` continues; as a list or "
-        "separated by commas. By default trajectories if they stay below 1 GiB, else statistics "
-        "and final.",
+        doc="What to record, as a list or separated by commas: ``trajectories``, ``statistics``, "
+        "``final``, ``histogram:SPECIES:LO:HI:BINS``, ``summary:KIND:SPECIES[:...]``, ``sampled`` "
+        "(only ``ode``), ``state`` (only ``ssa``; `extend` continues from it). By default "
+        "trajectories if they need less than 1 GiB, otherwise statistics and final.",
     )  # fmt: skip
     sample: Mapping[str, str] | Sequence[str] | str = sample_option(
-        "Of ``ode``: distributions drawn for every trajectory, such as "
+        "With ``ode``: distributions from which a value is drawn for each trajectory, such as "
         '``{"k1": "uniform(0.1,2)"}``.',
         follows="method",
     )
     device: Device = device_option()
     executor: Dask | None = option(
         None, group="cluster",
-        doc="None: the MPI ranks or this process; `tauslab.Dask`: Dask workers.",
+        doc="`tauslab.Dask` runs on Dask workers; by default the MPI ranks or this process run.",
     )  # fmt: skip
     comm: Any = comm_option()
 
@@ -217,7 +217,8 @@ class PointsKeywords:
     """Points at which other values hold."""
 
     sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = option(
-        None, "values of a grid: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
+        None, "values of a parameter or initial amount: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; "
+        "with --design lin:LO:HI, log:LO:HI",
         flag="--sweep", group="model", action="append", metavar="NAME=FORM", read=parse_sweep,
         doc="Values of parameters and initial amounts by name; the points are all combinations, "
         "and the first name varies slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, "
@@ -230,9 +231,11 @@ class PointsKeywords:
         '`sweep`: ``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``.',
     )  # fmt: skip
     table: Table | None = option(
-        None, "points, one per row, CSV or Parquet", flag="--table", group="model", type=Path,
+        None, "table of points, one per row (CSV or Parquet)",
+        flag="--table", group="model", type=Path,
         metavar="FILE",
-        doc="Points: a column of values for each name, or a CSV or Parquet file.",
+        doc="Points of a sweep as a table: a column of values for each name, or a CSV or Parquet "
+        "file.",
     )  # fmt: skip
 
 
@@ -250,11 +253,11 @@ class NetworkKeywords(
         "``[n]`` with one for each trajectory.",
     )  # fmt: skip
     initial: Any = option(
-        None, "start from the last states of this result", flag="--initial", group="model",
+        None, "initial states: the last states of this result", flag="--initial", group="model",
         type=Path, metavar="FILE",
-        doc="Initial amounts: a `Result` or its path, whose last states start the trajectories one "
-        "by one at t = 0; or amounts by species, as numbers or arrays ``[n]`` (also a data frame). "
-        "`set` overrides them.",
+        doc="Initial amounts at t = 0: a `Result` or its path, whose last states are the initial "
+        "states of the trajectories; or amounts by species, as numbers or arrays ``[n]`` (also a "
+        "data frame). `set` overrides them.",
     )  # fmt: skip
     extend: Any = option(
         None, "continue this finished result to a later --t-end", flag="--extend",
@@ -277,10 +280,10 @@ class PrepareKeywords(_CommonKeywords, CommonChoices, Times, _Count):
     """The keywords of `tauslab.prepare`."""
 
     seed: int | None = option(
-        None, doc="64-bit seed of runs that are not given one; by default each draws its own."
+        None, doc="64-bit seed of runs without a seed; by default each run draws one."
     )
     set: Mapping[str, Values] | None = option(
-        None, doc="Values of parameters and initial amounts by name, of runs that give no others."
+        None, doc="Values of parameters and initial amounts by name, which runs may replace."
     )
 
 
@@ -291,7 +294,7 @@ class SimulatorKeywords(_CommonKeywords, CommonChoices, Times):
 
     seed: int | None = option(
         0,
-        doc="Seed from which the seeds of the calls are made; None draws one.",
+        doc="Seed from which the seeds of the calls are computed; None: drawn.",
     )  # fmt: skip
 
 

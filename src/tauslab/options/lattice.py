@@ -61,7 +61,7 @@ class LatticeChoices:
     """Options that a job of a lattice takes as they are."""
 
     t_end: float | None = option(
-        None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
+        None, "end time, in seconds", flag="--t-end", group="sampling", type=float, metavar="T",
         unit="s", stored=Stored(separate=True),
         check=number(lambda t: math.isfinite(t) and t > 0, "a finite number above 0"),
         doc="End time; by default the model's end time.",
@@ -69,12 +69,13 @@ class LatticeChoices:
     count_every: int | None = option(
         None, "steps between counts (1/1000 of the run)", flag="--count-every", group="sampling",
         type=count, metavar="N", stored=Stored(always=True), check=whole(1, MOST_STEPS),
-        doc="Steps between counts (by default about 1000 counts per run).",
+        doc="Number of time steps between two counts (by default about 1000 counts per run).",
     )  # fmt: skip
     frame_every: int = option(
         0, "steps between frames (none)", flag="--frame-every", group="sampling", type=count,
         metavar="N", stored=Stored(always=True), check=whole(0, MOST_STEPS),
-        doc="Steps between frames, which store every particle (none by default).",
+        doc="Number of time steps between two frames, which store all particles (by default "
+        "none).",
     )  # fmt: skip
     replicas: int = option(
         1, "independent runs (1)", flag="--replicas", group="sampling", type=count, metavar="R",
@@ -90,8 +91,8 @@ class LatticeChoices:
     max_hop: float = option(
         MAX_HOP, "maximum hop probability (1/6)", flag="--max-hop", group="method", type=float,
         metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),
-        doc="Maximum hop probability to one side (1/6), below 1/2: longer steps are divided into "
-        "passes.",
+        doc="Maximum probability of a hop to one side (1/6), below 1/2. Steps with larger "
+        "probabilities are divided into passes.",
     )  # fmt: skip
     seed: int | None = option(
         None, "64-bit seed; drawn and stored by default", flag="--seed", group="sampling", type=int,
@@ -114,13 +115,14 @@ class LatticeChoices:
         "auto", "transport of edge planes between ranks (auto)", flag="--halo", choices=HALOS,
         check=word(*HALOS),
         doc="Transport of edge planes between ranks: ``auto``, ``self`` (one rank), ``peer``, "
-        "``shared``, ``host``, ``mpi``. Changes no result.",
+        "``shared``, ``host``, ``mpi``. Does not change results.",
     )  # fmt: skip
     halo_depth: int = option(
         0, "lattice planes per message (chosen by size and transport)",
         flag="--halo-depth", type=count,
         metavar="K", check=whole(0, MOST_STEPS),
-        doc="Planes per message; 0 chooses by size and transport. Changes no result.",
+        doc="Number of planes per message; 0: chosen by size and transport. Does not change "
+        "results.",
     )  # fmt: skip
     rebalance_every: float | None = option(
         None, "seconds between load balancing; 0: never", flag="--rebalance-every", type=float,
@@ -169,8 +171,8 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
     )  # fmt: skip
     hooks: Sequence[tuple[int, Hook]] = option(
         (),
-        doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` after every "
-        "so many steps on every rank, and at t = 0 only with `at_start`.",
+        doc="Pairs ``(steps, function)``: each rank calls the function with a `LatticeView` after "
+        "every `steps` steps, and with `at_start` also at t = 0.",
     )  # fmt: skip
     at_start: bool = option(
         False, doc="Call hooks at t = 0 too, after its sample and its frame.",
@@ -184,8 +186,9 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
     )  # fmt: skip
     stop: Callable[[], bool] | None = option(
         None,
-        doc="Called twice a second; True on any rank ends the run with a checkpoint and "
-        "`StoppedEarly`, and ``resume=True`` continues; without `output` nothing is kept.",
+        doc="Function that is called twice a second. If it returns True on any rank, the run "
+        "writes a checkpoint and raises `StoppedEarly`; ``resume=True`` continues. Without "
+        "`output` nothing is stored.",
     )  # fmt: skip
     comm: Any = comm_option()
 

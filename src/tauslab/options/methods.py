@@ -72,15 +72,16 @@ class _Pilot(_Checked):
     team: int = option(
         0, "GPU threads per trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=_check_team,
-        doc="Large networks: GPU threads per trajectory, 1, 8, 32 or 128; 0 chooses "
-        "automatically. Changes no result.",
+        doc="Large networks: number of GPU threads per trajectory, 1, 8, 32 or 128; 0: automatic. "
+        "Does not change results.",
     )  # fmt: skip
     presimulation: int | None = option(
-        None, "events of the pilot simulation", flag="--presimulation", metavar="N", type=count,
+        None, "number of events of the pilot of large networks",
+        flag="--presimulation", metavar="N", type=count,
         stored=Stored(absent=0, follows="selector"),
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=whole(0, 2**31 - 1),
-        doc="Large networks: events of the pilot simulation that orders reactions and may choose "
-        "the selector; 0 for none. By default chosen automatically.",
+        doc="Large networks: number of events of the pilot that orders reactions and may choose "
+        "the selector; 0: no pilot. By default automatic.",
     )  # fmt: skip
 
 
@@ -90,7 +91,7 @@ class _Steps(_Checked):
     """Settings of leaps, and of other steps whose length follows from rates."""
 
     epsilon: float = option(
-        DEFAULT_EPSILON, "error control of leaps (0.03)",
+        DEFAULT_EPSILON, "bound on the relative change of rates in a leap (0.03)",
         flag="--epsilon", group="method", type=float,
         metavar="E", stored=Stored(always=True),
         elsewhere="is the error of leaps: use it with {tau} or auto",
@@ -109,8 +110,8 @@ class _Leaps(_Steps):
         flag="--post-leap-check", group="method",
         action="store_true", stored=Stored(),
         elsewhere="has nothing to check with {method}: use it with tau or auto",
-        doc="Reject leaps in which a species changed by more than `epsilon` allows, and retry "
-        "shorter ones: more accurate and slower.",
+        doc="Reject leaps in which a species changed by more than `epsilon` allows, and repeat "
+        "them with half the length: more accurate and slower.",
     )  # fmt: skip
 
 
@@ -121,12 +122,11 @@ class SSA(_Pilot):
 
     word: ClassVar[MethodWord] = "ssa"
     selector: Selector | None = option(
-        None, "how ssa selects the next reaction", flag="--selector", group="method",
+        None, "algorithm by which ssa selects the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
-        doc="``linear``, ``tree``, ``pdm`` or ``rssa``: how the next reaction is selected. All "
-        "sample the same distribution. By default chosen automatically "
-        "(docs/large-networks.md).",
+        doc="Algorithm that selects the next reaction, ``linear``, ``tree``, ``pdm`` or ``rssa`` "
+        "(docs/large-networks.md). All sample the same distribution. By default automatic.",
     )  # fmt: skip
 
     delay_queue: int = option(
@@ -134,15 +134,16 @@ class SSA(_Pilot):
         flag="--delay-queue", metavar="N",
         type=count, stored=Stored(), check=whole(1, MOST_DELAYED),
         elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
-        doc="Maximum number of pending delayed reactions and changes for delays in formulas, 16 "
-        "bytes each; one more ends a trajectory with status ``delay_queue``.",
+        doc="Maximum number of pending delayed reactions and of stored changes for delays in "
+        "formulas, 16 bytes each. If more are needed, the trajectory ends with status "
+        "``delay_queue``.",
     )  # fmt: skip
 
 
 @settings
 @dataclass(frozen=True, kw_only=True)
 class TauLeaping(_Leaps):
-    """Tau-leaping with step control: approximate, and faster where many molecules react often."""
+    """Tau-leaping with step control: approximate, and faster if many molecules react often."""
 
     word: ClassVar[MethodWord] = "tau"
 
@@ -175,11 +176,11 @@ class _Judged(_Steps):
     """Settings of methods that estimate their error by exact trajectories."""
 
     pilot: int = option(
-        1000, "trajectories of the pilot that estimates errors (1000)", flag="--pilot",
+        1000, "number of trajectories of the pilot that estimates errors (1000)", flag="--pilot",
         metavar="N", type=count,
         elsewhere="judges hybrids: use it with {hybrid} or cle", check=whole(0, 2**20),
-        doc="Trajectories of a pilot before a run of 100 or more: so many by the method are "
-        "compared with as many exact ones, and the result reports the differences; 0: no pilot.",
+        doc="Number of trajectories of a pilot before a run of 100 or more. They are simulated "
+        "with this method and exactly, and the result reports the differences; 0: no pilot.",
     )  # fmt: skip
 
 
@@ -188,7 +189,8 @@ class _Judged(_Steps):
 class Langevin(_Judged):
     """The chemical Langevin equation: real amounts with Gaussian noise.
 
-    Steps have weak order 2; amounts stay non-negative. See docs/partitioned.md.
+    The error of means is of second order in the step; amounts do not become negative. See
+    docs/partitioned.md.
     """
 
     word: ClassVar[MethodWord] = "cle"
@@ -199,9 +201,9 @@ class Langevin(_Judged):
 class Partitioned(_Judged):
     """Reactions as jumps, equations or Langevin noise: see docs/partitioned.md.
 
-    A reaction that no pattern matches is a jump while molecules are few, and has Langevin noise
-    while it fires often among many; this may change during a trajectory. With only jumps and
-    equations the tolerance of the integrator is the only error.
+    A reaction that no pattern matches is simulated as a jump while there are few molecules, and
+    with Langevin noise while it fires often and there are many. With only jumps and equations, the
+    tolerance of the integrator is the only error.
 
     Examples
     --------
@@ -224,11 +226,12 @@ class Partitioned(_Judged):
         doc="Reactions by the chemical Langevin equation; patterns as for `jump`.",
     )  # fmt: skip
     many: float = option(
-        DEFAULT_MANY, "fewest molecules of a Langevin reaction (100)", flag="--many",
+        DEFAULT_MANY, "minimum number of molecules of a Langevin reaction (100)", flag="--many",
         group="method", type=float, metavar="X", stored=Stored(), elsewhere=_OF_HYBRIDS,
         check=number(lambda many: 10 <= many < 2**31, "10 or more, below 2^31"),
-        doc="Molecules of each changed species from which on a reaction that no pattern matches "
-        "has Langevin noise; below half of that it is a jump again.",
+        doc="A reaction that no pattern matches has Langevin noise if there are at least this "
+        "many molecules of each species that it changes. Below half of this number it is a jump "
+        "again.",
     )  # fmt: skip
     ode: Patterns = option(
         "", "reactions simulated by rate equations", flag="--as-ode", group="method",
@@ -256,14 +259,14 @@ class ODE:
 
     word: ClassVar[MethodWord] = "ode"
     solver: Solver | None = option(
-        None, "default: auto; rk4 with --substeps; dopri5 for dbn", flag="--ode-solver",
+        None, "solver of ode (auto; with --substeps rk4; for dbn dopri5)", flag="--ode-solver",
         group="method", choices=SOLVERS, stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``rk4``: fixed steps; ``dopri5``: adaptive; ``rosenbrock``: adaptive, for stiff "
         "equations; ``auto``: one of the last two, chosen by a pilot. By default ``rk4`` with "
         "`substeps`, else ``auto``; ``dopri5`` for `tauslab.dbn`.",
     )  # fmt: skip
     substeps: int | None = option(
-        None, "rk4 steps between samples", flag="--substeps", group="method", type=int,
+        None, "number of rk4 steps between samples", flag="--substeps", group="method", type=int,
         metavar="R", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
         doc="``rk4``: steps between samples (10).",
     )  # fmt: skip
@@ -279,7 +282,7 @@ class ODE:
         doc="Adaptive solvers: absolute tolerance (1e-9).",
     )  # fmt: skip
     precision: Precision | None = option(
-        None, "precision of ode", flag="--precision", group="method",
+        None, "floating-point precision of ode", flag="--precision", group="method",
         choices=sorted(PRECISIONS), stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``double`` (default) or ``single``.",
     )  # fmt: skip

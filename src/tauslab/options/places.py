@@ -30,9 +30,10 @@ class CPU:
 
     word: ClassVar[DeviceWord] = "cpu"
     threads: int = option(
-        0, "CPU threads per rank", flag="--threads", group="cluster", type=int, metavar="N",
+        0, "number of CPU threads per rank (all cores)",
+        flag="--threads", group="cluster", type=int, metavar="N",
         check=check_threads,
-        doc="CPU threads per rank; 0 for all available.",
+        doc="Number of CPU threads per rank; 0: all available cores.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -52,8 +53,9 @@ class GPU:
 
     word: ClassVar[DeviceWord] = "cuda"
     share: bool = option(
-        False, "let ranks share a GPU", flag="--share-gpu", group="cluster", action="store_true",
-        doc="Lattices: let several ranks use one GPU. Ranks that run a network always may.",
+        False, "allow ranks to share a GPU",
+        flag="--share-gpu", group="cluster", action="store_true",
+        doc="Lattices: allow several ranks to use one GPU. For networks this is always allowed.",
     )  # fmt: skip
 
 
@@ -133,7 +135,8 @@ class Output:
         doc="Replace an existing file.",
     )  # fmt: skip
     compress: int = option(
-        0, "gzip level (none)", flag="--compress", group="output", type=int, metavar="1-9",
+        0, "gzip level of samples (none)",
+        flag="--compress", group="output", type=int, metavar="1-9",
         check=check_compress,
         doc="Networks: gzip level of the samples, 1 to 9; 0 for none.",
     )  # fmt: skip

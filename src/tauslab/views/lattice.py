@@ -74,7 +74,7 @@ def plot_lattice(
     t
         Time of a slice; by default the last frame.
     axis
-        Of a kymograph, by default the longest; across a slice, by default the shortest.
+        Axis of a kymograph, by default the longest; axis across a slice, by default the shortest.
     path
         File to write: PNG, SVG or PDF by its suffix.
     ax

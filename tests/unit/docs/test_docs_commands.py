@@ -156,6 +156,17 @@ def test_python_of_a_page(page, folder):
             exec(compiled, names)  # noqa: S102 - that is the test
 
 
+SHOWING = [page for page in PAGES if blocks(page, "text")]
+
+
+@pytest.mark.parametrize("page", SHOWING)
+def test_first_example_of_a_page_prints_what_is_shown(page, folder, capsys):
+    exec(compile(blocks(page, "python")[0], page, "exec"), {})  # noqa: S102 - that is the test
+    printed = capsys.readouterr().out.splitlines()
+    shown = blocks(page, "text")[0].splitlines()
+    assert [line for line in shown if line not in printed] == []
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")])
 def test_toml_of_a_page(page, folder):
     for text in blocks(page, "toml"):

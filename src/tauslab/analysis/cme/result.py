@@ -37,8 +37,8 @@ Observed = Callable[[int], Mapping[str, FloatArray]]
 class CmeResult(ArrayResult):
     """The distribution of a network's state at given times; made by `tauslab.cme`.
 
-    No probability exceeds the exact one; that of any set of states is too small by at most `bound`,
-    which says nothing of means and variances: a mean is at most the exact one.
+    The probability of any set of states is at most the exact one, and too small by at most
+    `bound`. The bound does not apply to means and variances; a mean is at most the exact one.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class CmeResult(ArrayResult):
     def probability(self, condition: str) -> FloatArray:
         """Probability ``[time]`` of a condition such as ``"X > 10"`` or ``"X + Y == 3"``.
 
-        That of the exact distribution is at most `bound` more.
+        The exact probability is at most `bound` larger.
         """
         return self._means(lambda at: self._evaluate(at, condition) != 0)
 
@@ -150,13 +150,13 @@ class CmeResult(ArrayResult):
         Parameters
         ----------
         samples
-            Counts ``[cell]`` by species, for instance of smFISH; a `pandas.DataFrame` too.
-            Species that were not counted are summed over.
+            Counts ``[cell]`` by species, for instance by smFISH, or a `pandas.DataFrame`.
+            Probabilities are summed over species that were not counted.
 
         Returns
         -------
-        The sum over cells of log P(counts), at most the exact one; -inf if a cell's counts have
-        probability 0 within the error. Warns if the exact one may be larger by 0.01 or more.
+        The sum over cells of log P(counts), which is at most the exact value; -inf if counts have
+        probability 0 within the error. Warns if the exact value may be larger by 0.01 or more.
 
         Raises
         ------

@@ -27,8 +27,8 @@ def plot_network(
 ) -> Figure:
     """Draw a panel per node: probabilities of its intervals over time, as sampled.
 
-    Of a variable also the mean over the samples, the factored frontier's mean, and the time course
-    with the model's own values. A parameter, which has no time, is drawn as bars.
+    For a variable also the mean of the samples, the mean by the factored frontier, and the
+    solution with the model's own values. A parameter is drawn as bars.
 
     Raises
     ------

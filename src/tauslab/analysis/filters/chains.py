@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Chain(Draws):
-    """Result of `tauslab.pmmh`: chains that ran side by side.
+    """Result of `tauslab.pmmh`: samples of several chains.
 
     Tables of `to_pandas`: ``chains``, by default: a row per chain and step; ``summary``: mean, sd,
     5, 50 and 95 % quantiles, bulk and tail effective sizes and R-hat of each parameter.
@@ -96,7 +96,7 @@ class Chain(Draws):
         return mixing.SIZES[of](np.atleast_2d(self[name]))
 
     def rhat(self, name: str) -> float:
-        """R-hat: ratio of the width of all chains to that of each, near 1 if they agree.
+        """R-hat: ratio of the width of all chains to that of single chains, near 1 if they agree.
 
         Rank-normalised, from half chains and from their distances to the median, the larger of the
         two (Vehtari and others 2021). NaN with too few steps or if no chain moved, infinite if each

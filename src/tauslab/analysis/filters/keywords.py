@@ -128,9 +128,8 @@ class DataKeywords:
         '``[n]``, ``row["gfp"]`` a number.',
     )  # fmt: skip
     cell: str | None = option(
-        None, doc="Column of `data` that says to which cell a row belongs; by default ``cell``, "
-        "if there is one. Cells are independent, each with times of its own. Or `data` is a list, "
-        "one table per cell.",
+        None, doc="Column of `data` with the name of the cell of a row; by default ``cell``, if "
+        "there is one. Cells are independent, and their log-likelihoods are added.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -210,8 +209,8 @@ class FilterKeywords(HiddenKeywords):
     )  # fmt: skip
     seed: int | None = seed_option()
     parameters: Mapping[str, float | npt.ArrayLike] | None = option(
-        None, doc="Values by name: one for all particles, or an array of one for each particle; of "
-        "several filters, for each filter.",
+        None, doc="Values by name: a number, or an array with a value for each particle "
+        "(`tauslab.particle_filters`: for each filter).",
     )  # fmt: skip
     resample: str = option(
         "systematic", "resampling scheme (systematic)", flag="--resample", group="method",
@@ -224,7 +223,7 @@ class FilterKeywords(HiddenKeywords):
         doc="Resample when the effective sample size is below this fraction of n; 1: always.",
     )  # fmt: skip
     number: int = option(
-        0, type=count, doc="Number of the first filter, which decides its random numbers.",
+        0, type=count, doc="Number of the first filter, which determines its random numbers.",
     )  # fmt: skip
     states: bool = option(
         True, doc="Whether to record means and standard deviations of states, which takes time.",
@@ -264,7 +263,7 @@ class ChainKeywords(HiddenKeywords):
     )  # fmt: skip
     warm_up: int = option(
         500, type=count, check=whole(0, _MOST),
-        doc="Steps before these, during which the proposal adapts.",
+        doc="Number of steps before these, during which the proposal adapts.",
     )  # fmt: skip
     chains: int = option(
         8, type=count, check=whole(1, 10**6),
@@ -272,8 +271,8 @@ class ChainKeywords(HiddenKeywords):
     )  # fmt: skip
     target_ess: float | None = option(
         None, type=float, check=number(lambda x: x > 0, "above 0"),
-        doc="Stop before `steps` when every parameter has these bulk and tail effective sizes and "
-        "an R-hat of at most 1.05; tested every 25 steps.",
+        doc="Stop before `steps` when all parameters have these bulk and tail effective sample "
+        "sizes and an R-hat of at most 1.05; tested every 25 steps.",
     )  # fmt: skip
     seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
     start: Mapping[str, float | npt.ArrayLike] | None = option(
@@ -294,12 +293,13 @@ class Smc2Keywords(HiddenKeywords):
     priors: Mapping[str, str]
     _: KW_ONLY
     draws: int = option(
-        1000, type=count, check=whole(2, 10**7), doc="Parameter sets, each with a filter.",
+        1000, type=count, check=whole(2, 10**7), doc="Number of parameter sets, each with a "
+        "filter.",
     )  # fmt: skip
     n: int = option(
         100, type=count, check=whole(1, _MOST),
-        doc="Particles of a filter at the start; doubled, to 16 times as many at most, after a row "
-        "at which less than 15 % of the moves were accepted.",
+        doc="Initial number of particles of a filter; it is doubled, up to 16 times `n`, after a "
+        "row at which less than 15 % of the moves were accepted.",
     )  # fmt: skip
     moves: int = option(
         3, type=count, check=whole(1, 10**6),
@@ -319,15 +319,15 @@ class FitKeywords(DataKeywords):
 
     _: KW_ONLY
     start: Mapping[str, str] | Sequence[str] | None = option(
-        None, doc="Which parameters are fitted, by name, and where the search begins: "
+        None, doc="Parameters to fit, by name, with distributions of the starting values: "
         "``loguniform(LO,HI)`` or ``lognormal(MU,SIGMA)``, which do not limit estimates. By "
-        "default all parameters above 0 that are numbers, or the names in a list, from a fifth to "
-        "five times the model's value.",
+        "default, or for a list of names, from a fifth to five times the model's value; by "
+        "default all parameters that are numbers above 0.",
     )  # fmt: skip
     n: int = option(
         200, type=count, check=whole(1, _MOST),
-        doc="Particles of a filter; up to 8 times as many at the end where log-likelihoods scatter "
-        "by more than 1. Without `observe` trajectories at a point, at least 20 "
+        doc="Number of particles of a filter; at the end up to 8 times as many if log-likelihoods "
+        "scatter by more than 1. Without `observe`: number of trajectories per point, at least 20 "
         "for each number of the data.",
     )  # fmt: skip
     swarm: int = option(

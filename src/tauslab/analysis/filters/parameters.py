@@ -48,8 +48,8 @@ class ParameterResult(FieldResult):
     ) -> Figure:
         """Draw a panel for each parameter.
 
-        Chains have traces, draws weighted histograms, fits log-likelihoods, their profile and
-        the 95 % interval.
+        For chains traces, for weighted draws histograms, for fits log-likelihoods, their profile
+        and the 95 % interval.
 
         Parameters
         ----------

@@ -96,16 +96,18 @@ class FilterResult(_Filtered):
     Attributes
     ----------
     log_likelihood
-        Logarithm of the density of all data; -inf where no particle can explain a row.
+        Logarithm of the probability density of all data; -inf if no particle is compatible with a
+        row.
     terms
-        f64 ``[time]``: of each row, given the rows before; their sum is `log_likelihood`.
+        f64 ``[time]``: log-likelihood of each row given the rows before; the sum is
+        `log_likelihood`.
     time
-        f64 ``[time]``: times of the rows; of many cells, of one cell after the other.
+        f64 ``[time]``: times of the rows; for several cells, of one cell after the other.
     species
         Names of the columns of `mean` and `sd`.
     mean, sd
-        f64 ``[time, species]``: of the state given the data so far; NaN if not requested, or if no
-        particle is left.
+        f64 ``[time, species]``: mean and standard deviation of the state given the data up to this
+        row; NaN if not requested, or if no particle is left.
     effective_size
         f64 ``[time]``: effective sample size after each row; 0 for an exact filter.
     bound
@@ -191,13 +193,13 @@ class FilterResults(_Filtered):
     Attributes
     ----------
     log_likelihood
-        f64 ``[filter]``; -inf where no particle can explain a row.
+        f64 ``[filter]``; -inf if no particle is compatible with a row.
     terms, effective_size
-        f64 ``[filter, time]``, as of `FilterResult`.
+        f64 ``[filter, time]``, as for `FilterResult`.
     time, species
         As of `FilterResult`.
     mean, sd, probabilities, quantiles
-        As of `FilterResult`, by filter.
+        As for `FilterResult`, with a first axis for the filters.
     """
 
     _METHODS = (FILTERS,)

@@ -56,21 +56,20 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z")  # of a part: links write part.quantity
 class Hybrid:
     """Several models simulated together, each with its own method.
 
-    A part is a network by ``ssa``, ``tau`` or ``ode``, a lattice, a chain of beads, or a function.
-    Links exchange quantities between parts, at whole multiples of a tick. `tauslab.run` simulates
-    a hybrid.
+    A part is a network simulated by ``ssa``, ``tau`` or ``ode``, a lattice, a chain of beads, or a
+    function. Links exchange quantities between parts. `tauslab.run` simulates a hybrid.
 
     Parameters
     ----------
     name
         Name of the hybrid.
     tick
-        Unit of time of which every interval is a whole multiple; by default the shortest ``every``.
+        Time of which every interval is a whole multiple; by default the shortest `every`.
     seed
-        64-bit seed, if `tauslab.run` is given none; drawn by default. Each part has its own random
-        numbers, which other parts do not change.
+        64-bit seed of `tauslab.run` without a seed; drawn by default. Random numbers of a part do
+        not depend on other parts.
     t_end
-        End time, if `tauslab.run` is given none.
+        End time of `tauslab.run` without `t_end`.
 
     Examples
     --------
@@ -137,9 +136,9 @@ class Hybrid:
             Letters, digits and underscores. ``name.quantity`` refers to a quantity of the part.
         model
             A network or lattice, or its file; a `tauslab.Polymer`, of which each cell has a copy,
-            with a quantity ``beads`` and a parameter ``copied``, the beads that forks have copied;
+            with the quantity ``beads`` and the parameter ``copied``, the number of copied beads;
             or a function ``f(t, dt, values) -> changes`` of arrays ``[cell]`` by name, which
-            depends on its arguments only.
+            depends only on its arguments.
         method
             ``ssa``, ``tau`` or ``ode``, or its settings; for networks.
         every
@@ -153,7 +152,8 @@ class Hybrid:
         parameters, max_steps
             As for `tauslab.Ensemble`.
         device
-            Of this part, by default that of the run. For one cell, networks are faster on a CPU.
+            Device of this part; by default that of the run. For one cell, networks are faster on a
+            CPU.
 
         Raises
         ------
@@ -210,11 +210,11 @@ class Hybrid:
             lattice sites of a type.
         over
             ``mean``: averages over the interval, if the other part was simulated before; ``start``
-            or ``end``: its values at that time. Parts that influence each other read current
+            or ``end``: its values at this time. Parts that influence each other read current
             values.
         for_each
-            Columns by name, or a `pandas.DataFrame`: one link per row, whose values replace names
-            in braces, as in ``"0.5 * space.P_{gene}"``.
+            Columns by name, or a `pandas.DataFrame`: one link per row, with names in braces
+            replaced by the values of the row, as in ``"0.5 * space.P_{gene}"``.
 
         Raises
         ------
@@ -286,7 +286,7 @@ class Hybrid:
 
     @checks_keywords
     def bill(self, events: str, pools: Mapping[str, Any], *, for_each: Any = None) -> None:
-        """Subtract units from pools for each firing; what a pool cannot pay is a debt.
+        """Subtract units from pools for each firing; an amount that a pool lacks is a debt.
 
         Parameters
         ----------
@@ -352,8 +352,8 @@ class Hybrid:
     ) -> None:  # fmt: skip
         """Let the site types of a lattice follow a shape.
 
-        At t = 0, and then every so often before the part's step, the shape is made of the values of
-        its quantities at that time, and the lattice is reshaped.
+        At t = 0, and then at intervals of `every`, the shape is computed from the current
+        quantities, and the lattice is reshaped.
 
         Parameters
         ----------
@@ -394,18 +394,18 @@ class Hybrid:
     ) -> None:  # fmt: skip
         """Keep a chain of beads in sites of a lattice, and genes at its beads.
 
-        A particle of each gene is at the site of its bead, or the nearest one inside, from t = 0
-        and from when the bead is copied. Cells may divide when all beads are copied: the daughter
-        before the plane gets the copy whose centre is more to that side.
+        A particle of each gene is at the site of its bead, or the nearest site inside. Cells can
+        divide when all beads are copied.
 
         Parameters
         ----------
         chain
             Name of a part that is a chain.
         within
-            ``part.type_*``: a lattice and its site types, with the sites of objects in them.
+            ``part.type_*``: a lattice and its site types, including sites of objects.
         genes
-            Bead by pinned species, or by several, the states of one gene: it begins in the first.
+            Bead by pinned species, or by several species that are states of one gene; the first is
+            the initial state.
 
         Raises
         ------
@@ -449,8 +449,7 @@ class Hybrid:
     ) -> None:  # fmt: skip
         """Let cells divide.
 
-        A daughter gets the particles on its side of a plane, which a `shape` moves to the middle,
-        and a share of all other amounts.
+        A daughter gets the particles on its side of a plane, and a share of all other amounts.
 
         Parameters
         ----------
@@ -460,17 +459,16 @@ class Hybrid:
             Time between evaluations of `when`; by default the least common multiple of all
             intervals.
         partition
-            How amounts are divided, by ``part.pattern`` (docs/whole-cells.md); if several
-            patterns match, the last one counts. Members of pools need their full name.
+            How amounts are divided, by ``part.pattern`` (docs/whole-cells.md); if several patterns
+            match, the last is used. Members of pools need their full name.
         fraction
             Share of the first daughter, for cells without a lattice: a number, or
             ``"uniform(LO,HI)"`` (0.5).
         axis, at
             Axis across the plane, and its position on that axis in metres; by default the middle.
         follow
-            ``lineage``: continue with one daughter, chosen at random; ``one``: with the first,
-            which lies before the plane; ``population``: with both, where the second replaces a
-            cell drawn from all.
+            ``lineage``: continue with a random daughter; ``one``: with the first, before the
+            plane; ``population``: with both, where the second replaces a random cell.
 
         Raises
         ------
@@ -549,7 +547,7 @@ class Hybrid:
         return pairs + [(one.part, pool.part) for one in self.bills for pool in one.amounts]
 
     def check(self) -> list[str]:
-        """Describe each link: units, and interval times the fastest rate of the quantity read."""
+        """Describe each link: units, and interval times the fastest relative rate."""
         return links_of(self, self.intervals(), self.tick)
 
     def of_links(self, n: int) -> Hybrid:

@@ -177,7 +177,7 @@ class HybridResult(ArrayResult):
     links
         Description of each link.
     divisions
-        `Divisions` of cells; None where none can divide.
+        ``Divisions`` of cells; None if cells cannot divide.
     """
 
     _METHODS = (HYBRID,)
@@ -264,7 +264,7 @@ class HybridResult(ArrayResult):
         return self.values(f"{pool}.debt")
 
     def owing(self) -> dict[str, float]:
-        """Fraction of its bills, over all cells, that each pool owes at the end; only debtors."""
+        """Fraction of its bills, over all cells, that a pool with debts owes at the end."""
         result = {}
         for part, series in self.parts.items():
             for name in (one for one in series.names if one.endswith(".debt")):
@@ -352,8 +352,8 @@ class HybridResult(ArrayResult):
     ) -> Figure:
         """Draw mean and two standard deviations of quantities over time, as `Chain.plot`.
 
-        Of quantities ``part.quantity`` of parts with the same times; by default the first four of
-        the first part.
+        By default the first four quantities of the first part; all parts drawn need equal sample
+        times.
         """
         names = [names] if isinstance(names, str) else names
         first = self.time(names[0] if names else next(iter(self.parts)))

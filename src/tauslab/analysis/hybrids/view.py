@@ -70,8 +70,9 @@ class HybridView:
     def positions(self, part: str, objects: str = "*", *, cell: int = 0) -> FloatArray:
         """Positions ``[bead or object, 3]`` (z, y, x) in metres.
 
-        Of the beads of a chain, copies last; or of the objects of a lattice, all or of one name,
-        such as ``"ribosome"``: the centres of the sites of their particles, oldest first.
+        Positions of the beads of a chain, copies last; or of the objects of a lattice, all or of
+        one name, such as ``"ribosome"``: the centres of the sites of their particles, oldest
+        first.
 
         Raises
         ------

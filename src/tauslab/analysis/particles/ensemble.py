@@ -58,7 +58,7 @@ _ENDED = 2  # this status and all above are ends
 
 
 class Ensemble:
-    """n particles of a network or a lattice, to be advanced, weighted and resampled.
+    """n trajectories (particles) of a network or a lattice, to advance, weight and resample.
 
     The same calls give the same bits on any device and number of ranks; with ``ode``, devices agree
     within the tolerance. Under ``mpirun`` all ranks make the same calls, and each holds its share
@@ -67,24 +67,24 @@ class Ensemble:
     Parameters
     ----------
     model
-        A network (under ``ode`` without delays), or a lattice, of which each particle is a whole
-        one.
+        A network (for ``ode`` without delays), or a lattice; each particle is then a whole
+        lattice.
     n
-        Number of particles; of lattices 65,536 at most.
+        Number of particles; at most 65,536 for lattices.
     seed
         64 bits; drawn if not given.
     device
         As of `tauslab.run`.
     parameters
-        Values of parameters and initial amounts by name: one for all, or an array ``[n]``. On
-        lattices, diffusion coefficients have one value for all.
+        Values of parameters and initial amounts by name: a number, or an array ``[n]``. Diffusion
+        coefficients of lattices must be numbers.
     initial
         Probability distributions of initial counts by species, drawn for each particle: see
         `tauslab.cme`.
     method
         ``ssa``, the default, ``tau`` or ``ode``; or their settings. Not for lattices.
     max_steps
-        Steps of a particle in one advance at most; not of lattices.
+        Maximum number of steps of a particle in one advance; not for lattices.
     count_reactions
         Names of reactions whose firings `fired` counts, or True for all. Lattices count all
         reactions, ``ode`` counts none.
@@ -235,9 +235,9 @@ class Ensemble:
 
     @property
     def counts(self) -> Any:
-        """A copy of the counts, int32 ``[particle, species]``; -1 where a particle has ended.
+        """A copy of the counts, int32 ``[particle, species]``; -1 if a particle has ended.
 
-        Of ``ode`` f64 amounts, NaN where one has ended.
+        With ``ode`` f64 amounts, NaN if a particle has ended.
         """
         counts = self.joined(self._motion.own_counts())
         counts[~self.alive] = self._motion.missing
@@ -281,8 +281,8 @@ class Ensemble:
     def device_counts(self) -> Any:
         """Counts in the memory of the device, without a copy: a NumPy array, or CuPy's with DLPack.
 
-        Do not write to it. The row of a particle that has ended is a copy of another particle.
-        Under ``mpirun`` these are the particles of this rank, `own`.
+        Read only. The row of a particle that has ended is a copy of another particle. Under
+        ``mpirun`` these are the particles of this rank, `own`.
         """
         return self._motion.device_counts()
 
@@ -350,7 +350,7 @@ class Ensemble:
 
     @property
     def solver(self) -> str:
-        """The solver of ``ode`` that a pilot chose at the first advance; empty where none did."""
+        """The solver of ``ode`` that a pilot chose at the first advance; empty without a choice."""
         return self._motion.solver if isinstance(self._motion, OdeMotion) else ""
 
     def go_on_by(self, solver: str) -> None:
@@ -359,9 +359,9 @@ class Ensemble:
             self._motion.go_on_by(solver)
 
     def values(self, name: str | Sequence[str]) -> FloatArray:
-        """A species or an observable ``[particle]``; NaN where one has ended.
+        """Values of a species or an observable ``[particle]``; NaN if a particle has ended.
 
-        Of several names ``[particle, name]``, with one copy from the device.
+        For several names ``[particle, name]``.
         """
         own = self.own_values(name) if isinstance(name, str) else self._own_table(name)
         result: FloatArray = self.joined(own)
@@ -425,8 +425,8 @@ class Ensemble:
     def device_particles(self) -> Any:
         """Slots of lattices ``[particle, z, y, x, slot]``: species + 1, 0 where empty.
 
-        An array on the device as `device_counts`, of this rank's particles, `own`, or its planes of
-        a single lattice. Particles that wait for a slot are not in it.
+        An array on the device, as `device_counts`, of the particles of this rank (`own`), or of
+        its planes of a single lattice, without waiting particles.
         """
         return self._of_lattices("device_particles").cells
 
@@ -560,7 +560,7 @@ class Ensemble:
         Parameters
         ----------
         weights
-            Weights ``[particle]`` of 0 or more, of any sum, instead of the ensemble's.
+            Weights ``[particle]``, not negative, with any sum, instead of the ensemble's.
         method
             ``systematic``, ``stratified`` or ``multinomial``.
 
@@ -592,7 +592,7 @@ class Ensemble:
         ancestors
             Numbers of particles ``[m]``; m becomes the number of particles.
         weights
-            Of the particles that come out, ``[m]``; equal ones by default.
+            Weights ``[m]`` of the new particles; by default equal.
 
         Raises
         ------
@@ -624,9 +624,8 @@ class Ensemble:
         """Set counts of species or values of parameters: one for all, or an array ``[n]``.
 
         By keyword, or in a mapping by name. On lattices, new particles are placed at random sites
-        of types in which the species can diffuse, else of types in which it is placed at the start
-        or reacts; at a full site they wait. Removed particles are chosen at random. Events whose
-        triggers become true are executed at once.
+        in which the species can diffuse (or is placed at the start, or reacts); removed particles
+        are chosen at random. Events whose triggers become true are executed immediately.
 
         Raises
         ------
@@ -789,10 +788,7 @@ class Ensemble:
         seed: int | None = None,
         parameters: Mapping[str, float | npt.ArrayLike] | None = None,
     ) -> None:
-        """Restart at t = 0, with another seed and other values if given.
-
-        Other values return to the initial ones.
-        """
+        """Restart at t = 0, with another seed and other initial values if given."""
         self._meet("reset", seed=seed, parameters=parameters)
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
         self._require_names(rows, "parameters")

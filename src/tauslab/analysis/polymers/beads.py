@@ -98,7 +98,7 @@ class Beads(ABC):
 
 
 class BeadTrack(Beads):
-    """Positions of beads from elsewhere, with the interface of `tauslab.Polymer`.
+    """Positions of beads computed by another program, with the interface of `tauslab.Polymer`.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class BeadTrack(Beads):
         Positions ``[bead, 3]`` or frames ``[frame, bead, 3]`` (z, y, x) in metres: an array or a
         ``.npy`` file; or a function ``f(t) -> [bead, 3]``.
     every
-        Time between frames in seconds. The latest frame is used, and the last one from then on.
+        Time between frames in seconds. At each time the latest frame is used.
 
     Raises
     ------

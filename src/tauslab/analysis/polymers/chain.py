@@ -93,7 +93,7 @@ class Chain(Beads):
         return positions
 
     def advance(self, t: float) -> None:
-        """Take the whole number of steps that comes nearest to time `t` in seconds."""
+        """Make the number of steps that ends nearest to time `t` in seconds."""
         require_later(self.name, t, 0.0)
         steps = round(t / self.numbers["step"]) - self._engine.step
         if steps < 0:

@@ -36,10 +36,10 @@ _NUMBERS = "bond", "diffusion", "stretch", "persistence", "repulsion", "diameter
 class Polymer(Beads):
     """A chain of beads that moves by Brownian dynamics on the device.
 
-    Bonds are Gaussian springs (the Rouse model), or stiff ones that resist bending. Beads that are
-    not bound to each other repel each other softly: chains can cross. There are no hydrodynamic
-    interactions. The same seed gives the same bits on any device. Under ``mpirun`` each rank moves
-    a copy of the chain.
+    Bonds are Gaussian springs (the Rouse model), or stiff bonds that resist bending. Beads that
+    are not bound to each other repel each other softly, so chains can cross. There are no
+    hydrodynamic interactions. The same seed gives the same bits on any device. Under
+    ``mpirun`` each rank moves a copy of the chain.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Polymer(Beads):
     bond
         Length of a bond in metres: the root mean square, or the rest length if `stretch` is given.
     diffusion
-        Of a single bead, in m^2/s.
+        Diffusion coefficient of a single bead, in m^2/s.
     ring
         Whether the chain is closed.
     stretch
@@ -179,7 +179,7 @@ class Polymer(Beads):
         return self._chain.positions
 
     def advance(self, t: float) -> None:
-        """Take the whole number of steps that comes nearest to time `t` in seconds.
+        """Make the number of steps that ends nearest to time `t` in seconds.
 
         Raises
         ------
@@ -204,9 +204,9 @@ class Polymer(Beads):
     def confine(self, grid: Grid, where: Mask | Shape, **values: float) -> None:
         """Keep beads inside of a region of a lattice, from the next step on.
 
-        A move along an axis that would leave the region, if only on its way, is not made, so the
-        `sites` of beads are in it. Beads outside of a region that has changed move towards it.
-        Before the first step a random start is folded into the region.
+        A move along an axis that would leave the region is not made. If the region changes, beads
+        outside of it move towards it. Before the first step a random initial chain is folded into
+        the region.
 
         Parameters
         ----------
@@ -232,18 +232,19 @@ class Polymer(Beads):
     # ---------------------------------------------------------------- copies and loops
 
     def replicate(self, left: int, right: int, origin: int = 0) -> int:
-        """Move two replication forks on; each copied bead starts at the place of its original.
+        """Advance two replication forks; each copied bead starts at the position of its original.
 
         Parameters
         ----------
         left, right
-            Beads by which the forks before and behind the origin move.
+            Numbers of beads by which the forks before and after the origin advance.
         origin
-            Bead where the forks begin; the first call decides.
+            Bead at which the forks begin; used in the first call.
 
         Returns
         -------
-        Number of beads copied now. Forks stop at an end of the chain, and where they meet.
+        Number of beads copied in this call. Forks stop at an end of the chain, and where they
+        meet.
         """
         within("left", left, 0, _MOST_BEADS)
         within("right", right, 0, _MOST_BEADS)

@@ -45,16 +45,16 @@ class PopulationKeywords:
     follow: str = option(
         "population", "both daughters (default), the whole tree, or one daughter at random",
         flag="--follow", group="sampling", choices=FOLLOW,
-        doc="``population``: both daughters, of which `cells` are kept at random to represent the "
+        doc="``population``: both daughters; `cells` random cells are kept and represent the "
         "whole population. ``tree``: all cells. ``lineage``: one daughter at random.",
     )  # fmt: skip
     partition: Mapping[str, str] | None = option(
         None, "partition of a species: binomial, even, copy, first, share", flag="--partition",
         group="model", action="append", metavar="NAME=HOW",
         read=by_name("partition", 'NAME=HOW, such as "X=even"', str),
-        doc="By species. Of counts: ``binomial`` (by `fraction`, the default), ``even``, ``copy`` "
-        "or ``first``. Of quantities: ``share`` (by `fraction`, the default with a rate rule), "
-        "``copy`` (the default of others) or ``first``.",
+        doc="How a species is divided, by name. Counts: ``binomial`` (by `fraction`, the "
+        "default), ``even``, ``copy`` or ``first``. Real quantities: ``share`` (by `fraction`, "
+        "the default with a rate rule), ``copy`` (the default of others) or ``first``.",
     )  # fmt: skip
     fraction: float | str = option(
         0.5, "fraction of the first daughter: a number, or uniform(LO,HI) (0.5)",

@@ -241,7 +241,8 @@ class PopulationResult(ArrayResult):
     def growth_error(self) -> float:
         """Standard error of `growth_rate`, from the spread of the numbers of descendants.
 
-        Widened for few families; a warning says if there are too few. NaN if all numbers are equal.
+        Widened for few families; a warning appears if there are too few. NaN if all numbers are
+        equal.
         """
         if self.growth.unknown or self.growth.doubt:
             warn(str(self.growth))
@@ -250,7 +251,7 @@ class PopulationResult(ArrayResult):
     def generations(self) -> list[Generation]:
         """Statistics of each generation's divisions, weighted by the cells that each represents.
 
-        A generation of which cells are `undivided` has its quick divisions only.
+        A generation with `undivided` cells contains only the early divisions.
         """
         result, all_ = [], self.divisions
         last = np.sort(self.snapshots[-1].generation)

@@ -48,15 +48,15 @@ class RareResult(FieldResult):
     time
         f64 ``[time]``: ends of the rounds.
     reached
-        f64 ``[run, time]``: weight that had reached the target by each time; of a rate, weight per
-        time that reached it in each round. Empty of multilevel splitting.
+        f64 ``[run, time]``: weight that had reached the target by each time; for a rate, weight
+        per time that reached it in each round.
     lost
-        f64 ``[run]``: weight of trajectories that overflowed, became NaN or took too many steps:
-        the exact value may be larger by as much.
+        f64 ``[run]``: weight of trajectories that ended early; the exact value may be larger by as
+        much.
     rounding
         Largest deviation of the sum of a run's weights from 1, by rounding.
     independent
-        Independent trajectories that bound the probability where none reached the target.
+        Number of independent trajectories that bound the probability if none reached the target.
     certain
         Whether the initial state is in the target, so that the probability is exactly 1.
     events

@@ -64,11 +64,12 @@ class WeightedKeywords:
         'with the reaction that makes it true.',
     )  # fmt: skip
     coordinate: str | Callable[..., Any] | None = option(
-        None, "progress towards the target (the quantity it bounds)", flag="--coordinate",
+        None, "progress towards the target (by default the quantity that the target bounds)",
+        flag="--coordinate",
         group="model", metavar="EXPRESSION",
-        doc="Progress of a state: an expression of species and parameters that grows towards the "
-        "target, or a function of ``values`` (``values('X')`` is an array) that gives one number "
-        "per state. By default the quantity that the target bounds.",
+        doc="Progress of a state towards the target: an expression of species and parameters that "
+        "increases towards the target, or a function of `values` (``values('X')`` is an array) "
+        "that returns a number per state. By default the quantity that the target bounds.",
     )  # fmt: skip
     t_end: float | None = option(
         None, "time limit to reach the target; simulated time of --steady",

@@ -96,7 +96,7 @@ class DerivativeKeywords:
         metavar="T1,T2", read=parse_times, doc="Another name of `times`.",
     )  # fmt: skip
     n: int = option(
-        DEFAULT_PAIRS, f"pairs for each parameter; trajectories of a likelihood ratio "
+        DEFAULT_PAIRS, f"pairs for each parameter, or trajectories with likelihood-ratio "
         f"({DEFAULT_PAIRS})", flag="-n", group="sampling", type=count,
         check=whole(1, MOST_TRAJECTORIES),
         doc="Number of pairs of trajectories for each parameter; of trajectories for all "
@@ -115,7 +115,7 @@ class DerivativeKeywords:
     max_steps: int = option(
         MAX_STEPS, "maximum number of events per trajectory", flag="--max-steps", type=count,
         metavar="N", check=whole(1, MAX_STEPS),
-        doc="Maximum number of events; beyond, a trajectory and its pair are omitted.",
+        doc="Maximum number of events; pairs with a trajectory that needs more are omitted.",
     )  # fmt: skip
     device: Device = device_option()
     comm: Any = comm_option()

@@ -36,19 +36,19 @@ class SensitivityResult(FieldResult):
     Parameters
     ----------
     model, method, seed, n
-        Name of the model, and what was asked for.
+        Name of the model, and settings of the call.
     time
         f64 ``[time]``.
     parameters, outputs
         Names, in the order of the first and the last axis.
     values
-        f64 ``[parameter]``: where the derivatives were taken.
+        f64 ``[parameter]``: values at which the derivatives were taken.
     low, high
-        f64 ``[parameter]``: the two sides of each difference; both `values` where there is none.
+        f64 ``[parameter]``: the two sides of each difference; without a difference both `values`.
     value, standard_error
         f64 ``[parameter, time, output]``: the derivative, in units of the output over units of the
-        parameter, and its standard error without the bias of the step, widened if few pairs differ.
-        NaN if all pairs are equal, 0 if they provably must be.
+        parameter, and its standard error, widened if few pairs differ. NaN if all pairs are equal,
+        0 if they provably must be.
     informative
         f64 ``[parameter, time, output]``: effective number of pairs or trajectories; below 8 the
         error is itself a noisy estimate.

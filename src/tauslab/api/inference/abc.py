@@ -96,10 +96,10 @@ def abc_smc(
     model
         A network, or a model file.
     data
-        A time course as of `tauslab.particle_filter`; or values of summaries by name, such as
+        A time course as for `tauslab.particle_filter`; or values of summaries by name, such as
         ``{"mean:X": 12.5}``; or numbers ``[k]``, with `summary`.
     priors
-        As of `tauslab.pmmh`; names are parameters, or species for their initial counts.
+        As for `tauslab.pmmh`; names are parameters, or species for their initial counts.
     {options}
 
     Returns

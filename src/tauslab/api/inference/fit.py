@@ -50,23 +50,24 @@ _NEEDED = 20  # simulations for each number of the data: with 5 one fit of six d
 def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> FitResult:
     """Fit parameters to a noisy time course by maximum likelihood, with standard errors.
 
-    Iterated filtering (Ionides and others 2015) searches for the maximum; a quadratic through
-    log-likelihoods around it gives estimates and standard errors, noise of simulations included.
+    Iterated filtering (Ionides and others 2015) searches for the maximum. A quadratic function
+    fitted to log-likelihoods near it gives estimates and standard errors, which include the noise
+    of simulations.
 
-    With `observe` likelihoods are by `tauslab.particle_filters`. Without, data are exact counts and
-    likelihoods synthetic (Wood 2010).
+    With `observe`, likelihoods are estimated by `tauslab.particle_filters`. Without, data are
+    exact counts, and likelihoods are synthetic (Wood 2010).
 
     Parameters
     ----------
     model
         A network, or a model file.
     data
-        As of `tauslab.particle_filter`; without `observe` columns are species.
+        As for `tauslab.particle_filter`; without `observe`, columns are species.
     {options}
 
     Returns
     -------
-    A `FitResult`. A warning says where no maximum was reached.
+    A `FitResult`. A warning appears if no maximum was reached.
 
     Raises
     ------

@@ -83,7 +83,7 @@ def particle_filter(
 
     Returns
     -------
-    A `FilterResult`. Where no particle can explain a row, its `log_likelihood` is -inf.
+    A `FilterResult`. If no particle is compatible with a row, its `log_likelihood` is -inf.
 
     Raises
     ------
@@ -331,7 +331,7 @@ def exact_filter(
 ) -> FilterResult:
     """Compute the likelihood of a time course of a small network by the forward algorithm.
 
-    Between rows the distribution follows the projection of `tauslab.cme`.
+    Between rows, the probability distribution is computed as by `tauslab.cme`.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ def exact_filter(
 
     Returns
     -------
-    A `FilterResult` whose `bound` says by how much `log_likelihood` is too small at most.
+    A `FilterResult`; its `log_likelihood` is too small by at most its `bound`.
 
     Raises
     ------
@@ -375,8 +375,8 @@ def pmmh(
 ) -> Chain:
     """Sample the posterior of parameters by particle marginal Metropolis-Hastings.
 
-    Andrieu, Doucet and Holenstein (2010). The posterior is exact for any n; with few particles
-    chains move rarely. Chains share one proposal.
+    Andrieu, Doucet and Holenstein (2010). The posterior is exact for any n; with few particles,
+    few proposals are accepted. Chains share one proposal distribution.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def pmmh(
 
     Returns
     -------
-    A `Chain`, with arrays ``[chain, step]``. A warning says where `target_ess` was not reached.
+    A `Chain`, with arrays ``[chain, step]``. A warning appears if `target_ess` was not reached.
 
     Raises
     ------

@@ -34,9 +34,9 @@ def sensitivity(
 ) -> SensitivityResult:
     """Estimate derivatives of means by parameters and initial amounts, from exact trajectories.
 
-    Centred differences have a bias of the order of the step's square: the third derivative times
-    step² / 6; forward and backward ones of its first power. The standard error does not include the
-    bias. The same seed gives the same bits on any device and on any number of ranks.
+    The bias of centred differences is the third derivative times step² / 6; that of forward and
+    backward differences is proportional to the step. The standard error does not include the bias.
+    The same seed gives the same bits on any device and number of ranks.
 
     Parameters
     ----------
@@ -87,10 +87,10 @@ def expectation(
     outputs: Sequence[str] | str | None = None,
     **options: Any,
 ) -> Expectation:
-    """Make means of outputs a function of parameters that can be differentiated.
+    """Make a function that estimates means of outputs and their derivatives.
 
-    For fits by stochastic gradients: called with a tensor of PyTorch, the function returns means
-    with a gradient. Derivatives are estimated as by `tauslab.sensitivity` with coupled pairs.
+    For fits by stochastic gradient descent: for a PyTorch tensor the function returns means with a
+    gradient. Derivatives are estimated as by `tauslab.sensitivity` with coupled pairs.
 
     Parameters
     ----------

@@ -46,11 +46,9 @@ _OWN = ("n", "set", "output", "resume", "append", "append_to", "until", "sweep",
 class Simulator:
     """Maps parameter sets ``[n, p]`` to summaries ``[n, k]``, one trajectory for each set.
 
-    Made by `simulator`. The seed of call i follows from `seed` and i. Worker processes receive
-    copies; each copy draws different random numbers, which depend on the number of the copy and on
-    the parameter sets. A simulator that a worker process makes while it imports a module counts as
-    a copy, and a warning says so. Under ``mpirun`` all ranks call the simulator together, with the
-    same parameter sets, and each rank gets all summaries.
+    Returned by `simulator`. The seed of call i is computed from `seed` and i. Copies in worker
+    processes draw different random numbers. Under ``mpirun`` all ranks call the simulator
+    together, with the same parameter sets, and each rank gets all summaries.
     """
 
     def __init__(
@@ -79,8 +77,8 @@ class Simulator:
 
         Returns
         -------
-        Summaries ``[n, k]``, or ``[k]`` for a single parameter set: float64, or where `theta` is a
-        tensor, one of the same type on the same device.
+        Summaries ``[n, k]``, or ``[k]`` for a single parameter set: float64, or, if `theta` is a
+        tensor, a tensor of the same type on the same device.
 
         Raises
         ------
@@ -237,7 +235,7 @@ def simulator(
     summary: Summaries | None = None,
     **options: Any,
 ) -> Simulator:
-    """Make a batch simulator for inference, for instance with sbi or pyABC.
+    """Make a simulator of many parameter sets, for inference by sbi, pyABC and others.
 
     Parameters
     ----------
@@ -246,10 +244,9 @@ def simulator(
     parameters
         Names of parameters, or of species for their initial amounts: the columns of theta.
     summary
-        What a trajectory is reduced to: a name such as ``first-passage:X:100`` (as ``--record
-        summary:...`` takes it) or a list of k names, which are computed on the device and keep no
-        samples; or a function of a `Result` with n trajectories that gives ``[n]`` or ``[n, k]``.
-        By default the recorded species at the last sample time, NaN where a trajectory ended
+        Summaries of a trajectory: a name such as ``first-passage:X:100`` (docs/run.md) or a list
+        of k names; or a function of a `Result` with n trajectories that returns ``[n]`` or ``[n,
+        k]``. By default the recorded species at the last sample time, NaN if a trajectory ended
         early.
     {options}
 

@@ -52,11 +52,11 @@ def smc2(
 ) -> Smc2Result:
     """Sample the posterior of parameters after each row of a time course, and its evidence: SMC².
 
-    Chopin, Jacob and Papaspiliopoulos (2013). A cloud of parameter sets, each with a particle
-    filter, goes through the data; where few sets carry the weight they are resampled and move by
-    particle marginal Metropolis-Hastings. The posterior is exact for any n as the number of draws
-    grows; n is doubled where hardly a set moves. In contrast to `tauslab.pmmh`, it begins in the
-    whole prior, needs no warm-up, and gives the evidence of the model.
+    Chopin, Jacob and Papaspiliopoulos (2013). Parameter sets, each with a particle filter, are
+    weighted by each row of the data. If a few sets have most of the weight, the sets are resampled
+    and moved by particle marginal Metropolis-Hastings. The posterior is exact for any n as the
+    number of draws grows. In contrast to `tauslab.pmmh`, SMC² starts from the prior, needs no
+    warm-up, and estimates the evidence of the model.
 
     Parameters
     ----------

@@ -44,13 +44,11 @@ class _Group:
 class Problem:
     """Parameters of a model, and measurements to estimate them from; made by `tauslab.petab.load`.
 
-    A vector ``[p]`` holds the estimated parameters, in the order of `names`, on their
-    parameterScale (``lin``, ``log``, ``log10``); vectors are ``[n, p]``, and all of them, in all
-    conditions, run together as one ODE ensemble.
+    A vector ``[p]`` contains the estimated parameters, in the order of `names`, on their
+    parameterScale (``lin``, ``log``, ``log10``). Several vectors are ``[n, p]``; all vectors in
+    all conditions are simulated together.
 
-    A steady state (preequilibration, and measurements at the time ``inf``) is the state at the
-    first time T = 1e4, 1e5, ..., 1e10 at which every variable x differs from its value at T / 10 by
-    no more than 1e-9 + 1e-6 |x|; where there is none, values are NaN and the objective infinite.
+    If a steady state is not reached (docs/petab.md), values are NaN and the objective is infinite.
 
     Attributes
     ----------
@@ -104,7 +102,7 @@ class Problem:
 
         Returns
         -------
-        A float, or ``[n]``; minus infinity where it has no value.
+        A float, or ``[n]``; minus infinity if undefined.
 
         Raises
         ------
@@ -127,17 +125,16 @@ class Problem:
     ) -> Any:  # fmt: skip
         """Estimate the log-likelihood of the stochastic model.
 
-        Measurements of one condition and one ``replicateId`` belong to one realisation; all of them
-        are independent. A particle filter (`tauslab.particle_filters`) estimates the likelihood of
-        each without bias, but not its logarithm; the error falls with `n`, and different seeds show
-        it. All filters of a realisation run side by side.
+        Measurements of one condition and one `replicateId` belong to one trajectory. A particle
+        filter (`tauslab.particle_filters`) estimates the likelihood of each trajectory without
+        bias, but not its logarithm. The error decreases with `n`; compare different seeds.
 
         Parameters
         ----------
         vectors
             ``[p]`` or ``[n, p]``; the nominal vector by default.
         n
-            Particles for each vector and realisation.
+            Number of particles for each vector and trajectory.
         seed
             64-bit seed; drawn by default.
         method
@@ -146,12 +143,12 @@ class Problem:
             Convert the amounts of a model whose unit is not the molecule, such as mole, as
             `tauslab.in_molecules` does.
         amounts
-            Counts of a unit of the file's amounts, in place of that: 1 reads amounts as counts. It
-            chooses the size of the system, and with it the noise.
+            Counts per unit of the file's amounts, instead of `molecules`: 1 reads amounts as
+            counts. It determines the size of the system, and therefore the noise.
 
         Returns
         -------
-        A float, or ``[n]``; minus infinity where no particle can explain a measurement.
+        A float, or ``[n]``; minus infinity if no particle is compatible with a measurement.
 
         Raises
         ------
@@ -201,7 +198,7 @@ class Problem:
         return _like(vectors, result)
 
     def log_prior(self, vectors: npt.ArrayLike | None = None) -> Any:
-        """Logarithm of the density of the priors (objectivePriorType), 0 where there are none.
+        """Logarithm of the density of the priors (objectivePriorType), 0 without priors.
 
         Densities are not cut off at the bounds. A prior ``parameterScale...`` is a density of the
         value on its scale, any other of the value itself.
@@ -230,7 +227,7 @@ class Problem:
 
         Returns
         -------
-        A float, or ``[n]``; infinite where the equations or a steady state have no solution.
+        A float, or ``[n]``; infinite if the equations or a steady state have no solution.
         """
         return -(self.log_posterior(vectors) if prior else self.log_likelihood(vectors))
 
@@ -244,11 +241,11 @@ class Problem:
         vectors
             ``[p]`` or ``[n, p]``; the nominal vector by default.
         step
-            Half of the distance: on ``log`` and ``log10`` scales the step itself, on ``lin`` it is
-            times the value's size, or a thousandth of the width of the bounds where that is larger.
-            A point beyond a bound is moved to the bound.
+            Step to each side, on ``log`` and ``log10`` scales; on ``lin`` it is multiplied by the
+            value, or by a thousandth of the width of the bounds if that is larger. A point beyond
+            a bound is moved to the bound.
         prior
-            Of the negative log-posterior instead.
+            Gradient of the negative log-posterior instead.
 
         Returns
         -------

@@ -39,8 +39,8 @@ _SURFACE = 1e-9  # relative: as of `tauslab.geometry`
 class Shape:
     """Masks of site types as a function of quantities.
 
-    Call it as ``shape(grid, area=...)``, where `grid` is a `tauslab.Lattice` or the view of a hook:
-    masks ``[z, y, x]`` by site type, where a later mask replaces earlier ones.
+    ``shape(grid, area=...)`` returns masks ``[z, y, x]`` by site type, where a later mask replaces
+    earlier ones; `grid` is a `tauslab.Lattice` or the view of a hook.
 
     Attributes
     ----------
@@ -92,6 +92,8 @@ def overlapping_spheres(area: float, volume: float) -> OverlappingSpheres:
     A = 4 pi R (R + H). A smaller area than that of one ball of this volume gives one ball (H = 0),
     a larger one than that of two separate balls gives balls that touch (H = R).
 
+    Examples
+    --------
     >>> [round(1e9 * length, 3) for length in overlapping_spheres(
     ...     1.6 * 4e-18 * 3.141592653589793 * 200**2, 2e-27 * 4 / 3 * 3.141592653589793 * 200**3)]
     [232.652, 42.438, 228.748]
@@ -147,10 +149,10 @@ def dividing_sphere(
     *, area: Value | None = None, volume: Value | None = None, inside: str = "cytoplasm",
     shells: Mapping[str, int] | None = None, axis: str = "z", centre: Point | None = None,
 ) -> Shape:  # fmt: skip
-    """A ball that grows up to a volume, then two overlapping balls of that volume.
+    """A ball that grows to a volume, then two overlapping balls of this total volume.
 
-    While a ball of the area has less than the volume, the shape is that ball; with a larger area it
-    is that of `overlapping_spheres`, up to two balls that touch.
+    If a ball with the given area has less than the volume, the shape is this ball; otherwise it is
+    that of `overlapping_spheres`, up to two balls that touch.
 
     Parameters
     ----------

@@ -202,9 +202,9 @@ def _imagej_voxel(file: Any) -> list[float]:
 
 
 def resample_labels(grid: Grid, volume: Array, voxel: float | Sequence[float]) -> Array:
-    """Labels of sites, from voxels of another size: each site gets that at its centre.
+    """Labels of sites from voxels of another size: each site gets the label at its centre.
 
-    The first corners of both lie together.
+    The first corners of lattice and volume coincide.
 
     Parameters
     ----------

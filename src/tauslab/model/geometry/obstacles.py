@@ -22,21 +22,21 @@ HOPELESS = 100_000  # tries in a row that found no room
 def obstacles(
     grid: Grid, inside: Mask, radius: float, fraction: float, *, seed: int, overlap: bool = False
 ) -> Mask:
-    """Sites covered by spheres at random points, until they are `fraction` of a region.
+    """Sites covered by spheres at random points, which together occupy `fraction` of a region.
 
-    A sphere covers the sites whose centres lie in it. The last one is cut, so that the number of
-    covered sites is round(fraction x sites).
+    A sphere covers the sites whose centres lie in it. The last sphere is cut, so that the number
+    of covered sites is round(fraction x sites).
 
     Parameters
     ----------
     grid
         The lattice.
     inside
-        The region: all sites of a sphere lie in it.
+        The region, which contains all sites of the spheres.
     radius
         In metres.
     fraction
-        Of the region's sites.
+        Covered fraction of the sites of the region.
     seed
         64 bits; the same seed gives the same obstacles with every version of NumPy (raw words of
         Philox4x64).

@@ -45,6 +45,8 @@ class Grid(Protocol):
 def box(grid: Grid, low: Point, high: Point) -> Mask:
     """Sites between two corners, (z, y, x) in metres.
 
+    Examples
+    --------
     >>> import tauslab as ts
     >>> grid = ts.Lattice(shape=(4, 4, 4), spacing=1e-8)
     >>> int(ts.geometry.box(grid, (0, 0, 0), (2e-8, 4e-8, 4e-8)).sum())
@@ -66,8 +68,8 @@ def box(grid: Grid, low: Point, high: Point) -> Mask:
 def sphere(grid: Grid, radius: float, centre: Point | None = None) -> Mask:
     """Sites within `radius` (metres) of `centre`, by default the lattice's middle.
 
-    This, like every shape, warns where it holds no site or all of them, or where a round shape in
-    the lattice's middle does not fit into the lattice.
+    Every shape warns if it contains no site or all sites, or if a round shape in the middle does
+    not fit into the lattice.
     """
     mask = _ellipsoid(grid, (radius, radius, radius), centre)
     halves = (radius,) * 3 if centre is None else None
@@ -162,9 +164,9 @@ def dilate(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
 
 
 def erode(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """Sites from which `steps` do not lead out of the mask; the lattice's edge is outside.
+    """Sites from which `steps` do not lead out of the mask; the edge of the lattice is outside.
 
-    A warning says where no site is left.
+    A warning appears if no site is left.
     """
     left = _morphology("binary_erosion", mask, steps, neighbours)
     if mask.any() and not left.any():
@@ -176,7 +178,7 @@ def erode(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
 
 
 def shell(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """The sites just outside a mask: what `dilate` adds; a warning says where there are none."""
+    """The sites just outside of a mask, which `dilate` adds; warns if there are none."""
     around = difference(dilate(mask, steps, neighbours), mask)
     if mask.any() and not around.any():
         warn("the mask fills the lattice, so a shell around it has no site")
@@ -184,7 +186,7 @@ def shell(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
 
 
 def membrane(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """The outermost sites of a mask: what `erode` removes."""
+    """The outermost sites of a mask, which `erode` removes."""
     return difference(mask, erode(mask, steps, neighbours))
 
 

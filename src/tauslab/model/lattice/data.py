@@ -74,7 +74,7 @@ class LatticeData:
 
     @property
     def type_names(self) -> tuple[str, ...]:
-        """Names of the site types by number; ``default`` where none was added."""
+        """Names of the site types by number; ``default`` if none was added."""
         return tuple(self.site_types) or ("default",)
 
     def type_number(self, name: str, where: str) -> int:

@@ -80,27 +80,29 @@ if TYPE_CHECKING:
 class Lattice(Hinting, LatticeData):
     """Sites, species, diffusion, reactions, boundaries and the particles at the start.
 
-    Where no site type is added there is one, ``default``. Nothing moves before `add_diffusion`.
+    Without `add_site_type` there is one site type, ``default``. Species without `add_diffusion` do
+    not move.
 
     Parameters
     ----------
     name
         Name of the model in messages and results.
     shape
-        Sites along z, y and x; any numbers.
+        Number of sites along z, y and x.
     spacing
         Edge of a site, in metres.
     step
-        Time step in seconds; without one, the longest that keeps every hop probability within
-        ``--max-hop``.
+        Time step in seconds; by default the longest for which no hop probability exceeds
+        ``max_hop``.
     slots
-        Particles that a site can hold: 8, 16 or 32.  More wait until a slot is free.
+        Number of particles that a site can contain: 8, 16 or 32. Others wait until a slot is free.
     boundary
-        ``periodic``, ``reflecting`` or ``absorbing`` for all faces; `set_boundary` for some.
+        ``periodic``, ``reflecting`` or ``absorbing``, for all faces; `set_boundary` changes single
+        faces.
     reaction_substeps
-        Passes of the reactions in a step; by default as many as `tauslab check` advises.
+        Number of reaction passes per step; by default as ``tauslab check`` states.
     t_end
-        End of a run that is given no other, in seconds.
+        End time of a run without `t_end`, in seconds.
 
     Raises
     ------
@@ -146,10 +148,10 @@ class Lattice(Hinting, LatticeData):
 
     @checks_keywords
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
-        """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is.
+        """Add a site type; `mask` (booleans ``[z, y, x]``) selects its sites.
 
-        The first one, without a mask, fills the lattice; with a mask, others must take all other
-        sites.
+        The first type, without a mask, fills the lattice. If the first has a mask, later types
+        must cover all other sites.
         """
         check_name(name, "site type", self._names["site type"])
         if name in VOLUMES:
@@ -177,7 +179,7 @@ class Lattice(Hinting, LatticeData):
             self._outside &= ~chosen
 
     def site_array(self) -> npt.NDArray[np.uint8]:
-        """Numbers of site types ``[z, y, x]``, to be read or changed; loaded if in a file."""
+        """Numbers of site types ``[z, y, x]``, which may be changed."""
         if not isinstance(self.sites, ArraySites):
             z, y, x = self.shape
             require_memory(z * y * x, f"a lattice of {z} x {y} x {x} sites of several types")
@@ -211,9 +213,9 @@ class Lattice(Hinting, LatticeData):
         between: tuple[str, str] | None = None, source: str | None = None,
         target: str | None = None, surface: Names | None = None,
     ) -> None:  # fmt: skip
-        """Let species hop, with a coefficient in m^2/s; 0 makes a wall.
+        """Let species hop with a diffusion coefficient in m^2/s; with 0 they cannot hop.
 
-        A later rule replaces an earlier one where both apply.
+        If several rules apply to a hop, the last is used.
 
         Parameters
         ----------
@@ -224,12 +226,12 @@ class Lattice(Hinting, LatticeData):
         between
             Two site types: hops from either to the other.
         source, target
-            Hops from sites of one type to sites of another, one way; ``"*"``, the default, is any
-            type.  With none of these, hops everywhere.
+            Hops from sites of one type to sites of another, in this direction only; ``"*"``, the
+            default, is any type. Without `within`, `between`, `source` and `target`: all hops.
         surface
-            A site type, or several, whose sites together are a sheet, such as a membrane, on which
-            hops are corrected so that species diffuse with this coefficient (docs/lattices.md). The
-            masks of these types must be complete.
+            One or several site types whose sites together form a surface, such as a membrane. Hops
+            are corrected so that species diffuse on it with this coefficient (docs/lattices.md).
+            Add these site types before this call.
 
         Raises
         ------
@@ -274,8 +276,8 @@ class Lattice(Hinting, LatticeData):
     ) -> None:  # fmt: skip
         """Add a reaction written as ``"A + B -> C"``, of up to two particles.
 
-        ``"A + B <-> C"`` adds two: `name`, and ``<name>_reverse`` back; `rate` is then a pair,
-        forward first, and `unit` that of the sides that need one.
+        ``"A + B <-> C"`` adds two reactions, `name` and ``<name>_reverse``. `rate` is then a pair,
+        forward first, and `unit` that of the directions that need one.
 
         Parameters
         ----------
@@ -284,16 +286,16 @@ class Lattice(Hinting, LatticeData):
         rate
             Rate constant, a number or an expression of parameters. First order: per second.
         unit
-            Orders 0 and 2, macroscopic: ``M s^-1`` or ``M^-1 s^-1`` (docs/lattices.md). On the
-            surface that `site_types` name: ``um^-2 s^-1`` or ``um^2 s^-1``; and ``um s^-1`` for
-            adsorption of particles from the volume.
+            Unit of a macroscopic rate constant of order 0 or 2: ``M s^-1`` or ``M^-1 s^-1``
+            (docs/lattices.md). On the surface of `site_types`: ``um^-2 s^-1`` or ``um^2 s^-1``;
+            ``um s^-1`` for adsorption of particles from the volume.
         volume
-            Orders 0 and 2, in place of `unit`: `rate` is the stochastic constant (1/s) for this
-            volume: ``site``, ``lattice``, a site type for all its sites, or a number of m^3.
+            Orders 0 and 2, instead of `unit`: `rate` is the stochastic rate constant (1/s) for
+            this volume: ``site``, ``lattice``, a site type for all its sites, or a number of m^3.
         site_types
-            Where it happens; by default everywhere.
+            Site types in which the reaction occurs; by default all.
         area
-            Of the surface in m^2; measured if not given.
+            Area of the surface in m^2; by default computed from the sites.
         name
             ``R1``, ``R2``, ... by position if not given.
         """
@@ -363,13 +365,13 @@ class Lattice(Hinting, LatticeData):
         Parameters
         ----------
         count
-            Particles, spread at random over the sites of `site_type`.
+            Number of particles, placed at random sites of `site_type`.
         concentration
-            The same in mol/L of the volume of these sites, rounded to whole particles.
+            Concentration in mol/L in the volume of these sites; the number is rounded.
         positions
-            One by one: whole numbers ``[particle, 3]``, z, y and x of the site.
+            Sites of the particles: integers ``[particle, 3]``, z, y and x.
         site_type
-            May be left out where there is only one.
+            Site type of the sites; optional if there is only one.
         site_types
             Several types, each of which gets `count` or `concentration`.
         """
@@ -409,7 +411,7 @@ class Lattice(Hinting, LatticeData):
 
     @checks_keywords
     def pin(self, species: Names, positions: npt.ArrayLike | None = None) -> None:
-        """Keep all particles of species at their sites, whatever diffuses or changes shape.
+        """Keep all particles of species at their sites, also when the geometry changes.
 
         Parameters
         ----------
@@ -429,26 +431,27 @@ class Lattice(Hinting, LatticeData):
     ) -> None:  # fmt: skip
         """Add a rigid set of sites that moves with each particle of some species.
 
-        It moves by single sites, with its particle's diffusion coefficient in `within`, and
-        exchanges places with particles that it blocks. Objects never overlap. Reactions of `within`
-        also occur in their sites.
+        An object moves by single sites, with the diffusion coefficient of its particle in
+        `within`, and exchanges places with particles that it blocks. Objects do not overlap.
+        Reactions of `within` also occur in their sites.
 
         Parameters
         ----------
         name
             Name of the object and of the site type of its sites.
         sites
-            Whole numbers ``[n, 3]``, z, y, x, from the site of the particle, 0, 0, 0 included; or
-            a radius: 1 is a site with its six neighbours.
+            Positions relative to the particle, integers ``[n, 3]`` (z, y, x) with 0, 0, 0; or a
+            radius: 1 is a site with its six neighbours.
         follows
-            Species; a particle that becomes another of them keeps its object.
+            Species; a particle that becomes another of these species keeps its object.
         within
-            Site type of the sites that it may cover; may be left out where there is one type.
+            Site type of the sites that the object may cover; optional if there is one type.
         obstacle
-            Whether it blocks other particles; or a factor of their diffusion coefficients.
+            Whether the object blocks other particles, or a factor of their diffusion coefficients.
             `add_diffusion` with the site type `name` makes exceptions.
         every
-            Steps between two moves; by default as the diffusion permits, at most 1000.
+            Number of steps between two moves; by default the most that the diffusion coefficient
+            permits, up to 1000.
         """
         where = f"object {name}"
         kinds = [one for one in self.type_names if one not in {each.name for each in self.objects}]
@@ -481,7 +484,7 @@ class Lattice(Hinting, LatticeData):
         self, faces: Names, kind: str, *, concentrations: Mapping[str, Value] | None = None,
         site_type: str | None = None,
     ) -> None:  # fmt: skip
-        """Set the boundary behind faces: ``z-``, ``z+``, ..., or both of an axis as ``z``.
+        """Set the boundary condition of faces: ``z-``, ``z+``, ..., or ``z`` for both of an axis.
 
         Parameters
         ----------
@@ -489,8 +492,8 @@ class Lattice(Hinting, LatticeData):
             ``periodic`` (both faces of an axis), ``reflecting``, ``absorbing``, or ``held``: ghost
             sites that keep `concentrations` (mol/L by species, 0 for others).
         site_type
-            Type of the ghost sites behind a face that absorbs or is held, which decides how
-            particles hop across it; the first type by default.
+            Type of the ghost sites outside of an absorbing or held face; by default the first
+            type.
         """
         chosen = face_names(faces)
         if not chosen:
@@ -575,10 +578,9 @@ class Lattice(Hinting, LatticeData):
     def diffusion_matrix(
         self, species: str, parameters: Mapping[str, float] | None = None
     ) -> Listing:
-        """Coefficients of a species in m^2/s: a row per site type it leaves, a column per target.
+        """Diffusion coefficients of a species in m^2/s: a row per source type, a column per target.
 
-        As all rules together give them: a later rule replaces an earlier one. On a surface they
-        are corrected. 0 is a wall.
+        They result from all rules. On a surface they are corrected.
 
         Parameters
         ----------
@@ -605,7 +607,7 @@ class Lattice(Hinting, LatticeData):
         axis
             ``z``, ``y`` or ``x``: one plane across it; by default one across each.
         at
-            Number of the plane along `axis`; by default the middle.
+            Number of the plane along `axis`; by default the middle plane.
         ax
             Axes of a matplotlib figure of your own, for one plane.
 
@@ -621,9 +623,9 @@ class Lattice(Hinting, LatticeData):
         return figure
 
     def view(self) -> View3d:
-        """Show the site types in three dimensions, with particles that have positions.
+        """Show the site types, and particles placed by positions, in three dimensions.
 
-        Needs plotly. Sites of a large lattice are thinned, and a line says so.
+        Needs plotly. Of a large lattice a part of the sites is shown, with a note.
 
         Raises
         ------
@@ -640,11 +642,11 @@ class Lattice(Hinting, LatticeData):
         return write_lattice(self, path)
 
     def to_network(self, *, seed: int) -> Network:
-        """Return the process as a network, with a species ``A_k_j_i`` for A at site [k, j, i].
+        """Return a network in which A at site [k, j, i] is the species ``A_k_j_i``.
 
-        A hop is a reaction, so ``ssa`` runs it without error of the time step (Elf & Ehrenberg,
-        Syst. Biol. 1, 230 (2004)). Sites hold any number of particles. The random start is
-        that of a lattice run with this `seed`.
+        A hop is a reaction, so ``ssa`` has no time-step error (Elf & Ehrenberg, Syst. Biol. 1, 230
+        (2004)). The number of particles in a site is not limited. The random initial state is that
+        of a lattice run with this `seed`.
         """
         return per_site_network(self, seed=seed)
 
@@ -656,9 +658,9 @@ class Lattice(Hinting, LatticeData):
         Parameters
         ----------
         volume
-            ``lattice``, a site type for all its sites, or a number of cubic metres; a reaction has
-            its largest rate of all site types. ``reachable``: each species is spread evenly over
-            the sites that it can reach.
+            ``lattice``, a site type (all its sites), or a number of cubic metres; a reaction has
+            its largest rate of all site types. ``reachable``: each species is well mixed in the
+            sites that it can reach.
         """
         return well_stirred_network(self, volume, parameters)
 

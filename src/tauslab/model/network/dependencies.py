@@ -14,9 +14,8 @@ from tauslab.model.network.network import Network
 def right_sides(network: Network) -> dict[str, frozenset[str]]:
     """Names in the right-hand side of every variable's equation.
 
-    A variable is a species that reactions, an equation or an event may change. Rules are written
-    out; of a parameter, or a species that nothing changes, that others give its value there are its
-    own name and theirs. What an event assigns counts as read by the variable that gets the value.
+    A variable is a species that reactions, a rate rule or an event may change. Rules are replaced
+    by their expressions. Names in the assignment of an event are included.
     """
     rules = network.rule_expressions()
     assigned = {name for event in network.events for name in event.assignments}
@@ -52,9 +51,11 @@ def parents(
 ) -> dict[str, tuple[str, ...]]:
     """Parents of every variable: the variables that its equation reads, and itself.
 
-    Variables stand in the order of `sides`, unknown parameters after them in their own; so a node
-    of a time point is decided by the nodes before the step (Liu, Hsu and Thiagarajan 2009; 2011).
+    Variables are in the order of `sides`, followed by unknown parameters in their order (Liu, Hsu
+    and Thiagarajan 2009; 2011).
 
+    Examples
+    --------
     >>> parents({"X": {"k", "X", "E"}, "E": set()}, ["k"])
     {'X': ('X', 'E', 'k'), 'E': ('E',)}
 

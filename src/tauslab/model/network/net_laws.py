@@ -14,10 +14,10 @@ KIND = "net law"
 def with_net_laws(network: Network) -> Network:
     """Return the model with reactions that run backwards while their rate is negative.
 
-    A net rate v, as in many metabolic models, may be negative and is then no propensity. Each such
-    reaction ``R`` becomes two: ``R`` with max(v, 0), and the reverse reaction ``R_backwards`` with
-    max(-v, 0). The drift is that of the file's equations; the noise is the smallest that this drift
-    allows. Reactions whose rate is provably non-negative, and delayed ones, stay unchanged.
+    A net rate v, as in many metabolic models, may be negative. Each such reaction ``R`` becomes
+    two: ``R`` with the propensity max(v, 0), and the reverse reaction ``R_backwards`` with max(-v,
+    0). The mean change is that of the rate equations, and the noise is the smallest that is
+    possible. Reactions whose rate is provably nonnegative, and delayed reactions, stay unchanged.
 
     Raises
     ------

@@ -79,18 +79,18 @@ class Network(Hinting, NetworkData):
     """A well-stirred model: species, parameters, rules, reactions and events.
 
     Expressions are numbers or texts such as ``"vmax * X / (km + X)"`` (docs/model-toml.md), in
-    which a species is its number of molecules.  Two networks are equal if they describe the same
-    process.
+    which the name of a species is its number of molecules. Two networks are equal if they describe
+    the same process.
 
     Parameters
     ----------
     name
         Name of the model in messages and results.
     species, parameters, reactions, rules
-        By name, in the order in which they were added; `reactions` is a list. A number can be
-        assigned: ``net.parameters["k"] = 2.0``, ``net.species["X"] = 10``.
+        Mappings by name, in the order in which they were added; `reactions` is a list. Values can
+        be assigned: ``net.parameters["k"] = 2.0``, ``net.species["X"] = 10``.
     rates
-        Rate rules dx/dt = ... of species, which reactions then do not change.
+        Rate rules dx/dt of species that reactions do not change.
     events
         Events at given times or with triggers.
     features
@@ -140,12 +140,12 @@ class Network(Hinting, NetworkData):
             Letters, digits and underscores, no digit first, at most 1000; unique among species,
             parameters and rules.
         initial
-            Initial amount, 0 or more; may use parameters and other species. Rounded (0.5 to even)
-            for ``ssa`` and ``tau``, unless the species is `fixed` and nothing else changes it. A
-            distribution, such as ``"poisson(20)"``, is drawn for each trajectory (``ssa``). With
-            ``time`` it also defines the past, for delays (``ode``).
+            Initial amount, not negative; may use parameters and other species. Rounded (0.5 to
+            even) for ``ssa`` and ``tau``, unless the species is `fixed` and nothing else changes
+            it. From a distribution, such as ``"poisson(20)"``, a value is drawn for each
+            trajectory (``ssa``). With ``time`` it also defines the past, for delays (``ode``).
         fixed
-            Whether reactions read the amount and do not change it.
+            If True, reactions do not change the amount.
         compartment
             Parameter with the size of its compartment, as in SBML.
 
@@ -247,18 +247,19 @@ class Network(Hinting, NetworkData):
             Instead of `time`, a condition such as ``"X >= 100 && time > 5"``: the event fires
             whenever it changes from false to true.
         delay
-            With `trigger`, as the arguments below: time from the trigger to the assignments,
-            computed at the trigger.
+            Time from the trigger to the assignments, computed at the trigger. This argument and
+            the following ones require `trigger`.
         priority
-            Of events at one time the highest executes first, one without a priority last, equal
-            ones in random order. Computed anew before each choice.
+            Of several events at one time, the event with the highest priority executes first,
+            equal ones in random order, events without a priority last. Computed again before each
+            execution.
         persistent
-            Whether it executes even if the trigger becomes false before.
+            Whether the event executes even if the trigger becomes false during the delay.
         initial
-            Value of the trigger before time 0: if the trigger is true at 0 and this is False, the
+            Value of the trigger before time 0. If it is False and the trigger is true at 0, the
             event fires at 0.
         early
-            Whether assignments are computed at the trigger, not at the execution.
+            Whether assigned values are computed at the trigger (True) or at the execution.
 
         Raises
         ------
@@ -327,8 +328,8 @@ class Network(Hinting, NetworkData):
     ) -> None:  # fmt: skip
         """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty, ``0`` or ``∅``.
 
-        ``"A + B <-> C"`` adds two: `name`, and ``<name>_reverse`` back; `rate`, `law` and `limit`
-        are then pairs, forward first.
+        ``"A + B <-> C"`` adds two reactions, `name` and ``<name>_reverse``; `rate`, `law` and
+        `limit` are then pairs, forward first.
 
         Parameters
         ----------
@@ -341,7 +342,7 @@ class Network(Hinting, NetworkData):
         law
             Instead of `rate`, the propensity itself, any expression of counts and parameters.
         limit
-            With `law`: the rate for ``ode``, the limit for many molecules; `rate` has its own.
+            With `law`: the limit of the propensity for many molecules, for ``ode``.
         parameters
             Local parameters; added to the network as ``<reaction>_<parameter>``.
         name
@@ -351,7 +352,7 @@ class Network(Hinting, NetworkData):
             expression of counts, parameters, ``time`` and distributions such as
             ``"gamma(7, 0.5)"``, evaluated when the reaction starts.
         consuming
-            Of a delayed reaction: whether reactants leave at the start or, with the products, at
+            For delayed reactions: whether reactants are removed at the start (True) or at
             completion (Barrio et al. 2006).
 
         Raises
@@ -442,7 +443,7 @@ class Network(Hinting, NetworkData):
     def remove_reaction(self, name: str) -> None:
         """Remove a reaction and its local parameters.
 
-        Of ``"A <-> B"`` the way back, ``<name>_reverse``, is another reaction.
+        The reverse reaction of ``"A <-> B"``, ``<name>_reverse``, is another reaction.
 
         Raises
         ------
@@ -457,7 +458,7 @@ class Network(Hinting, NetworkData):
             self.species.pop(own, None)
 
     def remove_event(self, name: str) -> None:
-        """Remove the events with a name; what they alone set is a parameter again, if it was one.
+        """Remove the events with this name.
 
         Raises
         ------
@@ -561,9 +562,9 @@ class Network(Hinting, NetworkData):
     def to_sbml(self, path: str | Path | None = None) -> str:
         """SBML Level 3 Version 2 of the model, which `tauslab.read` reads as the same network.
 
-        Species are amounts, rate laws are propensities as written. What SBML cannot express (the
-        limit of a rate law for ``ode``, rules that are not recorded) stands in annotations, which
-        other programs ignore: of ``2 X ->`` with ``rate=k`` they integrate k x (x - 1) / 2.
+        Species are amounts, and rate laws are propensities. Annotations, which other programs
+        ignore, contain elements that SBML cannot express, such as limits of rate laws for ``ode``:
+        for ``2 X ->`` with ``rate=k`` other programs integrate k x (x - 1) / 2.
 
         Parameters
         ----------
@@ -587,10 +588,9 @@ class Network(Hinting, NetworkData):
         return text
 
     def to_antimony(self, path: str | Path | None = None) -> str:
-        """Antimony of the model; needs the package ``antimony``. As `to_sbml`, ``.ant``.
+        """Antimony text of the model; needs the package `antimony`. Arguments as for `to_sbml`.
 
-        Numbers have all their digits. Antimony has no annotations: a warning names rules that are
-        not recorded, and limits of rate laws, which SBML keeps.
+        Antimony has no annotations; a warning names elements that only SBML can store.
         """
         text: str = behind_door("Network.to_antimony")(self, path)
         return text
@@ -792,7 +792,7 @@ class Network(Hinting, NetworkData):
         *,
         negative: bool = False,
     ) -> dict[str, float]:
-        """Initial amount of every species (molecules, not yet rounded); 0 for what is drawn.
+        """Initial amount of every species (molecules, not rounded); 0 for random ones.
 
         Parameters
         ----------

@@ -385,7 +385,7 @@ class NetworkData:
         ]
 
     def with_parameters(self, values: Mapping[str, Expression]) -> Self:
-        """A network with other values of some parameters, which shares all other parts."""
+        """A network with other values of some parameters."""
         result = object.__new__(type(self))
         vars(result).update(vars(self))
         result.parameters = {**self.parameters, **values}

@@ -14,7 +14,8 @@ from tauslab.options.values.texts import assignments, by_name
 def quiet_option() -> bool | None:
     """Silence of a job; in Python by default of one that is over within two seconds."""
     return option(
-        None, "no progress and no summary", flag="--quiet", group="output", action="store_true",
+        None, "show no progress and no summary",
+        flag="--quiet", group="output", action="store_true",
         command_default=False,
         doc="``True``: show no progress. ``False``: show progress and choices from the start, as "
         "the command does. By default progress is shown after two seconds.",
@@ -79,7 +80,8 @@ def task_option(what: str) -> str | tuple[int, int] | None:
 def checkpoint_option(doc: str) -> Any:
     """A file from which an analysis that was ended goes on."""
     return option(
-        None, "save progress and continue from it; needs --seed", flag="--checkpoint",
+        None, "file of the saved state, from which the command continues; needs --seed",
+        flag="--checkpoint",
         group="output", type=Path, metavar="FILE",
         doc=f"HDF5 file, written every `checkpoint_every` seconds{doc}",
     )  # fmt: skip

@@ -187,7 +187,7 @@ class CheckedLattice(StoredData):
 
     @property
     def complete(self) -> bool:
-        """Return whether the run came to its end."""
+        """Return whether the run is complete."""
         return self._sealed.complete
 
     @property

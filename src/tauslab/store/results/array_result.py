@@ -45,9 +45,9 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class ArrayResult(Hinting, ABC):
-    """Base of the results of analyses: arrays by name, and a few numbers and texts.
+    """Results of analyses consist of arrays by name, and a few numbers and texts.
 
-    `==` compares objects; `digest` compares contents.
+    ``==`` compares objects; `digest` compares contents.
     """
 
     # A class says how it becomes arrays and attributes, and how it comes of them. Its file,

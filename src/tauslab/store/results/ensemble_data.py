@@ -33,9 +33,9 @@ from tauslab.store.results.validity import ended_early
 
 
 class Moments(NamedTuple):
-    """Number of trajectories for which a summary is a number, and its mean and deviation there.
+    """Number of trajectories for which a summary is not NaN, and its mean and standard deviation.
 
-    `n`, `mean` and `std` are arrays ``[point]``, without a sweep single numbers.
+    `n`, `mean` and `std` are numbers, or arrays ``[point]`` in a sweep.
     """
 
     n: npt.NDArray[np.int64]
@@ -59,8 +59,8 @@ class EnsembleData(Recorded):
 
         Returns
         -------
-        int32 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. -1 after
-        the end of a trajectory that ended early. An unfinished run gives its finished trajectories.
+        int32 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. -1 after a
+        trajectory ended early. Of an unfinished run, the finished trajectories.
 
         Raises
         ------
@@ -80,13 +80,12 @@ class EnsembleData(Recorded):
         return chosen[..., 0] if isinstance(species, str) else chosen
 
     def amounts(self, species: str | Sequence[str] | None = None) -> FloatArray:
-        """Recorded amounts of ordinary differential equations, in the model's unit.
+        """Recorded amounts of rate equations or hybrids, in the model's unit.
 
         Returns
         -------
-        f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after the
-        end of a trajectory that ended early, and for unfinished points of a sweep. An unfinished
-        run gives its finished trajectories.
+        f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after a
+        trajectory ended early, and for unfinished points of a sweep.
         """
         if not self.continuous:
             raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
@@ -100,8 +99,7 @@ class EnsembleData(Recorded):
     def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
         """Counts or amounts of a species at the last sample time ``[trajectory]``.
 
-        -1, of amounts NaN, where a trajectory ended early. An unfinished run gives its finished
-        trajectories.
+        -1, or NaN for amounts, if a trajectory ended early.
 
         Raises
         ------
@@ -125,13 +123,13 @@ class EnsembleData(Recorded):
         Parameters
         ----------
         name
-            As in `summaries`, for example ``amplitude:cAMP:500``, or a beginning of it up to a
-            colon that only one has, such as ``amplitude``.
+            A name in `summaries`, such as ``amplitude:cAMP:500``, or a unique beginning of it,
+            such as ``amplitude``.
 
         Returns
         -------
-        NaN where a trajectory has no such number (docs/run.md says when), or ended early, or
-        where an unfinished sweep has not been yet.
+        NaN if the summary is undefined for the trajectory (docs/run.md), or if the trajectory
+        ended early or is unfinished.
 
         Raises
         ------
@@ -142,9 +140,9 @@ class EnsembleData(Recorded):
         return np.asarray(finished_rows(self, dataset, missing=math.nan), np.float64)
 
     def summary_moments(self, name: str) -> Moments:
-        """Number, mean and standard deviation (n - 1) of a summary where it is not NaN.
+        """Number, mean and standard deviation (n - 1) of the values of a summary that are not NaN.
 
-        One of each without a sweep, else ``[point]``; NaN for too few numbers.
+        In a sweep ``[point]``; NaN for too few values.
         """
         values = self.summary(name)
         valid = np.isfinite(values)
@@ -158,18 +156,17 @@ class EnsembleData(Recorded):
     # --- statistics ---
 
     def mean(self, name: str) -> FloatArray:
-        """Mean over the trajectories that had not ended early by then, ``[time]``, in molecules.
+        """Mean over the trajectories that had not ended early, ``[time]``, in molecules.
 
-        Exact sums are divided once, so that the same run gives the same number whether statistics
-        or trajectories were recorded. Samples of an observable that are not finite are left out,
-        with a warning.
+        It is the same whether statistics or trajectories were recorded. Samples of an observable
+        that are not finite are omitted, with a warning.
         """
         return self._moments(name)[0]
 
     def variance(self, name: str) -> FloatArray:
         """Variance over the trajectories (divided by n - 1), ``[time]``, in molecules squared.
 
-        Of the same trajectories as `mean`.
+        For the same trajectories as `mean`.
         """
         return self._moments(name)[1]
 
@@ -180,7 +177,7 @@ class EnsembleData(Recorded):
     def sem(self, name: str) -> FloatArray:
         """Standard error of `mean`, ``[time]``: `std` over the root of the number of trajectories.
 
-        It is the sampling error alone, without errors of leaps or of a time step.
+        This is only the sampling error, without errors of leaps or of a time step.
         """
         require_known(self, name)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -198,8 +195,8 @@ class EnsembleData(Recorded):
     def skewness(self, name: str) -> FloatArray:
         """Skewness of a species' counts over the trajectories, ``[time]``.
 
-        The third central moment over the 3/2th power of the second, both divided by n, of the same
-        trajectories as `mean`; NaN where all counts are equal. Exact sums are divided once.
+        The third central moment divided by the second to the power 3/2, of the same trajectories
+        as `mean`; NaN if all counts are equal.
 
         Raises
         ------
@@ -233,7 +230,7 @@ class EnsembleData(Recorded):
 
         Returns
         -------
-        ``[time]``, or ``[level, time]`` for several levels; a sweep's points come before both.
+        ``[time]``, or ``[level, time]`` for several levels; in a sweep with the point first.
 
         Raises
         ------
@@ -257,9 +254,9 @@ class EnsembleData(Recorded):
         t
             By default the last sample time.
         bins
-            As in `numpy.histogram`. By default a bin for each whole number between the smallest and
-            the largest count (wider, still whole, beyond 4 million of them); where only histograms
-            were recorded, their bins, without the cells under and over the range.
+            As in `numpy.histogram`. By default a bin for each integer between the smallest and the
+            largest count (wider bins if there are more than 4 million); if only histograms were
+            recorded, their bins, without the counts below and above the range.
 
         Raises
         ------
@@ -280,7 +277,7 @@ class EnsembleData(Recorded):
     def stored_histogram(self, name: str) -> tuple[UintArray, FloatArray]:
         """Histogram as the run recorded it: cells ``[time, bins + 2]`` and edges ``[bins + 1]``.
 
-        The first cell holds what lies under the range, the last what lies over it.
+        The first cell counts values below the range, the last cell values above it.
         """
         require_known(self, name)
         key = f"statistics/histogram/{name}"

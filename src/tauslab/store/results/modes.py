@@ -41,13 +41,13 @@ class Modes:
     Parameters
     ----------
     count
-        Number of modes, int64; 0 where there is no sample.
+        Number of modes, int64; 0 without samples.
     positions
-        Where they lie ``[mode]``: the middle of the interval in which the taut string is steepest;
-        NaN after the last.
+        Positions ``[mode]``: the middle of the interval in which the taut string is steepest; NaN
+        after the last.
     weights
-        Share of the trajectories that belongs to each ``[mode]``; the middle of the flattest
-        interval between two modes separates them. NaN after the last.
+        Fraction of the trajectories in each ``[mode]``; the middle of the flattest interval
+        between two modes separates them. NaN after the last.
     """
 
     count: IntArray

@@ -93,7 +93,7 @@ class RunResult(Hinting, ABC):
         return own
 
     def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
-        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
+        """An array ``[point, ...]`` with one axis per swept name instead of ``point``.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class RunResult(Hinting, ABC):
         return array.reshape([*map(int, str(sides).split(",")), *array.shape[1:]])
 
     def points_with(self, values: Mapping[str, float]) -> IntArray:
-        """Numbers of the points with these values of what was swept, one or more.
+        """Numbers of the points with these swept values.
 
         Raises
         ------

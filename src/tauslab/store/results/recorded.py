@@ -65,10 +65,9 @@ class Recorded(RunResult):
 
     @property
     def approximate(self) -> str:
-        """The approximation in the numbers of the run, in words; empty where they are exact.
+        """Description of the approximation; empty if the run is exact.
 
-        The errors of leaps do not shrink with the number of trajectories. (The error of equations
-        is that of their tolerances, see docs/ode.md.)
+        The errors of leaps do not decrease with the number of trajectories.
         """
         if self.method in ("hybrid", "cle"):
             return str(self.attributes.get("approximate", ""))
@@ -80,17 +79,17 @@ class Recorded(RunResult):
 
     @property
     def continuous(self) -> bool:
-        """Return whether species are real amounts, of equations or hybrids, not counts."""
+        """Return whether species are real amounts instead of counts."""
         return self.method in OF_AMOUNTS
 
     @property
     def amount_unit(self) -> str:
-        """Unit of species: molecules, or that of the model; empty where the model states none."""
+        """Unit of species: molecules, or the unit of the model; empty if the model states none."""
         return str(self.attributes.get("amount_unit", "molecules"))
 
     @property
     def time_unit(self) -> str:
-        """Unit of time that the model states; empty where it states none."""
+        """Unit of time of the model; empty if it states none."""
         return str(self.attributes.get("time_unit", ""))
 
     @property
@@ -100,7 +99,7 @@ class Recorded(RunResult):
 
     @cached_property
     def points(self) -> dict[str, FloatArray]:
-        """Values ``[point]`` of what was swept, by name; empty without a sweep."""
+        """Swept values ``[point]`` by name; empty without a sweep."""
         names = str(self.attributes["sweep"]).split(",") if self.swept else []
         return {name: np.asarray(self.data[f"sweep/{name}"][()], np.float64) for name in names}
 
@@ -131,7 +130,7 @@ class Recorded(RunResult):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Names of the numbers that `extend` continues from, which are stored as summaries are."""
+        """Names of the numbers from which `extend` continues."""
         return tuple(name for name in self._numbers() if name.startswith(f"{STATE}:"))
 
     def _numbers(self) -> list[str]:
@@ -159,7 +158,7 @@ class Recorded(RunResult):
 
     @property
     def complete(self) -> bool:
-        """Return whether the run came to its end."""
+        """Return whether the run is complete."""
         return "progress/complete" not in self.data or int(self.data["progress/complete"][()]) == 1
 
     @cached_property
@@ -176,7 +175,7 @@ class Recorded(RunResult):
 
     @property
     def unfinished(self) -> str:
-        """Finished part of an unfinished run, in words; empty for a finished one."""
+        """Description of the finished part of an unfinished run; empty for a complete run."""
         if self.complete:
             return ""
         done = self.completed_blocks

@@ -28,13 +28,13 @@ __all__ = ["Moments", "Result"]
 
 
 class Result(EnsembleData):
-    """An ensemble of trajectories: samples, statistics or both, as they were recorded.
+    """An ensemble of trajectories: the recorded samples, statistics or both.
 
-    Opened from a file (`tauslab.open`), it reads what is asked for and no more. An unfinished run
-    shows its completed blocks. With a sweep, arrays have the points as their first axis. A ``with``
-    block closes the file at its end.
+    Data of a file (`tauslab.open`) are read when they are used. Of an unfinished run, the
+    completed blocks are read. In a sweep, the first axis of arrays is the point. A ``with`` block
+    closes the file.
 
-    `data` maps datasets of the file, such as ``statistics/sum``, to arrays; `attributes` holds the
+    `data` maps names of datasets, such as ``statistics/sum``, to arrays; `attributes` are the
     settings of the run; `path` is the file, or None. A method raises a `ConfigError` for a name
     that was not recorded, and an `InputFileError` if an unfinished file does not have it yet.
     """
@@ -43,9 +43,8 @@ class Result(EnsembleData):
         """Estimate the modes of the distribution at sample time `t`, by default the last.
 
         From samples, or a recorded histogram (docs/run.md). With probability 1 - `alpha` the
-        distribution has at least as many modes as are returned: at `alpha` = 0.01, 0.5 to 1 % of
-        samples of a uniform one show a second. A mode far from others is detected in 90 % of
-        samples if it holds 2.7 / sqrt(n) of the trajectories.
+        distribution has at least as many modes as are returned. A mode far from others is detected
+        in 90 % of samples if it contains a fraction of 2.7 / sqrt(n) of the trajectories.
 
         Returns
         -------
@@ -61,9 +60,9 @@ class Result(EnsembleData):
         return modes_at(self, name, at, alpha)
 
     def digest(self) -> str:
-        """SHA-256 of the samples and sums, the total that ``tauslab digest`` prints of the file.
+        """SHA-256 hash of samples and sums, the total that ``tauslab digest`` prints for the file.
 
-        Equal if and only if two results are equal, on any device and number of ranks.
+        Two results with equal digests are equal.
 
         Raises
         ------
@@ -77,29 +76,29 @@ class Result(EnsembleData):
     # --- other libraries ---
 
     def to_xarray(self, *, chunked: bool = False, by_name: bool = False) -> xarray.Dataset:
-        """All of it as an `xarray.Dataset` with dimensions trajectory, time, species, observable.
+        """An `xarray.Dataset` with dimensions trajectory, time, species, observable.
 
-        With `by_name`, samples are a variable ``[trajectory, time]`` for each species and
-        observable, ``dataset["X"]``, in place of ``counts``, ``amounts`` and ``observables``;
-        where a swept amount has the name, ``dataset["X_species"]``.
+        With `by_name`, the dataset has a variable ``[trajectory, time]`` for each species and
+        observable, such as ``dataset["X"]``, instead of ``counts``, ``amounts`` and
+        ``observables``. If a swept amount has the same name, the variable is
+        ``dataset["X_species"]``.
 
-        A sweep over all combinations of distinct values has a dimension per swept name, so that
-        ``dataset.sel(k_on=0.01, k_off=0.1)`` takes a point; another sweep has the dimension
-        ``point``, with the swept values as coordinates on it.
+        A grid has a dimension per swept name, so that ``dataset.sel(k_on=0.01, k_off=0.1)``
+        selects a point; another sweep has the dimension ``point``, with the swept values as
+        coordinates.
 
-        From a file nothing is read before it is used, except that a sweep over several names is
-        read at once unless `chunked`. With `chunked`, what has a row per trajectory comes as dask
-        arrays, so that computing with it needs not all of it in memory; a result in memory stays
-        as it is. Close the dataset when done with it.
+        Data of a file are read when they are used, except that a grid is read immediately unless
+        `chunked`. With `chunked`, arrays with a row per trajectory are dask arrays, which need not
+        fit into memory. Close the dataset after use.
         """
         from tauslab.store.results import export
 
         return export.to_xarray(self, chunked=chunked, by_name=by_name)
 
     def sel(self, **values: float) -> xarray.Dataset:
-        """The points of a sweep with these swept values, as `to_xarray` has them.
+        """The points of a sweep with these swept values, as `to_xarray` returns them.
 
-        ``result.sel(k_on=0.01)["counts"].mean("trajectory")``: values are compared to nine digits.
+        Values are compared to nine digits: ``result.sel(k_on=0.01)["counts"].mean("trajectory")``.
 
         Raises
         ------
@@ -111,22 +110,22 @@ class Result(EnsembleData):
         return export.select(self, values)
 
     def to_dask(self, name: str = "counts", blocks: int | None = None) -> dask.array.Array:
-        """A dataset as a `dask.array.Array`, lazily, `blocks` storage blocks to a chunk.
+        """A dataset as a `dask.array.Array`, with `blocks` storage blocks per chunk.
 
-        By default one, and more where there would be over 4096 chunks. Workers may be on other
-        machines that see the file.
+        By default one block, or more if there would be over 4096 chunks. Workers may be on other
+        machines that can read the file.
         """
         from tauslab.store.results import export
 
         return export.to_dask(self, name, blocks)
 
     def to_pandas(self, what: str | None = None, names: Sequence[str] = ()) -> pd.DataFrame:
-        """A table as a `pandas.DataFrame`, all of it in memory; NaN where a trajectory has ended.
+        """A table as a `pandas.DataFrame` in memory; NaN after a trajectory ended early.
 
         `what` is ``trajectories`` (a row per trajectory and sample time, a column per species and
         observable), ``statistics`` (a row per sample time), ``final`` or ``summaries`` (a row per
         trajectory); by default the first of these that was recorded. Swept values come first.
-        `names` leaves out other species and observables.
+        `names` selects species and observables.
 
         Raises
         ------
@@ -144,22 +143,22 @@ class Result(EnsembleData):
     ) -> Figure:  # fmt: skip
         """Draw species, observables or summaries, each in a panel.
 
-        A notebook shows what is returned. Trajectories of differential equations share one panel;
-        of a species that is only ever 0 or 1, the share of trajectories with 1 is drawn.
+        A notebook displays the returned figure. Trajectories of rate equations share one panel.
+        For a species that is always 0 or 1, the fraction of trajectories with 1 is drawn.
 
         Parameters
         ----------
         name
-            One or several; by default the first four (of equations ten) that ever change.
+            One or several names; by default the first four (rate equations: ten) that change.
         kind
-            ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes`` (where a sweep has
-            several); ``auto`` takes what suits the data. A summary is drawn over what was swept.
+            ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes`` (over the swept
+            values); ``auto`` depends on the data. A summary is drawn over the swept values.
         path
             File to write too: PNG, SVG or PDF by its suffix.
         t
             Sample time of a histogram, or of a sweep; by default the last.
         ax
-            Axes of a matplotlib figure of your own to draw a single panel in.
+            Matplotlib axes in which to draw a single panel.
 
         Raises
         ------
@@ -178,7 +177,7 @@ class Result(EnsembleData):
     ) -> Path:
         """Write a result in memory to a file, as a run with ``output=`` would have.
 
-        Of several ranks the first writes.
+        Under ``mpirun`` the first rank writes.
 
         Parameters
         ----------

@@ -71,8 +71,8 @@ def read_measurements(path: str | Path) -> list[Measurement]:
 def evidence_of(network: DynamicNetwork, measurements: Sequence[Measurement]) -> Evidence:
     """Likelihood of measurements, given each interval of their variable.
 
-    The true value is taken as uniform within its interval, so the likelihood is the mean of the
-    normal density over it; of several measurements at a time the product.
+    The likelihood is the mean of the normal density over the interval; for several measurements at
+    one time, the product.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def log_likelihood(
 ) -> float:
     """Logarithm of the likelihood of measurements by the factored frontier.
 
-    `given` names parameters whose interval is known; -inf where the network excludes them.
+    `given` are known intervals of parameters; -inf if the network excludes the measurements.
     """
     check_given(network, given or {})
     priors = {name: network.marginal(name)[:1] for name in network.parameters}
@@ -144,12 +144,12 @@ def log_likelihood(
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Combinations of the parameters' intervals, and how well each explains measurements.
+    """Combinations of the intervals of parameters, with their likelihoods.
 
-    `combinations` ``[combination, parameter]`` holds intervals; `log_likelihoods` and `priors`
-    ``[combination]``; `squares` ``[combination]`` the squared differences between measurements and
-    the network's means, in units of sd, as Liu et al. (2009) minimise; `complete` says whether
-    all combinations are in it, or only the ones that a search met.
+    `combinations` ``[combination, parameter]`` are numbers of intervals; `log_likelihoods` and
+    `priors` are ``[combination]``; `squares` ``[combination]`` are sums of squared differences
+    between measurements and means of the network, in units of sd (Liu et al. 2009); `complete` is
+    False if a search evaluated only some combinations.
     """
 
     network: DynamicNetwork
@@ -214,12 +214,11 @@ def estimate(
     most: int = MOST_COMBINATIONS,
     seed: int = 0,
 ) -> Estimate:
-    """Rate combinations of the unknown parameters' intervals by measurements.
+    """Compute the posterior of combinations of intervals of the unknown parameters.
 
-    For each combination the factored frontier is swept with the parameters in these intervals (Liu,
-    Hsu and Thiagarajan 2009; 2011). If there are more than `most` combinations, a search goes from
-    several seeded starts to better neighbours, one parameter at a time (Hooke and Jeeves 1961),
-    until none is better or `most` were tried.
+    The factored frontier algorithm computes the likelihood of each combination (Liu, Hsu and
+    Thiagarajan 2009; 2011). If there are more than `most` combinations, a local search from
+    several starting points evaluates at most `most` (Hooke and Jeeves 1961).
 
     Raises
     ------

@@ -47,7 +47,7 @@ def save(network: DynamicNetwork, path: Path, blocks: BoolArray | None = None) -
     Parameters
     ----------
     blocks
-        Which blocks of trajectories are counted, of a build that was stopped; None: all.
+        Blocks of trajectories that are counted, of a stopped build; None: all.
 
     Raises
     ------

@@ -27,9 +27,9 @@ _PIECE = 1 << 22  # products of marginals that are in memory at a time
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """Probabilities of the intervals of all variables, given what is known.
+    """Probabilities of the intervals of all variables, given evidence.
 
-    `probabilities` maps names to them, ``[time, bin]``; `network` is the one that was asked.
+    `probabilities` are arrays ``[time, bin]`` by name; `network` is the network.
 
     `log_likelihood` is the logarithm of the likelihood of the evidence.
     """
@@ -63,8 +63,7 @@ def factored_frontier(
     given
         Parameters whose interval is known.
     smooth
-        Whether later evidence changes earlier marginals: one sweep of messages back, each made
-        from the marginals that the sweep forward left.
+        Whether later evidence changes earlier marginals, by one backward pass.
 
     Raises
     ------
@@ -217,8 +216,8 @@ def exact(
 ) -> Beliefs:
     """Marginals of all nodes given all evidence, from their joint distribution.
 
-    Marginals of parameters are in the result too, the same at every time. Variables start
-    independently, and independently of parameters, as in the factored frontier.
+    The result includes marginals of parameters, which are the same at all times. Initial values
+    are independent, as in the factored frontier.
 
     Raises
     ------

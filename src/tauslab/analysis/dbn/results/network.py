@@ -123,11 +123,11 @@ class DynamicNetwork:
     tables
         Counts of every variable given its parents.
     marginals
-        Trajectories per bin, u64 ``[time, bin]`` of a variable and ``[1, bin]`` of a parameter.
+        Numbers of trajectories, u64 ``[time, bin]`` of a variable and ``[1, bin]`` of a parameter.
     outside
-        How many values lay below, above, or were not finite, u64 ``[time, 3]``.
+        Numbers of values below the range, above it, and not finite, u64 ``[time, 3]``.
     nominal
-        Time course with the model's own values ``[time, variable]``, if it was made.
+        Time course with the model's own values ``[time, variable]``, if computed.
     attributes
         Seed, settings and digests, as in the file.
     """
@@ -194,7 +194,7 @@ class DynamicNetwork:
         return name
 
     def bin_of(self, name: str, value: float) -> int:
-        """Number of the interval a value is in; the outer ones hold what lies outside."""
+        """Number of the interval of a value; values outside are in the outer intervals."""
         return int(np.searchsorted(self.edges[self.known(name)][1:-1], value, side="right"))
 
     def midpoints(self, name: str) -> FloatArray:
@@ -203,7 +203,7 @@ class DynamicNetwork:
         return (edges[1:] + edges[:-1]) / 2
 
     def marginal(self, name: str) -> FloatArray:
-        """Probability of each interval ``[time, bin]`` as sampled; parameters keep theirs."""
+        """Fraction of the trajectories in each interval ``[time, bin]``."""
         counts = self.marginals[self.known(name)].astype(np.float64)
         shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
         return np.broadcast_to(shares, (len(self.times), shares.shape[1]))
@@ -229,8 +229,8 @@ class DynamicNetwork:
     def table(self, name: str, step: int) -> FloatArray:
         """Conditional probabilities of a variable at a step, written out.
 
-        One axis per parent, then the node's own bins. A configuration of parents that no trajectory
-        had gets the node's marginal after the step.
+        One axis per parent, then the intervals of the node. If no trajectory had a combination of
+        intervals of the parents, its row is the marginal of the node after the step.
 
         Raises
         ------

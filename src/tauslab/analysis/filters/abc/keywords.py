@@ -60,14 +60,16 @@ class AbcKeywords:
     )  # fmt: skip
     quantile: float = option(
         0.5, type=float, check=number(lambda x: 0 < x < 1, "between 0 and 1"),
-        doc="Fraction of the particles of a generation within the threshold of the next.",
+        doc="Fraction of the particles of a generation whose distance is within the threshold of "
+        "the next.",
     )  # fmt: skip
     epsilon: Sequence[float] | None = option(
-        None, doc="Thresholds of all generations, not chosen by `quantile`; needs `scale`.",
+        None, doc="Thresholds of all generations, instead of `quantile`; needs `scale`.",
     )  # fmt: skip
     scale: str | float | npt.ArrayLike = option(
-        ADAPTIVE, doc="What each summary is divided by: ``adaptive``, the median absolute "
-        "deviation of the simulations of the last generation, or one number, or one for each.",
+        ADAPTIVE, doc="Number by which each summary is divided: ``adaptive``, the median absolute "
+        "deviation of the simulations of the last generation; or one number; or a number for each "
+        "summary.",
     )  # fmt: skip
     distance: float | DistanceFunction = option(
         2, doc="Norm of the differences: 1, 2 or infinity; or a function of simulations ``[m, k]`` "

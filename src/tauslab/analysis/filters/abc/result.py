@@ -39,12 +39,12 @@ class AbcResult(WeightedDraws):
     simulations, acceptance
         i64 and f64 ``[generation]``: number of simulations, and the accepted fraction.
     scale
-        f64 ``[generation, summary]``: what summaries were divided by.
+        f64 ``[generation, summary]``: numbers by which summaries were divided.
     summaries, time
         Names ``[summary]`` of columns of the data, or of summaries, and their times, NaN where they
         have none.
     observed
-        f64 ``[summary]``: of the data, NaN where one is missing.
+        f64 ``[summary]``: summaries of the data, NaN if missing.
     simulated
         f64 ``[particle, summary]``: of the particles of the last generation.
     ended

@@ -41,13 +41,13 @@ class FitResult(ParameterResult):
         f64 ``[parameter]``: the estimates.
     covariance
         f64 ``[parameter, parameter]``: covariance of the logarithms of the estimates, with the
-        Monte Carlo error of the likelihoods; NaN where the data do not bound an estimate on both
+        Monte Carlo error of the likelihoods; NaN if the data do not bound an estimate on both
         sides.
     points, point_log_likelihood
         f64 ``[point, parameter]`` and ``[point]``: the points around the maximum to which the
         quadratic was fitted.
     log_likelihood, log_likelihood_error
-        At the estimates, and its standard error by simulations.
+        Log-likelihood at the estimates, and its standard error due to simulations.
     likelihood
         ``filter`` or ``synthetic``.
     converged
@@ -75,11 +75,11 @@ class FitResult(ParameterResult):
         return float(self.values[self._place(name)])
 
     def error(self, name: str) -> float:
-        """Standard error of a parameter: of its logarithm, times its estimate."""
+        """Standard error of a parameter: that of its logarithm times the estimate."""
         return self[name] * self._error_of_log(name)
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Bounds that hold the parameter with the probability `level`; above 0 always."""
+        """Confidence interval of a parameter; its bounds are above 0."""
         if not 0 < level < 1:
             raise ConfigError(f"level = {level:g} is not allowed: between 0 and 1")
         factor = float(normal_quantile(np.array([0.5 + level / 2]))[0]) * self._error_of_log(name)
@@ -128,7 +128,7 @@ class FitResult(ParameterResult):
         return named_columns({"log_likelihood": self.point_log_likelihood, **columns})
 
     def summary(self) -> pd.DataFrame:
-        """A row per parameter: estimate, standard error, and bounds of 95 %."""
+        """A row per parameter: estimate, standard error, 95 % confidence interval."""
         return super().summary().set_index("parameter")
 
     def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:

@@ -126,10 +126,7 @@ class RecordedLattice(RunResult):
 
     @cached_property
     def most_waiting(self) -> int | None:
-        """Maximum number of waiting particles at a sample of any replica and point.
-
-        None in files of versions that did not record them.
-        """
+        """Maximum number of waiting particles at a sample of any replica and point."""
         if "waiting" not in self.data:
             return None
         return int(self.data["waiting"][()].max(initial=0))
@@ -158,7 +155,7 @@ class RecordedLattice(RunResult):
 
     @property
     def complete(self) -> bool:
-        """Return whether the run came to its end."""
+        """Return whether the run is complete."""
         return self.data.complete
 
     @property
@@ -168,7 +165,7 @@ class RecordedLattice(RunResult):
 
     @property
     def unfinished(self) -> str:
-        """Finished part of an unfinished run, in words; empty for a finished one."""
+        """Description of the finished part of an unfinished run; empty for a complete run."""
         if self.complete:
             return ""
         marks, samples = self.data[MARKS][()], len(self.all_times)
@@ -203,8 +200,8 @@ class RecordedLattice(RunResult):
     def counts(self, species: str, site_type: str | None = None) -> IntArray:
         """Particles of a species ``[sample]``, on the whole lattice or in a site type.
 
-        Of several replicas it is `replica`, the first unless ``at(replica=)`` chose another;
-        `replica_counts` has all. Of all points of a sweep ``[point, sample]``.
+        For several replicas, these are the counts of the first, or of the one that
+        ``at(replica=)`` selected; `replica_counts` has all. In a sweep ``[point, sample]``.
 
         Raises
         ------
@@ -217,9 +214,9 @@ class RecordedLattice(RunResult):
 
     @property
     def waiting(self) -> IntArray:
-        """Particles that wait for a slot of their site ``[sample]``, which `counts` count too.
+        """Number of particles that wait for a slot ``[sample]``; `counts` includes them.
 
-        Of all points of a sweep ``[point, sample]``.
+        In a sweep ``[point, sample]``.
 
         Raises
         ------
@@ -243,7 +240,7 @@ class RecordedLattice(RunResult):
     def fired(self, reaction: str) -> IntArray:
         """Number of firings of a reaction since t = 0 ``[sample]``.
 
-        Of all points of a sweep ``[point, sample]``.
+        In a sweep ``[point, sample]``.
 
         Raises
         ------
@@ -261,10 +258,10 @@ class RecordedLattice(RunResult):
         return self._all_there(np.asarray(rows))
 
     def object_positions(self, name: str) -> FloatArray:
-        """Positions ``[sample, object, 3]``, z, y, x in metres, of the objects of t = 0.
+        """Positions ``[sample, object, 3]`` (z, y, x) in metres of the objects of t = 0.
 
-        Middles of the sites of their particles. Counted on beyond periodic faces; NaN once an
-        object does not exist any more.
+        These are the centres of the sites of their particles, unwrapped across periodic faces; NaN
+        after an object has disappeared.
 
         Raises
         ------
@@ -294,10 +291,7 @@ class RecordedLattice(RunResult):
         return values
 
     def replica_counts(self, species: str, site_type: str | None = None) -> IntArray:
-        """Numbers as of `counts`, of all replicas ``[replica, sample]``; raises what that does.
-
-        Of all points of a sweep ``[point, replica, sample]``.
-        """
+        """Counts of all replicas ``[replica, sample]``; in a sweep ``[point, replica, sample]``."""
         return self._all_there(self.replica_samples_of(species, site_type))
 
     def replica_samples_of(self, species: str, site_type: str | None = None) -> IntArray:
@@ -317,7 +311,7 @@ class RecordedLattice(RunResult):
     def variance(self, species: str, site_type: str | None = None) -> FloatArray:
         """Variance over the replicas (divided by n - 1) ``[sample]``; NaN for one.
 
-        Of a sweep ``[point, sample]``.
+        In a sweep ``[point, sample]``.
         """
         values = self._of_replicas(species, site_type)
         if self.n_replicas < 2:
@@ -339,7 +333,7 @@ class RecordedLattice(RunResult):
     ) -> FloatArray:
         """Quantiles over the replicas, ``[sample]`` or ``[level, sample]``, as `Result.quantile`.
 
-        Of a sweep the points come first.
+        In a sweep the first axis is the point.
 
         Raises
         ------

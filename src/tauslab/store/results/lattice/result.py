@@ -85,12 +85,12 @@ def _stored_sweep(path: Path, file: CheckedLattice, attributes: Mapping[str, Any
 class LatticeResult(RecordedLattice):
     """An open lattice file; ``docs/lattices.md`` describes its contents.
 
-    ``species`` are its names, ``times`` its sample times ``[sample]`` in seconds, ``n_replicas``
-    how many runs it holds at each of ``n_points`` points, ``path`` the file. A ``with`` block
-    closes it at its end. For a stopped or running simulation it shows the state when it was opened.
+    `species` are the names of the species, `times` the sample times ``[sample]`` in seconds,
+    `n_replicas` the number of runs at each of `n_points` points, `path` the file. A ``with`` block
+    closes the file. The file of a running simulation is read as it was when it was opened.
 
-    With a sweep, `points` are the values ``[point]`` by name, and counts have the points as their
-    first axis; `at` gives the result of one point, with its frames.
+    With a sweep, `points` are the values ``[point]`` by name, and the first axis of counts is the
+    point; `at` returns the result of one point, with its frames.
 
     Parameters
     ----------
@@ -174,9 +174,10 @@ class LatticeResult(RecordedLattice):
         return ("time", *self.species)
 
     def at(self, point: int | None = None, *, replica: int | None = None, **values: float) -> Self:
-        """The result of one point of a sweep, by number or by values of what was swept.
+        """The result of one point of a sweep, selected by its number or by swept values.
 
-        ``at(replica=3)`` is that of another replica of the same point, or of a run without a sweep.
+        ``at(replica=3)`` is the result of another replica of the same point, or of a run without a
+        sweep.
 
         Parameters
         ----------
@@ -202,9 +203,7 @@ class LatticeResult(RecordedLattice):
         return int(self.points_with(values)[0])
 
     def as_ensemble(self, site_type: str | None = None) -> Result:
-        """Counts of all replicas as a `Result`, whose trajectories are the replicas; in memory.
-
-        It has `Result.histogram`, `Result.modes` and plots of sweeps.
+        """Counts of all replicas as a `Result` in memory, whose trajectories are the replicas.
 
         Parameters
         ----------
@@ -237,7 +236,7 @@ class LatticeResult(RecordedLattice):
     def to_xarray(self, frames: str | Sequence[str] = ()) -> xarray.Dataset:
         """Counts of all replicas as an `xarray.Dataset`, with dimensions replica, time, species.
 
-        Of a sweep the dimension ``point`` comes first, and the swept values are coordinates on it.
+        In a sweep the first dimension is ``point``, with the swept values as coordinates.
 
         ``counts`` and ``counts_by_site_type`` are NaN for unfinished replicas; ``time`` has its
         unit.
@@ -268,21 +267,22 @@ class LatticeResult(RecordedLattice):
         Parameters
         ----------
         name
-            One or several; by default the first few.
+            One or several species; by default the first few.
         kind
-            ``counts`` over time, ``mean`` of all replicas with a band, ``kymograph`` along an axis
-            over time, or ``slice`` in the middle across an axis. ``auto`` is ``mean`` where there
-            are several replicas, else ``counts``. Of all points of a sweep ``mean``, ``heatmap`` or
-            ``histogram`` over what was swept, as of an ensemble. ``movie``: the slices of all
-            frames, written to `path` (``.gif`` or ``.mp4``), which is returned (`movie`).
+            ``counts`` over time; ``mean`` of all replicas with a band; ``kymograph``: density
+            along an axis over time; ``slice``: the middle plane across an axis; ``movie``: the
+            slices of all frames, written to `path`. ``auto`` is ``mean`` if there are several
+            replicas, otherwise ``counts``. For a sweep: ``mean``, ``heatmap`` or ``histogram``
+            over the swept values.
         path
             File to write too: PNG, SVG or PDF by its suffix.
         t
             Time of a slice, by default the last frame; sample time of a sweep, by default the last.
         axis
-            Of a kymograph, by default the longest; across a slice, by default the shortest.
+            Axis of a kymograph, by default the longest; axis across a slice, by default the
+            shortest.
         ax
-            Axes of a matplotlib figure of your own to draw a single panel in.
+            Matplotlib axes in which to draw a single panel.
 
         Raises
         ------
@@ -331,7 +331,7 @@ class LatticeResult(RecordedLattice):
     def view(self, t: float | None = None, name: str | Sequence[str] | None = None) -> View3d:
         """Show a frame in three dimensions, in a notebook or a browser.
 
-        Needs plotly. Very many particles or sites are thinned, and a line says so.
+        Needs plotly. If there are very many particles or sites, a part is shown, with a note.
 
         Parameters
         ----------
@@ -342,7 +342,8 @@ class LatticeResult(RecordedLattice):
 
         Returns
         -------
-        An object that a notebook shows; `save` writes an HTML page, `figure` is plotly's.
+        An object that a notebook displays; its method `save` writes an HTML page, `figure` is the
+        plotly figure.
 
         Raises
         ------
