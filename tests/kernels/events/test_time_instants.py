@@ -90,3 +90,5 @@ def test_a_sample_at_the_time_of_an_event_is_after_it_whatever_the_grid(method, 
     result = ts.run(net, t_end=58, points=101, **given)
     assert result.times[50] == 29
     assert result.mean("X")[49:51] == pytest.approx([0, 1000])
+    with pytest.warns(UserWarning, match="28.999999999999996 is before event dose at 29.0 by roun"):
+        ts.run(net, times=np.linspace(0, 58, 101), **given)
