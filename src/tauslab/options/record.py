@@ -182,7 +182,8 @@ class SummarySpec:
                 f"recorded are {listed}"
             )
         leveled = KINDS[self.kind].numbers[0]
-        ends = (*self.numbers[leveled:], *(-math.inf, math.inf)[len(self.numbers) - leveled :])
+        given = self.numbers[leveled:]
+        ends = given[0] if given else -math.inf, given[1] if len(given) > 1 else math.inf
         begin, end = self._window(times, *ends)
         level = self.numbers[0] if leveled else 0.0
         direction = _DIRECTIONS.get(self.direction, 0)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ModelError
 from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import (
@@ -96,7 +97,7 @@ def events_that_never_fire(
 def warn_of_model(
     network: Network, values: Mapping[str, float],
     rows: Mapping[str, npt.NDArray[np.float64]] | None = None, each: str = "point",
-    samples: Sequence[float] = (), *, varying: Collection[str] = (),
+    samples: Sequence[float] | FloatArray = (), *, varying: Collection[str] = (),
     flowing: Collection[str] = (), seen: bool = False,
 ) -> None:  # fmt: skip
     """Warn of what is likely not meant in the model, and of events that never fire.
@@ -117,7 +118,7 @@ def warn_of_model(
 
 
 def _samples_just_before(
-    network: Network, values: Mapping[str, float], samples: Sequence[float]
+    network: Network, values: Mapping[str, float], samples: Sequence[float] | FloatArray
 ) -> Iterator[str]:
     """Sentences on events at a constant time that a sample misses by rounding."""
     for event in network.events if len(samples) else ():
