@@ -98,7 +98,9 @@ def population(
                 f"cells begin with the trigger of {given.division} true, and it comes when it "
                 "turns true: it must be false first, or have initial=False"
             )
-    looks = sample_times(given.times, given.t_end, given.points, model_t_end=network.t_end)
+    looks = sample_times(
+        given.times, given.t_end, given.points, model_t_end=network.t_end, decimal=True
+    )
     settings = Options(
         times=np.zeros(1), n=given.cells, seed=agreed_seed(given.seed, lambda: None, ranks),
         set=rows, method=SSA(), **device_settings(given.device), **steps,

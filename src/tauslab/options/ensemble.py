@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -188,11 +187,6 @@ class Options(CommonChoices, EnsembleChoices):
     def with_method(self, method: Method) -> Options:
         """The options with a method that was chosen; themselves where they have it."""
         return self if self.method == method else replace(self, method=method)
-
-    @property
-    def end(self) -> float:
-        """Time at which the run ends; infinity for an ensemble of particles, prepared at time 0."""
-        return float(self.times[-1]) or math.inf
 
     @property
     def integration(self) -> OdeSettings:

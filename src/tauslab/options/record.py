@@ -17,6 +17,7 @@ SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampl
 STATE = "state"  # of where trajectories stand at the end: datasets /summary/state:NAME
 _WORDS = ("trajectories", "statistics", "final", SAMPLED, STATE)
 PREFIX = "summary:"
+SAME_TIME = 1e-9  # of the longest time: a difference of two times that rounding may make
 _DIRECTIONS = {"up": 1, "down": -1}
 
 
@@ -181,16 +182,24 @@ class SummarySpec:
                 f"recorded are {listed}"
             )
         leveled = KINDS[self.kind].numbers[0]
-        begin, end = self._window(times, self.numbers[leveled:])
+        given = self.numbers[leveled:]
+        ends = given[0] if given else -math.inf, given[1] if len(given) > 1 else math.inf
+        begin, end = self._window(times, *ends)
         level = self.numbers[0] if leveled else 0.0
         direction = _DIRECTIONS.get(self.direction, 0)
         self._check_window(option, times[begin:end])
-        return Summary(self.kind, names.index(self.quantity), real, begin, end, level, direction)
+        return Summary(
+            self.kind, names.index(self.quantity), real, begin, end, level, direction, ends
+        )
 
-    def _window(self, times: FloatArray, ends: Sequence[float]) -> tuple[int, int]:
-        """Samples from the first end to the second, both included; as far as they are given."""
-        begin = int(np.searchsorted(times, ends[0], side="left")) if ends else 0
-        end = int(np.searchsorted(times, ends[1], side="right")) if len(ends) > 1 else len(times)
+    def _window(self, times: FloatArray, first: float, last: float) -> tuple[int, int]:
+        """Samples between two times, both included; of times spent, also those around them."""
+        slack = SAME_TIME * max(abs(float(times[0])), abs(float(times[-1])))
+        begin = int(np.searchsorted(times, first - slack, side="left"))
+        end = int(np.searchsorted(times, last + slack, side="right"))
+        if KINDS[self.kind].cut:
+            begin -= begin > 0 and (begin == len(times) or times[begin] > first + slack)
+            end += end < len(times) and (end == 0 or times[end - 1] < last - slack)
         return begin, end
 
     def _check_window(self, option: str, times: FloatArray) -> None:

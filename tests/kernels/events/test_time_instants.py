@@ -75,3 +75,20 @@ def test_equations_compute_steps_of_the_time_as_the_host_does() -> None:
     result = ts.run(net, times=[10.0, 49.0], method=ts.ODE(solver="dopri5"), device="cpu")
     assert result.mean("X")[0] == pytest.approx(495.0, rel=1e-12)
     assert np.array_equal(result["days"].ravel(), [0, 1])
+
+
+@pytest.mark.parametrize("method", ["ssa", "tau", "ode"])
+@pytest.mark.parametrize("event", [{"time": 29.0}, {"trigger": "time >= 29"}])
+def test_a_sample_at_the_time_of_an_event_is_after_it_whatever_the_grid(method, event):
+    """Sample 50 of 101 up to 58 is at 29; `numpy.linspace` gives 28.999999999999996."""
+    assert np.linspace(0, 58, 101)[50] < 29
+    net = ts.Network("dose")
+    net.add_species("X", 0)
+    net.add_reaction("X ->", rate=1e-9)
+    net.add_event("dose", assignments={"X": 1000}, **event)
+    given = {"n": 1, "seed": 1, "method": method, "device": "cpu"}
+    result = ts.run(net, t_end=58, points=101, **given)
+    assert result.times[50] == 29
+    assert result.mean("X")[49:51] == pytest.approx([0, 1000])
+    with pytest.warns(UserWarning, match="28.999999999999996 is before event dose at 29.0 by roun"):
+        ts.run(net, times=np.linspace(0, 58, 101), **given)

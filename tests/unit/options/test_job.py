@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from tauslab import ConfigError
 from tauslab.options.ensemble import Options
 from tauslab.options.record import HistogramSpec, Record
-from tauslab.options.values.sample_times import sample_times
+from tauslab.options.values.sample_times import even_times, sample_times
 from tauslab.options.values.texts import assignments, read_times
 
 TIMES = np.array([0.0, 1.0])
@@ -45,6 +47,15 @@ def test_sample_times_include_both_ends():
     assert len(sample_times(None, 10.0)) == 101
     assert sample_times(None, None, 2, model_t_end=4.0).tolist() == [0, 4]
     assert sample_times([0.5, 3]).tolist() == [0.5, 3.0]  # 0 is not added
+
+
+@pytest.mark.parametrize("end", [0.7, 2.5, 3.0, 58.0, 70.0, 72.0, 1e-3])
+def test_even_times_are_the_numbers_that_a_user_writes(end):
+    for count in (2, 11, 101, 121, 1001):
+        written = [float(Fraction(str(end)) * k / (count - 1)) for k in range(count)]
+        assert even_times(0.0, end, count).tolist() == written
+    assert even_times(1.0, 58.0, 58).tolist() == list(range(1, 59))
+    assert (even_times(0.0, np.pi, 9) == np.linspace(0.0, np.pi, 9)).all()  # too many digits
 
 
 @pytest.mark.parametrize(

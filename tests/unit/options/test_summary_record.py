@@ -71,6 +71,19 @@ def test_numbers_agree_with_the_recorded_samples(full):
     assert np.isnan(full.summary("period")).all()
 
 
+def test_windows_end_at_the_sample_times_that_are_meant_and_cut_the_time_spent():
+    """Sample 3 is at 0.30000000000000004; 0.25 and 0.72 lie between two samples."""
+    names = "mean:X:0:0.3", "time-above:X:60:0:0.3", "time-above:X:60:0.25:0.72"
+    record = ",".join(["trajectories", *(f"summary:{name}" for name in names)])
+    result = run(t_end=1.0, points=11, record=record)
+    x, times = result.counts("X"), result.times
+    assert times[3] > 0.3
+    np.testing.assert_allclose(result.summary(names[0]), x[:, :4].mean(axis=1))
+    for name, ends in zip(names[1:], [(0, 0.3), (0.25, 0.72)], strict=True):
+        spent = (x[:, :-1] > 60) * np.diff(np.clip(times, *ends))
+        np.testing.assert_allclose(result.summary(name), spent.sum(axis=1), rtol=1e-12)
+
+
 def test_moments_leave_out_what_is_no_number(full):
     gone = full.summary("extinction")
     n, mean, std = full.summary_moments("extinction")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -167,11 +168,13 @@ def _warn_of_moments(result: CmeResult, gains: IntArray) -> None:
             missing = {"mean": (lost * beyond, mean),
                        "variance": (lost * (beyond - mean) ** 2, variance)}  # fmt: skip
             for moment, (more, value) in missing.items():
-                if more > worst * value > 0:
-                    worst = more / value
+                share = more / value if value else math.inf if more else 0.0
+                if share > worst:
+                    worst = share
                     where = f"{moment} of {result.species[column]} at t = {t:g}"
     if where:
+        by = "by all of it" if math.isinf(worst) else f"by about {100 * worst:.2g} %"
         warn(
-            f"{result.name}: the {where} may be too small by about {100 * worst:.2g} %, because "
-            f"states with many molecules were left out; reduce {opt('tolerance')}"
+            f"{result.name}: the {where} may be too small {by}, because states with many molecules "
+            f"were left out; reduce {opt('tolerance')}"
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -38,6 +39,11 @@ def ticks_of(interval: float, tick: float, what: str) -> int:
             f"{what} {interval:g} is not a whole multiple of the tick of the clock, {tick:g}"
         )
     return count
+
+
+def time_of(half: int, tick: float) -> float:
+    """The time of so many half ticks, rounded as a user writes it: 0.9 of six halves of 0.3."""
+    return float(Fraction(repr(float(tick))) * half / 2)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tauslab.analysis.hybrids.clock import (
     require_end,
     sample_count,
     ticks_of,
+    time_of,
 )
 from tauslab.analysis.hybrids.division import Divider
 from tauslab.analysis.hybrids.hybrid import Hybrid
@@ -34,6 +35,8 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host import require_memory
 from tauslab.decomposition.ranks.job import seed_of
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.diagnosis.time_breaks import has_times
+from tauslab.model.network.network import Network
 from tauslab.store.state import State
 
 _MOST_LAG = 0.05  # of the time between two exchanges, which is passed over in silence
@@ -68,6 +71,10 @@ class HybridRun:
     ) -> None:  # fmt: skip
         self.hybrid, self.n, self.splitting = hybrid, n, splitting
         self.tick = hybrid.tick / 2**halvings
+        # Events and rates at times that a user writes must be reached by parts that end there.
+        self._written = any(
+            isinstance(one.model, Network) and has_times(one.model) for one in hybrid.parts.values()
+        )
         self.intervals: dict[str, Interval] = hybrid.intervals(halvings)
         self.end = require_end(t_end, self.tick, self.intervals)
         self.groups = groups_of(self.intervals, edges_of(hybrid.acting()))
@@ -216,7 +223,7 @@ class HybridRun:
     @property
     def time(self) -> float:
         """Seconds that all groups have reached."""
-        return float(min(self._reached) * self.tick / 2)
+        return self._time(min(self._reached))
 
     def is_due(self, every: float) -> bool:
         """Return whether all parts are at a whole multiple of a number of seconds.
@@ -304,7 +311,7 @@ class HybridRun:
         """Divide the cells whose time has come, if a look is due."""
         if self.divider is None or tick % self._looks:
             return
-        t = tick * self.tick / 2
+        t = self._time(tick)
         cells = self.divider.due(t)
         if not len(cells):
             return
@@ -354,7 +361,7 @@ class HybridRun:
         # A volume of its own is known when it has moved.
         board.stepping = name, lambda one: "mean" if one == name else others(one), start, end
         shared, driven = board.shared_anew(name), self._driven_anew(name, start, end)
-        with _named(name, start * self.tick / 2):
+        with _named(name, self._time(start)):
             part.put(shared, driven)
         if driven is not None:
             self._note_ended(name, driven)
@@ -363,10 +370,10 @@ class HybridRun:
             board.stepping = None
             return
         before = board.now[name]
-        part.advance(end * self.tick / 2)
+        part.advance(self._time(end))
         ended = board.alive & ~part.alive
         for word in part.endings(ended) if ended.any() else ():
-            self.endings.setdefault((word, name), end * self.tick / 2)
+            self.endings.setdefault((word, name), self._time(end))
         if part.home is not None:
             changed = self.parts[part.home].values(board.watches[part.home].read)
             board.take_values(part.home, changed)
@@ -391,7 +398,7 @@ class HybridRun:
         if shaping is None or start % self._between[name]:
             return
         values = self._quantities[name].values(self._reader(name, "start"), start, end)
-        with _named(name, start * self.tick / 2):
+        with _named(name, self._time(start)):
             self.parts[name].reshape(shaping, values)
         self.board.take_values(name, self.parts[name].values(self.board.watches[name].read))
 
@@ -498,8 +505,11 @@ class HybridRun:
     def times(self, name: str) -> FloatArray:
         """Sample times of a part."""
         step = self.intervals[name].sample
-        result: FloatArray = np.arange(self.series[name].shape[1]) * step * self.tick / 2
-        return result
+        return np.array([self._time(step * k) for k in range(self.series[name].shape[1])])
+
+    def _time(self, half: int) -> float:
+        """The time of so many half ticks."""
+        return time_of(half, self.tick) if self._written else half * self.tick / 2
 
     # ---------------------------------------------------------------- keeping
 

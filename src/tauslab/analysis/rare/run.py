@@ -49,6 +49,7 @@ from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.locks import written_by_us
 from tauslab.store.state import State
 
+_MOST_PER_ROUND = 0.1  # weight that may reach the target within a round of a steady rate
 _NOT_DECIDING = (
     *("comm", "device", "output", "quiet", "checkpoint", "checkpoint_every"),
     *("coordinate", "set"),
@@ -235,8 +236,11 @@ def _steady(
     runs = np.array([fixed_sum(row) for row in kept]) / fixed_sum(times)
     mean = fixed_sum(runs) / len(runs)
     length = fixed_sum(times) / len(times)
-    if rank == 0 and mean * length > 1:
-        warn(f"almost every walker reaches the target within a round: take more {opt('rounds')}")
+    if rank == 0 and mean * length > _MOST_PER_ROUND:
+        warn(
+            f"{mean * length:.0%} of the weight reaches the target within a round: the rate may be "
+            f"wrong by {mean * length / 2:.0%}; take more {opt('rounds')}"
+        )
     rest = steadiness(flux, first)
     if rank == 0 and rest.moves and found.reached.any():
         wrong = "high" if rest.later < rest.before else "low"

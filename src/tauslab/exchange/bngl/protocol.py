@@ -25,6 +25,7 @@ from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.infix import parse
 from tauslab.model.network.network import Network
 from tauslab.options.methods import ODE, SSA
+from tauslab.options.values.sample_times import even_times
 
 Amount = Expression | FloatArray  # of a species: one for all trajectories, or [trajectory]
 
@@ -266,7 +267,7 @@ class Protocol:
             count = self._number(steps or "1")
             if not 1 <= count <= 1e7 or count != int(count):
                 raise ConfigError("n_steps is a whole number from 1 to 10000000")
-            times = np.linspace(start, self._number(options["t_end"]), int(count) + 1)
+            times = even_times(start, self._number(options["t_end"]), int(count) + 1)
         if not times[-1] > start:
             raise ConfigError(f"t_end must be above {start:g}, where it starts")
         return times, start

@@ -30,6 +30,7 @@ from tauslab.model.expressions.expression import Expression, Symbol, symbols
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.network import Network
 from tauslab.options.methods import ODE, SSA, TauLeaping
+from tauslab.options.values.sample_times import even_times
 from tauslab.options.values.texts import whole_number
 
 # Exact algorithms sample the same distribution, and integrators solve the same equations within
@@ -246,7 +247,7 @@ class Runner:
             count, values = _repeats(task, network, document, where)
         # Equations without draws and without values of their own give every repeat the same course.
         same = isinstance(method, ODE) and not values
-        times = np.linspace(simulation.start, simulation.end, simulation.steps + 1)
+        times = even_times(simulation.start, simulation.end, simulation.steps + 1)
         given = {} if seed is None else {"seed": seed}
         result = run_ensemble(
             network,

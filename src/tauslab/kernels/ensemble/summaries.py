@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ class Kind:
         The fewest samples in its window.
     even
         Whether these must be evenly spaced.
+    cut
+        Whether it adds up intervals between samples, which the ends of the window cut.
     """
 
     entry: str
@@ -37,6 +40,7 @@ class Kind:
     numbers: tuple[int, int]
     least: int = 1
     even: bool = False
+    cut: bool = False
 
 
 _WAVE, _WINDOW = "SPECIES[:AFTER]", "SPECIES[:FROM[:TO]]"
@@ -44,7 +48,7 @@ KINDS: Mapping[str, Kind] = {
     "amplitude": Kind("oscillation", 0, _WAVE, (0, 1), least=16, even=True),
     "period": Kind("oscillation", 1, _WAVE, (0, 1), least=16, even=True),
     "first-passage": Kind("first_passage", 0, "SPECIES:LEVEL[:up|down]", (1, 1)),
-    "time-above": Kind("time_above", 0, "SPECIES:LEVEL[:FROM[:TO]]", (1, 3), least=2),
+    "time-above": Kind("time_above", 0, "SPECIES:LEVEL[:FROM[:TO]]", (1, 3), least=2, cut=True),
     "extinction": Kind("extinction", 0, "SPECIES", (0, 0)),
     "mean": Kind("statistic", 0, _WINDOW, (0, 2)),
     "maximum": Kind("statistic", 1, _WINDOW, (0, 2)),
@@ -70,6 +74,8 @@ class Summary:
         Threshold of ``first-passage`` and ``time-above``.
     direction
         Of ``first-passage``: 1 up, -1 down, 0 away from where the trajectory begins.
+    ends
+        Times at which the window begins and ends.
     """
 
     kind: str
@@ -79,6 +85,7 @@ class Summary:
     end: int
     level: float = 0.0
     direction: int = 0
+    ends: tuple[float, float] = (-math.inf, math.inf)
 
 
 class Summaries:
@@ -103,7 +110,12 @@ class Summaries:
         self._columns = columns
         self._summaries = dict(summaries)
         self._host_times = np.asarray(times, np.float64)
-        self._times = backend.upload(self._host_times)
+        self._times = {
+            name: backend.upload(
+                np.clip(self._host_times, *one.ends) if KINDS[one.kind].cut else self._host_times
+            )
+            for name, one in self._summaries.items()
+        }
         self._program = backend.compile(KernelSource("ensemble/summaries.cc", _ENTRIES))
 
     @property
@@ -128,7 +140,7 @@ class Summaries:
                 reals=observables if summary.real else None, rows=rows,
                 n_times=len(self._host_times), n_columns=self._columns[summary.real],
                 column=summary.column, out=into[name], begin=summary.begin, end=summary.end,
-                times=self._times, spacing=self._spacing(summary), level=summary.level,
+                times=self._times[name], spacing=self._spacing(summary), level=summary.level,
                 direction=summary.direction, what=kind.what,
             )  # fmt: skip
             self._program.launch(entry, rows, arguments, stream)

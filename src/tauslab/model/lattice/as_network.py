@@ -66,6 +66,7 @@ def well_stirred_network(
 ) -> Network:
     """Return what `Lattice.well_stirred` does."""
     values = lattice_values(lattice, parameters)
+    _warn_of_open_faces(lattice, values)
     network = Network(f"{lattice.name}_well_stirred", t_end=lattice.t_end)
     counts = np.zeros(len(lattice.species), np.int64)
     for placed in values.placed:
@@ -86,6 +87,21 @@ def well_stirred_network(
             equation_text(reaction.reactants, reaction.products), rate=rate, name=reaction.name
         )
     return network
+
+
+def _warn_of_open_faces(lattice: LatticeData, values: LatticeValues) -> None:
+    """Warn of faces that particles cross: the network has no such exchange."""
+    faces = [
+        face
+        for face, ghost in zip(FACES, values.ghost_type, strict=True)
+        if lattice.boundary[face].kind in ("absorbing", "held")
+        and (values.diffusion[:, ghost].any() or values.diffusion[ghost].any())
+    ]
+    if faces:
+        warn(
+            f"{lattice.name}: the well-stirred network has no exchange of particles across the "
+            f"faces {', '.join(faces)}"
+        )
 
 
 def _require_no_objects(lattice: LatticeData) -> None:

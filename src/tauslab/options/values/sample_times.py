@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +19,7 @@ from tauslab.options.values.checks import within
 DEFAULT_POINTS = 101
 MOST_POINTS = 10_000_000
 _FEW = 1024  # sample times that are kept for the next call
+_EXACT = 1 << 52  # half of the numbers below which doubles are exact: a sum of two is exact too
 
 
 def sample_times(
@@ -25,8 +28,15 @@ def sample_times(
     points: int | None = None,
     *,
     model_t_end: float | None = None,
+    decimal: bool = False,
 ) -> FloatArray:
     """Sample times: as given, one or several, or `points` of them from 0 to the end, both included.
+
+    Parameters
+    ----------
+    decimal
+        Whether events or rates of the model are at times that users write, so that samples at these
+        times must be rounded in the same way: `even_times`.
 
     Raises
     ------
@@ -57,7 +67,8 @@ def sample_times(
         raise ConfigError(f"{assigned('t_end')}{end:g} is not allowed: a finite time above 0")
     count = DEFAULT_POINTS if points is None else points
     within("points", count, 2, MOST_POINTS)
-    result = _even(end, count).copy() if count <= _FEW else np.linspace(0.0, end, count)
+    even = even_times if decimal else np.linspace
+    result = _kept(even, end, count).copy() if count <= _FEW else even(0.0, end, count)
     if end / count < sys.float_info.min and not (np.diff(result) > 0).all():
         raise ConfigError(
             f"{assigned('t_end')}{end:g} is so near to 0 that {count} sample times up to it are "
@@ -66,9 +77,23 @@ def sample_times(
     return result
 
 
+def even_times(first: float, last: float, count: int) -> FloatArray:
+    """Times f64 ``[count]`` at equal intervals, both ends included, as a user writes them.
+
+    Each is the double that is next to its decimal number, so that an event at 29 is at sample 50 of
+    101 up to 58. `numpy.linspace` gives 28.999999999999996. It is used where whole numbers of 53
+    bits do not hold the fractions.
+    """
+    (a, b), (c, d) = (Decimal(repr(float(t))).as_integer_ratio() for t in (first, last))
+    if max(abs(a) * d, abs(c) * b, b * d) * count > _EXACT:
+        return np.linspace(first, last, count)
+    k = np.arange(count, dtype=np.float64)
+    return np.asarray(((count - 1 - k) * (a * d) + k * (c * b)) / (b * d * (count - 1)))
+
+
 @lru_cache(maxsize=16)
-def _even(end: float, count: int) -> FloatArray:
-    return np.linspace(0.0, end, count)
+def _kept(even: Callable[..., FloatArray], end: float, count: int) -> FloatArray:
+    return even(0.0, end, count)
 
 
 def _given_times(times: npt.ArrayLike) -> FloatArray:

@@ -22,6 +22,8 @@ from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree
+from tauslab.model.network.diagnosis.time_breaks import has_times
+from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
 from tauslab.options.methods import (
@@ -203,7 +205,9 @@ def result_to_extend(given: Any) -> Iterator[Result]:
     yield given
 
 
-def taken_to_extend(asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
+def taken_to_extend(
+    asked: Mapping[str, Any], network: Network
+) -> tuple[dict[str, Any], Sweep | None]:
     """`asked`, with all else as in the result that it extends, and times that go on.
 
     Raises
@@ -232,14 +236,19 @@ def taken_to_extend(asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | N
             )
         plain = {name: value for name, value in asked.items() if name not in _SAMPLE_TIMES}
         collected, sweep = taken_from(result, {**plain, "times": None})
-        times = longer_times(result.times, *(asked.get(name) for name in _SAMPLE_TIMES))
+        longer = (asked.get(name) for name in _SAMPLE_TIMES)
+        times = longer_times(result.times, *longer, decimal=has_times(network))
         held["record"] = str(result.attributes["record"])
         held["species"] = result.species + result.observables
         return {**collected, **held, **plain, "times": times}, sweep
 
 
-def longer_times(times: FloatArray, given: Any, t_end: Any, points: Any) -> FloatArray:
+def longer_times(
+    times: FloatArray, given: Any, t_end: Any, points: Any, *, decimal: bool = False
+) -> FloatArray:
     """Sample times that begin with `times`: as given, or up to an end at the same intervals.
+
+    `decimal` as in `sample_times`.
 
     >>> longer_times(np.array([0.0, 0.5, 1.0]), None, 2, None)
     array([0. , 0.5, 1. , 1.5, 2. ])
@@ -260,7 +269,7 @@ def longer_times(times: FloatArray, given: Any, t_end: Any, points: Any) -> Floa
                 f"{opt('extend')}: the result has samples at intervals of {step:g}, of which "
                 f"{opt('t_end', t_end)} is no multiple, or at uneven ones: give {opt('times')}"
             )
-        longer = sample_times(None, t_end, count + 1)
+        longer = sample_times(None, t_end, count + 1, decimal=decimal)
         return np.concatenate([times, longer[len(times) :]])
     longer = sample_times(given)
     if len(longer) <= len(times) or (longer[: len(times)] != times).any():

@@ -105,7 +105,7 @@ def prepare_ode(network: Network, options: Options) -> OdeTask:
     lost = depending(network, {*varying})
     flowing = changed_by(network, [one.name for one in network.reactions])
     warn_of_model(
-        network, values, rows, each_of(options), options.end,
+        network, values, rows, each_of(options), options.times,
         varying=lost, flowing=flowing, seen=seen,
     )  # fmt: skip
     check_rates(network, values, negative=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
+from tauslab.model.network.diagnosis.time_breaks import has_times
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options, default_n
 from tauslab.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
@@ -52,7 +53,7 @@ def ensemble_options(
     """
     if asked.get("extend") is not None:
         own = {name: value for name, value in asked.items() if value is not None}
-        (asked, sweep), keywords = taken_to_extend(own), None
+        (asked, sweep), keywords = taken_to_extend(own, network), None
     if keywords is None:
         keywords = NetworkKeywords(**{k: v for k, v in asked.items() if k in _KEYWORDS})
     given = {name: value for name, value in asked.items() if value is not None}
@@ -81,6 +82,7 @@ def ensemble_options(
             keywords.t_end,
             whole(keywords.points),
             model_t_end=network.t_end,
+            decimal=has_times(network),
         ),
         n=n,
         method=method,

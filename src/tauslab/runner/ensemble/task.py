@@ -534,7 +534,7 @@ def _valued(network: Network, options: Options, *, checked: bool) -> _Valued:
     flowing = set() if partition is None else changed_by(network, partition.integrated(network))
     lost, seen = depending(network, {*rows}), isinstance(options.method, SSA | Partitioned)
     warn_of_model(
-        network, values, rows, each_of(options), options.end,
+        network, values, rows, each_of(options), options.times,
         varying=lost, flowing=flowing, seen=seen,
     )  # fmt: skip
     pulses = levels_of_pulses(network, values, lost, flowing=flowing) if seen else ()

@@ -12,14 +12,12 @@ import numpy as np
 from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.text import plain
-from tauslab.options.record import STATE
+from tauslab.options.record import SAME_TIME, STATE
 from tauslab.store.checking.ensemble import OF_AMOUNTS
 from tauslab.store.format.layout import Layout
 from tauslab.store.results import columns
 from tauslab.store.results.approximation import OF_SAMPLING, approximation
 from tauslab.store.results.of_run import RunResult
-
-_TIME_TOLERANCE = 1e-9
 
 
 class Recorded(RunResult):
@@ -149,7 +147,7 @@ class Recorded(RunResult):
             raise ConfigError(f"t={t!r} is not allowed: a sample time is a number")
         nearest = int(np.argmin(np.abs(self.times - t)))
         span = max(abs(float(self.times[-1])), abs(float(self.times[0])))
-        if abs(float(self.times[nearest]) - t) <= _TIME_TOLERANCE * span:
+        if abs(float(self.times[nearest]) - t) <= SAME_TIME * span:
             return nearest
         raise ConfigError(
             f"{t:g} is not a sample time of {self.name}: {len(self.times)} times from "

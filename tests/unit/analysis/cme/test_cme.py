@@ -91,6 +91,14 @@ def test_moments_conditions_and_joint_laws():
     assert data["mean"].sel(species="A").dims == ("time",)
 
 
+def test_a_mean_of_which_all_was_left_out_has_a_warning():
+    """All states with molecules are less probable than the tolerance: mean 5 exp(-25) of 0 left."""
+    dying = network({"X": 5}, ("X -> 2 X", {"rate": 1.0}), ("X ->", {"rate": 1.5}))
+    with pytest.warns(UserWarning, match="mean of X at t = 50 may be too small by all of it"):
+        law = ts.cme(dying, [1, 50])
+    assert law.mean("X") == pytest.approx([5 * np.exp(-0.5), 0.0])
+
+
 def test_moments_of_heavy_tails_are_exact_or_a_warning_says_that_they_are_too_small():
     """A critical branching process has mean 1 and variance 2t; a rare burst adds k b^2 t."""
     branching = network({"X": 1}, ("X -> 2 X", {"rate": 1.0}), ("X ->", {"rate": 1.0}))

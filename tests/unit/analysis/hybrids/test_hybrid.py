@@ -1327,3 +1327,23 @@ def test_refusals_of_values_name_the_part_and_the_time():
     cell.drive("net.k", "own.y", over="end")
     with pytest.raises(ts.ModelError, match=r"part net at t = 0: .* rate constant is -0.5"):
         run(cell, 3.0)
+
+
+def test_a_sample_at_the_time_of_an_event_is_after_it():
+    """Three ticks of 0.3 are 0.8999999999999999 as a product."""
+    assert 3 * 0.3 < 0.9
+    dosed = ts.Network("dosed")
+    dosed.add_species("X", 0)
+    dosed.add_parameter("k", 0.0)
+    dosed.add_reaction("-> X", rate="1e-9 * k")
+    dosed.add_event("dose", time=0.9, assignments={"X": 100})
+    driving = ts.Network("driving")
+    driving.add_species("A", 1.0)
+    driving.add_rate("A", "-A")
+    both = ts.Hybrid("both")
+    both.add_part("dosed", dosed, every=0.3)
+    both.add_part("driving", driving, method="ode", every=0.3)
+    both.drive("dosed.k", "driving.A")
+    result = ts.run(both, t_end=1.2, n=1, seed=1, device="cpu", pilot=0)
+    assert result.time("dosed").tolist() == [0, 0.3, 0.6, 0.9, 1.2]
+    assert result.values("dosed.X")[0].tolist() == [0, 0, 0, 100, 100]

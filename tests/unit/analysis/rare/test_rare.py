@@ -204,6 +204,19 @@ def test_a_coordinate_that_falls_or_is_a_function():
     assert target.reached(states).tolist() == [False, True]
 
 
+def test_a_steady_rate_with_too_few_rounds_has_a_warning():
+    # The mean first-passage time is about half a round, so rounds of this length show no rate.
+    net = ts.Network("decay")
+    net.add_species("X", 1)
+    net.add_reaction("X ->", rate=2.0)
+    call = {"model": net, "target": "X < 1", "t_end": 20.0, "steady": True, "runs": 4}
+    with pytest.warns(UserWarning, match=r"8.% of the weight .* wrong by 4.%; take more rounds="):
+        coarse = weighted(**call, rounds=20, walkers=200)
+    assert coarse.estimate == pytest.approx(2 * math.tanh(1), rel=0.03)  # of rate 2
+    fine = weighted(**call, rounds=1000)
+    assert fine.estimate == pytest.approx(2.0, rel=0.05)
+
+
 def test_the_steady_rate():
     """Hill's relation: 1 over the mean time to the target, solved with its linear equations."""
     births, deaths, size = np.full(30, 10.0), 0.5 * np.arange(30), 30

@@ -104,6 +104,19 @@ def test_without_space(volume, sites):
         lattice.well_stirred("nowhere")
 
 
+def test_open_faces_that_a_network_without_space_has_not_are_named(recwarn):
+    lattice = ts.Lattice("open", shape=(2, 2, 2), spacing=H, step=1e-6, boundary="periodic")
+    lattice.add_species("A")
+    lattice.set_boundary("z-", "held", concentrations={"A": 1e-6})
+    lattice.set_boundary("z+", "absorbing")
+    lattice.well_stirred()
+    assert not recwarn  # nothing hops
+    lattice.add_diffusion("A", D)
+    for volume in ("lattice", "reachable"):
+        with pytest.warns(UserWarning, match="no exchange of particles across the faces z-, z[+]"):
+            lattice.well_stirred(volume)
+
+
 def test_each_species_without_space_where_it_can_come():
     """B stays in 2 of 5 sites, A goes everywhere, C is made where both are and stays there."""
     lattice = ts.Lattice("halves", shape=(1, 1, 5), spacing=H, step=1e-6)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ModelError
-from tauslab.base.option_names import warn
+from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -26,6 +28,7 @@ from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Doubt, Event, TimedEvent
 
 _AFTER = ("ge", "gt", "le", "lt")
+_ROUNDING = 1e-12  # of a time: a difference that only rounding makes
 _LISTED = 5  # points that a message names
 _AT_START = (
     ", and a run begins with the initial amounts; give an initial amount, or "
@@ -94,20 +97,43 @@ def events_that_never_fire(
 def warn_of_model(
     network: Network, values: Mapping[str, float],
     rows: Mapping[str, npt.NDArray[np.float64]] | None = None, each: str = "point",
-    end: float = math.inf, *, varying: Collection[str] = (), flowing: Collection[str] = (),
-    seen: bool = False,
+    samples: Sequence[float] | FloatArray = (), *, varying: Collection[str] = (),
+    flowing: Collection[str] = (), seen: bool = False,
 ) -> None:  # fmt: skip
     """Warn of what is likely not meant in the model, and of events that never fire.
 
-    As `events_that_never_fire`; of `narrow_windows` too, with `varying`, `flowing` and `seen`.
+    As `events_that_never_fire`; of `narrow_windows` too, with `varying`, `flowing` and `seen`; of
+    `samples`, times at the last of which the run ends, before an event by rounding alone.
     """
+    end = float(samples[-1] if len(samples) else 0.0) or math.inf  # particles begin at time 0
     for note in network.notes:
         if isinstance(note, Doubt):
             warn(note)
     for sentence in events_that_never_fire(network, values, rows, each, end):
         warn(sentence)
+    for sentence in _samples_just_before(network, values, samples):
+        warn(sentence)
     for sentence in narrow_windows(network, values, varying, flowing=flowing, seen=seen):
         warn(sentence)
+
+
+def _samples_just_before(
+    network: Network, values: Mapping[str, float], samples: Sequence[float] | FloatArray
+) -> Iterator[str]:
+    """Sentences on events at a constant time that a sample misses by rounding."""
+    for event in network.events if len(samples) else ():
+        if isinstance(event, TimedEvent):
+            time = evaluate(event.time, values)
+        else:
+            inclusive = isinstance(event.trigger, Call) and event.trigger.function in ("ge", "le")
+            time = _waits_for(event, values) if inclusive else math.inf
+        before = bisect_left(samples, time) - 1
+        if math.isfinite(time) and before >= 0 and time - samples[before] <= _ROUNDING * time:
+            yield (
+                f"the sample at {float(samples[before])!r} is before event {event.name} at "
+                f"{time!r} by rounding alone, and holds the state before it: give {opt('times')} "
+                "that are rounded in the same way"
+            )
 
 
 def _stays_true(event: Event, values: Mapping[str, float]) -> bool:

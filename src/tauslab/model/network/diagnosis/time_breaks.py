@@ -368,6 +368,11 @@ def uses_time(network: Network) -> bool:
     )
 
 
+def has_times(network: Network) -> bool:
+    """Return whether the model has events, or uses the time."""
+    return bool(network.events) or uses_time(network)
+
+
 def steps_of(network: Network) -> list[Expression]:
     """Laws and triggers with rules written out: where they move, ``ssa`` has to integrate."""
     rules = network.rule_expressions()
