@@ -80,7 +80,8 @@ class Simulator:
         Returns
         -------
         Summaries ``[n, k]``, or ``[k]`` for a single parameter set: float64, or where `theta` is a
-        tensor, one of the same type on the same device.
+        tensor, one of the same type on the same device. A function `summary` may give more axes,
+        such as ``[n, time, species]``.
 
         Raises
         ------
@@ -186,10 +187,10 @@ class Simulator:
         if isinstance(summary, tuple):
             return np.stack([result.summary(name) for name in summary], axis=1)
         given = _numbers(summary(result))
-        if given.ndim not in (1, 2):
+        if given.ndim == 0:
             raise ConfigError(
-                f"the summary gave shape {given.shape}: a row, or a number, for each of the "
-                f"{result.n} trajectories is needed"
+                f"the summary gave shape (): a row, or a number, for each of the {result.n} "
+                "trajectories is needed"
             )
         return given[:, None] if given.ndim == 1 else given
 
@@ -248,7 +249,8 @@ def simulator(
     summary
         What a trajectory is reduced to: a name such as ``first-passage:X:100`` (as ``--record
         summary:...`` takes it) or a list of k names, which are computed on the device and keep no
-        samples; or a function of a `Result` with n trajectories that gives ``[n]`` or ``[n, k]``.
+        samples; or a function of a `Result` with n trajectories that gives ``[n]``, ``[n, k]`` or
+        more axes, for example time courses ``[n, time, species]`` for an embedding network.
         By default the recorded species at the last sample time, NaN where a trajectory ended
         early.
     {options}
