@@ -80,8 +80,7 @@ class Simulator:
         Returns
         -------
         Summaries ``[n, k]``, or ``[k]`` for a single parameter set: float64, or where `theta` is a
-        tensor, one of the same type on the same device. A function `summary` may give more axes,
-        such as ``[n, time, species]``.
+        tensor, one of the same type on the same device.
 
         Raises
         ------
@@ -250,7 +249,7 @@ def simulator(
         What a trajectory is reduced to: a name such as ``first-passage:X:100`` (as ``--record
         summary:...`` takes it) or a list of k names, which are computed on the device and keep no
         samples; or a function of a `Result` with n trajectories that gives ``[n]``, ``[n, k]`` or
-        more axes, for example time courses ``[n, time, species]`` for an embedding network.
+        ``[n, time, species]``.
         By default the recorded species at the last sample time, NaN where a trajectory ended
         early.
     {options}
