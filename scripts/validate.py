@@ -103,7 +103,7 @@ CHECKS = {
     "sensitivity": Check("validate_sensitivity", "three networks, eight derivatives",
                          "coupled, likelihood ratio", "exact derivatives", "1 in 25",
                          {"n": 100_000}),
-    "coverage": Check("validate_coverage", "51 estimates with a 95 % interval",
+    "coverage": Check("validate_coverage", "57 estimates with an interval",
                       "until, sensitivities, rare events, ...", "exact values",
                       "1 in 5,000 per estimate",
                       {"seeds": 200, "jobs": 1, "cases": [], "seconds": None, "keep": None}),

@@ -184,10 +184,10 @@ class Simulator:
         if isinstance(summary, tuple):
             return np.stack([result.summary(name) for name in summary], axis=1)
         given = _numbers(summary(result))
-        if given.ndim not in (1, 2):
+        if given.ndim == 0:
             raise ConfigError(
-                f"the summary gave shape {given.shape}: a row, or a number, for each of the "
-                f"{result.n} trajectories is needed"
+                f"the summary gave shape (): a row, or a number, for each of the {result.n} "
+                "trajectories is needed"
             )
         return given[:, None] if given.ndim == 1 else given
 
@@ -245,8 +245,8 @@ def simulator(
         Names of parameters, or of species for their initial amounts: the columns of theta.
     summary
         Summaries of a trajectory: a name such as ``first-passage:X:100`` (docs/run.md) or a list
-        of k names; or a function of a `Result` with n trajectories that returns ``[n]`` or ``[n,
-        k]``. By default the recorded species at the last sample time, NaN if a trajectory ended
+        of k names; or a function of a `Result` with n trajectories that returns ``[n]``, ``[n, k]``
+        or ``[n, time, species]``. By default the recorded species at the last sample time, NaN if a trajectory ended
         early.
     {options}
 

@@ -64,6 +64,7 @@ class Problem:
 
     def __init__(self, tables: Tables, method: ODE, device: Any, comm: Comm = "world") -> None:
         self._tables, self._device, self._comm = tables, device, comm
+        self._method = method
         self.files = tables.files
         estimated = [one for one in tables.parameters.values() if one.estimated]
         self.names = tuple(one.name for one in estimated)
@@ -89,6 +90,10 @@ class Problem:
             f"{len(self._tables.measurements)} measurements, "
             f"{len(self._experiments)} experiments>"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make copies from the tables: compiled formulas cannot be copied."""
+        return Problem, (self._tables, self._method, self._device, self._comm)
 
     # ---------------------------------------------------------------- the objective
 

@@ -18,7 +18,7 @@ from tauslab.base.files.extras import installing
 from tauslab.exchange.petab.formulas import require_bounded
 from tauslab.exchange.petab.likelihood import NOISES, SCALES, check_prior
 from tauslab.formats.sbml.reader import read_sbml_text
-from tauslab.formats.sbml.text import import_libsbml, read_text, scan
+from tauslab.formats.sbml.text import import_libsbml, parsed, read_text, scan
 from tauslab.model.network.network import Network
 
 Given: TypeAlias = float | str  # a number, or the name of a parameter
@@ -68,16 +68,30 @@ class MeasurementRow:
 
 @dataclass(frozen=True)
 class Tables:
-    """A problem: its network, libsbml's model, and its tables."""
+    """A problem: its network, libsbml's document, and its tables."""
 
     network: Network
-    sbml: Any
+    document: Any
     parameters: Mapping[str, Parameter]
     conditions: Mapping[str, Mapping[str, Given]]
     observables: Mapping[str, Observable]
     measurements: tuple[MeasurementRow, ...]
     frame: Any  # the measurement table of pandas
     files: tuple[Path, ...] = ()  # that were read
+
+    @property
+    def sbml(self) -> Any:
+        """The model of the document."""
+        return self.document.getModel()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, with SBML in place of libsbml's document."""
+        text = import_libsbml().writeSBMLToString(self.document)
+        return vars(self) | {"document": text}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        document = parsed(import_libsbml(), state["document"])
+        vars(self).update(state | {"document": document})
 
 
 _LINTED, _MOST_KINDS = 500, 5000  # rows of measurements
@@ -137,7 +151,7 @@ def read_tables(path: Path) -> Tables:
     given |= {name: one.nominal for name, one in parameters.items() if math.isfinite(one.nominal)}
     document = problem.model.sbml_document
     return Tables(
-        _network(document, given, path), document.getModel(), parameters, conditions, observables,
+        _network(document, given, path), document, parameters, conditions, observables,
         measurements, problem.measurement_df, (path, *_files_of(content, path)),
     )  # fmt: skip
 

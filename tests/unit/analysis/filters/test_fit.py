@@ -126,6 +126,25 @@ def test_a_parameter_that_does_not_matter_is_named_and_does_not_stray():
     assert max(widest) < 14  # four widest deviations, and a little more
 
 
+def test_a_climb_without_end_ends():
+    """Two rates of which data bound the quotient alone, and ever larger ones are a little better.
+
+    A trajectory of exp(18) as many reactions would take hours.
+    """
+    widest = []
+
+    def values(places, work, number):
+        widest.append(float(np.abs(places).max()))
+        both = places.sum(axis=1)
+        noise = 0.3 * draws(number).standard_normal(len(places))
+        return -0.5 * ((places[:, 0] - places[:, 1]) / 0.1) ** 2 + 0.5 * both + noise
+
+    actual = top_of(values, np.zeros(2), 160, 640, draws(2))
+    assert actual.loose.all()
+    assert not actual.converged
+    assert max(widest) < 18
+
+
 def test_a_search_that_leaves_most_out_is_told(monkeypatch):
     """Where a hundred steps are made between rows, and 400 molecules decay."""
     monkeypatch.setattr("tauslab.api.inference.fit._MOST_STEPS", 100)

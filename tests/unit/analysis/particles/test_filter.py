@@ -14,6 +14,7 @@ import tauslab as ts
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.observing import ObservationModel
 from tauslab.analysis.particles import weights
+from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.model.portable import portable_log, portable_log_gamma
 
 SMALL = ("immigration_death_normal", "sir_binomial")
@@ -114,6 +115,28 @@ def decay(k=1.0, n=20):
     net.add_parameter("p", 0.5)
     net.add_reaction("X ->", rate="k")
     return net
+
+
+def test_other_values_of_parameters_need_no_other_kernel(monkeypatch):
+    """As samplers of other packages ask for one parameter set a call; no bit depends on it."""
+    sources, usual = [], CpuBackend.compile
+
+    def compiled(self, source, *given, **named):
+        sources.append(source)
+        return usual(self, source, *given, **named)
+
+    monkeypatch.setattr(CpuBackend, "compile", compiled)
+    given = {"observe": {"X": "normal(sd=2)"}, "n": 50, "seed": 1, "device": "cpu"}
+    data = {"time": [0.5, 1.0], "X": [12.5, 8.0]}
+    first, second = (
+        ts.particle_filter(decay(), data, parameters={"k": k}, **given) for k in (0.5, 0.7)
+    )
+    half = len(sources) // 2
+    assert sources[:half] == sources[half:]
+    assert first.log_likelihood != second.log_likelihood
+    written = ts.particle_filter(decay(k=0.7), data, **given)
+    for name in ("terms", "mean", "sd", "effective_size"):
+        assert np.array_equal(getattr(second, name), getattr(written, name))
 
 
 def test_missing_observations():

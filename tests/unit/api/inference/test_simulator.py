@@ -85,6 +85,17 @@ def test_rejection_finds_the_rates_that_made_the_data():
     np.testing.assert_allclose(kept.mean(axis=0), truth, rtol=0.15)
 
 
+def test_time_courses_keep_their_axes():
+    options = {"times": [1.0, 2.0, 3.0], "device": "cpu", "seed": 4}
+    simulate = ts.simulator(turnover(), ["b"], lambda r: r.counts(), **options)
+    actual = simulate([[10.0], [20.0]])
+    assert actual.shape == (2, 3, 1)
+    flat = ts.simulator(turnover(), ["b"], lambda r: r.counts("X"), **options)([[10.0], [20.0]])
+    assert np.array_equal(actual[..., 0], flat)
+    assert simulate([10.0]).shape == (3, 1)
+    assert simulate(np.empty((0, 1))).shape == (0, 3, 1)
+
+
 def test_species_may_be_columns():
     net = turnover()
     simulate = ts.simulator(net, ["X"], times=[0.0], device="cpu")
@@ -234,6 +245,36 @@ def test_the_number_of_a_worker(tmp_path):
         [sys.executable, program], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split("\n")[0] == "((), ()) [((0, 1), ())]"
+
+
+WORKERS = """
+import multiprocessing, sys
+import tauslab as ts
+net = ts.Network("births")
+net.add_species("X", 0)
+net.add_parameter("k", 1.0)
+net.add_reaction("-> X", rate="k")
+simulate = ts.simulator(net, ["k"], times=[1.0], device="cpu", seed=1)
+def count(rate):
+    return simulate([rate]).tolist()[0]
+if __name__ == "__main__":
+    counts = [count(1e6)]
+    for method in sys.argv[1:]:
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            counts += pool.map(count, [1e6] * 4, chunksize=1)
+    print("counts", *counts)
+"""
+
+
+def test_worker_processes_draw_other_numbers(tmp_path):
+    """Of nine Poisson numbers of mean 1e6 two agree by chance for one seed of 100."""
+    (tmp_path / "program.py").write_text(WORKERS)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", tmp_path / "program.py", "fork", "spawn"],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    counts = done.stdout.splitlines()[-1].split()[1:]
+    assert len({*counts}) == len(counts) == 9
 
 
 def test_an_ensemble_of_particles_tells_of_its_copies(monkeypatch):

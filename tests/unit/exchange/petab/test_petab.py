@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +88,14 @@ def test_a_published_objective_and_gradient() -> None:
     assert problem.gradient(VECTOR) == pytest.approx(GRADIENT, rel=2e-6, abs=2e-5)
     assert problem.gradient(vectors).shape == (2, 9)
     assert problem.objective(np.empty((0, 9))).shape == (0,)
+
+
+@needs_petab
+def test_copies_have_the_same_objective() -> None:
+    """As pyPESTO copies an objective, and sends it to processes."""
+    problem = ts.petab.load(DATA / "boehm" / "boehm.yaml", device="cpu")
+    for made in (copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
+        assert made.objective(VECTOR) == problem.objective(VECTOR)
 
 
 # ---------------------------------------------------------------- exact solutions

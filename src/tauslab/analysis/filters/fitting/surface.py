@@ -22,6 +22,7 @@ _LEAST_BEND = 0.1  # curvature, in spreads of the points, above which a top is s
 _FARTHEST, _NARROWER, _WIDER = 2.0, 0.25, 2.0  # of a round to the next, in spreads
 _WIDEST = 3.0  # standard deviation of points, of logarithms, where nothing bounds a parameter
 _FAR, _LEAST_SLOPE = 1.0, 0.25  # spread in logarithms that is wide; rise per spread to follow there
+_REACH = math.log(100)  # farthest a place moves from the first: rates without a bound take long
 _PART = 0.3  # least share of a parameter in a flat axis for it to be named
 _SAME, _NEAR = 1.5, 0.7  # widths and places of two rounds that are alike
 _BELOW = 12.0  # logarithms below the highest: points that say nothing of the top
@@ -80,7 +81,7 @@ def top_of(
     ConfigError
         All values of a round are -inf.
     """
-    size = len(place)
+    size, first = len(place), place
     root, work, alike, flat = _FIRST * np.eye(size), 1.0, False, False
     for number in range(ROUNDS):
         last = alike or flat or number == ROUNDS - 1
@@ -116,7 +117,10 @@ def top_of(
         )
         flat = bool((level & (width >= 0.99 * _WIDEST)).any())
         place, root = place + root @ (axes @ steps), root @ axes * widths
-        root = root * np.minimum(1, _WIDEST / np.linalg.norm(root, axis=0))
+        away = bool((np.abs(place - first) > _REACH).any())
+        widest = _FAR if away else _WIDEST
+        root = root * np.minimum(1, widest / np.linalg.norm(root, axis=0))
+        alike, flat = alike and not away, flat or away
         if alike:
             work = float(np.clip((result.noise / _MOST_NOISE) ** 2, 1.0, _MOST_MORE))
     raise AssertionError

@@ -247,7 +247,10 @@ class NetworkMotion(Motion):
     def _prepare_all(self, given: Given) -> None:
         """Make the task anew, and kernels where they change."""
         before = self.task if hasattr(self, "task") else None
-        result = prepare(self._network, given.options(self._options), counted=self._counted)
+        # Numbers are loaded as constants where kernels can: other numbers need no other kernel.
+        result = prepare(
+            self._network, given.options(self._options), shares_kernel=True, counted=self._counted
+        )
         result = replace(result, options=given.of_all(result.options))
         self.task = _without_draws(result, self._drawn)
         self._species = self.task.species[: len(self.task.species) - len(self._counted)]
