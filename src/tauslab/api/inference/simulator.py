@@ -246,8 +246,8 @@ def simulator(
     summary
         Summaries of a trajectory: a name such as ``first-passage:X:100`` (docs/run.md) or a list
         of k names; or a function of a `Result` with n trajectories that returns ``[n]``, ``[n, k]``
-        or ``[n, time, species]``. By default the recorded species at the last sample time, NaN if a trajectory ended
-        early.
+        or ``[n, time, species]``. By default the recorded species at the last sample time, NaN if a
+        trajectory ended early.
     {options}
 
     Returns
