@@ -43,6 +43,8 @@ class Chain(Draws):
         f64 ``[chain, step]``: of the current position.
     accepted
         bool ``[chain, step]``: whether the step was accepted.
+    seed
+        The seed that was given or drawn; None in files of earlier versions.
     """
 
     _METHODS = (CHAINS,)
@@ -109,6 +111,7 @@ class Chain(Draws):
         numbers = {"rhat": self.rhat, **self._sizes()}
         return {
             "method": CHAINS,
+            "seed": self.seed,
             "chains": len(np.atleast_2d(self.accepted)),
             "steps": self.accepted.shape[-1],
             "acceptance": self.acceptance,
@@ -182,4 +185,4 @@ class Chain(Draws):
 
     def _walked(self) -> str:
         lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)
-        return f"{lengths} steps, {self.acceptance:.0%} moved"
+        return f"{lengths} steps, {self.acceptance:.0%} moved{self._seed_text()}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,10 @@ class ParameterResult(FieldResult):
 
     parameters: tuple[str, ...]
     values: FloatArray
+    seed: int | None = field(default=None, kw_only=True)  # None in files of earlier versions
+
+    def _seed_text(self) -> str:
+        return "" if self.seed is None else f", seed {self.seed}"
 
     def _place(self, name: str) -> int:
         """Number of a parameter; a `ConfigError` for another name."""

@@ -49,6 +49,8 @@ class AbcResult(WeightedDraws):
         f64 ``[particle, summary]``: of the particles of the last generation.
     ended
         Why the sampler stopped.
+    seed
+        The seed that was given or drawn; None in files of earlier versions.
     """
 
     _METHODS = (ABC,)
@@ -81,6 +83,7 @@ class AbcResult(WeightedDraws):
         """The result as a dictionary for JSON, with None for what is not finite."""
         return {
             "method": ABC,
+            "seed": self.seed,
             "generations": len(self.weights),
             "particles": self.weights.shape[1],
             "simulations": int(self.simulations.sum()),
@@ -151,5 +154,5 @@ class AbcResult(WeightedDraws):
         return (
             f"{generations} generations of {particles:,} particles, {self.simulations.sum():,} "
             f"simulations, epsilon {self.epsilon[-1]:.4g}, effective "
-            f"{self.effective_size[-1]:.4g}"
+            f"{self.effective_size[-1]:.4g}{self._seed_text()}"
         )

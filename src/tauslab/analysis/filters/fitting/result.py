@@ -52,6 +52,8 @@ class FitResult(ParameterResult):
         ``filter`` or ``synthetic``.
     converged
         Whether the search reached a maximum.
+    seed
+        The seed that was given or drawn; None in files of earlier versions.
     """
 
     _METHODS = (FIT,)
@@ -90,6 +92,7 @@ class FitResult(ParameterResult):
         rows = {n: (self[n], self.error(n), self.interval(n)) for n in self.parameters}
         return {
             "method": FIT,
+            "seed": self.seed,
             "log_likelihood": self.log_likelihood,
             "log_likelihood_error": self.log_likelihood_error,
             "likelihood": self.likelihood,
@@ -104,8 +107,9 @@ class FitResult(ParameterResult):
         """The result in lines of text, as `tauslab info` prints it."""
         rows = ((n, self[n], self.error(n), *self.interval(n)) for n in self.parameters)
         by = "filters" if self.likelihood == "filter" else "synthetic likelihoods"
+        error = f"{self.log_likelihood_error:.2g}"
         return [
-            f"log-likelihood {self.log_likelihood:.6g} +- {self.log_likelihood_error:.2g}, by {by}",
+            f"log-likelihood {self.log_likelihood:.6g} +- {error}, by {by}{self._seed_text()}",
             *([] if self.converged else ["not converged: no maximum was reached"]),
             *(
                 f"{name}: {value:.6g}, error {error:.3g}, 95 % from {low:.6g} to {high:.6g}"
@@ -151,7 +155,7 @@ class FitResult(ParameterResult):
     def __repr__(self) -> str:
         """One line: estimates with errors."""
         reported = ", ".join(f"{n} = {self[n]:.4g} +- {self.error(n):.2g}" for n in self.parameters)
-        state = "" if self.converged else ", not converged"
+        state = self._seed_text() + ("" if self.converged else ", not converged")
         return f"<FitResult: {reported}, log-likelihood {self.log_likelihood:.6g}{state}>"
 
     def _error_of_log(self, name: str) -> float:
