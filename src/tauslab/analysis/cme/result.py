@@ -42,8 +42,8 @@ class CmeResult(ArrayResult):
 
     Attributes
     ----------
-    time
-        f64 ``[time]``.
+    times, time
+        f64 ``[time]``: two names of the same array.
     species
         Names, in the order of the columns of `states`.
     bound
@@ -87,6 +87,11 @@ class CmeResult(ArrayResult):
     def __repr__(self) -> str:
         """One line: size and error."""
         return f"<CmeResult of {self.name}: {self._size()}>"
+
+    @property
+    def times(self) -> FloatArray:
+        """The array `time`."""
+        return self.time
 
     def states(self, t: float | None = None) -> Int32Array:
         """Counts ``[state, species]`` of the states at time `t`, by default the last one."""

@@ -82,6 +82,9 @@ class Chain(Draws):
     def _quantile(self, name: str, q: float) -> float:
         return float(np.quantile(self[name], q))
 
+    def _equal_draws(self) -> FloatArray:
+        return self.values.reshape(-1, len(self.parameters))
+
     def effective_size(self, name: str, of: str = "bulk") -> float:
         """Effective sample size of all chains together.
 

@@ -340,7 +340,9 @@ class Observations:
             raise ConfigError("observe= names no column: nothing is compared with the data")
         names = [str(name) for name in data] if hasattr(data, "__iter__") else []
         if "time" not in names:
-            raise ConfigError(f'{_given()} needs columns by name, one of them "time"')
+            near = [name for name in names if name.lower() in ("t", "time", "times")]
+            hint = f': rename its column {near[0]!r} to "time"' if near else ""
+            raise ConfigError(f'{_given()} needs columns by name, one of them "time"{hint}')
         wanted = names if callable(observe) else ["time", *(one.column for one in self.models)]
         for name in wanted:
             if name not in names:

@@ -6,11 +6,11 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError
 from tauslab.store.results.array_result import FieldResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
@@ -44,8 +44,8 @@ class ParameterResult(FieldResult):
         return named_columns({"parameter": np.array(self.parameters), **columns})
 
     def summary(self) -> pd.DataFrame:
-        """A row per parameter, with its mean or estimate first: the table ``summary``."""
-        return self.to_pandas("summary")
+        """A row per parameter, by its name, with its mean or estimate first."""
+        return self.to_pandas("summary").set_index("parameter")
 
     def plot(
         self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
@@ -76,6 +76,12 @@ class ParameterResult(FieldResult):
         """Draw the picture of `plot`."""
 
 
+def _checked_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise ConfigError(f"level={level} is not allowed: between 0 and 1")
+    return level
+
+
 @dataclass(frozen=True, eq=False)
 class Draws(ParameterResult):
     """Base of draws from a posterior."""
@@ -92,11 +98,58 @@ class Draws(ParameterResult):
     def sd(self, name: str) -> float:
         """Standard deviation of a parameter."""
 
-    def quantile(self, name: str, q: float) -> float:
-        """Quantile of a parameter; of weighted draws, in the last stage."""
-        if not 0 <= q <= 1:
-            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
-        return self._quantile(name, q)
+    @overload
+    def quantile(self, name: str, q: float) -> float: ...
+
+    @overload
+    def quantile(self, name: str, q: Sequence[float] | FloatArray) -> FloatArray: ...
+
+    def quantile(self, name: str, q: float | Sequence[float] | FloatArray) -> float | FloatArray:
+        """Quantile of a parameter, or an array of a list of them; of weighted draws the last stage.
+
+        Raises
+        ------
+        ConfigError
+            `q` is below 0 or above 1, or there is no such parameter.
+        """
+        each = doubles(q)
+        if not ((each >= 0) & (each <= 1)).all():
+            raise ConfigError(f"q={q} is not allowed: numbers from 0 to 1")
+        result = np.array([self._quantile(name, part) for part in each.ravel().tolist()])
+        return result.reshape(each.shape) if each.ndim else float(result[0])
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+        """Credible interval between quantiles of equal tails, with the probability `level`."""
+        tail = 0.5 * (1 - _checked_level(level))
+        return self.quantile(name, tail), self.quantile(name, 1 - tail)
+
+    def draws(self, n: int | None = None) -> dict[str, FloatArray]:
+        """Draws ``[n]`` of all parameters by name, for ``set=`` of `tauslab.run`.
+
+        ``ts.run(net, set=chain.draws(500), times=...)`` samples the posterior predictive
+        distribution, with a trajectory for each draw.
+
+        Parameters
+        ----------
+        n
+            Number of draws, evenly spaced over all chains, one after the other; of weighted draws
+            copies by their weights (systematic resampling). By default all that there are.
+
+        Raises
+        ------
+        ConfigError
+            `n` is below 1 or more than there are.
+        """
+        rows = self._equal_draws()
+        size = len(rows)
+        if n is not None and not 1 <= n <= size:
+            raise ConfigError(f"n={n} is not allowed: from 1 to {size}, the number of draws")
+        chosen = rows[(np.arange(n or size) * size) // (n or size)]
+        return dict(zip(self.parameters, chosen.T.copy(), strict=True))
+
+    @abstractmethod
+    def _equal_draws(self) -> FloatArray:
+        """Draws ``[draw, parameter]`` of equal weight."""
 
     @abstractmethod
     def _quantile(self, name: str, q: float) -> float:

@@ -119,7 +119,7 @@ def test_data_that_no_draw_explains():
 
 def test_tables_and_draws_for_arviz():
     actual = ts.smc2(births(), DATA, PRIOR, n=10, draws=50, seed=2, **HOW)
-    assert actual.summary().columns.tolist() == ["parameter", "mean", "sd", "q05", "q50", "q95"]
+    assert actual.summary().columns.tolist() == ["mean", "sd", "q05", "q50", "q95"]
     assert len(actual.to_pandas()) == 50
     assert actual.to_pandas("rows")["particles"].tolist() == actual.particles.tolist()
     with pytest.raises(ts.ConfigError, match="draws, summary, rows"):

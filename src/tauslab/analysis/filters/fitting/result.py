@@ -21,7 +21,6 @@ from tauslab.store.results.tables import ResultTable
 from tauslab.views.states import Profile, plot_profiles
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 _CURVE = 200  # places of a curve in a picture
@@ -130,10 +129,6 @@ class FitResult(ParameterResult):
     def _points(self) -> ResultTable:
         columns = dict(zip(self.parameters, self.points.T, strict=True))
         return named_columns({"log_likelihood": self.point_log_likelihood, **columns})
-
-    def summary(self) -> pd.DataFrame:
-        """A row per parameter: estimate, standard error, and bounds of 95 %."""
-        return super().summary().set_index("parameter")
 
     def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         logs = np.log(self.points / self.values)
