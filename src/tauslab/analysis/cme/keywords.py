@@ -28,8 +28,7 @@ class ProjectionChoices:
     tolerance: float = option(
         1e-8, check=number(lambda x: 0 < x < 1, "a number above 0 and below 1"),
         doc="Maximum probability that may be lost by the last time; `bound` of the result is the "
-        "error bound, of `tauslab.exact_filter` relative to the likelihood. A larger bound, for "
-        "example by rounding, gives a warning.",
+        "error bound, of filters relative. If it is larger, a warning appears.",
     )  # fmt: skip
     max_states: int | None = option(
         None, check=whole(1, sys.maxsize),

@@ -42,8 +42,8 @@ class CmeResult(ArrayResult):
 
     Attributes
     ----------
-    times, time
-        f64 ``[time]``: two names of the same array.
+    time
+        f64 ``[time]``.
     species
         Names, in the order of the columns of `states`.
     bound
@@ -90,7 +90,7 @@ class CmeResult(ArrayResult):
 
     @property
     def times(self) -> FloatArray:
-        """The array `time`."""
+        """As `time`."""
         return self.time
 
     def states(self, t: float | None = None) -> Int32Array:

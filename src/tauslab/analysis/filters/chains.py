@@ -44,7 +44,7 @@ class Chain(Draws):
     accepted
         bool ``[chain, step]``: whether the step was accepted.
     seed
-        The seed that was given or drawn; None in files of earlier versions.
+        None in older files.
     """
 
     _METHODS = (CHAINS,)

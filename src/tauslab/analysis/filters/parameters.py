@@ -44,7 +44,7 @@ class ParameterResult(FieldResult):
         return named_columns({"parameter": np.array(self.parameters), **columns})
 
     def summary(self) -> pd.DataFrame:
-        """A row per parameter, by its name, with its mean or estimate first."""
+        """A row per parameter, with its mean or estimate first: the table ``summary``."""
         return self.to_pandas("summary").set_index("parameter")
 
     def plot(
@@ -52,22 +52,19 @@ class ParameterResult(FieldResult):
     ) -> Figure:
         """Draw a panel for each parameter.
 
-        Chains have traces, draws weighted histograms, fits log-likelihoods, their profile and
-        the 95 % interval.
+        Chains have traces, draws histograms, fits log-likelihoods with a profile.
 
         Parameters
         ----------
         parameters
             Names; by default the first four.
         path
-            File to write: PNG, SVG or PDF by its suffix.
+            PNG, SVG or PDF to write.
 
         Raises
         ------
-        ConfigError
-            An unknown name or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
+        ConfigError, OutputError
+            A name or suffix is unknown, or the picture cannot be written.
         """
         return self._picture(parameters, path)
 
@@ -105,13 +102,7 @@ class Draws(ParameterResult):
     def quantile(self, name: str, q: Sequence[float] | FloatArray) -> FloatArray: ...
 
     def quantile(self, name: str, q: float | Sequence[float] | FloatArray) -> float | FloatArray:
-        """Quantile of a parameter, or an array of a list of them; of weighted draws the last stage.
-
-        Raises
-        ------
-        ConfigError
-            `q` is below 0 or above 1, or there is no such parameter.
-        """
+        """Quantile, or an array of several; of weighted draws, in the last stage."""
         each = doubles(q)
         if not ((each >= 0) & (each <= 1)).all():
             raise ConfigError(f"q={q} is not allowed: numbers from 0 to 1")
@@ -119,27 +110,13 @@ class Draws(ParameterResult):
         return result.reshape(each.shape) if each.ndim else float(result[0])
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Credible interval between quantiles of equal tails, with the probability `level`."""
+        """Credible interval with equal tails."""
         tail = 0.5 * (1 - _checked_level(level))
         return self.quantile(name, tail), self.quantile(name, 1 - tail)
 
     def draws(self, n: int | None = None) -> dict[str, FloatArray]:
-        """Draws ``[n]`` of all parameters by name, for ``set=`` of `tauslab.run`.
-
-        ``ts.run(net, set=chain.draws(500), times=...)`` samples the posterior predictive
-        distribution, with a trajectory for each draw.
-
-        Parameters
-        ----------
-        n
-            Number of draws, evenly spaced over all chains, one after the other; of weighted draws
-            copies by their weights (systematic resampling). By default all that there are.
-
-        Raises
-        ------
-        ConfigError
-            `n` is below 1 or more than there are.
-        """
+        """Draws ``[n]`` by parameter, by default all, for ``set=`` of `tauslab.run`."""
+        # Of all chains, one after the other, evenly spaced; copies of weighted draws.
         rows = self._equal_draws()
         size = len(rows)
         if n is not None and not 1 <= n <= size:

@@ -48,7 +48,7 @@ class _Filtered(FieldResult):
 
     @property
     def times(self) -> FloatArray:
-        """The array `time`."""
+        """As `time`."""
         return self.time
 
     def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:

@@ -109,7 +109,7 @@ class RareResult(FieldResult):
 
     @property
     def times(self) -> FloatArray:
-        """The array `time`."""
+        """As `time`."""
         return self.time
 
     @property

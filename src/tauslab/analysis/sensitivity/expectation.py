@@ -38,7 +38,7 @@ class Expectation:
     time
         f64 ``[time]``.
     seed
-        The seed from which each call derives its own.
+        Given or drawn.
     calls
         How often it was called.
     """

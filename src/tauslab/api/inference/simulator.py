@@ -54,10 +54,8 @@ class Simulator:
 
     Attributes
     ----------
-    parameters
-        Names of the columns of theta.
     seed
-        The seed that was given or drawn.
+        Given or drawn.
     """
 
     def __init__(

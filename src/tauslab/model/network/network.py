@@ -80,7 +80,6 @@ _FIELDS = {one.name for one in fields(NetworkData)}
 _MEANT = {
     **{name: f": the constant is {name}()" for name in ("pi", "inf", "nan")},
     **dict.fromkeys(("e", "E"), ": write exp(x) for e^x"),
-    **dict.fromkeys(("t", "Time", "T"), ": the time is time"),
 }
 
 

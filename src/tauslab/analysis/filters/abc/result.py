@@ -50,7 +50,7 @@ class AbcResult(WeightedDraws):
     ended
         Why the sampler stopped.
     seed
-        The seed that was given or drawn; None in files of earlier versions.
+        None in older files.
     """
 
     _METHODS = (ABC,)

@@ -52,7 +52,7 @@ class FitResult(ParameterResult):
     converged
         Whether the search reached a maximum.
     seed
-        The seed that was given or drawn; None in files of earlier versions.
+        None in older files.
     """
 
     _METHODS = (FIT,)

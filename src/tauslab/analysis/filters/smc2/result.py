@@ -41,7 +41,7 @@ class Smc2Result(WeightedDraws):
     particles
         i64 ``[time]``: particles of each filter after this row.
     seed
-        The seed that was given or drawn; None in files of earlier versions.
+        None in older files.
     """
 
     _METHODS = (SMC2,)

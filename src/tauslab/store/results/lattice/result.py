@@ -282,7 +282,7 @@ class LatticeResult(RecordedLattice):
         axis
             Of a kymograph, by default the longest; across a slice, by default the shortest.
         at
-            Number of the plane of a slice across `axis`, from 0; by default the middle one.
+            Plane of a slice, from 0; by default the middle one.
         ax
             Axes of a matplotlib figure of your own to draw a single panel in.
 
