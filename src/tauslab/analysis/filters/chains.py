@@ -43,8 +43,6 @@ class Chain(Draws):
         f64 ``[chain, step]``: of the current position.
     accepted
         bool ``[chain, step]``: whether the step was accepted.
-    seed
-        None in older files.
     """
 
     _METHODS = (CHAINS,)

@@ -49,8 +49,6 @@ class AbcResult(WeightedDraws):
         f64 ``[particle, summary]``: of the particles of the last generation.
     ended
         Why the sampler stopped.
-    seed
-        None in older files.
     """
 
     _METHODS = (ABC,)

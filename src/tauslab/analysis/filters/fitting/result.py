@@ -51,8 +51,6 @@ class FitResult(ParameterResult):
         ``filter`` or ``synthetic``.
     converged
         Whether the search reached a maximum.
-    seed
-        None in older files.
     """
 
     _METHODS = (FIT,)

@@ -40,8 +40,6 @@ class Smc2Result(WeightedDraws):
         f64 ``[time]``: accepted fraction of the moves at this row; NaN where none were made.
     particles
         i64 ``[time]``: particles of each filter after this row.
-    seed
-        None in older files.
     """
 
     _METHODS = (SMC2,)
