@@ -144,7 +144,7 @@ other.add_species("X", 100 + r)
 other.add_reaction("X ->", rate=1.0)
 data, seen = {"time": [1.0], "X": [40]}, {"X": "normal(sd=3)"}
 moved = {"time": [1.0], "X": [40 + r]}
-simulate = ts.simulator(net, ["k"], t_end=1, **here)
+simulate = ts.simulator(net, ["k"], t_end=1, seed=0, **here)
 particles = ts.Ensemble(net, 4, seed=1, **here)
 calls = {
     "seed": lambda: ts.run(net, n=5, t_end=1, seed=r, **here),

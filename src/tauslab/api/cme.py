@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.cme.keywords import CmeKeywords
@@ -12,6 +14,7 @@ from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.cme.solve import solve
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
+from tauslab.base.errors import ConfigError
 from tauslab.base.unknown import checks_keywords
 from tauslab.model.network.network import Network
 from tauslab.options.python_values import one_number_each
@@ -64,5 +67,10 @@ def cme(
     network = network_of(model, "ts.cme")
     given = chosen(CmeKeywords, {"times": times, **options}, "cme")
     values = one_number_each("set", given.set, "a master equation has no trajectories")
+    if math.inf in np.ravel(np.asarray(times, object)).tolist():
+        raise ConfigError(
+            "a time must be finite: for a stationary distribution give a time after which "
+            "probabilities no longer change, such as 30 over the slowest rate constant"
+        )
     at = sample_times(times, given.t_end, given.points, model_t_end=network.t_end)
     return solve(network, at, values, given)

@@ -33,7 +33,21 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 H = ParamSpec("H")
 
-_SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
+_SETTINGS: dict[type, str] = {
+    **dict.fromkeys(METHOD_CLASSES, "method"), CPU: "device", GPU: "device", Dask: "executor",
+    Output: "output",
+}  # fmt: skip
+# Flags of the command that are no keywords, and what has their place in Python.
+_OF_COMMAND = {
+    "max_time": "until= or max_steps=; tauslab run --max-time stops after a time",
+    "ode_solver": "method=ts.ODE(solver=...)",
+    "as_ode": "method=ts.Partitioned(ode=...)",
+    "json": "the attributes of the result; tauslab run --json prints them",
+    "molecules": "ts.in_molecules(model)",
+    "amounts": "ts.in_molecules(model, ...)",
+    "net_laws": "ts.with_net_laws(model)",
+    "scheduler": "executor=ts.Dask(...)",
+}
 
 
 class RunFunction(Protocol[P, Q, H]):
@@ -107,7 +121,9 @@ def chosen(
     allowed, counted = _names_of(keywords)  # type: ignore[arg-type]
     for name in options:
         if name not in allowed:
-            raise unknown_keyword(name, allowed, what, _SETTINGS, settable, elsewhere)
+            raise unknown_keyword(
+                name, allowed, what, _SETTINGS, settable, {**_OF_COMMAND, **(elsewhere or {})}
+            )
     return keywords(**{k: whole(v) if k in counted else v for k, v in options.items()})
 
 

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from tauslab.base.errors import UnknownKeyword, briefly
 
@@ -55,7 +56,7 @@ _CALLED = {
 
 
 def unknown_keyword(
-    name: str, allowed: Iterable[str], what: str, homes: Iterable[type] = (),
+    name: str, allowed: Iterable[str], what: str, homes: Mapping[type, str] = MappingProxyType({}),
     settable: Iterable[str] = (), elsewhere: Mapping[str, str] | None = None,
 ) -> UnknownKeyword:  # fmt: skip
     """The error of a keyword `name` that `what` does not have.
@@ -65,17 +66,20 @@ def unknown_keyword(
     allowed
         The keywords that it has.
     homes
-        Classes of settings, whose fields are often given beside them.
+        Classes of settings, whose fields are often given beside them, and the keyword of each.
     settable
         Names in the model that the keyword ``set`` takes.
     elsewhere
         Where it belongs, by keyword.
     """
-    near = nearest(name, list(allowed))
+    allowed = list(allowed)
+    near = nearest(name, allowed)
     hint = f": did you mean {' or '.join(f'{one}=' for one in near)}?" if near else ""
     for word in (name, *_CALLED.get(name, ())):
         if of := [one.__name__ for one in homes if word in {result.name for result in fields(one)}]:
+            takes = next(kw for one, kw in homes.items() if one.__name__ == of[0])
             hint = ": it belongs to " + " and ".join(f"ts.{one}({word}=...)" for one in of)
+            hint += f", for {takes}=" * (takes in allowed)
             break
     if elsewhere is not None and name in elsewhere:
         hint = f": use {elsewhere[name]}"
@@ -86,6 +90,9 @@ def unknown_keyword(
 
 class Hinting:
     """An object that names the attribute that may be meant where it does not have one."""
+
+    # Attributes of other programs, and what has their place.
+    _ELSEWHERE: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:  # to a type checker every attribute would be there
 
@@ -99,6 +106,7 @@ class Hinting:
                     raise
                 near = nearest(name, [one for one in dir(self) if not one.startswith("_")])
                 hint = f": did you mean {' or '.join(near)}?" if near else ""
+                hint = f": use {self._ELSEWHERE[name]}" if name in self._ELSEWHERE else hint
             sentence = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
             raise AttributeError(sentence, name="", obj=None)  # Python adds hints to named ones
 

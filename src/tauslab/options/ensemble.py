@@ -277,9 +277,10 @@ class Options(CommonChoices, EnsembleChoices):
     def _check_values(self, name: str, values: float | FloatArray) -> None:
         array = np.asarray(values, np.float64)
         if array.shape not in ((), (self.n,)):
+            of_chains = "; draws() of a result of inference makes one row of chains"
             raise ConfigError(
                 f"{name}: give one value or one per trajectory ({self.n}), "
-                f"not an array of shape {array.shape}"
+                f"not an array of shape {array.shape}{of_chains * (array.ndim == 2)}"
             )
         if not np.isfinite(array).all():
             bad = array[~np.isfinite(array)].flat[0]

@@ -293,8 +293,8 @@ class SimulatorKeywords(_CommonKeywords, CommonChoices, Times):
     """The keywords of `tauslab.simulator`."""
 
     seed: int | None = option(
-        0,
-        doc="Seed from which the seeds of the calls are computed; None: drawn.",
+        None,
+        doc="64-bit seed, from which each call derives its own; drawn by default.",
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, TauslabError
-from tauslab.base.option_names import assigned, opt, warn
+from tauslab.base.option_names import assigned, at_command_line, opt, warn
 from tauslab.model.lattice.parts import MAX_HOP
 from tauslab.options import python_values
 from tauslab.options.keywords import PointsKeywords, device_option
@@ -47,6 +47,7 @@ MOST_STEPS = 1 << 48
 _MOST_SAID = 4  # different warnings of a model
 _LONGER = 1.5  # times the end that was asked for: what whole steps may make of it in silence
 _SAMPLES = 1000  # about as many by default
+_UNCOUNTED = 0.03  # of a run, after the last counts, above which a warning says so
 _COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
 _FRAMES = 2  # copies of the particles that are on their way to the file
 _FRAME = 1024  # bytes of one of an empty lattice
@@ -530,6 +531,12 @@ def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:
         every = getattr(options, field_name)
         if every is not None and every > steps:
             warn(f"{name}: {assigned(field_name)}{every}: {run}, so {what} made at t = 0 alone")
+    every = options.count_every or 1
+    if steps % every > _UNCOUNTED * steps and every <= steps and not at_command_line():
+        warn(
+            f"{name}: {assigned('count_every')}{every}: {run}, so the last counts are made "
+            f"{steps % every} steps before the end"
+        )
     for every, hook in options.hooks:
         if every > steps and not options.at_start:
             called = hook_name(hook)

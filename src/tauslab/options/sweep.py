@@ -17,7 +17,7 @@ import numpy as np
 from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.files.extras import installing
-from tauslab.base.option_names import assigned, opt
+from tauslab.base.option_names import assigned, opt, warn
 from tauslab.options.values.texts import by_name
 
 Values = Sequence[float] | FloatArray
@@ -343,6 +343,11 @@ def _source(origin: str) -> str:
 def _axis(name: str, given: str | Values) -> FloatArray:
     """Values of one name of a grid."""
     if not isinstance(given, str):
+        if isinstance(given, tuple) and len(given) == 2:
+            warn(
+                f"{opt('sweep', key=name)}={given} is two points; points of a range are "
+                f'"lin:{given[0]}:{given[1]}:N", and a list is no range'
+            )
         return _numbers("sweep", name, given)
     where = f"{assigned('sweep', key=name)}{given}"
     kind, _, rest = given.partition(":")

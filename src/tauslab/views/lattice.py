@@ -41,7 +41,7 @@ _DISTRIBUTED = 50  # replicas at a point from which a distribution says more tha
 
 @dataclass(frozen=True)
 class Slice:
-    """The middle plane across an axis, laid out for a picture.
+    """A plane across an axis, laid out for a picture.
 
     `values` are particles ``[row, column]``, `types` the site types there; `axes` the numbers of
     the axes of rows and columns, `across` that of the axis which the plane cuts, at site `middle`.
@@ -57,7 +57,7 @@ class Slice:
 def plot_lattice(
     result: RecordedLattice, kind: str = "auto", species: Sequence[str] | None = None,
     t: float | None = None, axis: str | None = None, path: Path | None = None,
-    ax: Axes | None = None,
+    ax: Axes | None = None, at: int | None = None,
 ) -> Figure:  # fmt: skip
     """Draw a lattice run, and write the picture if `path` is given.
 
@@ -79,6 +79,8 @@ def plot_lattice(
         File to write: PNG, SVG or PDF by its suffix.
     ax
         Axes of another figure to draw a single panel in.
+    at
+        Number of the plane of a slice across `axis`; by default the middle one.
 
     Raises
     ------
@@ -96,6 +98,11 @@ def plot_lattice(
         return _sweep(result, kind, species, t, path, ax)
     over_time = kind in ("auto", "counts", "mean")
     require_used(kind, t, axis)
+    if at is not None and (kind != "slice" or axis is None):
+        raise ConfigError(
+            f"at={at} is the number of a plane across axis= in a slice: name the axis, and choose "
+            f"{opt('kind', 'slice')}"
+        )
     several = kind == "mean" or (kind == "auto" and result.n_replicas > 1)
     names = list(species or result.species[: _DEFAULT_LINES if over_time else _DEFAULT_PANELS])
     most = _MOST_LINES if over_time else _MOST_PANELS
@@ -107,7 +114,7 @@ def plot_lattice(
             _counts(panels[0], result, names, several=several)
         else:
             for name, axes in zip(names, panels, strict=True):
-                _PANELS[kind](axes, result, name, t, axis)
+                _PANELS[kind](axes, result, name, t, axis, at)
     return figure
 
 
@@ -164,9 +171,10 @@ def _counts(axes: Axes, result: RecordedLattice, names: list[str], *, several: b
 
 
 def _kymograph(
-    axes: Axes, result: RecordedLattice, name: str, t: float | None, axis: str | None
-) -> None:
-    del t
+    axes: Axes, result: RecordedLattice, name: str, t: float | None, axis: str | None,
+    at: int | None,
+) -> None:  # fmt: skip
+    del t, at
     lines = result.kymograph(name, axis)
     along = axis_number(axis, result.shape, longest=True)
     times, length = result.frame_times, result.shape[along] * result.spacing * 1e6
@@ -185,10 +193,14 @@ def _kymograph(
     axes.set_title(shown_name(name))
 
 
-def slice_of(result: RecordedLattice, name: str, frame: int, axis: str | None) -> Slice:
-    """The middle plane of a frame; the longer of its axes lies flat."""
+def slice_of(
+    result: RecordedLattice, name: str, frame: int, axis: str | None, at: int | None = None
+) -> Slice:
+    """The middle plane of a frame, or plane `at`; the longer of its axes lies flat."""
     across = axis_number(axis, result.shape, longest=False)
-    middle = result.shape[across] // 2
+    middle = result.shape[across] // 2 if at is None else at
+    if not 0 <= middle < result.shape[across]:
+        raise ConfigError(f"at={at} is not in the lattice: 0 to {result.shape[across] - 1}")
     values = result.frames.plane(name, frame, across, middle)
     sites = result.sites(frame)
     types = None if sites is None else np.take(sites, middle, axis=across)
@@ -230,10 +242,11 @@ def slice_title(result: RecordedLattice, name: str, frame: int, cut: Slice) -> s
 
 
 def _slice(
-    axes: Axes, result: RecordedLattice, name: str, t: float | None, axis: str | None
-) -> None:
+    axes: Axes, result: RecordedLattice, name: str, t: float | None, axis: str | None,
+    at: int | None,
+) -> None:  # fmt: skip
     frame = result.frames.at(t)
-    cut = slice_of(result, name, frame, axis)
+    cut = slice_of(result, name, frame, axis, at)
     draw_slice(axes, result, cut)
     axes.set_title(slice_title(result, name, frame, cut))
 
@@ -261,7 +274,9 @@ def _edges(times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.concatenate([times[:1], middle, times[-1:]])
 
 
-_PANELS: Mapping[str, Callable[[Axes, RecordedLattice, str, float | None, str | None], None]] = {
+_PANELS: Mapping[
+    str, Callable[[Axes, RecordedLattice, str, float | None, str | None, int | None], None]
+] = {
     "kymograph": _kymograph,
     "slice": _slice,
 }

@@ -19,7 +19,7 @@ from typing import NoReturn
 import numpy as np
 
 from tauslab.analysis.cme.outlook import fewest_states, times_of_many
-from tauslab.analysis.cme.propagate import CUT, Propagator, require_scipy
+from tauslab.analysis.cme.propagate import UNIT, Propagator, require_scipy
 from tauslab.analysis.cme.propensities import Propensities
 from tauslab.analysis.cme.states import (
     OUTSIDE,
@@ -40,6 +40,7 @@ _MOST_LAYERS = 64
 _FIRST_STEP = 32.0  # firings in the fastest state in the first step of an open set
 _GROWTH = 4.0  # of a time step that needed no more states
 _PRUNED_SHARE = 0.1  # of the loss that is allowed, for states that are given up
+_LOST_AT_START = 1e-17  # of several first states at most, which rounding of their sum hides
 ROUNDED_SHARE = 0.1  # of the tolerance, for roundings
 _WORTH_PRUNING = 0.5  # part of the states
 _LEAK_COVERED = 0.999  # part of what leaves whose states are followed
@@ -74,6 +75,8 @@ class Projection:
 
     Attributes
     ----------
+    rounding
+        Bound of the relative error of every probability by rounding.
     report
         Called with the time that is reached and the number of states, many times a second.
     """
@@ -87,7 +90,7 @@ class Projection:
         propensities = Propensities(network)
         self._state_limits = _state_limits(propensities.change.shape, most)
         self._tolerance, self._end, self._patience = tolerance, end, patience
-        self.time = self._since = self._cut = 0.0
+        self.time = self._since = self._left = 0.0
         self.rounding = 0.0
         self._spent = 0.0  # seconds, by estimate
         shape = propensities.change.shape
@@ -98,25 +101,20 @@ class Projection:
         if not len(self._set):
             self._refuse_undefined(0.0, 1.0)
         self._probabilities = self._moved(states, probabilities)
+        missing = max(0.0, 1.0 - float(self._probabilities.sum()))
+        hidden = missing <= len(states) * UNIT
+        self._cut = missing if not hidden else _LOST_AT_START if len(states) > 1 else 0.0
         self._begin()
 
     @property
     def lost(self) -> float:
-        """Probability that is in no state, since the start or since the last weighing."""
-        return self._cut if self._closed else self._missing()
+        """Probability that is in no state at most, since the start or since the last weighing."""
+        return self._left + self._cut
 
     @property
     def closed(self) -> bool:
         """Return whether the set has all states that can be reached."""
         return self._closed
-
-    @property
-    def lost_at_most(self) -> float:
-        """`lost`, with what roundings may hide of it; none of a set that nothing leaves."""
-        return self.lost + (0.0 if self._closed else self.rounding)
-
-    def _missing(self) -> float:
-        return max(0.0, 1.0 - float(self._probabilities.sum()))
 
     @property
     def size(self) -> int:
@@ -152,7 +150,8 @@ class Projection:
         weighted = self._probabilities * weights
         total = float(weighted.sum())
         if total > 0:
-            self._probabilities, self._since, self._cut = weighted / total, self.time, 0.0
+            self._probabilities, self._since = weighted / total, self.time
+            self._left = self._cut = 0.0
         return total
 
     def _begin(self) -> None:
@@ -166,7 +165,6 @@ class Projection:
         leaves = ((whole.targets == OUTSIDE) & (whole.rates > 0)).any()
         if len(whole) <= small.most and not leaves:
             self._closed = True
-            self._cut = self._missing()
             self._take(whole)
             self._duration = np.inf
             return
@@ -194,11 +192,11 @@ class Projection:
         while True:
             propagator = self._current()
             self._refuse_long(propagator, until - self.time)
-            probabilities = propagator.advance(
+            probabilities, left = propagator.advance(
                 self._probabilities, duration, partial(self._report, duration)
             )
             self._spent += propagator.work(duration)
-            loss = max(0.0, 1.0 - float(probabilities.sum()))
+            loss = self._left + left
             now = until if duration >= until - self.time else self.time + duration
             if loss <= self._allowed(now) or self._closed:
                 break
@@ -211,8 +209,8 @@ class Projection:
             if self._current().steps(duration) > _LONG_STEP:
                 duration /= 2
         self.rounding += propagator.rounding(duration)
-        self._cut += CUT if propagator.fastest else 0.0  # all that a closed set loses
-        self._probabilities, self.time = probabilities, now
+        self._cut += propagator.hidden(duration)
+        self._probabilities, self.time, self._left = probabilities, now, loss
         if not self._closed:
             self._duration = duration if grown else max(self._duration, duration * _GROWTH)
             self._prune()
@@ -288,7 +286,7 @@ class Projection:
 
     def _prune(self) -> None:
         """Give up states that hold so little together that the tolerance allows it."""
-        share = self._allowed(self.time) - (1.0 - float(self._probabilities.sum()))
+        share = self._allowed(self.time) - self._left
         order = np.argsort(self._probabilities)
         small = int(
             np.searchsorted(np.cumsum(self._probabilities[order]), _PRUNED_SHARE * max(share, 0.0))
@@ -297,6 +295,7 @@ class Projection:
             return
         keep = np.ones(len(self._probabilities), bool)
         keep[order[:small]] = False
+        self._left += float(self._probabilities[order[:small]].sum())
         self._set.keep(keep)
         self._probabilities = self._probabilities[keep]
         self._propagator = None

@@ -23,6 +23,7 @@ from tauslab.base.arrays import FloatArray
 
 UNIT = 2.0**-53  # relative rounding of one operation
 CUT = 2e-17  # what the series leaves out of a distribution at most
+_CUT_SHARE = 1e-3  # of the tolerance, where that is less
 _SMALLEST = 1e-200  # probabilities below count as lost, so that no operation meets denormal numbers
 _FLUSH_EVERY = 16  # steps
 _SHORT = 0.25  # q times the time of the matrix that is squared
@@ -60,10 +61,12 @@ class Propagator:
 
     def __init__(self, states: StateSet, tolerance: float, horizon: float, patience: float) -> None:
         self._tolerance, self._horizon, self._limit = tolerance, horizon, patience
+        self._cut = min(CUT, _CUT_SHARE * tolerance)
         self._n = len(states)
         exits = states.rates.sum(axis=1)
         self.fastest = float(exits.max(initial=0.0)) * (1 + 4 * UNIT * states.rates.shape[1])
         self._states, self._exits = states, exits
+        self._out = np.where(states.targets == OUTSIDE, states.rates, 0.0).sum(axis=1)
         self._matrix: Any = None
         self._powers: dict[float, FloatArray] = {}
         # Roundings of an entry in a step: a product for each reaction, the sums, the diagonal.
@@ -82,6 +85,13 @@ class Propagator:
             return self._rounding_of_squares(duration)
         return (self.steps(duration) * self._operations + 200) * UNIT
 
+    def hidden(self, duration: float) -> float:
+        """Probability that is missing at most, besides what `advance` says has left the set."""
+        if not self.fastest:
+            return 0.0
+        squares = self._out.any() and self._squares(duration)
+        return self._rounding_of_squares(duration) if squares else self._cut
+
     def work(self, duration: float) -> float:
         """Estimated seconds."""
         return min(self._seconds(duration))
@@ -93,22 +103,28 @@ class Propagator:
 
     def advance(
         self, probabilities: FloatArray, duration: float, report: Callable[[float], None]
-    ) -> FloatArray:
-        """The distribution after a time, without what has left the set.
+    ) -> tuple[FloatArray, float]:
+        """The distribution after a time, without what has left the set, and what has left it.
 
-        `report` is called with the part of the time that is done, about ten times a second.
+        The series sums what leaves, so that it is known to a part of itself, however little; with
+        squares `hidden` may be missing in it. `report` is called with the part of the time
+        that is done, about ten times a second.
         """
         if not self.fastest or not duration:
-            return probabilities
-        if self._squares(duration):
-            power = self._power(duration, report)
-            return np.asarray(power.T @ probabilities)
-        return self._series(probabilities, duration, report)
+            return probabilities, 0.0
+        if not self._squares(duration):
+            return self._series(probabilities, duration, report)
+        result = np.asarray(self._power(duration, report).T @ probabilities)
+        left = float(probabilities.sum()) - float(result.sum())
+        return result, max(0.0, left) if self._out.any() else 0.0
 
     def _series(
         self, probabilities: FloatArray, duration: float, report: Callable[[float], None]
-    ) -> FloatArray:
-        first, weights = poisson_weights(self.fastest * duration)
+    ) -> tuple[FloatArray, float]:
+        first, weights = poisson_weights(self.fastest * duration, cut=self._cut)
+        later = np.cumsum(weights[::-1])[::-1]  # of this term and all after it
+        out = self._out / self.fastest if self._out.any() else None
+        left = 0.0
         terms, seconds = first + len(weights), self._seconds(duration)[0]
         every = max(1, int(terms * _REPORT / seconds))
         matrix = self._stepping()
@@ -123,8 +139,10 @@ class Propagator:
                     step[step < _SMALLEST] = 0.0
             if k >= first:
                 total += weights[k - first] * step
+            if out is not None and k + 1 < terms:
+                left += float(out @ step) * float(later[max(0, k + 1 - first)])
         total[total < _SMALLEST] = 0.0
-        return total
+        return total, left
 
     def _stepping(self) -> Any:
         """P transposed, sparse."""
@@ -192,10 +210,12 @@ class Propagator:
         return self._powers[duration]
 
 
-def poisson_weights(mean: float, terms: int | None = None) -> tuple[int, FloatArray]:
+def poisson_weights(
+    mean: float, terms: int | None = None, cut: float = CUT
+) -> tuple[int, FloatArray]:
     """First number and probabilities from it on of a Poisson number, summing to at most 1.
 
-    Probabilities left out are together below half of `CUT`; `terms` asks for so many from 0. They
+    Probabilities left out are together below half of `cut`; `terms` asks for so many from 0. They
     are products of ratios from the mode on, over the sum of all that matter (Fox and Glynn 1988).
     """
     mode = int(mean)
@@ -208,7 +228,7 @@ def poisson_weights(mean: float, terms: int | None = None) -> tuple[int, FloatAr
     weights /= weights.sum()
     if terms is not None:
         return 0, weights[:terms]
-    tail = CUT / 4
+    tail = cut / 4
     low = int(np.searchsorted(np.cumsum(weights), tail))
     high = len(weights) - int(np.searchsorted(np.cumsum(weights[::-1]), tail))
     return first + low, weights[low:high]

@@ -88,6 +88,11 @@ class CmeResult(ArrayResult):
         """One line: size and error."""
         return f"<CmeResult of {self.name}: {self._size()}>"
 
+    @property
+    def times(self) -> FloatArray:
+        """As `time`."""
+        return self.time
+
     def states(self, t: float | None = None) -> Int32Array:
         """Counts ``[state, species]`` of the states at time `t`, by default the last one."""
         return self.snapshot(t).states

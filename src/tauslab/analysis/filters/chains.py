@@ -80,6 +80,9 @@ class Chain(Draws):
     def _quantile(self, name: str, q: float) -> float:
         return float(np.quantile(self[name], q))
 
+    def _equal_draws(self) -> FloatArray:
+        return self.values.reshape(-1, len(self.parameters))
+
     def effective_size(self, name: str, of: str = "bulk") -> float:
         """Effective sample size of all chains together.
 
@@ -109,6 +112,7 @@ class Chain(Draws):
         numbers = {"rhat": self.rhat, **self._sizes()}
         return {
             "method": CHAINS,
+            "seed": self.seed,
             "chains": len(np.atleast_2d(self.accepted)),
             "steps": self.accepted.shape[-1],
             "acceptance": self.acceptance,
@@ -182,4 +186,4 @@ class Chain(Draws):
 
     def _walked(self) -> str:
         lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)
-        return f"{lengths} steps, {self.acceptance:.0%} moved"
+        return f"{lengths} steps, {self.acceptance:.0%} moved{self._seed_text()}"

@@ -274,7 +274,7 @@ class ChainKeywords(HiddenKeywords):
         doc="Stop before `steps` when all parameters have these bulk and tail effective sample "
         "sizes and an R-hat of at most 1.05; tested every 25 steps.",
     )  # fmt: skip
-    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
+    seed: int | None = seed_option()
     start: Mapping[str, float | npt.ArrayLike] | None = option(
         None, doc="Values to begin with, one for all chains or ``[chain]``; by default the middle "
         "of each prior.",
@@ -309,7 +309,7 @@ class Smc2Keywords(HiddenKeywords):
         DEFAULT_THRESHOLD, type=float, check=number(lambda x: 0 <= x <= 1, "from 0 to 1"),
         doc="Resample the sets when their effective number is below this fraction of `draws`.",
     )  # fmt: skip
-    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
+    seed: int | None = seed_option()
 
 
 @declared
@@ -337,7 +337,7 @@ class FitKeywords(DataKeywords):
         20, type=count, check=whole(1, 10**6), doc="Passes of the search through the data."
     )  # fmt: skip
     quiet: bool | None = quiet_option()
-    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
+    seed: int | None = seed_option()
     initial: Mapping[str, InitialCount] | None = initial_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")

@@ -94,6 +94,19 @@ def _binomial(y: float, x: FloatArray, p: FloatArray) -> FloatArray:
     return np.where(possible, combinations + seen, -np.inf)
 
 
+def _most_of_binomial(y: float, p: float) -> float:
+    """Logarithm of a bound of the probability of `y` over all numbers of molecules, whole or not.
+
+    Its logarithm is concave in the number and largest between y / p - 1 and y / p. Between two
+    numbers a step of 1 apart it exceeds their values by at most the change over the next step.
+    """
+    if p <= 0 or p >= 1 or y == 0:
+        return 0.0
+    x = np.maximum(y, math.floor(y / p) + np.arange(-2.0, 3.0))
+    logs = _binomial(y, x, np.array([p]))
+    return min(0.0, float(logs.max() + np.abs(np.diff(logs)).max()))
+
+
 def _student_t(y: float, x: FloatArray, degrees: FloatArray, scale: FloatArray) -> FloatArray:
     z = (y - x) / scale
     return _student_peak(degrees, scale) - 0.5 * (degrees + 1.0) * portable_log(
@@ -250,10 +263,16 @@ class ObservationModel:
 
     def log_most(self, y: float, constants: Constants) -> float:
         """Logarithm of a bound of the density of `y` over all states there may be."""
-        if KINDS[self.kind].counts or (self.kind == "lognormal" and y <= 0):
-            return 0.0  # a probability, or a density of 0
-        state = np.array([y])
-        return float(self.log_density(y, lambda _: state, constants)[0])
+        kind, numbers = KINDS[self.kind], self.numbers(constants)
+        if (kind.counts and not _is_count(y)) or (self.kind == "lognormal" and y <= 0):
+            return 0.0  # a density of 0
+        if self.kind == "binomial":
+            return _most_of_binomial(y, float(numbers[0][0]))
+        if self.kind == "poisson":  # of all means that of y gives y most often
+            numbers = [np.ones(1), np.zeros(1)]
+        elif self.kind == "negative_binomial":
+            numbers = [numbers[0], np.ones(1)]
+        return float(kind.density(y, np.array([y]), *numbers)[0])
 
 
 def _spellings() -> str:
@@ -321,7 +340,9 @@ class Observations:
             raise ConfigError("observe= names no column: nothing is compared with the data")
         names = [str(name) for name in data] if hasattr(data, "__iter__") else []
         if "time" not in names:
-            raise ConfigError(f'{_given()} needs columns by name, one of them "time"')
+            near = [name for name in names if name.lower() in ("t", "time", "times")]
+            hint = f': rename its column {near[0]!r} to "time"' if near else ""
+            raise ConfigError(f'{_given()} needs columns by name, one of them "time"{hint}')
         wanted = names if callable(observe) else ["time", *(one.column for one in self.models)]
         for name in wanted:
             if name not in names:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError
 from tauslab.store.results.array_result import FieldResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
@@ -26,6 +26,10 @@ class ParameterResult(FieldResult):
 
     parameters: tuple[str, ...]
     values: FloatArray
+    seed: int | None = field(default=None, kw_only=True)  # None in files of earlier versions
+
+    def _seed_text(self) -> str:
+        return "" if self.seed is None else f", seed {self.seed}"
 
     def _place(self, name: str) -> int:
         """Number of a parameter; a `ConfigError` for another name."""
@@ -41,7 +45,7 @@ class ParameterResult(FieldResult):
 
     def summary(self) -> pd.DataFrame:
         """A row per parameter, with its mean or estimate first: the table ``summary``."""
-        return self.to_pandas("summary")
+        return self.to_pandas("summary").set_index("parameter")
 
     def plot(
         self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
@@ -56,20 +60,24 @@ class ParameterResult(FieldResult):
         parameters
             Names; by default the first four.
         path
-            File to write: PNG, SVG or PDF by its suffix.
+            PNG, SVG or PDF to write.
 
         Raises
         ------
-        ConfigError
-            An unknown name or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
+        ConfigError, OutputError
+            A name or suffix is unknown, or the picture cannot be written.
         """
         return self._picture(parameters, path)
 
     @abstractmethod
     def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         """Draw the picture of `plot`."""
+
+
+def _checked_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise ConfigError(f"level={level} is not allowed: between 0 and 1")
+    return level
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +96,38 @@ class Draws(ParameterResult):
     def sd(self, name: str) -> float:
         """Standard deviation of a parameter."""
 
-    def quantile(self, name: str, q: float) -> float:
-        """Quantile of a parameter; of weighted draws, in the last stage."""
-        if not 0 <= q <= 1:
-            raise ConfigError(f"q = {q:g} is not allowed: from 0 to 1")
-        return self._quantile(name, q)
+    @overload
+    def quantile(self, name: str, q: float) -> float: ...
+
+    @overload
+    def quantile(self, name: str, q: Sequence[float] | FloatArray) -> FloatArray: ...
+
+    def quantile(self, name: str, q: float | Sequence[float] | FloatArray) -> float | FloatArray:
+        """Quantile, or an array of several; of weighted draws, in the last stage."""
+        each = doubles(q)
+        if not ((each >= 0) & (each <= 1)).all():
+            raise ConfigError(f"q={q} is not allowed: numbers from 0 to 1")
+        result = np.array([self._quantile(name, part) for part in each.ravel().tolist()])
+        return result.reshape(each.shape) if each.ndim else float(result[0])
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+        """Credible interval with equal tails."""
+        tail = 0.5 * (1 - _checked_level(level))
+        return self.quantile(name, tail), self.quantile(name, 1 - tail)
+
+    def draws(self, n: int | None = None) -> dict[str, FloatArray]:
+        """Draws ``[n]`` by parameter, by default all, for ``set=`` of `tauslab.run`."""
+        # Of all chains, one after the other, evenly spaced; copies of weighted draws.
+        rows = self._equal_draws()
+        size = len(rows)
+        if n is not None and not 1 <= n <= size:
+            raise ConfigError(f"n={n} is not allowed: from 1 to {size}, the number of draws")
+        chosen = rows[(np.arange(n or size) * size) // (n or size)]
+        return dict(zip(self.parameters, chosen.T.copy(), strict=True))
+
+    @abstractmethod
+    def _equal_draws(self) -> FloatArray:
+        """Draws ``[draw, parameter]`` of equal weight."""
 
     @abstractmethod
     def _quantile(self, name: str, q: float) -> float:

@@ -46,6 +46,11 @@ class _Filtered(FieldResult):
     probabilities: FloatArray | None
     quantiles: FloatArray | None
 
+    @property
+    def times(self) -> FloatArray:
+        """As `time`."""
+        return self.time
+
     def _tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"statistics": self._statistics}
 

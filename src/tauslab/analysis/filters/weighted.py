@@ -51,6 +51,9 @@ class WeightedDraws(Draws):
     def _quantile(self, name: str, q: float) -> float:
         return quantile_of(self[name], self.weights[-1], q)
 
+    def _equal_draws(self) -> FloatArray:
+        return np.asarray(self.values[-1, ancestors_of(self.weights[-1], "systematic", 0, 0)])
+
     @property
     def effective_size(self) -> FloatArray:
         """Effective sample size ``[stage]``: 1 over the sum of squared weights."""

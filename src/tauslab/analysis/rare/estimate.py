@@ -108,6 +108,11 @@ class RareResult(FieldResult):
         return math.sqrt(squares / (len(runs) - 1) / len(runs))
 
     @property
+    def times(self) -> FloatArray:
+        """As `time`."""
+        return self.time
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """95 % confidence interval.
 

@@ -37,6 +37,8 @@ class Expectation:
         Names of the parameters, outputs as texts, values ``[condition]`` by name.
     time
         f64 ``[time]``.
+    seed
+        Given or drawn.
     calls
         How often it was called.
     """
@@ -48,6 +50,8 @@ class Expectation:
     ) -> None:  # fmt: skip
         self.parameters, self.outputs = tuple(parameters), tuple(outputs)
         self.conditions, self.time = dict(conditions), options.times
+        assert options.seed is not None
+        self.seed = options.seed
         self.calls = 0
         self._network, self._options, self._step = network, options, step
         self._backend, self._comm = backend, comm
@@ -58,7 +62,7 @@ class Expectation:
         return (
             f"<Expectation of {self._network.name}: {', '.join(self.parameters)} to "
             f"{', '.join(self.outputs)} at {len(self.time)} times{under}, {self._options.n} pairs, "
-            f"seed {self._options.seed}>"
+            f"seed {self.seed}>"
         )
 
     def __call__(self, theta: npt.ArrayLike) -> Any:
@@ -152,7 +156,7 @@ class Expectation:
         return steps_of(with_settings(network, first), self.parameters, self._step, "centred")
 
     def _seed_of_call(self) -> int:
-        state = np.random.SeedSequence([self._options.seed or 0, self.calls])
+        state = np.random.SeedSequence([self.seed, self.calls])
         self.calls += 1
         return int(state.generate_state(1, np.uint64)[0])
 

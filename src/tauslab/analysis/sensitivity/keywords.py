@@ -16,7 +16,7 @@ from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.keywords import device_option
 from tauslab.options.places import Device, Name
-from tauslab.options.values.checks import unless_none, whole
+from tauslab.options.values.checks import whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.recurring import (
     comm_option,
@@ -167,9 +167,9 @@ class ExpectationKeywords(DerivativeKeywords):
         1000, type=count, check=whole(1, MOST_TRAJECTORIES),
         doc="Pairs of trajectories for each parameter, and condition, in a call.",
     )  # fmt: skip
-    seed: int = option(
-        0, type=int, check=unless_none(whole(0, 2**64 - 1)),
-        doc="64-bit seed, from which each call derives its own.",
+    seed: int | None = option(
+        None, type=int, check=whole(0, 2**64 - 1),
+        doc="64-bit seed, from which each call derives its own; drawn by default.",
     )  # fmt: skip
     conditions: Mapping[str, npt.ArrayLike] | None = option(
         None, doc="Values of other parameters and initial amounts by name, arrays of one length: "

@@ -24,7 +24,13 @@ from tauslab.analysis.filters.priors import table_at
 from tauslab.analysis.particles.store import StateCheckpoint, digest_of
 from tauslab.analysis.particles.weights import ABC_RUNS, words
 from tauslab.api.api import settings_of
-from tauslab.api.inference.given import constants_of, limit_for_digest, priors_of, text_of
+from tauslab.api.inference.given import (
+    constants_of,
+    limit_for_digest,
+    priors_of,
+    search_seed,
+    text_of,
+)
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
@@ -133,22 +139,23 @@ def abc_smc(
     parsed = priors_of(priors)
     _require_names(network, parsed)
     compared = _compared(network, given)
-    settings = _settings(given, len(compared.observed))
     ranks = ranks_of(
         given.comm, "ts.abc_smc",
         **vars(given) | {"model": network, "data": compared.observed, "times": None},
     )  # fmt: skip
+    seed = search_seed(given.seed, given.checkpoint, ranks)
+    settings = _settings(given, len(compared.observed), seed)
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), parsed, compared.observed, *compared.parts, given.n, given.quantile,
         settings.scale, repr(settings.norm) if not callable(settings.norm) else "function",
-        given.least_acceptance, given.seed, repr(given.method), given.epsilon is None,
+        given.least_acceptance, seed, repr(given.method), given.epsilon is None,
         *limit_for_digest(given.max_steps),
     )  # fmt: skip
     file = StateCheckpoint(
         given.checkpoint, given.checkpoint_every, digest, ranks, "abc",
         "file of populations, which ts.abc_smc writes",
     )  # fmt: skip
-    simulate = _Simulations(network, given, compared, ranks)
+    simulate = _Simulations(network, given, compared, ranks, seed)
     place = device_settings(given.device)
     with file.held(), closing(open_backend(**place, comm=ranks)) as backend:
         densities = Densities(backend, ranks, len(parsed))
@@ -175,7 +182,7 @@ def abc_smc(
             sampler.run(after_launch)
     _warn_of_ended(simulate.ended)
     _warn_of_range(sampler, compared)
-    return _result(parsed, sampler, compared)
+    return _result(parsed, sampler, compared, seed)
 
 
 def _warn_of_ended(ended: Mapping[int, int]) -> None:
@@ -213,7 +220,7 @@ def _require_names(network: Network, parsed: Mapping[str, Prior]) -> None:
         raise ConfigError("priors= names no parameter: there is nothing to draw")
 
 
-def _settings(given: AbcKeywords, size: int) -> Settings:
+def _settings(given: AbcKeywords, size: int, seed: int) -> Settings:
     """How to draw; the numbers of `given` are checked."""
     epsilons = () if given.epsilon is None else tuple(doubles(given.epsilon).ravel().tolist())
     if given.epsilon is not None and not (epsilons and min(epsilons) >= 0):
@@ -229,7 +236,7 @@ def _settings(given: AbcKeywords, size: int) -> Settings:
         scale = np.broadcast_to(scale, (size,)).copy()
     return Settings(
         given.n, len(epsilons) or given.generations, given.quantile, epsilons, scale,
-        given.distance, given.target_epsilon, given.least_acceptance, given.seed,
+        given.distance, given.target_epsilon, given.least_acceptance, seed,
     )  # fmt: skip
 
 
@@ -353,9 +360,10 @@ class _Simulations:
     """
 
     def __init__(
-        self, network: Network, given: AbcKeywords, compared: _Compared, ranks: Communicator
-    ) -> None:
-        self._network, self._compared, self._seed = network, compared, given.seed
+        self, network: Network, given: AbcKeywords, compared: _Compared, ranks: Communicator,
+        seed: int,
+    ) -> None:  # fmt: skip
+        self._network, self._compared, self._seed = network, compared, seed
         self._ranks, self._particles = ranks, given.n
         self._method = method_of(given.method)
         self._options = {**compared.options, "device": given.device, "comm": ranks, "quiet": True}
@@ -491,7 +499,9 @@ def _rate_constants(network: Network) -> Iterator[str]:
             yield symbols[0]
 
 
-def _result(parsed: Mapping[str, Prior], sampler: Sampler, compared: _Compared) -> AbcResult:
+def _result(
+    parsed: Mapping[str, Prior], sampler: Sampler, compared: _Compared, seed: int
+) -> AbcResult:
     done = sampler.populations
     values = np.array([table_at(parsed, one.places) for one in done])
     return AbcResult(
@@ -500,4 +510,5 @@ def _result(parsed: Mapping[str, Prior], sampler: Sampler, compared: _Compared) 
         np.array([one.simulations for one in done], np.int64),
         np.array([one.acceptance for one in done]), np.array([one.scale for one in done]),
         compared.names, compared.time, compared.observed, sampler.simulated, sampler.ended,
+        seed=seed,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from tauslab.analysis.filters.keywords import FitKeywords
 from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.weights import FIT_SEEDS, FITS, words
 from tauslab.api.api import run_ensemble
-from tauslab.api.inference.given import constants_of
+from tauslab.api.inference.given import constants_of, search_seed
 from tauslab.api.inference.particles import particle_filters
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
@@ -94,8 +94,9 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
     ranks = ranks_of(
         given.comm, "ts.fit", **vars(given) | {"model": network, "data": cells.digest()}
     )
-    seeds = words(given.seed, FITS, 0, 2)
-    draws = np.random.Generator(np.random.Philox(key=np.array([given.seed, FITS], np.uint64)))
+    seed = search_seed(given.seed, None, ranks)
+    seeds = words(seed, FITS, 0, 2)
+    draws = np.random.Generator(np.random.Philox(key=np.array([seed, FITS], np.uint64)))
     terms = (len(priors) + 1) * (len(priors) + 2) // 2
     with Progress(
         given.iterations + ROUNDS, ranks.rank, quiet=given.quiet, description=network.name,
@@ -108,16 +109,16 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
 
         place = _search(network, given, cells, priors, ranks, int(seeds[0]), draws, after_round)
         if given.observe is not None:
-            filters = _Filters(network, given, tuple(priors), ranks)
+            filters = _Filters(network, given, tuple(priors), ranks, seed)
             points = _POINTS + _POINTS_EACH * terms
             top = top_of(
                 _then(filters, after_round), place, points, 4 * points, draws, unbiased=True
             )
-            return _result(priors, top, "filter")
+            return _result(priors, top, "filter", seed)
         synthetic = _Synthetic(network, given, cells, tuple(priors), ranks, int(seeds[1]))
         points = _POINTS_EACH * terms
         top = top_of(_then(synthetic, after_round), place, points, 2 * points, draws)
-        return _result(priors, top, "synthetic", synthetic.spread(top))
+        return _result(priors, top, "synthetic", seed, synthetic.spread(top))
 
 
 def _then(surface: Surface, after: Callable[[], None]) -> Surface:
@@ -210,8 +211,9 @@ def _search(
 
 
 def _result(
-    priors: Mapping[str, Prior], top: Top, likelihood: str, spread: FloatArray | None = None
-) -> FitResult:
+    priors: Mapping[str, Prior], top: Top, likelihood: str, seed: int,
+    spread: FloatArray | None = None,
+) -> FitResult:  # fmt: skip
     size = len(priors)
     if top.loose.any():
         covariance = np.full((size, size), np.nan)
@@ -225,7 +227,7 @@ def _result(
         )
     return FitResult(
         tuple(priors), np.exp(top.place), covariance, np.exp(top.points), top.values, top.height,
-        top.height_error, likelihood, top.converged,
+        top.height_error, likelihood, top.converged, seed=seed,
     )  # fmt: skip
 
 
@@ -233,9 +235,11 @@ class _Filters:
     """Log-likelihoods ``[m]`` of places by particle filters, all in one launch a row."""
 
     def __init__(
-        self, network: Network, given: FitKeywords, names: tuple[str, ...], ranks: Communicator
-    ) -> None:
+        self, network: Network, given: FitKeywords, names: tuple[str, ...], ranks: Communicator,
+        seed: int,
+    ) -> None:  # fmt: skip
         self._network, self._given, self._names, self._ranks = network, given, names, ranks
+        self._seed = seed
 
     def __call__(self, places: FloatArray, work: float, number: int) -> FloatArray:
         given = self._given
@@ -246,7 +250,7 @@ class _Filters:
                 self._network, given.data, cell=given.cell, observe=given.observe,
                 n=math.ceil(given.n * work),
                 parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
-                seed=int(words(given.seed, FIT_SEEDS, number, 1)[0]), device=given.device,
+                seed=int(words(self._seed, FIT_SEEDS, number, 1)[0]), device=given.device,
                 method=given.method, initial=given.initial, comm=self._ranks, quiet=True,
                 max_steps=given.max_steps,
             )  # fmt: skip

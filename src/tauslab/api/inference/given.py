@@ -9,16 +9,34 @@ import numpy as np
 
 from tauslab.analysis.filters.observing import Observations
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import warn
+from tauslab.base.option_names import opt, warn
+from tauslab.decomposition.ranks.job import agreed_seed
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
+from tauslab.options.places import Name
 from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.priors import Prior
 from tauslab.store.format.schema import STATUS_NAMES
+
+
+def search_seed(given: int | None, checkpoint: Name | None, ranks: Communicator) -> int:
+    """The seed that is given, or one drawn on rank 0. Collective.
+
+    Raises
+    ------
+    ConfigError
+        There is a checkpoint, which only a call with the same seed continues, and no seed.
+    """
+    if given is None and checkpoint is not None:
+        raise ConfigError(
+            f"{opt('checkpoint')} needs {opt('seed')}: another seed would begin another search"
+        )
+    return agreed_seed(given, lambda: None, ranks)
 
 
 def initial_for_digest(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from tauslab.api.inference.given import (
     limit_for_digest,
     priors_of,
     require_parameters,
+    search_seed,
     text_of,
     warn_of_ended,
 )
@@ -441,13 +442,16 @@ def pmmh(
     ranks = ranks_of(
         given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": cells.digest()}
     )
+    seed = search_seed(given.seed, given.checkpoint, ranks)
     digest = b"" if given.checkpoint is None else digest_of(
-        text_of(network), cells.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
+        text_of(network), cells.digest(), parsed, n, warm_up, count, seed, start, proposal,
         initial_for_digest(given.initial), repr(given.method), *_named_numbers(parsed),
         "one proposal by moves", *limit_for_digest(given.max_steps),
     )  # fmt: skip
-    what = "file of chains, which ts.pmmh writes"
-    file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
+    file = StateCheckpoint(
+        given.checkpoint, given.checkpoint_every, digest, ranks, "chains",
+        "file of chains, which ts.pmmh writes",
+    )  # fmt: skip
 
     def opened(total: int) -> Ensemble:
         middle = {k: np.full(total, of.value(of.start())) for k, of in parsed.items()}
@@ -458,10 +462,10 @@ def pmmh(
 
     with file.held(), ExitStack() as stack:
         likelihood = CellsLikelihood(
-            network, runs, lambda size: stack.enter_context(opened(n * size)), count, given.seed
+            network, runs, lambda size: stack.enter_context(opened(n * size)), count, seed
         )
         walk = Walk(
-            parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
+            parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=seed,
             start=start, proposal=proposal, target_ess=given.target_ess,
         )  # fmt: skip
         ended = Counter[int]()
@@ -495,7 +499,7 @@ def pmmh(
         warn_of_ended(ended + likelihood.ended, overflow=False)
         if walk.step == total:
             _warn_of_mixing(walk, given.target_ess)
-        return Chain(tuple(parsed), *walk.result())
+        return Chain(tuple(parsed), *walk.result(), seed=seed)
 
 
 def _proposal_of(given: npt.ArrayLike | None, size: int) -> FloatArray | None:

@@ -116,7 +116,9 @@ def expectation(
     >>> net.add_parameter("k", 1.0)
     >>> net.add_reaction("X ->", rate="k")
     >>> doses = {"X": [50, 100]}
-    >>> left = ts.expectation(net, ["k"], times=1.0, n=400, device="cpu", conditions=doses)
+    >>> left = ts.expectation(
+    ...     net, ["k"], times=1.0, n=400, seed=0, device="cpu", conditions=doses
+    ... )
     >>> k = 0.3
     >>> for _ in range(30):  # Newton's method for half of them left
     ...     mean, slope = left.with_jacobian([k])

@@ -46,9 +46,16 @@ _OWN = ("n", "set", "output", "resume", "append", "append_to", "until", "sweep",
 class Simulator:
     """Maps parameter sets ``[n, p]`` to summaries ``[n, k]``, one trajectory for each set.
 
-    Returned by `simulator`. The seed of call i is computed from `seed` and i. Copies in worker
-    processes draw different random numbers. Under ``mpirun`` all ranks call the simulator
-    together, with the same parameter sets, and each rank gets all summaries.
+    Returned by `simulator`. The seed of call i is computed from `seed` and i. Worker processes receive
+    copies; each copy draws different random numbers, which depend on the number of the copy and on
+    the parameter sets. A simulator that a worker process makes while it imports a module counts as
+    a copy, and a warning says so. Under ``mpirun`` all ranks call the simulator together, with the
+    same parameter sets, and each rank gets all summaries.
+
+    Attributes
+    ----------
+    seed
+        Given or drawn.
     """
 
     def __init__(
@@ -57,7 +64,7 @@ class Simulator:
     ) -> None:  # fmt: skip
         self._model, self._summary = model, summary
         self.parameters = tuple(parameters)
-        self._seed, self._options = seed, options
+        self.seed, self._options = seed, options
         self._calls = self._copies = 0
         self._place: tuple[
             int, ...
@@ -116,7 +123,7 @@ class Simulator:
         names = "a function" if callable(self._summary) else ", ".join(self._summary or ("final",))
         return (
             f"<Simulator of {self._model.name}: theta [n, {len(self.parameters)}] "
-            f"({', '.join(self.parameters)}) to {names}, {self._leaps_text()}seed {self._seed}>"
+            f"({', '.join(self.parameters)}) to {names}, {self._leaps_text()}seed {self.seed}>"
         )
 
     def _leaps_text(self) -> str:
@@ -146,7 +153,7 @@ class Simulator:
         self._place, self._origin = (*self._place, *others), Origin(repeats=False)
         if len(others) > 1:  # a fork is a copy for which no seed was chosen
             warn(
-                f"ts.simulator(seed={self._seed}) is made by each worker process that imports its "
+                f"ts.simulator(seed={self.seed}) is made by each worker process that imports its "
                 f"module: it draws numbers of its own in worker {others[-1]}, so that workers do "
                 "not repeat each other; give seed= to each call for numbers that do not depend on "
                 "the worker"
@@ -155,7 +162,7 @@ class Simulator:
     def _next_seed(self, table: FloatArray) -> int:
         """The seed of the next call."""
         self._settle()
-        numbers = [self._seed, self._calls]
+        numbers = [self.seed, self._calls]
         if self._place:  # some executors give one copy to several workers
             digest = hashlib.sha256(table.tobytes()).digest()
             numbers.append(int.from_bytes(digest[:8], "little"))

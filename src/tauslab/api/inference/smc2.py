@@ -22,6 +22,7 @@ from tauslab.api.inference.given import (
     limit_for_digest,
     priors_of,
     require_parameters,
+    search_seed,
     text_of,
     warn_of_ended,
 )
@@ -111,9 +112,10 @@ def smc2(
     ranks = ranks_of(
         given.comm, "ts.smc2", **vars(given) | {"model": network, "data": cells.digest()}
     )
+    seed = search_seed(given.seed, given.checkpoint, ranks)
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), parsed, given.draws, given.n, given.moves,
-        given.threshold, given.seed, initial_for_digest(given.initial), repr(given.method),
+        given.threshold, seed, initial_for_digest(given.initial), repr(given.method),
         *limit_for_digest(given.max_steps),
     )  # fmt: skip
     file = StateCheckpoint(
@@ -123,7 +125,7 @@ def smc2(
     results = given.draws * 8 * (len(parsed) * (len(rows) + 4) + 3 * len(rows))
     filters = given.draws * len(cells)
     _require_memory(results, given, filters, given.n)
-    settings = Settings(given.draws, given.n, given.moves, given.threshold, given.seed)
+    settings = Settings(given.draws, given.n, given.moves, given.threshold, seed)
     middle = np.array([[prior.start() for prior in parsed.values()]])
     with file.held(), ExitStack() as stack:
         particles: Ensemble | None = None
@@ -145,7 +147,7 @@ def smc2(
                 )  # fmt: skip
                 if solver:
                     particles.go_on_by(solver)
-            likelihood = Likelihood(network, run, particles, given.draws, given.seed)
+            likelihood = Likelihood(network, run, particles, given.draws, seed)
             result = likelihood.terms(values, call, required=0 if call else 1)
             ended.update(likelihood.ended)
             solver = particles.solver
@@ -171,10 +173,10 @@ def smc2(
             sampler.run(after_row)
         warn_of_ended(ended, overflow=False)
     _warn_of_copies(sampler, rows.times)
-    values = np.array([table_at(parsed, places) for places in sampler.places])
     return Smc2Result(
-        tuple(parsed), values, sampler.weights, rows.times, sampler.log_evidence,
-        sampler.acceptance, sampler.particles,
+        tuple(parsed), np.array([table_at(parsed, places) for places in sampler.places]),
+        sampler.weights, rows.times, sampler.log_evidence,
+        sampler.acceptance, sampler.particles, seed=seed,
     )  # fmt: skip
 
 

@@ -45,6 +45,29 @@ DRAWS: Mapping[str, tuple[int, ...]] = {
 }
 
 
+# Functions that texts write as operators, and those that they have besides `FUNCTIONS`.
+_OPERATORS = frozenset(
+    ("add", "sub", "mul", "div", "neg", "and", "or", "not", "lt", "le", "gt", "ge", "eq", "ne")
+)
+_WRITTEN = ("ln", "piecewise", "pi")
+
+
+def _not_callable(name: str, count: int) -> str:
+    """Why a function cannot be called with so many arguments."""
+    numbers = [FUNCTIONS[name]] if name in FUNCTIONS else list(DRAWS.get(name, ()))
+    if name == PAST:
+        numbers = [2]
+    if numbers:
+        allowed = " or ".join(map(str, numbers)) + " or more" * (name in ("min", "max"))
+        return f"function {name!r} takes {allowed} argument{'s' * (allowed != '1')}, not {count}"
+    known = sorted({*FUNCTIONS, *_WRITTEN, PAST} - _OPERATORS)
+    return (
+        f"{name!r} is no function; a product is written {name} * (...); functions: "
+        f"{', '.join(known)}, and distributions in events, delays and initial amounts: "
+        f"{', '.join(sorted(DRAWS))}"
+    )
+
+
 # ``delay(x, d)`` is what the expression x was at a time that is d earlier: SBML's csymbol delay. It
 # has no value on the host: only the kernels of ``ode`` keep what has been.
 PAST = "delay"
@@ -110,11 +133,7 @@ class Call:
         if self.function == PAST and count == 2:
             return
         if FUNCTIONS.get(self.function) != count and count not in DRAWS.get(self.function, ()):
-            raise ModelError(
-                f"function {self.function!r} with {len(self.arguments)} arguments is not "
-                "supported; known functions: "
-                f"{', '.join(sorted({*FUNCTIONS, *DRAWS, PAST}))}"
-            )
+            raise ModelError(_not_callable(self.function, count))
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are the same tree when written out."""

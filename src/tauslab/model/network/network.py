@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,6 +76,13 @@ def _require_flag(what: str, value: object) -> None:
         raise ModelError(f"{what}={value!r} is not allowed: True or False")
 
 
+_FIELDS = {one.name for one in fields(NetworkData)}
+_MEANT = {
+    **{name: f": the constant is {name}()" for name in ("pi", "inf", "nan")},
+    **dict.fromkeys(("e", "E"), ": write exp(x) for e^x"),
+}
+
+
 class Network(Hinting, NetworkData):
     """A well-stirred model: species, parameters, rules, reactions and events.
 
@@ -124,6 +132,22 @@ class Network(Hinting, NetworkData):
     >>> net
     <Network enzyme: 2 species, 2 reactions, 2 parameters>
     """
+
+    _ELSEWHERE: ClassVar = {
+        "run": "ts.run(network, ...)", "simulate": "ts.run(network, ...)",
+        "solve": "ts.run(network, ...), or ts.cme for the master equation",
+    }  # fmt: skip
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse a name that is no attribute, such as that of a parameter."""
+        if not (name.startswith("_") or hasattr(type(self), name) or name in _FIELDS):
+            kind = "species" if name in self.species else "parameters"
+            known = name in self.species or name in self.parameters
+            raise AttributeError(
+                f"a network has no attribute {name!r}"
+                + f': network.{kind}["{name}"] = {value!r:.40} sets its value' * known
+            )
+        super().__setattr__(name, value)
 
     # ---------------------------------------------------------------- building
 
@@ -482,7 +506,7 @@ class Network(Hinting, NetworkData):
 
     @staticmethod
     def _check_forms(name: str, equation: str, rate: Any, law: Any, limit: Any) -> None:
-        """Refuse pairs for one reaction, and anything but one of `rate` and `law`."""
+        """Refuse pairs for one reaction, no number, and anything but one of `rate` and `law`."""
         for key, value in (("rate", rate), ("law", law), ("limit", limit)):
             if isinstance(value, tuple | list):
                 kind = "pair" if len(value) == 2 else type(value).__name__
@@ -493,6 +517,8 @@ class Network(Hinting, NetworkData):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
         if rate is not None and limit is not None:
             raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+        if isinstance(rate, builtins.float) and math.isnan(rate):
+            raise ModelError(f"reaction {name}: rate=nan is not allowed: a number of 0 or more")
 
     def _note_own_reactant(self, name: str, rate: Expression, reactants: Mapping[str, int]) -> None:
         """Note a rate such as ``k * X`` of ``X ->``, which most often was meant as a law."""
@@ -692,7 +718,8 @@ class Network(Hinting, NetworkData):
         if unknown:
             name = min(unknown)
             raise ModelError(
-                f"{where}: {name!r} is not defined in {self.name}{meant(name, self._names())}"
+                f"{where}: {name!r} is not defined in {self.name}"
+                f"{_MEANT.get(name) or meant(name, self._names())}"
             )
         check_depth(tree, where, deep)
         check_exponents(tree, where)

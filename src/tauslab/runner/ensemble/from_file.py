@@ -173,6 +173,8 @@ def taken_from(result: Result, asked: Mapping[str, Any]) -> tuple[dict[str, Any]
         collected["sample"] = drawn_in_file(str(stored["sample"]), Path(result.name))
     if not asked.keys() & set(_SAMPLE_TIMES):
         collected["times"] = result.times
+    elif asked.keys() & set(_SAMPLE_TIMES) == {"t_end"} and _evenly_spaced(result.times):
+        collected["points"] = len(result.times)
     if not asked.keys() & {"species", "record"}:
         collected["species"] = result.species + result.observables
     if asked.keys() & set(_POINTS):
@@ -181,6 +183,11 @@ def taken_from(result: Result, asked: Mapping[str, Any]) -> tuple[dict[str, Any]
     if not result.swept:
         return collected, None
     return collected, sweep_of(result)
+
+
+def _evenly_spaced(times: FloatArray) -> bool:
+    """Return whether times are those that an end and a number of points give."""
+    return len(times) > 1 and np.array_equal(times, np.linspace(0, times[-1], len(times)))
 
 
 @contextmanager

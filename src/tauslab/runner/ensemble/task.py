@@ -668,7 +668,7 @@ def _partition(network: Network, method: Method) -> Partition | None:
         return None
     partition = partition_of(network, method.marks())
     if not partition.is_exact:
-        require_support(network, "cle")
+        require_support(network, "cle", noise_of=method.word)
     return partition
 
 

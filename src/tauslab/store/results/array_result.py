@@ -219,8 +219,8 @@ class FieldResult(ArrayResult):
     """Base of frozen dataclasses whose fields are arrays and attributes of the file.
 
     Arrays are named in `_AXES`, in the order of file and digest; an axis without a field is counted
-    from 0. Fields of type float, int, bool and str are attributes; a NaN is left out where the
-    field has a default.
+    from 0. Fields of type float, int, bool and str are attributes; None is left out, and a NaN
+    where the field has a default.
     """
 
     # Fields by the names of arrays and attributes, where they differ.
@@ -244,9 +244,9 @@ class FieldResult(ArrayResult):
         result: dict[str, Any] = {"method": self._METHODS[0]}
         for name, own in self._stored_fields().items():
             value = getattr(self, own.name)
-            if own.type not in _SCALARS or (_may_lack(own) and np.isnan(value)):
+            if own.type not in _SCALARS or value is None or (_may_lack(own) and np.isnan(value)):
                 continue
-            result[name] = np.uint64(value) if own.type in ("int", "bool") else value
+            result[name] = np.uint64(value) if own.type in _WHOLE else value
         return result
 
     @classmethod
@@ -269,9 +269,11 @@ class FieldResult(ArrayResult):
 _SCALARS: Mapping[str, Callable[[State, str], Any]] = {
     "float": State.real,
     "int": State.whole,
+    "int | None": State.whole,
     "bool": lambda stored, name: bool(stored.whole(name, 0, 1)),
     "str": State.text,
 }
+_WHOLE = ("int", "int | None", "bool")
 
 
 def _may_lack(own: Field[Any]) -> bool:

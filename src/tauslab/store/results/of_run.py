@@ -21,6 +21,23 @@ from tauslab.options.values.result_name import require_result_name
 from tauslab.store.targets import require_place
 
 
+class Ranks(list[dict[str, Any]]):
+    """Rows of ranks, with an error that names where particles along an axis are."""
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        """Refuse to be called.
+
+        Raises
+        ------
+        ConfigError
+            Always: it names the methods that may be meant.
+        """
+        raise ConfigError(
+            "profile has a row per rank with its device and speed, and is not called: particles "
+            "along an axis of a lattice are kymograph(name, axis)[frame]"
+        )
+
+
 class RunResult(Hinting, ABC):
     """A run in a file or in memory: settings, points of a sweep, names; closed by ``with``.
 
@@ -71,13 +88,13 @@ class RunResult(Hinting, ABC):
         return "sweep" in self.attributes
 
     @property
-    def profile(self) -> list[dict[str, Any]]:
+    def profile(self) -> Ranks:
         """A row for each rank: its device, its speed, its planes; empty in old files."""
         prefix = "profile/"
         names = [name for name in self.data if name.startswith(prefix)]
         columns = {name.removeprefix(prefix): self.data[name][()] for name in names}
         rows = range(len(next(iter(columns.values()), ())))
-        return [{name: plain(values[row]) for name, values in columns.items()} for row in rows]
+        return Ranks({name: plain(v[row]) for name, v in columns.items()} for row in rows)
 
     def _new_file(self, path: str | os.PathLike[str], *, overwrite: bool) -> Path:
         """The file to save to; refuses a result that lies in a file, and a place that is taken."""

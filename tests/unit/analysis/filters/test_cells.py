@@ -110,7 +110,7 @@ def test_a_chain_has_the_likelihoods_of_the_filters_of_its_cells():
 
 
 def test_chains_go_on_from_a_file(tmp_path):
-    given = {"observe": OBSERVE, "n": 20, "warm_up": 2, "chains": 2, "device": CPU}
+    given = {"observe": OBSERVE, "n": 20, "warm_up": 2, "chains": 2, "seed": 0, "device": CPU}
     priors = {"k": "loguniform(1,10)"}
     whole = ts.pmmh(births(), CELLS, priors, steps=6, **given)
     ts.pmmh(births(), CELLS, priors, steps=3, checkpoint=tmp_path / "c.h5", **given)
@@ -148,7 +148,7 @@ def test_data_that_are_none(data, given, message):
 
 
 def test_a_row_by_row_posterior_needs_equal_times():
-    given = {"observe": OBSERVE, "draws": 20, "n": 10, "device": CPU}
+    given = {"observe": OBSERVE, "draws": 20, "n": 10, "seed": 0, "device": CPU}
     actual = ts.smc2(births(), CELLS[:2], {"k": "loguniform(1,10)"}, **given)
     assert np.isfinite(actual.log_evidence).all()
     with pytest.raises(ts.ConfigError, match="equal times"):

@@ -180,13 +180,71 @@ def test_an_outlier_leaves_the_exact_filter_with_a_bound_as_large():
     """A row that no state within the projection explains well, though one beyond it might."""
     net = decay()
     net.add_reaction("-> X", rate=4.0)
-    actual = ts.exact_filter(net, {"time": [1.0, 2.0], "X": [1e6, 3]}, observe={"X": "normal(2)"})
+    data = {"time": [1.0, 2.0], "X": [1e6, 3]}
+    with pytest.warns(UserWarning, match="the data are far from all states"):
+        actual = ts.exact_filter(net, data, observe={"X": "normal(2)"})
     assert actual.terms[0] == pytest.approx(-0.5 * ((1e6 - 20) / 2) ** 2, rel=1e-4)
     assert np.isfinite(actual.log_likelihood)
     assert 0.9 * -actual.log_likelihood < actual.bound < math.inf
     never = ts.exact_filter(decay(), {"time": [1.0], "X": [25]}, observe={"X": "binomial(0.9)"})
     assert never.log_likelihood == -math.inf
     assert never.bound < 1e-10  # for sure: no more than 20 there are
+
+
+@pytest.mark.parametrize(
+    ("noise", "rows"), [("poisson()", 40), ("binomial(p=0.3)", 20), ("normal(sd=2)", 25)]
+)
+def test_the_bound_of_many_rows_is_within_the_tolerance(noise, rows):
+    """It is relative to the likelihood, however small that is, and holds for a finer tolerance.
+
+    The exact likelihood is that of a much larger set of states, of which hardly any is left.
+    """
+    net = ts.Network("flow")
+    net.add_species("X", 0)
+    net.add_reaction("-> X", rate=10.0)
+    net.add_reaction("X ->", rate=0.2)
+    random = np.random.default_rng(1)
+    data = {"time": list(range(1, rows + 1)), "X": random.poisson(50, rows).tolist()}
+    if noise.startswith("binomial"):
+        data["X"] = random.binomial(data["X"], 0.3).tolist()
+    actual = ts.exact_filter(net, data, observe={"X": noise})
+    assert 0 < actual.bound <= 1e-8
+    exact = _by_matrices(noise, data)
+    assert -1e-11 < exact - actual.log_likelihood < actual.bound + 1e-11
+    with pytest.warns(UserWarning, match="tolerance=1e-40 is less"):
+        finer = ts.exact_filter(net, data, observe={"X": noise}, tolerance=1e-40)
+    assert finer.bound < 1e-10  # of rounding alone
+
+
+def _by_matrices(noise, data, size=400):
+    """The forward algorithm with the matrix exponential of SciPy."""
+    from scipy.linalg import expm
+    from scipy.stats import binom, norm
+    from scipy.stats import poisson as poisson_law
+
+    x = np.arange(size)
+    rates = np.diag(np.full(size - 1, 10.0), 1) + np.diag(0.2 * x[1:], -1)
+    step = expm(rates - np.diag(rates.sum(axis=1)))
+    p, log = (x == 0).astype(float), 0.0
+    for y in data["X"]:
+        law = {"p": poisson_law.pmf(y, x), "b": binom.pmf(y, x, 0.3), "n": norm.pdf(y, x, 2)}
+        p = (p @ step) * law[noise[0]]
+        log += math.log(p.sum())
+        p /= p.sum()
+    return log
+
+
+@pytest.mark.parametrize(
+    "noise",
+    ["poisson(scale=0.3)", "poisson(scale=2, background=3)", "binomial(p=0.37)", "normal(sd=2)",
+     "negative_binomial(size=4)", "negative_binomial(size=0.5, scale=3)", "student_t(3, 2)"],
+)  # fmt: skip
+@pytest.mark.parametrize("y", [0, 1, 2, 7, 40])
+def test_no_state_has_a_larger_density_than_the_bound(noise, y):
+    model = ObservationModel.parse("X", noise)
+    logs = model.log_density(y, lambda _: np.arange(0, 400, 0.25), {})
+    slack = 0.5 if "background" not in noise else 3.0
+    assert logs.max() - 1e-12 <= model.log_most(y, {}) < logs.max() + slack + 1e-9
 
 
 def test_a_term_far_below_the_least_double_is_exact():

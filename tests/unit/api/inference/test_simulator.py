@@ -98,7 +98,7 @@ def test_time_courses_keep_their_axes():
 
 def test_species_may_be_columns():
     net = turnover()
-    simulate = ts.simulator(net, ["X"], times=[0.0], device="cpu")
+    simulate = ts.simulator(net, ["X"], times=[0.0], device="cpu", seed=0)
     assert simulate([[5.0], [7.0]]).tolist() == [[5.0], [7.0]]
 
 
@@ -111,9 +111,13 @@ def test_trajectories_that_ended_early_have_no_last_state():
 
 def test_no_parameter_sets_and_single_numbers():
     """Samplers reject all that they proposed now and then."""
-    simulate = ts.simulator(turnover(), ["b"], ["mean:X", "maximum:X"], t_end=2.0, device="cpu")
+    simulate = ts.simulator(
+        turnover(), ["b"], ["mean:X", "maximum:X"], t_end=2.0, device="cpu", seed=0
+    )
     assert simulate(np.empty((0, 1))).shape == (0, 2)
-    counts = ts.simulator(turnover(), ["b", "d"], lambda r: r.counts("X"), t_end=2.0, device="cpu")
+    counts = ts.simulator(
+        turnover(), ["b", "d"], lambda r: r.counts("X"), t_end=2.0, device="cpu", seed=0
+    )
     assert counts(np.empty((0, 2))).shape == (0, 101)
     assert simulate(5.0).shape == simulate([5.0]).shape == (2,)
 
@@ -165,7 +169,7 @@ def test_tensors_give_tensors(monkeypatch):
 
 def test_tensors_of_pytorch():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    simulate = ts.simulator(turnover(), ["b"], "mean:X", t_end=1.0, device="cpu")
+    simulate = ts.simulator(turnover(), ["b"], "mean:X", t_end=1.0, device="cpu", seed=0)
     theta = torch.tensor([[10.0], [20.0]], requires_grad=True)
     actual = simulate(theta)
     assert actual.dtype == torch.float32

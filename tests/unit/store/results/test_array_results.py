@@ -32,15 +32,17 @@ def found():
     net.add_rule("twice", "2 * X")
     net.add_reaction("-> X", rate="k")
     net.add_reaction("X ->", rate=0.2)
-    walk = {"n": 5, "steps": 4, "warm_up": 2, **NOISE}
+    walk = {"n": 5, "steps": 4, "warm_up": 2, "seed": 0, **NOISE}
     return {
         "filter": ts.particle_filter(net, DATA, n=20, seed=1, **NOISE),
         "exact": ts.exact_filter(net, DATA, observe=NOISE["observe"]),
         "filters": ts.particle_filters(net, DATA, filters=3, n=20, seed=1, **NOISE),
         "chain": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, **walk),
         "chains": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, chains=2, **walk),
-        "abc": ts.abc_smc(net, DATA, {"k": "uniform(1,8)"}, n=9, generations=2, device="cpu"),
-        "smc2": ts.smc2(net, DATA, {"k": "uniform(1,8)"}, draws=9, n=5, **NOISE),
+        "abc": ts.abc_smc(
+            net, DATA, {"k": "uniform(1,8)"}, n=9, generations=2, device="cpu", seed=0
+        ),
+        "smc2": ts.smc2(net, DATA, {"k": "uniform(1,8)"}, draws=9, n=5, **NOISE, seed=0),
         "fit": ts.fit(net, LATER, n=20, swarm=50, iterations=5, seed=1, **NOISE),
         "unbounded": _unbounded(),
         "law": ts.cme(net, [1.0, 2.0]),

@@ -51,7 +51,7 @@ def test_filters(births, tmp_path, monkeypatch, capsys):
 def test_chains(births, chains):
     actual = ts.pmmh(
         births, DATA, {"k": "uniform(1,8)"}, observe={"X": "normal(2)"}, n=5, steps=4, warm_up=2,
-        chains=chains, device="cpu",
+        chains=chains, device="cpu", seed=0,
     )  # fmt: skip
     frame = actual.to_pandas()
     assert frame.columns.tolist() == ["chain", "step", "log_likelihood", "k"]

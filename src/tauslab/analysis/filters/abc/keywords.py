@@ -23,6 +23,7 @@ from tauslab.options.values.recurring import (
     checkpoint_option,
     comm_option,
     quiet_option,
+    seed_option,
 )
 from tauslab.options.values.texts import count
 
@@ -84,7 +85,7 @@ class AbcKeywords:
         doc="Stop if a smaller fraction of candidates is accepted; the previous generation is the "
         "result.",
     )  # fmt: skip
-    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="64-bit seed.")
+    seed: int | None = seed_option()
     quiet: bool | None = quiet_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.run`.")

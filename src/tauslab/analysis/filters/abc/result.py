@@ -81,6 +81,7 @@ class AbcResult(WeightedDraws):
         """The result as a dictionary for JSON, with None for what is not finite."""
         return {
             "method": ABC,
+            "seed": self.seed,
             "generations": len(self.weights),
             "particles": self.weights.shape[1],
             "simulations": int(self.simulations.sum()),
@@ -151,5 +152,5 @@ class AbcResult(WeightedDraws):
         return (
             f"{generations} generations of {particles:,} particles, {self.simulations.sum():,} "
             f"simulations, epsilon {self.epsilon[-1]:.4g}, effective "
-            f"{self.effective_size[-1]:.4g}"
+            f"{self.effective_size[-1]:.4g}{self._seed_text()}"
         )

@@ -21,7 +21,6 @@ from tauslab.store.results.tables import ResultTable
 from tauslab.views.states import Profile, plot_profiles
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 _CURVE = 200  # places of a curve in a picture
@@ -90,6 +89,7 @@ class FitResult(ParameterResult):
         rows = {n: (self[n], self.error(n), self.interval(n)) for n in self.parameters}
         return {
             "method": FIT,
+            "seed": self.seed,
             "log_likelihood": self.log_likelihood,
             "log_likelihood_error": self.log_likelihood_error,
             "likelihood": self.likelihood,
@@ -104,8 +104,9 @@ class FitResult(ParameterResult):
         """The result in lines of text, as `tauslab info` prints it."""
         rows = ((n, self[n], self.error(n), *self.interval(n)) for n in self.parameters)
         by = "filters" if self.likelihood == "filter" else "synthetic likelihoods"
+        error = f"{self.log_likelihood_error:.2g}"
         return [
-            f"log-likelihood {self.log_likelihood:.6g} +- {self.log_likelihood_error:.2g}, by {by}",
+            f"log-likelihood {self.log_likelihood:.6g} +- {error}, by {by}{self._seed_text()}",
             *([] if self.converged else ["not converged: no maximum was reached"]),
             *(
                 f"{name}: {value:.6g}, error {error:.3g}, 95 % from {low:.6g} to {high:.6g}"
@@ -127,10 +128,6 @@ class FitResult(ParameterResult):
         columns = dict(zip(self.parameters, self.points.T, strict=True))
         return named_columns({"log_likelihood": self.point_log_likelihood, **columns})
 
-    def summary(self) -> pd.DataFrame:
-        """A row per parameter: estimate, standard error, 95 % confidence interval."""
-        return super().summary().set_index("parameter")
-
     def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:
         logs = np.log(self.points / self.values)
         surface = Quadratic.of(logs, self.point_log_likelihood, cubes=True)
@@ -151,7 +148,7 @@ class FitResult(ParameterResult):
     def __repr__(self) -> str:
         """One line: estimates with errors."""
         reported = ", ".join(f"{n} = {self[n]:.4g} +- {self.error(n):.2g}" for n in self.parameters)
-        state = "" if self.converged else ", not converged"
+        state = self._seed_text() + ("" if self.converged else ", not converged")
         return f"<FitResult: {reported}, log-likelihood {self.log_likelihood:.6g}{state}>"
 
     def _error_of_log(self, name: str) -> float:

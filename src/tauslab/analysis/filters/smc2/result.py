@@ -62,6 +62,7 @@ class Smc2Result(WeightedDraws):
         """The result as a dictionary for JSON, with None for what is not finite."""
         return {
             "method": SMC2,
+            "seed": self.seed,
             "draws": self.weights.shape[1],
             "time": self.time.tolist(),
             "log_evidence": numbers_or_none(self.log_evidence),
@@ -103,4 +104,5 @@ class Smc2Result(WeightedDraws):
         return (
             f"{draws:,} draws after {rows} rows, log-evidence {self.log_evidence[-1]:.6g}, "
             f"{self.particles[-1]:,} particles each, effective {self.effective_size[-1]:.4g}"
+            f"{self._seed_text()}"
         )

@@ -15,6 +15,7 @@ from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.diagnosis.events import events_that_never_fire, events_true_at_start
 from tauslab.model.network.diagnosis.narrow_windows import narrow_windows
 from tauslab.model.network.network import Feature, Network, Reaction
+from tauslab.model.network.partition import REST
 from tauslab.model.network.past import pasts_read, unkept_past
 from tauslab.model.network.text import (
     event_facts,
@@ -90,8 +91,13 @@ def _hint_of(kind: str) -> str:
     return "; " + ", ".join(ways[one] for one in _HINTS[kind]) if kind in _HINTS else ""
 
 
-def require_support(network: Network, method: str) -> None:
+def require_support(network: Network, method: str, *, noise_of: str | None = None) -> None:
     """Refuse a model that `method` cannot simulate as it is meant.
+
+    Parameters
+    ----------
+    noise_of
+        The method that simulates some reactions by `method`, ``cle``, and none need it.
 
     Raises
     ------
@@ -115,12 +121,16 @@ def require_support(network: Network, method: str) -> None:
         hints = _hint_of(first.kind)
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; {assigned('set', key=first.element.split()[-1])}VALUE gives one"
-        able = [other for other in ("ssa", "ode") if _can_run(network, other)]
+        able = [other for other in TOLD if _can_run(network, other)]
+        if noise_of is not None and _can_run(network, noise_of):
+            hints += f"; {opt('jump', REST)} simulates all reactions as events"
         if able:
-            hints += f"; {opt('method', able[0])}{' or ode' * (len(able) > 1)} can run it"
+            *first_ones, last = [opt("method", able[0]), *able[1:]]
+            hints += f"; {' or '.join(filter(None, [', '.join(first_ones), last]))} can run it"
+        by = "" if noise_of is None else " beside reactions by the Langevin equation"
         raise ModelError(
             f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
-            f"by {method}; {first.message}{more}{hints}"
+            f"by {noise_of or method}{by}; {first.message}{more}{hints}"
         )
 
 
@@ -292,7 +302,10 @@ def report(network: Network) -> list[str]:
         lines.append("nothing reacts: ssa and ode integrate the equations, and nothing is drawn")
     lines += _report_events(network)
     lines += [f"note: {note}" for note in network.notes]
-    lines.append(f"methods that can run it: {', '.join(_methods(network)) or 'none'}")
+    able = _methods(network)
+    if "hybrid" in able and "cle" not in able:
+        able[able.index("hybrid")] += f" with {opt('jump', REST)}"
+    lines.append(f"methods that can run it: {', '.join(able) or 'none'}")
     return lines
 
 

@@ -260,7 +260,7 @@ class LatticeResult(RecordedLattice):
     def plot(
         self, name: str | Sequence[str] | None = None, kind: str = "auto",
         path: str | os.PathLike[str] | None = None, t: float | None = None, *,
-        axis: str | None = None, ax: Axes | None = None,
+        axis: str | None = None, at: int | None = None, ax: Axes | None = None,
     ) -> Figure | Path:  # fmt: skip
         """Draw the run.
 
@@ -281,6 +281,8 @@ class LatticeResult(RecordedLattice):
         axis
             Axis of a kymograph, by default the longest; axis across a slice, by default the
             shortest.
+        at
+            Plane of a slice, from 0; by default the middle one.
         ax
             Matplotlib axes in which to draw a single panel.
 
@@ -293,12 +295,12 @@ class LatticeResult(RecordedLattice):
         """
         names = [name] if isinstance(name, str) else name
         if kind == "movie":
-            if path is None or t is not None or ax is not None:
-                raise ConfigError('a movie needs path="NAME.gif" or ".mp4", and neither t= nor ax=')
+            if path is None or (t, at, ax) != (None, None, None):
+                raise ConfigError('a movie needs path="NAME.gif" or ".mp4", and no t=, at= or ax=')
             return self.movie(path, names, axis=axis)
         place = None if path is None else Path(path)
         draw = behind_door("LatticeResult.plot")
-        figure: Figure = draw(self, kind, names, t, axis, place, ax)
+        figure: Figure = draw(self, kind, names, t, axis, place, ax, at)
         return figure
 
     def movie(
