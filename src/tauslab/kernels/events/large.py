@@ -115,9 +115,7 @@ class _Moved:
             reaction, law=None, needs=(), constant=Number(number), orders=orders, quantity=quantity
         )
 
-    def thinning(
-        self, network: LoweredNetwork, reactions: Sequence[LoweredReaction]
-    ) -> Thinning:
+    def thinning(self, network: LoweredNetwork, reactions: Sequence[LoweredReaction]) -> Thinning:
         """Rates in place of bounds; those of reactions without bounds are the `reactions`."""
         assert network.thinning is not None
         each = zip(network.reactions, network.thinning.rates, reactions, strict=True)

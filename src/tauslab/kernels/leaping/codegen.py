@@ -98,7 +98,7 @@ def _rates_at_a_time(network: LoweredNetwork, thinning: Thinning) -> str:
     stored = {part: places[int(name.removeprefix("now_"))] for part, name in names.items()}
     inside = LawWriter("x", {**writer.names, **stored})
     text = (
-        "// Where the end of a leaf of the pieces stands; then its length, and factors at the time.\n"
+        "// Where the end of a leaf stands; then its length, and factors of rates at the time.\n"
         f"constexpr int LEAF_AT = {leaf};\n"
         "template <class Count>\n"
         "DEVICE void set_time(Quantity<Count> *c, Quantity<Count> t) {\n"

@@ -182,8 +182,8 @@ class Thinning:
     piece of the run: they read `slots`, pairs of a factor's number and whether it is the most of
     the factor in the piece, or the least. The words of a piece stand behind the constants: its last
     time, its limit (csrc/ensemble/pieces.h), slots. Behind them is the time; for `leaps` the end
-    and the length of a leaf, and the factors at the time, stand before it. Networks `in_tables` read
-    a slot by a function of the time and of its number, so that their laws depend on the time.
+    and the length of a leaf, and the factors at the time, stand before it. Laws `in_tables` read a
+    slot by a function of the time and of its number, so that they depend on the time.
     """
 
     rates: tuple[LoweredReaction, ...]
@@ -226,7 +226,7 @@ class LoweredNetwork:
 
     @property
     def loaded(self) -> int:
-        """Constants of a trajectory: those of its row; with thinning a piece, and what it computes."""
+        """Constants that a trajectory keeps: with thinning also a piece, and what it computes."""
         own = 0 if self.thinning is None else self.thinning.words + self.thinning.places
         return len(self.constants) + own
 

@@ -310,9 +310,7 @@ class _Factors:
         return _Parts(row, low, high, least, most)
 
 
-def _table(
-    bounds: _Bounds, constants: FloatArray, end: float, epsilon: float
-) -> FloatArray:
+def _table(bounds: _Bounds, constants: FloatArray, end: float, epsilon: float) -> FloatArray:
     """Pieces of every row, f64 ``[row, piece x word]``; one row where factors use no constant."""
     shared = not any(map(_constants_in, bounds.factors))
     used = constants[:1] if shared else constants
@@ -410,7 +408,7 @@ def _packed(parts: _Parts, slots: list[tuple[int, bool]], rows: int) -> FloatArr
 
     Pieces are the nodes of a binary tree, the root first: piece n, counted from 1, consists of the
     pieces 2 n and 2 n + 1. Leaves with the same numbers are one. A limit is the total of the bounds
-    beyond which the two pieces in it cost less than it does (`_limits`); that of a leaf is infinite.
+    beyond which the two pieces in it cost less (`_limits`); that of a leaf is infinite.
     """
     ends = [parts.most[k] if upper else np.maximum(parts.least[k], 0.0) for k, upper in slots]
     values = np.array(ends).reshape(len(slots), -1)
@@ -439,16 +437,14 @@ def _packed(parts: _Parts, slots: list[tuple[int, bool]], rows: int) -> FloatArr
     return table
 
 
-def _limits(
-    levels: list[FloatArray], upper: list[bool], lengths: FloatArray
-) -> list[FloatArray]:
+def _limits(levels: list[FloatArray], upper: list[bool], lengths: FloatArray) -> list[FloatArray]:
     """Totals of the bounds beyond which a piece costs more than the two in it, ``[row, piece]``.
 
     A piece costs `_BOUNDARY` for its end, and 1 for each candidate beyond those of its leaves. All
-    factors have the same share of the candidates, since the state is not known; a rate s then gives
-    ``s * rate * length`` candidates. Beyond its limit the cost of a piece grows with the square root
-    of s, as where each piece of a smooth factor is halved again. Operations are those that IEEE 754
-    rounds, in one order: the numbers are the same on every machine.
+    factors have the same share of the candidates, since the state is not known. A scale s of the
+    state then gives ``s * rate * length`` candidates. Beyond its limit the cost of a piece grows
+    with the square root of s, as where each piece of a smooth factor is halved again. Operations
+    are those that IEEE 754 rounds, in one order: the numbers are the same on every machine.
     """
     with np.errstate(all="ignore"):
         largest = [value if up else 1 / value for value, up in zip(levels[0], upper, strict=True)]

@@ -24,7 +24,8 @@ DEVICE void load_piece(const double *tree, i32 node, double *c) {
 
 // Moves to the parts of the node, at time t, until the total of bounds `a0` is within the limit. `total` computes it.
 template <class Total>
-DEVICE double refined(const double *tree, i32 &node, double t, double a0, double *c, const Total &total) {
+DEVICE double refined(const double *tree, i32 &node, double t, double a0, double *c,
+                      const Total &total) {
     NO_UNROLL while (a0 > c[LIMIT_AT]) {
         node *= 2;
         if (t > words_of(tree, node)[0]) ++node;

@@ -88,7 +88,7 @@ DEVICE void find_leaf([[maybe_unused]] Thinned &s) {
         if (s.t == s.c[LEAF_AT]) s.t = just_after(s.t);
         i32 node = 1;
         double begin = 0;
-        NO_UNROLL while (words_of(s.tree, node)[1] < infinity()) {
+    NO_UNROLL while (words_of(s.tree, node)[1] < infinity()) {
             node *= 2;
             const double middle = words_of(s.tree, node)[0];
             if (s.t > middle) ++node, begin = middle;
@@ -108,24 +108,23 @@ DEVICE void enter_leaf(Trajectory &s, const Recorder &out, const double *times) 
     }
 }
 
-// Calls `work(total)` with a function that computes the total of the bounds of exact firings.
-template <class Work>
-DEVICE void with_total_of_bounds(const Trajectory &s, const Work &work) {
-    double a[N_REACTIONS], cumulative[N_REACTIONS];
-    work([&] {
+// Computes the total of the bounds of exact firings.
+struct TotalOfBounds {
+    const Trajectory &s;
+    DEVICE_MEMBER double operator()() const {
+        double a[N_REACTIONS], cumulative[N_REACTIONS];
         all_propensities(s.x, s.c, a, cumulative);
         return cumulative[N_REACTIONS - 1];
-    });
-}
+    }
+};
 
 // Before exact firings: the piece of the time.
 template <class Thinned>
 DEVICE void find_piece([[maybe_unused]] Thinned &s) {
     if constexpr (IS_THINNED) {
+        const TotalOfBounds total = {s};
         load_piece(s.tree, s.piece = 1, s.c);
-        with_total_of_bounds(s, [&](const auto &total) {
-            refined(s.tree, s.piece, s.t, total(), s.c, total);
-        });
+        refined(s.tree, s.piece, s.t, total(), s.c, total);
     }
 }
 
@@ -134,19 +133,14 @@ template <class Thinned>
 DEVICE void cross_piece([[maybe_unused]] Thinned &s) {
     if constexpr (IS_THINNED) {
         s.t = just_after(s.c[PIECE_AT]);
-        with_total_of_bounds(s, [&](const auto &total) {
-            next_piece(s.tree, s.piece, s.t, s.c, total);
-        });
+        next_piece(s.tree, s.piece, s.t, s.c, TotalOfBounds{s});
     }
 }
 
 // Moves to the part of the piece that the total of the bounds asks for.
 template <class Thinned>
 DEVICE void refine_piece([[maybe_unused]] Thinned &s, [[maybe_unused]] double a0) {
-    if constexpr (IS_THINNED)
-        with_total_of_bounds(s, [&](const auto &total) {
-            refined(s.tree, s.piece, s.t, a0, s.c, total);
-        });
+    if constexpr (IS_THINNED) refined(s.tree, s.piece, s.t, a0, s.c, TotalOfBounds{s});
 }
 
 // An end of the trajectory is noticed before the next leap.

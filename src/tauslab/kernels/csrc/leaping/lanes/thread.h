@@ -48,7 +48,7 @@ struct Lanes {
     Words c2, c3;  // of their counters, see random/streams.h
     Words steps, draws, attempts;
     int place[SIMD_LANES];
-    int end_at;    // the constant at which a leaf ends, or a piece: of lanes that leap, and of others
+    int end_at;  // the constant at which a leaf ends, or a piece: of lanes that leap, and of others
     u32 here = 0;  // a bit for each lane with a trajectory
 
     // The series of draw `draws` of STREAM_TAU.

@@ -144,7 +144,8 @@ struct Stops {
     }
 
     // Moves to a part of the piece, at the time of the state, if the total of bounds is above the limit of the piece.
-    DEVICE_MEMBER bool refines(double total, const Tables &tables, State &s, Selector::Draws &draws) {
+    DEVICE_MEMBER bool refines(double total, const Tables &tables, State &s,
+                               Selector::Draws &draws) {
         if (!IS_THINNED || !(total > words_of(tree, piece)[1])) return false;
         team_sync();  // all have read what changes
         piece *= 2;
@@ -155,8 +156,9 @@ struct Stops {
     }
 
     // Whether the reaction of a candidate at the time of the state is accepted; sets `ended` where no bound holds.
-    DEVICE_MEMBER bool accepts(const PhiloxKeys &keys, const Place &place, u64 step, const Tables &tables,
-                               const State &s, i32 reaction, u8 &ended) const {
+    DEVICE_MEMBER bool accepts(const PhiloxKeys &keys, const Place &place, u64 step,
+                               const Tables &tables, const State &s, i32 reaction,
+                               u8 &ended) const {
         if (!IS_THINNED || (tables.at(AT_WATCHED, reaction) & FOLLOWS_TIME) == 0) return true;
         const Quantities x = quantities_of(tables, s);
         const double bound = propensity(tables, reaction, x, s.c);
