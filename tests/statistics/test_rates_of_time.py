@@ -31,7 +31,7 @@ N = 20_000
 
 @dataclass(frozen=True)
 class Rate:
-    """A function of the time up to `end`, smooth between `breaks`; part of `end` before a sample."""
+    """A function of the time up to `end`, smooth between `breaks`; when the first sample is."""
 
     text: str
     end: float

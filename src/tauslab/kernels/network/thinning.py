@@ -10,6 +10,7 @@ are halved until a factor is nearly the same throughout.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,7 @@ _MOST_PIECES_OF_LEAPS = 1 << 15
 _MOST_PARTS = 1 << 17  # of all rows together
 _MOST_NUMBERS = 1 << 24
 _FEWEST_PIECES = 16
+_MOST_TOGETHER = 1 << 18  # numbers of factors that are bounded together
 _BOUNDARY = 16.0  # what the end of a piece costs, in candidates
 _DOUBLINGS = 40  # of the rate at which two pieces cost as much as one, in the search for it
 _NO_LIMIT = 2.0**1000  # of a piece that is not halved
@@ -281,33 +283,70 @@ class _Parts:
 
 
 class _Factors:
-    """Values of factors in parts of the run."""
+    """Values of factors in parts of the run; those that differ by numbers alone are one array."""
 
     def __init__(self, bounds: _Bounds, constants: FloatArray) -> None:
-        self.time, self.constants = bounds.time, constants
-        self.factors = list(bounds.factors)
-        self.order: list[Law] = []
-        known: set[int] = set()
-        for factor in self.factors:
-            more = operations_first(factor, known)
-            self.order += more
-            known.update(map(id, more))
+        self.constants = constants
+        self.size = len(bounds.factors)
+        self.alike: dict[tuple[object, ...], list[list[Law]]] = {}
+        self.places: dict[tuple[object, ...], list[int]] = {}
+        for place, factor in enumerate(bounds.factors):
+            order = list(operations_first(factor))
+            form = _form(order)
+            self.alike.setdefault(form, []).append(order)
+            self.places.setdefault(form, []).append(place)
 
     def over(self, row: npt.NDArray[np.int64], low: FloatArray, high: FloatArray) -> _Parts:
+        least, most = np.empty((self.size, len(row))), np.empty((self.size, len(row)))
+        together = max(1, _MOST_TOGETHER // max(1, len(row)))
+        for form, orders in self.alike.items():
+            for first in range(0, len(orders), together):
+                some = slice(first, first + together)
+                places = self.places[form][some]
+                least[places], most[places] = self._of_form(orders[some], row, low, high)
+        return _Parts(row, low, high, least, most)
+
+    def _of_form(
+        self,
+        orders: list[list[Law]],
+        row: npt.NDArray[np.int64],
+        low: FloatArray,
+        high: FloatArray,
+    ) -> Interval:
+        """Bounds of factors of one form, ``[factor, part]``; `orders` are their parts."""
+        shape = len(orders), len(row)
         result: dict[int, Interval] = {}
-        for law in self.order:
+        for laws in zip(*orders, strict=True):
+            law = laws[0]
             if isinstance(law, Number):
-                result[id(law)] = (np.full_like(low, law.value),) * 2
+                values = np.array([one.value for one in laws if isinstance(one, Number)])
+                result[id(law)] = (np.broadcast_to(values[:, None], shape),) * 2
             elif isinstance(law, Constant):
-                result[id(law)] = (self.constants[row, law.index],) * 2
+                result[id(law)] = (np.broadcast_to(self.constants[row, law.index], shape),) * 2
             elif isinstance(law, Count):
-                result[id(law)] = low, high
+                result[id(law)] = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
             else:
                 parts = (result[id(part)] for part in law.arguments)
                 result[id(law)] = bounds_of_call(law.function, *parts)
-        ends = [result[id(factor)] for factor in self.factors]
-        least, most = (np.array([end[k] for end in ends]).reshape(-1, len(low)) for k in (0, 1))
-        return _Parts(row, low, high, least, most)
+        return result[id(orders[0][-1])]
+
+
+def _form(order: list[Law]) -> tuple[object, ...]:
+    """What laws have in common that differ by numbers alone, but for exponents."""
+    place = {id(law): k for k, law in enumerate(order)}
+    exponents = {id(law.arguments[1]) for law in order if _is_power(law)}
+    return tuple(
+        law.value if id(law) in exponents and isinstance(law, Number)
+        else Number if isinstance(law, Number)
+        else (law.function, *(place[id(part)] for part in law.arguments))
+        if isinstance(law, Operation)
+        else law
+        for law in order
+    )  # fmt: skip
+
+
+def _is_power(law: Law) -> TypeGuard[Operation]:
+    return isinstance(law, Operation) and law.function == "pow"
 
 
 def _table(bounds: _Bounds, constants: FloatArray, end: float, epsilon: float) -> FloatArray:

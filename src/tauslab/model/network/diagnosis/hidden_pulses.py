@@ -112,7 +112,7 @@ def values_of(order: list[Expression], times: FloatArray) -> dict[int, FloatArra
     result: dict[int, FloatArray] = {}
     for node in order:
         if isinstance(node, Number):
-            result[id(node)] = np.full(len(times), node.value)
+            result[id(node)] = np.broadcast_to(node.value, times.shape)
         elif isinstance(node, Call):
             result[id(node)] = _quickly(node.function, [result[id(a)] for a in node.arguments])
         else:
@@ -152,7 +152,7 @@ def bounds_between(
             if isinstance(node, Symbol):
                 result[id(node)] = low, high
             elif isinstance(node, Number):
-                result[id(node)] = (np.full_like(unknown, node.value),) * 2
+                result[id(node)] = (np.broadcast_to(node.value, low.shape),) * 2
             else:
                 rule = _RULES.get(node.function)
                 parts = [result[id(part)] for part in node.arguments]
