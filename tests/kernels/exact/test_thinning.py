@@ -263,7 +263,7 @@ def test_growth_that_nothing_is_left_to_follow_ends_soon():
 @pytest.mark.gpu
 def test_a_gpu_gives_the_bits_of_the_cpu():
     for net in (forced(), births("if(sin(9 * time) > 0.9, 100, 0)"), switched()):
-        for method in ("ssa", "tau"):
+        for method in ("ssa", "tau", ts.SSA(selector="tree")):
             actual = [run(net, device=device, method=method) for device in ("cuda", "cpu")]
             assert digest_lines(actual[0], None) == digest_lines(actual[1], None)
 
