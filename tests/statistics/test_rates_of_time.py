@@ -167,7 +167,7 @@ def run(problem: Problem, n: int = N, **options):
 @compiler
 @pytest.mark.filterwarnings("ignore:.*jumps or has pulses")
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", ordinary(PROBLEMS, "a narrow pulse", "30 decades", "doubling"))
+@pytest.mark.parametrize("name", ordinary(PROBLEMS, "a narrow pulse", "doubling"))
 def test_distributions(monkeypatch, name, kernel):
     problem = PROBLEMS[name]()
     monkeypatch.setattr(tasks, "LARGEST_UNROLLED", 1 if kernel == "events" else 128)

@@ -60,7 +60,8 @@ TEAM_KERNEL(ssa_table, const TableArguments arguments) {
                     record_state(tables, out, row, k, s);
                 }
                 if (k == n_times) {
-                    const bool goes_on = Stops::SOME ? t_next < infinity() : event.total() > 0;
+                    const bool goes_on =
+                        Stops::SOME ? Stops::FOLLOWS || t_next < infinity() : event.total() > 0;
                     ended = goes_on ? DONE : ABSORBED;
                     break;
                 }

@@ -10,7 +10,7 @@
 #ifndef HAS_EVENTS
 
 struct Stops {
-    static constexpr bool SOME = false;
+    static constexpr bool SOME = false, FOLLOWS = false;
     static constexpr u8 begun = DONE;
     static constexpr bool due = false;
 
@@ -93,7 +93,7 @@ DEVICE_SELDOM double total_in_piece(Tables tables, const double *words, State s)
 }
 
 struct Stops {
-    static constexpr bool SOME = true;
+    static constexpr bool SOME = true, FOLLOWS = IS_THINNED;  // FOLLOWS: rates follow the time
     EventMemory &events;
     u64 *const waiting;
     double stop = 0;
