@@ -39,7 +39,7 @@ _SETTINGS: dict[type, str] = {
 }  # fmt: skip
 # Flags of the command that are no keywords, and what has their place in Python.
 _OF_COMMAND = {
-    "max_time": "until= or max_steps=; tauslab run --max-time stops after a time",
+    "max_time": "until= or max_steps=",
     "ode_solver": "method=ts.ODE(solver=...)",
     "as_ode": "method=ts.Partitioned(ode=...)",
     "json": "the attributes of the result; tauslab run --json prints them",

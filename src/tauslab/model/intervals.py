@@ -95,7 +95,7 @@ def _logarithm(x: Interval) -> Interval:
 
 
 def _power(x: Interval, y: Interval) -> Interval:
-    power = float(y[0][0]) if len(y[0]) else 0.0
+    power = float(y[0].flat[0]) if y[0].size else 0.0
     whole = bool(np.all(y[0] == power) and np.all(y[1] == power)) and power == np.floor(power)
     if whole and abs(power) <= _LARGEST_WHOLE_POWER:
         base = _absolute(x) if power % 2 == 0 else x

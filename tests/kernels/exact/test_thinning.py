@@ -42,6 +42,13 @@ def task_of(net, times=TIMES, **options):
     return with_thinning(prepare(net, Options(np.asarray(times), n=10, **options)))
 
 
+def tree_of(task):
+    """Words of the nodes, the root first."""
+    thinning = task.lowered.thinning
+    table = task.constants[0, len(task.lowered.constants) : -thinning.places]
+    return table.reshape(-1, thinning.words)
+
+
 def test_what_is_thinned_and_what_is_integrated():
     assert task_of(births(FORCED)).lowered.thinning is not None
     assert task_of(births("k * exp(0.1 * time) * (5 + X) / (10 + X)")).lowered.thinning is not None
@@ -72,16 +79,54 @@ def test_what_is_thinned_and_what_is_integrated():
 def test_bounds_hold_the_rate_and_are_near_it(law, end):
     task = task_of(births(law), [end])
     assert task.lowered.thinning is not None
-    words = task.lowered.thinning.words
-    table = task.constants[0, len(task.lowered.constants) :].reshape(-1, words)
-    assert len(table) <= 4096
+    tree = tree_of(task)
+    leaves = (len(tree) + 1) // 2
+    assert leaves <= 4096
     times = np.linspace(0, end, 2001)[1:]
     rate = [evaluate(parse(law), {"time": t}) for t in times.tolist()]
     assert task.lowered.thinning.slots == ((0, True),)
-    bound = table[np.searchsorted(table[:, 0], times), 1]
-    assert (bound >= rate).all()
+    for width in 2 ** np.arange(leaves.bit_length()):
+        level = tree[width - 1 : 2 * width - 1]
+        bound = level[np.searchsorted(level[:, 0], times), 2]
+        assert (bound >= rate).all()
+    assert np.isinf(level[:, 1]).all()
+    assert np.isfinite(tree[: leaves - 1, 1]).all()
     if "100 * time" not in law:  # of which there are too many periods for the table
         assert np.sum(rate) >= 0.6 * np.sum(bound) - 1e-9
+
+
+def cost_of(tree, end, scale, node=1):
+    """Least cost of a node that may be halved, and that of its parts: ends, and rejections."""
+
+    def excess(at):
+        begin = 0 if at & (at - 1) == 0 else tree[at - 2, 0]
+        return tree[at - 1, 2] * scale * (min(tree[at - 1, 0], end) - min(begin, end))
+
+    def least(at):
+        whole = thinning._BOUNDARY + excess(at)
+        return whole if 2 * at > len(tree) else min(whole, least(2 * at) + least(2 * at + 1))
+
+    return least(node)
+
+
+@pytest.mark.parametrize(
+    "law", [FORCED, "10 * (1 + 0.9 * sin(20 * time))", "exp(-(time - 4)^2 / 0.1)"]
+)
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2, 1e4])
+def test_pieces_by_limits_cost_little_more_than_the_best(law, scale):
+    """Of a rate of the time alone: the pieces that a trajectory moves through."""
+    tree, node, cost = tree_of(task_of(births(law), [8.0])), 1, 0.0
+    total = tree[:, 2] * scale
+    begin = 0.0
+    while begin < 8:
+        while total[node - 1] > tree[node - 1, 1]:
+            node *= 2
+        while node % 2 == 0 and 2 * total[node // 2 - 1] <= tree[node // 2 - 1, 1]:
+            node //= 2
+        stop = min(tree[node - 1, 0], 8.0)
+        cost += thinning._BOUNDARY + total[node - 1] * (stop - begin)
+        begin, node = stop, node + 1
+    assert cost <= 1.35 * cost_of(tree, 8.0, scale)
 
 
 @compiler
@@ -186,7 +231,7 @@ def test_events_go_with_rates_that_follow_the_time():
 @compiler
 def test_a_rate_that_is_negative_ends_a_trajectory():
     """Of a product with counts, which no bound can tell: by the law at the time."""
-    with pytest.warns(UserWarning, match=r"43 of 50 .* its propensity \(1.5 - X\)"):
+    with pytest.warns(UserWarning, match=r"45 of 50 .* its propensity \(1.5 - X\)"):
         result = run(births("(1.5 - X) * exp(-0.1 * time)", start=1), n=50)
     assert set(result.status.tolist()) == {0, 4}
 
@@ -200,7 +245,7 @@ def test_a_rate_above_its_bound_ends_a_trajectory(monkeypatch, n):
 
     def halved(*given):
         table = packed(*given)
-        table.reshape(*table.shape[:-1], -1, given[-1])[..., 1:-1] *= 0.5
+        table[..., 2:] *= 0.5
         return table
 
     monkeypatch.setattr(thinning, "_packed", halved)
@@ -218,7 +263,7 @@ def test_growth_that_nothing_is_left_to_follow_ends_soon():
 @pytest.mark.gpu
 def test_a_gpu_gives_the_bits_of_the_cpu():
     for net in (forced(), births("if(sin(9 * time) > 0.9, 100, 0)"), switched()):
-        for method in ("ssa", "tau"):
+        for method in ("ssa", "tau", ts.SSA(selector="tree")):
             actual = [run(net, device=device, method=method) for device in ("cuda", "cpu")]
             assert digest_lines(actual[0], None) == digest_lines(actual[1], None)
 

@@ -124,6 +124,23 @@ TOGGLE, LARGE = f"run {SBML}/toggle_switch.xml", f"run {NET}/multistate.net --t-
 MAPK = f"{SBML}/BIOMD0000000010.xml"
 EQUATIONS = f"run {MAPK} --method ode --t-end 300 --points 7 -n 5"
 
+# Rates that follow the time: bounds in pieces of the run.
+FOLLOWING = """
+name = "following"
+[species]
+A = 30
+B = 0
+[[reactions]]
+equation = "-> A"
+law = "20 * (1 + 0.9 * sin(2 * time)) * exp(-0.3 * time)"
+[[reactions]]
+equation = "A -> B"
+law = "A * (0.1 + 5 * exp(-((time - 3) / 0.05)^2))"
+[[reactions]]
+equation = "B ->"
+rate = 0.5
+"""
+
 CASES = {
     "ssa small": f"{SCHLOGL} --t-end 4 -n 60 --record trajectories,statistics,final",
     "ssa functions": "run functions.toml -n 40 --method ssa",
@@ -144,6 +161,9 @@ CASES = {
     "hybrid": f"{SCHLOGL} --method hybrid --t-end 2 -n 20 --pilot 0",
     "hybrid of equations": f"{VILAR} --method hybrid --t-end 5 --points 6 -n 2 --pilot 0"
     " --as-ode rx1,rx2,rx3,rx4,rx10,rx16 --jump *",
+    "ssa thinned": "run following.toml --method ssa --t-end 8 --points 9 -n 60",
+    "ssa thinned in tables": "run following.toml --t-end 8 --points 9 -n 40 --selector tree",
+    "tau thinned": "run following.toml --method tau --t-end 8 --points 9 -n 60",
     "summaries": f"{VILAR} --method ssa --t-end 30 --points 61 -n 6 --record statistics,"
     "summary:amplitude:A,summary:period:A,summary:mean:R,summary:first-passage:R:50",
     "sweep": f"{SCHLOGL} --t-end 1 -n 3 --sweep c3=lin:180:230:4 --sweep c4=log:3:4:5",
@@ -174,6 +194,7 @@ def write_models(folder: Path) -> None:
     """Write the models that are no files of the repository."""
     (folder / "functions.toml").write_text(FUNCTIONS, encoding="utf-8")
     (folder / "crowded.toml").write_text(CROWDED, encoding="utf-8")
+    (folder / "following.toml").write_text(FOLLOWING, encoding="utf-8")
     (folder / "many.toml").write_text(MANY, encoding="utf-8")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +35,7 @@ from tauslab.kernels.network.lowering import (
     LoweredNetwork,
     LoweredReaction,
     Operation,
+    Thinning,
     operations_first,
 )
 from tauslab.kernels.network.tables import TableBook
@@ -59,13 +60,15 @@ def behind_counts(network: LoweredNetwork) -> LoweredNetwork:
     places = {number: n + k for k, (number, _) in enumerate(dynamics.reals)}
     places[n] = n + len(places)
     moved = _Moved(places, n)
+    reactions = tuple(moved.reaction(reaction) for reaction in network.reactions)
     return replace(
         network,
         species=(*network.species, *(network.species[i] for i, _ in dynamics.reals), "time"),
-        reactions=tuple(moved.reaction(reaction) for reaction in network.reactions),
+        reactions=reactions,
         observables=tuple((name, moved.law(law)) for name, law in network.observables),
         shared=tuple(law for law in map(moved.law, network.shared) if isinstance(law, Operation)),
         dynamics=moved.dynamics(dynamics),
+        thinning=None if network.thinning is None else moved.thinning(network, reactions),
     )
 
 
@@ -111,6 +114,13 @@ class _Moved:
         return replace(
             reaction, law=None, needs=(), constant=Number(number), orders=orders, quantity=quantity
         )
+
+    def thinning(self, network: LoweredNetwork, reactions: Sequence[LoweredReaction]) -> Thinning:
+        """Rates in place of bounds; those of reactions without bounds are the `reactions`."""
+        assert network.thinning is not None
+        each = zip(network.reactions, network.thinning.rates, reactions, strict=True)
+        rates = (made if rate is old else self.reaction(rate) for old, rate, made in each)
+        return replace(network.thinning, rates=tuple(rates))
 
     def product(self, law: Law) -> tuple[float, int, list[int]] | None:
         """Number, quantity and counts of which a law is the product; None where it is none."""
@@ -204,7 +214,9 @@ def write_events(
         following[number], first[j] = first[j], number
     sets_off = [any(i in seen for i, _ in reaction.change) for reaction in network.reactions]
     flags = np.array(sets_off, np.int64) + 2 * (first >= 0)
-    book.whole("WATCHED", flags)
+    rates = network.reactions if network.thinning is None else network.thinning.rates
+    follows = {j for j in range(n) if rates[j] is not network.reactions[j]}
+    book.whole("WATCHED", flags + 4 * np.array([i in follows for i in range(n)], np.int64))
     book.whole("FIRST_COMPLETION", first)
     book.whole("NEXT_COMPLETION", following)
     variables = set_variables(network)

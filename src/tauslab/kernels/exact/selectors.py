@@ -76,6 +76,7 @@ class PilotCounts:
 def pilot_events(network: LoweredNetwork, selector: str, trajectories: int) -> int:
     """Events of a pilot trajectory; 0 for none. A function of the network and of how many run."""
     large = len(network.reactions) > SMALLEST_PILOTED and selector != "linear"
+    large &= network.thinning is None  # whose bounds end with the run
     return PILOT_EVENTS if large and trajectories >= FEWEST_PILOTED else 0
 
 
@@ -113,6 +114,8 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
         `linear` is forced on a network that is too large for it, or a selector of tables on one in
         which something moves between events.
     """
+    if network.thinning is not None and network.thinning.in_tables:
+        return "tree"
     if network.dynamics is not None:
         why = only_linear(network)
         if forced in (None, "linear") and len(network.reactions) <= LARGEST_WITH_EVENTS:

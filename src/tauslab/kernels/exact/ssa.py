@@ -52,7 +52,7 @@ class UnrolledSsa(NetworkEngine):
         )
         header += _KEEPS if keeps else ""
         # PARKED_WORDS of csrc/ensemble/parking.h.
-        self._parked_words = (8 + len(network.species)) // 2 * 2
+        self._parked_words = (9 + len(network.species)) // 2 * 2
         source = KernelSource("ensemble/ssa.cc", ("ssa",), {"model.h": header})
         super().__init__(backend, times, source)
         plain = not (network.observables or network.thinning or len(times) > 1 or lanes > 1)

@@ -80,7 +80,7 @@ def has_tables(network: LoweredNetwork, style: Style) -> bool:
 
 
 _NO_RATES_AT_A_TIME = (
-    "constexpr int BEGIN_AT = 0;\n"
+    "constexpr int LEAF_AT = 0;\n"
     "template <class Count>\nDEVICE void set_time(Quantity<Count> *, Quantity<Count>) {}\n"
     "template <class Count>\n"
     "DEVICE Quantity<Count> critical_propensity(const Count *, const Quantity<Count> *) {\n"
@@ -90,16 +90,16 @@ _NO_RATES_AT_A_TIME = (
 
 def _rates_at_a_time(network: LoweredNetwork, thinning: Thinning) -> str:
     """Propensities at the time of a leap, from factors that stand behind the bounds of a piece."""
-    begin = len(network.constants) + 1 + len(thinning.slots)
+    leaf = len(network.constants) + thinning.words
     writer = LawWriter("x", names_of_time(network))
     lines, names = factors_now(network, writer, "Count")
-    places = [f"c[{begin + 1 + k}]" for k in range(len(thinning.factors))]
+    places = [f"c[{leaf + 2 + k}]" for k in range(len(thinning.factors))]
     lines += "".join(f"    {place} = now_{k};\n" for k, place in enumerate(places))
     stored = {part: places[int(name.removeprefix("now_"))] for part, name in names.items()}
     inside = LawWriter("x", {**writer.names, **stored})
     text = (
-        "// Where the first time of a piece stands, and behind it factors of rates at the time.\n"
-        f"constexpr int BEGIN_AT = {begin};\n"
+        "// Where the end of a leaf stands; then its length, and factors of rates at the time.\n"
+        f"constexpr int LEAF_AT = {leaf};\n"
         "template <class Count>\n"
         "DEVICE void set_time(Quantity<Count> *c, Quantity<Count> t) {\n"
         f"    c[TIME_AT] = t;\n{lines}}}\n"
@@ -190,7 +190,8 @@ def shared_cells(network: LoweredNetwork) -> int:
 
 def parked_words(network: LoweredNetwork) -> int:
     """32-bit words for a trajectory that waits for its turn: counts, constants and 20 more."""
-    return len(network.species) + 2 * network.loaded + 20
+    own = 0 if network.thinning is None else 2
+    return len(network.species) + 2 * network.loaded + 20 + own
 
 
 _SIZES = """\

@@ -94,8 +94,8 @@ def pieces_of(network: LoweredNetwork) -> str:
     """Positions of the thinning pieces and the time in the arrays of a kernel."""
     thinning = network.thinning
     return (
-        "// Pieces of the run stand behind the constants of a row, each with its last time, then\n"
-        "// bounds, and a place that is the time once the piece is loaded.\n"
+        "// Pieces of the run stand behind the constants of a row (ensemble/pieces.h). Behind the\n"
+        "// piece that is loaded is what a trajectory computes, the time last.\n"
         f"constexpr bool IS_THINNED = {str(thinning is not None).lower()};\n"
         f"constexpr int PIECE_AT = {len(network.constants)};\n"
         f"constexpr int PIECE_WORDS = {0 if thinning is None else thinning.words};\n"
@@ -205,9 +205,20 @@ def table_header(
             *functions,
             _switch("general_propensity", laws, _kind_of_laws(laws, events=events is not None)),
             _switch("general_observable", observables),
-            *([] if events is None else [events(calls)]),
+            *([] if events is None else [events(calls), _rates_now(network, writer)]),
         ]
     )
+
+
+def _rates_now(network: LoweredNetwork, writer: LawWriter) -> str:
+    """Propensities at the time of reactions that follow it, in place of bounds."""
+    rates = () if network.thinning is None else network.thinning.rates
+    cases = [
+        _case(j, *guarded_propensity(rate, writer))
+        for j, rate in enumerate(rates)
+        if rate is not network.reactions[j]
+    ]
+    return pieces_of(network) + _switch("propensity_now", cases, "DEVICE_SELDOM")
 
 
 def weighted_sums(network: LoweredNetwork) -> list[dict[int, float]]:
@@ -382,6 +393,10 @@ def _operation(law: Operation, state: str, names: Mapping[int, str] | None) -> s
         power = law.arguments[1].value
         if abs(power) <= _LARGEST_UNROLLED_POWER and power == int(power):
             return f"tl_whole_power<{int(power)}>({law_text(law.arguments[0], state, names)})"
+    if name == "bound":  # of a factor in a piece of the run: `Thinning`
+        place = law.arguments[1]
+        assert isinstance(place, Number)
+        return f"{state}.bound({int(place.value)})"
     if name == "if":
         condition, yes, no = law.arguments
         chosen = (law_text(yes, state, names), law_text(no, state, names))

@@ -180,20 +180,27 @@ class Thinning:
     `rates` are the reactions with their laws, in which `factors` are parts that depend on the time
     and on constants alone. Those of the network are upper bounds in their place, which hold in a
     piece of the run: they read `slots`, pairs of a factor's number and whether it is the most of
-    the factor in the piece, or the least. Slots stand behind the constants, between the last time
-    of the piece and the time. For `leaps` the first time of the piece and places for the factors
-    at the time stand before the time.
+    the factor in the piece, or the least. The words of a piece stand behind the constants: its last
+    time, its limit (csrc/ensemble/pieces.h), slots. Behind them is the time; for `leaps` the end
+    and the length of a leaf, and the factors at the time, stand before it. Laws `in_tables` read a
+    slot by a function of the time and of its number, so that they depend on the time.
     """
 
     rates: tuple[LoweredReaction, ...]
     factors: tuple[Law, ...]
     slots: tuple[tuple[int, bool], ...]
     leaps: bool = False
+    in_tables: bool = False
 
     @property
     def words(self) -> int:
         """Numbers of a piece."""
-        return len(self.slots) + 2 + (1 + len(self.factors) if self.leaps else 0)
+        return 2 + len(self.slots)
+
+    @property
+    def places(self) -> int:
+        """Numbers behind those of a piece, which a trajectory computes."""
+        return 1 + (2 + len(self.factors) if self.leaps else 0)
 
 
 @dataclass(frozen=True)
@@ -219,8 +226,9 @@ class LoweredNetwork:
 
     @property
     def loaded(self) -> int:
-        """Numbers of a row that a trajectory loads: constants, and the first piece of thinning."""
-        return len(self.constants) + (self.thinning.words if self.thinning is not None else 0)
+        """Constants that a trajectory keeps: with thinning also a piece, and what it computes."""
+        own = 0 if self.thinning is None else self.thinning.words + self.thinning.places
+        return len(self.constants) + own
 
     @cached_property
     def columns(self) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ are halved until a factor is nearly the same throughout.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.kernels.network.lowering import (
     Constant,
     Count,
+    Dynamics,
     Law,
     LoweredNetwork,
     LoweredReaction,
@@ -36,8 +38,12 @@ _FLATNESS_OF_LEAPS = 4.0  # for leaps, which end with a piece at the latest: in 
 _MOST_PIECES = 4096  # of a row
 _MOST_PIECES_OF_LEAPS = 1 << 15
 _MOST_PARTS = 1 << 17  # of all rows together
-_MOST_NUMBERS = 1 << 23
+_MOST_NUMBERS = 1 << 24
 _FEWEST_PIECES = 16
+_MOST_TOGETHER = 1 << 18  # numbers of factors that are bounded together
+_BOUNDARY = 16.0  # what the end of a piece costs, in candidates
+_DOUBLINGS = 40  # of the rate at which two pieces cost as much as one, in the search for it
+_NO_LIMIT = 2.0**1000  # of a piece that is not halved
 _HALVINGS = 48
 _DIP = 2.0**-10  # of areas both before and after: what is less is not halved
 _FADED = 2.0**-100  # of an area before: what is less is not halved
@@ -59,14 +65,20 @@ class _NoBoundError(Exception):
 
 @dataclass(frozen=True)
 class Thinned:
-    """A network whose reactions are bounds, and its rows ``[row, loaded and further pieces]``."""
+    """A network whose reactions are bounds, and its rows ``[row, constants and pieces]``."""
 
     network: LoweredNetwork
     rows: FloatArray
 
 
 def thinned(
-    network: LoweredNetwork, constants: FloatArray, end: float, most: int, epsilon: float = 0
+    network: LoweredNetwork,
+    constants: FloatArray,
+    end: float,
+    most: int,
+    epsilon: float = 0,
+    *,
+    in_tables: bool | None = None,
 ) -> Thinned | None:
     """The network with bounds in place of rates that the time moves; None where that cannot be.
 
@@ -80,36 +92,47 @@ def thinned(
         Reactions below which a network without events needs no kernel of events.
     epsilon
         Bound on the expected change of a propensity in a leap; 0 where there are none.
+    in_tables
+        Whether a network without events has the kernel of tables; None: from `most` reactions on.
     """
     dynamics = network.dynamics
     if dynamics is None or not dynamics.moves or dynamics.flows or not end > 0:
         return None
-    reacts_alone = len(network.reactions) < most and not (
+    without_events = not (
         dynamics.events
         or dynamics.drawn
         or dynamics.jumps
+        or dynamics.reals
         or any(reaction.completions for reaction in network.reactions)
     )
+    if in_tables and not without_events:
+        return None
+    large = len(network.reactions) >= most
+    in_tables = without_events and (large if in_tables is None else in_tables)
+    reacts_alone = without_events and not (large or in_tables)
     if epsilon and not reacts_alone:
         return None
     if any(_moves(network, event.trigger) for event in dynamics.events):
         return None
-    bounds = _Bounds(network, constants)
+    bounds = _Bounds(network, constants, in_tables=in_tables)
     try:
         reactions = tuple(bounds.reaction(reaction) for reaction in network.reactions)
         if not bounds.factors:
             return None
         own = len(network.constants)
         thinning = Thinning(
-            network.reactions, tuple(bounds.factors), tuple(bounds.slots), leaps=epsilon > 0
-        )
-        table = _table(bounds, constants, end, thinning.words, epsilon)
+            network.reactions, tuple(bounds.factors), tuple(bounds.slots),
+            leaps=epsilon > 0, in_tables=in_tables,
+        )  # fmt: skip
+        table = _table(bounds, constants, end, epsilon)
     except _NoBoundError:
         return None
-    rows = np.concatenate(
-        [constants[:, :own], np.repeat(table, len(constants) // len(table), 0)], 1
-    )
+    table = np.repeat(table, len(constants) // len(table), 0)
+    places = np.zeros((len(constants), thinning.places))  # so that a row has as many as are loaded
+    rows = np.concatenate([constants[:, :own], table, places], 1)
     left = None if reacts_alone else replace(dynamics, moves=False)
+    if in_tables:
+        left = Dynamics((), (), ())
     if reacts_alone:
         reactions = (*reactions, _NO_REACTION)
     made = replace(network, reactions=reactions, dynamics=left, thinning=thinning)
@@ -139,6 +162,7 @@ class _Bounds:
 
     network: LoweredNetwork
     constants: FloatArray
+    in_tables: bool
     factors: dict[Law, int] = field(default_factory=dict)
     slots: dict[tuple[int, bool], int] = field(default_factory=dict)
     divisors: set[int] = field(default_factory=set)  # factors that must be above 0
@@ -221,7 +245,9 @@ class _Bounds:
         if divides:
             self.divisors.add(number)
         place = self.slots.setdefault((number, upper), len(self.slots))
-        return Constant(len(self.network.constants) + 1 + place)
+        if self.in_tables:
+            return Operation("bound", (Count(self.time), Number(float(place))))
+        return Constant(len(self.network.constants) + 2 + place)
 
     def positive(self, law: Law) -> bool:
         """Return whether a law is known to be 0 or more; factors must be to have a bound."""
@@ -257,43 +283,79 @@ class _Parts:
 
 
 class _Factors:
-    """Values of factors in parts of the run."""
+    """Values of factors in parts of the run; those that differ by numbers alone are one array."""
 
     def __init__(self, bounds: _Bounds, constants: FloatArray) -> None:
-        self.time, self.constants = bounds.time, constants
-        self.factors = list(bounds.factors)
-        self.order: list[Law] = []
-        known: set[int] = set()
-        for factor in self.factors:
-            more = operations_first(factor, known)
-            self.order += more
-            known.update(map(id, more))
+        self.constants = constants
+        self.size = len(bounds.factors)
+        self.alike: dict[tuple[object, ...], list[list[Law]]] = {}
+        self.places: dict[tuple[object, ...], list[int]] = {}
+        for place, factor in enumerate(bounds.factors):
+            order = list(operations_first(factor))
+            form = _form(order)
+            self.alike.setdefault(form, []).append(order)
+            self.places.setdefault(form, []).append(place)
 
     def over(self, row: npt.NDArray[np.int64], low: FloatArray, high: FloatArray) -> _Parts:
+        least, most = np.empty((self.size, len(row))), np.empty((self.size, len(row)))
+        together = max(1, _MOST_TOGETHER // max(1, len(row)))
+        for form, orders in self.alike.items():
+            for first in range(0, len(orders), together):
+                some = slice(first, first + together)
+                places = self.places[form][some]
+                least[places], most[places] = self._of_form(orders[some], row, low, high)
+        return _Parts(row, low, high, least, most)
+
+    def _of_form(
+        self,
+        orders: list[list[Law]],
+        row: npt.NDArray[np.int64],
+        low: FloatArray,
+        high: FloatArray,
+    ) -> Interval:
+        """Bounds of factors of one form, ``[factor, part]``; `orders` are their parts."""
+        shape = len(orders), len(row)
         result: dict[int, Interval] = {}
-        for law in self.order:
+        for laws in zip(*orders, strict=True):
+            law = laws[0]
             if isinstance(law, Number):
-                result[id(law)] = (np.full_like(low, law.value),) * 2
+                values = np.array([one.value for one in laws if isinstance(one, Number)])
+                result[id(law)] = (np.broadcast_to(values[:, None], shape),) * 2
             elif isinstance(law, Constant):
-                result[id(law)] = (self.constants[row, law.index],) * 2
+                result[id(law)] = (np.broadcast_to(self.constants[row, law.index], shape),) * 2
             elif isinstance(law, Count):
-                result[id(law)] = low, high
+                result[id(law)] = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
             else:
                 parts = (result[id(part)] for part in law.arguments)
                 result[id(law)] = bounds_of_call(law.function, *parts)
-        ends = [result[id(factor)] for factor in self.factors]
-        least, most = (np.array([end[k] for end in ends]).reshape(-1, len(low)) for k in (0, 1))
-        return _Parts(row, low, high, least, most)
+        return result[id(orders[0][-1])]
 
 
-def _table(
-    bounds: _Bounds, constants: FloatArray, end: float, words: int, epsilon: float
-) -> FloatArray:
+def _form(order: list[Law]) -> tuple[object, ...]:
+    """What laws have in common that differ by numbers alone, but for exponents."""
+    place = {id(law): k for k, law in enumerate(order)}
+    exponents = {id(law.arguments[1]) for law in order if _is_power(law)}
+    return tuple(
+        law.value if id(law) in exponents and isinstance(law, Number)
+        else Number if isinstance(law, Number)
+        else (law.function, *(place[id(part)] for part in law.arguments))
+        if isinstance(law, Operation)
+        else law
+        for law in order
+    )  # fmt: skip
+
+
+def _is_power(law: Law) -> TypeGuard[Operation]:
+    return isinstance(law, Operation) and law.function == "pow"
+
+
+def _table(bounds: _Bounds, constants: FloatArray, end: float, epsilon: float) -> FloatArray:
     """Pieces of every row, f64 ``[row, piece x word]``; one row where factors use no constant."""
     shared = not any(map(_constants_in, bounds.factors))
     used = constants[:1] if shared else constants
     most = _MOST_PIECES_OF_LEAPS if epsilon else _MOST_PIECES
     flatness = min(_FLATNESS, _FLATNESS_OF_LEAPS * epsilon) if epsilon else _FLATNESS
+    words = 4 * (2 + len(bounds.slots))  # of a leaf: up to four pieces of a tree
     space = min(most, _MOST_PARTS // len(used), _MOST_NUMBERS // (len(constants) * words))
     if space < _FEWEST_PIECES:
         raise _NoBoundError
@@ -313,7 +375,7 @@ def _table(
             break
         parts = _halved(parts, split, factors)
     _check(parts, factors, bounds.divisors)
-    return _packed(parts, list(bounds.slots), len(used), words)
+    return _packed(parts, list(bounds.slots), len(used)).reshape(len(used), -1)
 
 
 def _cuts(network: LoweredNetwork, end: float) -> FloatArray:
@@ -380,20 +442,84 @@ def _check(parts: _Parts, factors: _Factors, divisors: set[int]) -> None:
         raise _NoBoundError
 
 
-def _packed(parts: _Parts, slots: list[tuple[int, bool]], rows: int, words: int) -> FloatArray:
-    """Last times and slots, piece by piece; pieces with the same numbers are one."""
+def _packed(parts: _Parts, slots: list[tuple[int, bool]], rows: int) -> FloatArray:
+    """Last times, limits and slots of the pieces of every row, f64 ``[row, piece, word]``.
+
+    Pieces are the nodes of a binary tree, the root first: piece n, counted from 1, consists of the
+    pieces 2 n and 2 n + 1. Leaves with the same numbers are one. A limit is the total of the bounds
+    beyond which the two pieces in it cost less (`_limits`); that of a leaf is infinite.
+    """
     ends = [parts.most[k] if upper else np.maximum(parts.least[k], 0.0) for k, upper in slots]
     values = np.array(ends).reshape(len(slots), -1)
     same = np.append((parts.row[1:] == parts.row[:-1]) & (np.diff(values) == 0).all(axis=0), False)
-    row, values, last = parts.row[~same], values[:, ~same], parts.high[~same].copy()
-    last[np.append(row[1:] != row[:-1], True)] = np.inf
+    row, values, last = parts.row[~same], values[:, ~same], parts.high[~same]
     counts = np.bincount(row, minlength=rows)
-    begins = np.cumsum(counts) - counts
-    table = np.zeros((rows, int(counts.max()), words))
-    table[:, :, 0] = np.inf
-    place = np.arange(len(row)) - begins[row]
-    table[row, place, 0] = last
-    table[row[None], place[None], 1 + np.arange(len(slots))[:, None]] = values
-    if words > len(slots) + 2:
-        table[:, 1:, len(slots) + 1] = table[:, :-1, 0]  # where a piece begins
-    return table.reshape(rows, -1)
+    place = np.arange(len(row)) - (np.cumsum(counts) - counts)[row]
+    leaves = 1 << int(counts.max() - 1).bit_length()
+    high = np.full((rows, leaves), last[-1])  # leaves that are left have no length
+    high[row, place] = last
+    levels = [np.stack([np.full((rows, leaves), 0.0 if upper else np.inf) for _, upper in slots])]
+    levels[0][:, row, place] = values
+    while levels[-1].shape[-1] > 1:
+        halves = levels[-1][..., 0::2], levels[-1][..., 1::2]
+        pairs = zip(slots, *halves, strict=True)
+        levels.append(np.stack([(np.maximum if u else np.minimum)(a, b) for (_, u), a, b in pairs]))
+    limits = _limits(levels, [upper for _, upper in slots], np.diff(high, axis=1, prepend=0.0))
+    high[row[np.append(row[1:] != row[:-1], True)], counts - 1] = np.inf
+    table = np.empty((rows, 2 * leaves - 1, 2 + len(slots)))
+    for level, limit in zip(levels, limits, strict=True):
+        width = level.shape[-1]
+        own = table[:, width - 1 : 2 * width - 1]
+        own[..., 0] = np.maximum.accumulate(high, axis=1)[:, leaves // width - 1 :: leaves // width]
+        own[..., 1] = limit
+        own[..., 2:] = np.moveaxis(level, 0, -1)
+    return table
+
+
+def _limits(levels: list[FloatArray], upper: list[bool], lengths: FloatArray) -> list[FloatArray]:
+    """Totals of the bounds beyond which a piece costs more than the two in it, ``[row, piece]``.
+
+    A piece costs `_BOUNDARY` for its end, and 1 for each candidate beyond those of its leaves. All
+    factors have the same share of the candidates, since the state is not known. A scale s of the
+    state then gives ``s * rate * length`` candidates. Beyond its limit the cost of a piece grows
+    with the square root of s, as where each piece of a smooth factor is halved again. Operations
+    are those that IEEE 754 rounds, in one order: the numbers are the same on every machine.
+    """
+    with np.errstate(all="ignore"):
+        largest = [value if up else 1 / value for value, up in zip(levels[0], upper, strict=True)]
+        scales = [np.max(value * (lengths > 0), axis=1, keepdims=True) for value in largest]
+        result, area, excess, most = [], lengths, lengths, lengths
+        for number, level in enumerate(levels):
+            rate = np.zeros_like(level[0])
+            for value, up, scale in zip(level, upper, scales, strict=True):
+                share = (value if up else 1 / value) / scale
+                rate = rate + np.where(share < _NO_LIMIT, share, 0.0)
+            if number == 0:
+                area, excess = rate * lengths, np.zeros_like(rate)
+                most = np.full_like(rate, np.inf)
+                result.append(most)
+                continue
+            lengths, area = (one[:, 0::2] + one[:, 1::2] for one in (lengths, area))
+            own = np.maximum(rate * lengths - area, 0.0)
+            most = _most_rate(own, [(excess[:, k::2], most[:, k::2]) for k in (0, 1)])
+            excess = own
+            result.append(np.minimum(np.where(rate > 0, most * rate, np.inf), _NO_LIMIT))
+    return result
+
+
+def _most_rate(excess: FloatArray, halves: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    """The largest rate, to a factor of 2, at which one piece costs no more than both halves."""
+
+    def cost(rate: FloatArray, excess: FloatArray, most: FloatArray) -> FloatArray:
+        known = np.minimum(rate, most)
+        return (_BOUNDARY + known * excess) * np.sqrt(np.maximum(rate / most, 1.0))
+
+    least = _BOUNDARY / excess
+    doublings = np.zeros(excess.shape, np.int64)
+    step = 1 << (_DOUBLINGS.bit_length() - 1)
+    while step:
+        rate = np.ldexp(least, doublings + step)
+        fits = _BOUNDARY + rate * excess <= cost(rate, *halves[0]) + cost(rate, *halves[1])
+        doublings += np.where(fits & (doublings + step <= _DOUBLINGS), step, 0)
+        step //= 2
+    return np.where(excess > 0, np.ldexp(least, doublings), np.inf)

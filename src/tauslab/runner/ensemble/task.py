@@ -692,14 +692,18 @@ def with_thinning(task: NetworkTask) -> NetworkTask:
     bounds the rates are integrated.
     """
     method, lowered = task.options.method, task.lowered
+    in_tables = None
     if isinstance(method, TauLeaping):
         most, epsilon, possible = LARGEST_LEAPING, method.epsilon, not method.post_leap_check
     else:
         most, epsilon = LARGEST_UNROLLED, 0.0
-        possible = isinstance(method, SSA) and method.selector in (None, "linear")
+        selector = method.selector if isinstance(method, SSA) else "none"
+        possible = selector in (None, "linear", "tree")
+        in_tables = None if selector is None else selector == "tree"
     result = None
     if possible and len(lowered.reactions) <= LARGEST_WITH_EVENTS:
-        result = thinned(lowered, task.constants, float(task.options.times[-1]), most, epsilon)
+        end = float(task.options.times[-1])
+        result = thinned(lowered, task.constants, end, most, epsilon, in_tables=in_tables)
     if result is None:
         if isinstance(method, SSA) and lowered.dynamics is not None and not task.network.rates:
             # Rates are integrated: warn of pulses that steps may pass over.

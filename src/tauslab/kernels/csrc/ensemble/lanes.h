@@ -7,6 +7,7 @@
 #include "ensemble/sampling.h"
 #include "simd/draws.h"
 #include "model.h"
+#include "ensemble/pieces.h"
 
 constexpr int LANES_HERE = VECTORS * SIMD_LANES;
 // Draws that each lane has in store, and those that are made together. The one that was made last still lacks its
@@ -27,8 +28,8 @@ struct Lanes {
     // The clock when the trajectory began, and PHILOX_M0 times the clock when the low half of the draw's number did.
     Words begun, begun_product;
     Real c[N_CONSTANTS + 1];
-    const double *pieces
-        [SIMD_LANES];  // where rates follow the time: the piece of the run that the lane is in
+    const double *tree[SIMD_LANES];  // where rates follow the time: ensemble/pieces.h
+    i32 piece[SIMD_LANES];
     i64 row[SIMD_LANES], k[SIMD_LANES];
     u64 told[SIMD_LANES], pause[SIMD_LANES];
     // Copies of what runs, for functions that are seldom called.

@@ -29,12 +29,13 @@ struct Parked {
     i64 row;
     u64 number;  // of its next draw
     double t;
-    i32 k;  // samples so far
+    i32 k;      // samples so far
+    i32 piece;  // ensemble/pieces.h
     i32 x[N_SPECIES];
 };
 
 // Words of 32 bits. The host gives so many for each (kernels/exact/ssa.py).
-constexpr int PARKED_WORDS = (8 + N_SPECIES) / 2 * 2;
+constexpr int PARKED_WORDS = (9 + N_SPECIES) / 2 * 2;
 static_assert(sizeof(Parked) == 4 * PARKED_WORDS);
 
 // Parts of the word: taken, came, and lanes that have left. A launch has fewer than 2^19 lanes, or no queue.

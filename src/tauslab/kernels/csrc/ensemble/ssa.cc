@@ -15,12 +15,13 @@
 //
 // Where rates follow the time, propensities are upper bounds in a piece of the run (kernels/network/thinning.py), and
 // what fires is found among the propensities at the time of the firing (Lewis and Shedler 1979): the last reaction,
-// which changes nothing, where the target is above their sum. Beyond the end of a piece the rest of the waiting time
-// goes on with other bounds.
+// which changes nothing, where the target is above their sum. Beyond the end of a piece, and where the total is above the
+// limit of the piece, the rest of the waiting time goes on with other bounds (ensemble/pieces.h).
 #include "ensemble/control.h"
 #include "model.h"
 #include "math/math.h"
 #include "ensemble/parking.h"
+#include "ensemble/pieces.h"
 #include "ensemble/sampling.h"
 #include "ensemble/standing.h"
 #include "ensemble/stepping.h"
@@ -120,7 +121,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     [[maybe_unused]] double room = 0;
     double t = 0, t_next = 0;
     i32 signs = 0;  // negative after an overflow
-    [[maybe_unused]] const double *pieces = nullptr;
+    [[maybe_unused]] const double *tree = nullptr;
+    [[maybe_unused]] i32 piece = 1;
 
     const auto record_before = [&](double t_event) {
         NO_UNROLL while (t_next < t_event) {
@@ -132,16 +134,19 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         }
     };
 
+    [[maybe_unused]] const auto total_of_bounds = [&] {
+        all_propensities(x, c, a, cumulative);
+        return cumulative[N_REACTIONS - 1];
+    };
+
     // Goes on to the piece in which the next firing happens, and records what is before it.
     [[maybe_unused]] const auto cross_pieces = [&](double &waiting, double &a0, double &t_event) {
+        a0 = refined(tree, piece, t, a0, c, total_of_bounds), t_event = t + waiting / a0;
         while (t_event > c[PIECE_AT] && k < n_times) {
             record_before(c[PIECE_AT]);
             waiting = rest_of_waiting(waiting, a0, c[PIECE_AT] - t);
             t = just_after(c[PIECE_AT]);
-            pieces += PIECE_WORDS;
-            load<PIECE_WORDS>(c + PIECE_AT, pieces);
-            all_propensities(x, c, a, cumulative);
-            a0 = cumulative[N_REACTIONS - 1], t_event = t + waiting / a0;
+            a0 = next_piece(tree, piece, t, c, total_of_bounds), t_event = t + waiting / a0;
         }
         if (k == n_times) t_next = infinity();
     };
@@ -157,7 +162,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
 
     // Hands the trajectory over, unless few firings are to come: as many for each sample as there were so far.
     const auto park = [&] {
-        Parked parked = {row, (u64)era << 32 | step, t, k, {}};
+        Parked parked = {row, (u64)era << 32 | step, t, k, piece, {}};
         load<N_SPECIES>(parked.x, x);
         const bool few = parked.number * (u64)(n_times - k) < (u64)k * (u64)PARK_EVENTS;
         return few ? Parking::KEPT : parking.park(parked, GLOBAL_SIZE);
@@ -212,10 +217,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         load<N_CONSTANTS>(c, own);
         check_constants(c);
         if constexpr (IS_THINNED) {
-            for (pieces = own + PIECE_AT; c[PIECE_AT] < next.t;) {
-                pieces += PIECE_WORDS;
-                load<PIECE_WORDS>(c + PIECE_AT, pieces);
-            }
+            tree = own + PIECE_AT, piece = fresh ? 1 : next.piece;
+            load_piece(tree, piece, c);
         }
         return true;
     };
@@ -241,7 +244,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         bool usual = size - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
         if constexpr (IS_THINNED) {
             if constexpr (SHARES_DRAWS) t_event = t + quotient(waiting, a0);
-            usual &= t_event <= c[PIECE_AT];
+            usual &= (t_event <= c[PIECE_AT]) & (a0 <= c[LIMIT_AT]);
         }
         i32 fires = 1;
         bool crossed = false;
@@ -250,7 +253,6 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
             if constexpr (IS_THINNED) {
                 crossed = !usual && row >= 0 && signs >= 0;
                 if (crossed) {
-                    t_event = t + waiting / a0;
                     cross_pieces(waiting, a0, t_event);
                     target = scaled_half_open(draws.unit[now], a0);
                     const u32 high = high_word(a0);

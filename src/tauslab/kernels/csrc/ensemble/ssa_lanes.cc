@@ -49,7 +49,7 @@ DEVICE void record_before(const Thread &thread, Lanes &lanes, int lane, double t
     }
 }
 
-// The lane takes a state: that of the launch's trajectory `row`.
+// The lane takes a state: that of the launch's trajectory `row`; if none is left for it, no piece ends.
 DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
     const Place place = place_in(thread.launch, row);
     for (int i = 0; i < N_SPECIES; ++i)
@@ -58,7 +58,8 @@ DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
     const double *const own =
         thread.launch.constants + place.input * thread.launch.constants_stride;
     for (int i = 0; i < N_CONSTANTS; ++i) c[i] = own[i];
-    lanes.pieces[lane] = own + PIECE_AT;
+    lanes.tree[lane] = own + PIECE_AT, lanes.piece[lane] = 1;
+    if (IS_THINNED && lanes.row[lane] == IDLE) c[LIMIT_AT] = infinity();
     check_constants(c);
     for (int i = 0; i < N_CONSTANTS; ++i) at<double>(lanes.c[i], lane) = c[i];
     lanes.t[lane] = 0;
@@ -108,22 +109,29 @@ DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lan
     fill_store_of_lane(thread, series, v, lane, d, number);
 }
 
-// The lane goes on with what is left of its waiting time, piece after piece, to its next firing or the last sample.
-DEVICE void cross_pieces(Thread &thread, Lanes &lanes, int v, int lane, int d, double t_event) {
-    double &waiting = at<double>(thread.waiting[d][v], lane), &t = lanes.t[lane];
+// The lane goes on with its waiting time, or what is left of it, piece after piece, to its next firing or the last
+// sample.
+DEVICE void cross_pieces(Thread &thread, Lanes &lanes, int v, int lane, int d) {
+    double &waiting = at<double>(thread.waiting[d][v], lane), &t = lanes.t[lane], t_event;
     double c[N_CONSTANTS + 1], a[N_REACTIONS], cumulative[N_REACTIONS], a0 = lanes.a0[lane];
     i32 x[N_SPECIES > 0 ? N_SPECIES : 1];
     for (int i = 0; i < N_SPECIES; ++i) x[i] = (i32)lanes.x[i][lane];
     for (int i = 0; i < N_CONSTANTS; ++i) c[i] = at<double>(lanes.c[i], lane);
+    const auto total = [&] {
+        all_propensities(x, c, a, cumulative);
+        return cumulative[N_REACTIONS - 1];
+    };
+    const double *const tree = lanes.tree[lane];
+    i32 piece = lanes.piece[lane];
+    a0 = refined(tree, piece, t, a0, c, total), t_event = t + waiting / a0;
     while (t_event > c[PIECE_AT]) {
         record_before(thread, lanes, lane, c[PIECE_AT]);
         if (lanes.k[lane] == thread.out.n_times) break;
         waiting = rest_of_waiting(waiting, a0, c[PIECE_AT] - t);
         t = just_after(c[PIECE_AT]);
-        load<PIECE_WORDS>(c + PIECE_AT, lanes.pieces[lane] += PIECE_WORDS);
-        all_propensities(x, c, a, cumulative);
-        a0 = cumulative[N_REACTIONS - 1], t_event = t + waiting / a0;
+        a0 = next_piece(tree, piece, t, c, total), t_event = t + waiting / a0;
     }
+    lanes.piece[lane] = piece;
     for (int i = 0; i < PIECE_WORDS; ++i) at<double>(lanes.c[PIECE_AT + i], lane) = c[PIECE_AT + i];
 }
 
@@ -150,8 +158,9 @@ DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock
     bool valid = ended <= ABSORBED, crosses = false;
     const i64 n_times = thread.out.n_times;
     if constexpr (IS_THINNED) {
-        crosses = valid && t_event > at<double>(lanes.c[PIECE_AT], lane);
-        if (crosses) cross_pieces(thread, lanes, v, lane, d, t_event);
+        crosses = valid && (t_event > at<double>(lanes.c[PIECE_AT], lane) ||
+                            a0 > at<double>(lanes.c[LIMIT_AT], lane));
+        if (crosses) cross_pieces(thread, lanes, v, lane, d);
         crosses = crosses && k < n_times;
     }
     if (valid && !crosses) record_before(thread, lanes, lane, t_event);
@@ -222,12 +231,19 @@ DEVICE void copy_back(Running &run, const Lanes &lanes) {
     all_propensities(run.x, lanes.c, a, run.cumulative);
 }
 
+// Lanes whose total of bounds is above the limit of their piece.
+DEVICE u32 lanes_over_limit(const Running &run, const Lanes &lanes) {
+    if constexpr (IS_THINNED)
+        return bits_of(run.cumulative[N_REACTIONS - 1] > lanes.c[LIMIT_AT]);
+    return 0;
+}
+
 // Samples of lanes that need nothing else; the others are returned. No call: registers keep the state.
 DEVICE u32 sample_lanes(const Thread &thread, Running &run, Lanes &lanes, const Real &t_event,
                         u32 rare) {
     // An idle lane samples at infinity, and one that is at a limit before the first time.
     const u32 samples = bits_of((run.t_next < t_event) & (t_event < infinity()) &
-                                (run.t_next >= 0.0)) & rare;
+                                (run.t_next >= 0.0)) & rare & ~lanes_over_limit(run, lanes);
     u32 others = rare ^ samples;
     const i64 n_times = thread.out.n_times;
     UNROLL for (int i = 0; i < N_SPECIES; ++i) store(lanes.x[i], run.x[i]);
@@ -277,6 +293,7 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
             UNROLL for (int v = 0; v < VECTORS; ++v) {
                 // Total propensities that are zero, infinite or not a number give no positive time.
                 rare[v] = ALL_LANES ^ lanes_in_order(next.t[v], run[v].t_next, next.waiting[v]);
+                rare[v] |= lanes_over_limit(run[v], lanes[v]);
                 any |= rare[v];
             }
             if (!LIKELY(any == 0)) {

@@ -6,9 +6,9 @@
 // and last the time. Draw number `step` of the trajectory's stream gives a waiting time and a choice;
 // a step that a stop cuts short uses it up.
 //
-// Where rates follow the time, propensities are upper bounds in a piece of the run (kernels/network/thinning.py), whose
-// end is a stop, and a reaction is accepted by its propensity at the time (Lewis and Shedler 1979).
-#include "ensemble/stepping.h"
+// Where rates follow the time, propensities are upper bounds in a piece of the run (ensemble/pieces.h), whose end is a
+// stop, and a reaction is accepted by its propensity at the time (Lewis and Shedler 1979).
+#include "ensemble/pieces.h"
 #include "events/trajectory.h"
 
 enum Stop { AT_NO_STOP = 0, AT_REACTION = 1, AT_TIME = 2 };
@@ -25,14 +25,25 @@ KERNEL_IN_BLOCKS(6, ssa_events, const EventArguments arguments) {
     StepDraws draws;
     u64 fired = 0, step = 0;
     Stop at = AT_NO_STOP;
-    [[maybe_unused]] const double *pieces = nullptr;
+    [[maybe_unused]] const double *tree = nullptr;
+    [[maybe_unused]] i32 piece = 1;
+    const auto total = [&] {
+        all_propensities(s.x, s.c, a);
+        add_up(0, a, cumulative);
+        return total_of(cumulative);
+    };
+    const auto find_stop = [&] {
+        s.find_stop();
+        if constexpr (IS_THINNED) s.stop = tl_min(s.stop, s.c[PIECE_AT]);
+    };
 
     for (;;) {
         if (s.over()) {
             const bool more = s.next([&](const Place &place) {
                 series = draw_series(s.keys, STREAM_SSA, place.trajectory, place.point, 0);
                 step = 0, at = AT_TIME;
-                pieces = launch.constants + place.input * launch.constants_stride + PIECE_AT;
+                tree = launch.constants + place.input * launch.constants_stride + PIECE_AT;
+                piece = 1;
             });
             if (!more) break;
             if (s.over()) continue;
@@ -40,23 +51,21 @@ KERNEL_IN_BLOCKS(6, ssa_events, const EventArguments arguments) {
         if (at != AT_NO_STOP) {
             const u64 earlier = s.executed;
             if (!s.look(at == AT_TIME)) continue;
-            if constexpr (IS_THINNED) {
-                while (s.t >= s.c[PIECE_AT]) {
-                    pieces += PIECE_WORDS;
-                    load<PIECE_WORDS>(s.c + PIECE_AT, pieces);
-                }
-            }
-            if (at == AT_TIME || s.executed != earlier) {
-                all_propensities(s.x, s.c, a);
-                add_up(0, a, cumulative);
-            }
-            s.find_stop();
-            if constexpr (IS_THINNED) s.stop = tl_min(s.stop, s.c[PIECE_AT]);
+            if (at == AT_TIME || s.executed != earlier) total();
+            if constexpr (IS_THINNED)
+                while (s.t >= s.c[PIECE_AT]) next_piece(tree, piece, s.t, s.c, total);
+            find_stop();
             at = AT_NO_STOP;
         }
 
         // When the next reaction happens, or before it the next stop.
-        const double a0 = total_of(cumulative);
+        double a0 = total_of(cumulative);
+        if constexpr (IS_THINNED) {
+            if (a0 > s.c[LIMIT_AT]) {
+                a0 = refined(tree, piece, s.t, a0, s.c, total);
+                find_stop();
+            }
+        }
         if (!(a0 >= 0 && a0 < infinity())) {
             s.ended = NOT_A_NUMBER;
             continue;

@@ -11,7 +11,7 @@ enum Phase : int { LEAPS = 0, EXACT = 1 };
 // Leaps, at most to `t_next`, with the propensities in `cells`. Returns false if a leap would not pay; then
 // only draws were used.
 //
-// Rates that follow the time change little in a piece of the run, where a leap ends at the latest. The second half uses
+// Rates that follow the time change little in a leaf of the pieces of the run, where a leap ends at the latest. The second half uses
 // those of the middle of the leap, so that their integral is right to second order; a critical firing is waited for with
 // those of the middle of the longest leap.
 template <class Cells>
@@ -81,12 +81,12 @@ template <class Cells>
 DEVICE Phase step(Trajectory &s, const Cells &cells, const PhiloxKeys &keys,
                   const Recorder &out, const double *times, u64 max_steps,
                   const Tolerance &tolerance, Work &work) {
-    find_piece(s, out, times);
+    enter_leaf(s, out, times);
     if constexpr (IS_THINNED) set_time<i32>(s.c, s.t);
     const Plan plan = plan_leap(s.x, s.c, cells, tolerance);
     if (!goes_on(s, plan.a0, out, times, max_steps)) return LEAPS;
     double longest = plan.limit.time();
-    if constexpr (IS_THINNED) longest = tl_min(longest, s.c[PIECE_AT] - s.c[BEGIN_AT]);
+    if constexpr (IS_THINNED) longest = tl_min(longest, s.c[LEAF_LENGTH_AT]);
     const bool pays = longest * plan.a0 >= WORTH_EVENTS;
     return pays && leap(s, plan, cells, keys, next_stop(s, times), work) ? LEAPS : EXACT;
 }

@@ -6,21 +6,20 @@
 #include "leaping/work.h"
 #include "model.h"
 #include "random/poisson.h"
+#include "ensemble/pieces.h"
 #include "ensemble/sampling.h"
-#include "ensemble/stepping.h"
 
-// Where rates follow the time: the piece of the run that a trajectory is in, see ensemble/ssa.cc.
+// Where rates follow the time: the pieces of the run, and that whose bounds exact firings use, see ensemble/pieces.h.
 template <bool THINNED>
-struct InPiece {
-    DEVICE_MEMBER void begin(const double *) {}
-    DEVICE_MEMBER const double *following() { return nullptr; }
-};
+struct InPiece {};
 template <>
 struct InPiece<true> {
-    const double *piece;
-    DEVICE_MEMBER void begin(const double *first) { piece = first; }
-    DEVICE_MEMBER const double *following() { return piece += PIECE_WORDS; }
+    const double *tree;
+    i32 piece;
 };
+
+// Behind the words of a piece: the end and the length of the leaf in which a trajectory leaps.
+constexpr int LEAF_LENGTH_AT = LEAF_AT + 1;
 
 // A trajectory between two steps.
 struct Trajectory : InPiece<IS_THINNED> {
@@ -68,28 +67,80 @@ DEVICE void record_before(Trajectory &s, const Recorder &out, const double *time
     }
 }
 
-// When a leap ends at the latest: at the next sample, or with the piece of the run.
+// When a leap ends at the latest: at the next sample, or with the leaf.
 DEVICE double next_stop(const Trajectory &s, const double *times) {
     if constexpr (!IS_THINNED) return times[s.k];
-    return tl_min(times[s.k], s.c[PIECE_AT]);
+    return tl_min(times[s.k], s.c[LEAF_AT]);
 }
 
-// Moves to the next piece of the run.
-DEVICE void next_piece([[maybe_unused]] Trajectory &s) {
+// Functions of a trajectory with pieces are templates, since others lack what they name.
+
+// Begins at the root of a tree, in no leaf.
+template <class Thinned>
+DEVICE void start_pieces([[maybe_unused]] Thinned &s, [[maybe_unused]] const double *tree) {
+    if constexpr (IS_THINNED) s.tree = tree, s.piece = 1, s.c[LEAF_AT] = -infinity();
+}
+
+// Moves to the leaf of the time, behind the end of another.
+template <class Thinned>
+DEVICE void find_leaf([[maybe_unused]] Thinned &s) {
     if constexpr (IS_THINNED) {
-        s.t = just_after(s.c[PIECE_AT]);
-        load<PIECE_WORDS>(s.c + PIECE_AT, s.following());
+        if (s.t == s.c[LEAF_AT]) s.t = just_after(s.t);
+        i32 node = 1;
+        double begin = 0;
+    NO_UNROLL while (words_of(s.tree, node)[1] < infinity()) {
+            node *= 2;
+            const double middle = words_of(s.tree, node)[0];
+            if (s.t > middle) ++node, begin = middle;
+        }
+        s.c[LEAF_AT] = words_of(s.tree, node)[0];
+        s.c[LEAF_LENGTH_AT] = s.c[LEAF_AT] - begin;
     }
 }
 
-// Between two steps: records samples before the time of the trajectory, and moves to the piece of that time.
-DEVICE void find_piece(Trajectory &s, const Recorder &out, const double *times) {
+// Between two steps: records samples before the time of the trajectory, and moves to the leaf of that time.
+DEVICE void enter_leaf(Trajectory &s, const Recorder &out, const double *times) {
     if constexpr (IS_THINNED) {
-        while (!s.overflowed && s.t >= s.c[PIECE_AT]) {
+        while (!s.overflowed && s.t >= s.c[LEAF_AT]) {
             record_before<true>(s, out, times, s.t);
-            next_piece(s);
+            find_leaf(s);
         }
     }
+}
+
+// Computes the total of the bounds of exact firings.
+struct TotalOfBounds {
+    const Trajectory &s;
+    DEVICE_MEMBER double operator()() const {
+        double a[N_REACTIONS], cumulative[N_REACTIONS];
+        all_propensities(s.x, s.c, a, cumulative);
+        return cumulative[N_REACTIONS - 1];
+    }
+};
+
+// Before exact firings: the piece of the time.
+template <class Thinned>
+DEVICE void find_piece([[maybe_unused]] Thinned &s) {
+    if constexpr (IS_THINNED) {
+        const TotalOfBounds total = {s};
+        load_piece(s.tree, s.piece = 1, s.c);
+        refined(s.tree, s.piece, s.t, total(), s.c, total);
+    }
+}
+
+// Moves behind the end of the piece.
+template <class Thinned>
+DEVICE void cross_piece([[maybe_unused]] Thinned &s) {
+    if constexpr (IS_THINNED) {
+        s.t = just_after(s.c[PIECE_AT]);
+        next_piece(s.tree, s.piece, s.t, s.c, TotalOfBounds{s});
+    }
+}
+
+// Moves to the part of the piece that the total of the bounds asks for.
+template <class Thinned>
+DEVICE void refine_piece([[maybe_unused]] Thinned &s, [[maybe_unused]] double a0) {
+    if constexpr (IS_THINNED) refined(s.tree, s.piece, s.t, a0, s.c, TotalOfBounds{s});
 }
 
 // An end of the trajectory is noticed before the next leap.
@@ -97,6 +148,7 @@ template <class Cells>
 DEVICE void exact_events(Trajectory &s, const Cells &cells, const PhiloxKeys &keys,
                          const Recorder &out, const double *times, u64 max_steps, Work &work) {
     Exact exact;
+    find_piece(s);
     start_exact(s.x, s.c, exact, cells);
     const u64 left = max_steps > s.steps ? max_steps - s.steps : 0;
     const u32 most = left < EXACT_EVENTS ? (u32)left : EXACT_EVENTS;
@@ -107,6 +159,13 @@ DEVICE void exact_events(Trajectory &s, const Cells &cells, const PhiloxKeys &ke
     EventDraw next = draw_event(series, keys, (u32)s.draws);
     NO_UNROLL while (made < turns) {
         double a0 = exact.total();
+        if constexpr (IS_THINNED) {
+            if (a0 > s.c[LIMIT_AT]) {
+                refine_piece(s, a0);
+                start_exact(s.x, s.c, exact, cells);
+                a0 = exact.total();
+            }
+        }
         const bool usual = high_word(a0) - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
         if (!LIKELY(usual) && !(a0 > 0 && a0 < infinity()) && !(IS_THINNED && a0 == 0)) {
             if constexpr (IS_THINNED) s.t = not_a_number();
@@ -120,7 +179,7 @@ DEVICE void exact_events(Trajectory &s, const Cells &cells, const PhiloxKeys &ke
             while (t > s.c[PIECE_AT] && s.k < out.n_times) {
                 record_before<false>(s, out, times, s.c[PIECE_AT]);
                 draw.waiting = rest_of_waiting(draw.waiting, a0, s.c[PIECE_AT] - s.t);
-                next_piece(s);
+                cross_piece(s);
                 start_exact(s.x, s.c, exact, cells);
                 a0 = exact.total(), t = s.t + draw.waiting / a0;
             }
@@ -183,7 +242,7 @@ DEVICE bool begin(Trajectory &s, const EnsembleArguments &launch) {
     const double *const own = launch.constants + place.input * launch.constants_stride;
     load<N_SPECIES>(s.x, launch.initial + place.input * launch.initial_stride);
     load<N_CONSTANTS>(s.c, own);
-    s.begin(own + PIECE_AT);
+    start_pieces(s, own + PIECE_AT);
     check_constants(s.c);
     s.id = place.trajectory, s.point = place.point, s.row = row;
     s.k = 0, s.t = 0, s.steps = 0, s.draws = 0, s.attempts = 0, s.overflowed = 0;

@@ -30,6 +30,8 @@ enum Stream : u32 {
     // Pilots of large networks. Those that choose a method, or tell of a long run, use the kernels and
     // streams of the run with another key: `pilot_seed` of runner/ensemble/choices/pilots.py.
     STREAM_PILOT = 5,
+    // Whether a candidate of a large network is accepted: draw `step` is of candidate `step`.
+    STREAM_THINNING = 7,
     STREAM_EVENTS = 6,  // the choice among events that come at one time with equal priorities
     // Pairs of coupled trajectories, of sensitivities: draw `step` is of event `step` of the pair.
     STREAM_COUPLED = 16,

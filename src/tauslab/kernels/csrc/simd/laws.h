@@ -54,8 +54,9 @@ DEVICE Real usual_scaled(Real high, Real low, Real shifted) {
 
 DEVICE_SHARED Real tl_exp(Real x) {
     const ScaledPair<Real> parts = exp_parts(x);
-    const Real usual = usual_scaled(parts.sum.hi, parts.sum.lo, parts.shifted);
-    const u32 others = lanes_without((x > -707.0) & (x < 707.0));
+    const Mask zero = x < -745.2;  // as between pulses
+    const Real usual = zero ? Real{} : usual_scaled(parts.sum.hi, parts.sum.lo, parts.shifted);
+    const u32 others = lanes_without(((x > -707.0) & (x < 707.0)) | zero);
     if (LIKELY(others == 0)) return usual;
     return mended(usual, others, [](double a) { return tl_exp(a); }, x);
 }

@@ -41,6 +41,7 @@ struct State {
 #ifdef HAS_EVENTS
     TeamArray<double> reals;
     double time;
+    const double *bound;  // of rates that follow the time, in a piece of the run
 #endif
 };
 
@@ -52,6 +53,7 @@ struct Quantities {
     DEVICE_MEMBER double operator[](i64 i) const {
         return i < N_GIVEN ? (double)s.x[i] : i < N_GIVEN + N_REALS ? s.reals[i - N_GIVEN] : s.time;
     }
+    DEVICE_MEMBER double bound(int i) const { return s.bound[i]; }
 };
 
 DEVICE Quantities quantities_of(const Tables &tables, const State &s) {

@@ -50,6 +50,7 @@ TEAM_KERNEL(ssa_table, const TableArguments arguments) {
                 ended = NOT_A_NUMBER;
                 break;
             }
+            if (stops.refines(event.total(), tables, s, draws)) continue;
             const double t_event = event.total() > 0 ? t + event.waiting(tables) : infinity();
             const double t_next = t_event < stops.next() ? t_event : stops.next();
             if (sample < t_next) {
@@ -59,7 +60,8 @@ TEAM_KERNEL(ssa_table, const TableArguments arguments) {
                     record_state(tables, out, row, k, s);
                 }
                 if (k == n_times) {
-                    const bool goes_on = Stops::SOME ? t_next < infinity() : event.total() > 0;
+                    const bool goes_on =
+                        Stops::SOME ? Stops::FOLLOWS || t_next < infinity() : event.total() > 0;
                     ended = goes_on ? DONE : ABSORBED;
                     break;
                 }
@@ -78,6 +80,10 @@ TEAM_KERNEL(ssa_table, const TableArguments arguments) {
                 continue;
             }
             const i32 reaction = event.reaction(tables);
+            if (!stops.accepts(*launch.keys, place, step - 1, tables, s, reaction, ended)) {
+                --fired;
+                continue;
+            }
             if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[reaction], 1);
             ended = stops.begin_reaction(tables, s, reaction);
             if (ended != DONE) {

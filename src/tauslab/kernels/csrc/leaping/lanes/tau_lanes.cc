@@ -9,7 +9,18 @@
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int tau_lanes_together = 2 * SIMD_LANES;
 
-// Samples, ends of trajectories and of pieces of the run. Returns the lanes whose plan is to be followed.
+// Moves lanes behind the ends of their leaves, after samples there, so that the next plan is for the next leaf.
+DEVICE_SELDOM void cross_leaves(Thread &thread, Lanes &lanes, u32 crossing) {
+    for (; crossing; crossing &= crossing - 1) {
+        const int lane = lowest_bit(crossing);
+        const double t = at<double>(lanes.t, lane);
+        at<double>(lanes.t_next, lane) = sample_lane<true>(thread, lanes, lane, t);
+        if (thread.pool[lanes.place[lane]].k < thread.out.n_times)
+            move_lane(thread, lanes, lane, [](Trajectory &moved) { find_leaf(moved); });
+    }
+}
+
+// Samples and ends of trajectories. Returns the lanes whose plan is to be followed.
 DEVICE_SELDOM u32 settle(Thread &thread, Lanes &lanes, const Real &a0, u32 rare) {
     u32 others = lanes.here;
     for (; rare; rare &= rare - 1) {
@@ -18,14 +29,8 @@ DEVICE_SELDOM u32 settle(Thread &thread, Lanes &lanes, const Real &a0, u32 rare)
         s.steps = at<u64>(lanes.steps, lane), s.attempts = (u32)at<u64>(lanes.attempts, lane);
         const u8 ended = state_of(s, at<const double>(a0, lane), thread.launch.max_steps);
         const double t = at<double>(lanes.t, lane);
-        const bool crosses = IS_THINNED && t >= at<double>(lanes.c[PIECE_AT], lane);
-        if (crosses || ended <= ABSORBED || ended == STEP_LIMIT)
+        if (ended <= ABSORBED || ended == STEP_LIMIT)
             at<double>(lanes.t_next, lane) = sample_lane<true>(thread, lanes, lane, t);
-        if (crosses && s.k < thread.out.n_times) {  // and plans anew there
-            cross_piece(thread, lanes, lane);
-            others &= ~(1u << lane);
-            continue;
-        }
         if (ended == DONE && s.k < thread.out.n_times) continue;
         others &= ~(1u << lane);
         const int place = store_lane(thread, lanes, lane);
@@ -165,7 +170,14 @@ DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
             return false;
 
         Real first[N_CHANNELS];
-        if constexpr (IS_THINNED) set_time<Real>(lanes.c, lanes.t);
+        if constexpr (IS_THINNED) {
+            u32 crossing = lanes.here & bits_of(lanes.t >= lanes.c[LEAF_AT]);
+            while (crossing) {
+                cross_leaves(thread, lanes, crossing);
+                crossing &= bits_of((lanes.t >= lanes.c[LEAF_AT]) & (lanes.t_next > -infinity()));
+            }
+            set_time<Real>(lanes.c, lanes.t);
+        }
         const PlanOf<Real> plan =
             plan_leap(lanes.x, lanes.c, CellsOnLanes{first}, thread.tolerance);
         const Mask usual = (plan.a0 > 0.0) & (plan.a0 < infinity()) & (lanes.t < lanes.t_next) &
@@ -176,8 +188,8 @@ DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
         if (rare) leaping = settle(thread, lanes, plan.a0, rare);
         Real longest = plan.limit.time();
         if constexpr (IS_THINNED) {
-            const Real piece = lanes.c[PIECE_AT] - lanes.c[BEGIN_AT];
-            longest = longest < piece ? longest : piece;
+            const Real leaf = lanes.c[LEAF_LENGTH_AT];
+            longest = longest < leaf ? longest : leaf;
         }
         u32 exact = leaping & ~bits_of(longest * plan.a0 >= WORTH_EVENTS);
         leaping ^= exact;
@@ -199,7 +211,8 @@ DEVICE bool near_a_limit(const Trajectory &s, u64 max_steps) {
            (u32)s.draws > ~0u - EXACT_EVENTS;
 }
 
-// Samples before the next events, and ends of pieces of the run, after which waiting times continue with other bounds.
+// Samples before the next events, ends of pieces of the run, after which waiting times continue with other bounds, and
+// totals above the limits of pieces.
 // Lanes that do not continue leave `lanes.here`. Returns the lanes whose piece is another.
 DEVICE_SELDOM u32 sample_exact(const Thread &thread, Lanes &lanes, const Real &a0,
                                const Real &t_event, Real &waiting, u32 rare) {
@@ -214,13 +227,19 @@ DEVICE_SELDOM u32 sample_exact(const Thread &thread, Lanes &lanes, const Real &a
         }
         const double t = at<const double>(t_event, lane);
         if constexpr (IS_THINNED) {
+            if (total > at<double>(lanes.c[LIMIT_AT], lane)) {
+                move_lane(thread, lanes, lane,
+                          [&](Trajectory &moved) { refine_piece(moved, total); });
+                crossed |= 1u << lane;
+                continue;
+            }
             const double end = at<double>(lanes.c[PIECE_AT], lane);
             if (t > end) {
                 const double next = sample_lane<false>(thread, lanes, lane, end);
                 if (next > -infinity()) {
                     at<double>(waiting, lane) = rest_of_waiting(
                         at<double>(waiting, lane), total, end - at<double>(lanes.t, lane));
-                    cross_piece(thread, lanes, lane);
+                    move_lane(thread, lanes, lane, [](Trajectory &moved) { cross_piece(moved); });
                     crossed |= 1u << lane;
                 } else {
                     lanes.here &= ~(1u << lane);
@@ -260,7 +279,9 @@ DEVICE void fire_exactly(Thread &thread, Lanes &lanes) {
                 a0 = cumulative[N_REACTIONS - 1];
                 const Real waiting = draws[d].waiting / a0;
                 t_event = t + waiting;
-                const u32 rare = lanes.here & ~lanes_in_order(t_event, lanes.t_next, waiting);
+                u32 rare = ~lanes_in_order(t_event, lanes.t_next, waiting);
+                if constexpr (IS_THINNED) rare |= bits_of(a0 > lanes.c[LIMIT_AT]);
+                rare &= lanes.here;
                 if (!rare) break;
                 UNROLL for (int k = 0; k < N_SPECIES; ++k) lanes.x[k] = x[k];
                 lanes.t = t;
@@ -309,6 +330,7 @@ DEVICE_SELDOM void exact_all(Thread &thread, Lanes &lanes) {
         const int place = thread.exact.pop();
         Trajectory &s = thread.pool[place];
         if (!near_a_limit(s, max_steps)) {
+            find_piece(s);
             load_lane(thread, lanes, lane++, place);
             continue;
         }
@@ -334,6 +356,7 @@ KERNEL(tau_lanes, const LaneLeapArguments arguments) {
                      pool, share < POOL ? (int)share : POOL};
     for (int place = 0; place < POOL; ++place) thread.empty.push(place);
     Lanes leaping = {}, exact = {};
+    leaping.end_at = LEAF_AT, exact.end_at = PIECE_AT;
     while (leap_all(thread, leaping)) {
         if (thread.exact.count == 0 && !leaping.here) break;
         exact_all(thread, exact);

@@ -48,6 +48,7 @@ struct Lanes {
     Words c2, c3;  // of their counters, see random/streams.h
     Words steps, draws, attempts;
     int place[SIMD_LANES];
+    int end_at;  // the constant at which a leaf ends, or a piece: of lanes that leap, and of others
     u32 here = 0;  // a bit for each lane with a trajectory
 
     // The series of draw `draws` of STREAM_TAU.
@@ -69,22 +70,24 @@ struct CountsOfLane {
     DEVICE_MEMBER i32 operator[](int i) const { return (i32)x[i]; }
 };
 
-// When a leap ends at the latest; -infinity after the last sample.
+// When a leap, or a piece of exact firings, ends at the latest; -infinity after the last sample.
 DEVICE double next_stop(const Thread &thread, const Lanes &lanes, int lane) {
     const i64 k = thread.pool[lanes.place[lane]].k;
     if (k >= thread.out.n_times) return -infinity();
     const double sample = thread.launch.times[k];
-    return IS_THINNED ? tl_min(sample, OfLane{lanes.c, lane}[PIECE_AT]) : sample;
+    return IS_THINNED ? tl_min(sample, OfLane{lanes.c, lane}[lanes.end_at]) : sample;
 }
 
-// Moves the lane to the next piece of the run.
-DEVICE_SELDOM void cross_piece(const Thread &thread, Lanes &lanes, int lane) {
+// Moves the lane to another leaf or piece by `work`, a function of its trajectory.
+template <class Work>
+DEVICE_SELDOM void move_lane(const Thread &thread, Lanes &lanes, int lane, const Work &work) {
     if constexpr (IS_THINNED) {
         Trajectory &s = thread.pool[lanes.place[lane]];
-        next_piece(s);
+        for (int i = 0; i < N_SPECIES; ++i) s.x[i] = (i32)at<double>(lanes.x[i], lane);
+        s.t = at<double>(lanes.t, lane);
+        work(s);
         at<double>(lanes.t, lane) = s.t;
-        for (int i = 0; i < PIECE_WORDS; ++i)
-            at<double>(lanes.c[PIECE_AT + i], lane) = s.c[PIECE_AT + i];
+        for (int i = PIECE_AT; i <= LEAF_LENGTH_AT; ++i) at<double>(lanes.c[i], lane) = s.c[i];
         at<double>(lanes.t_next, lane) = next_stop(thread, lanes, lane);
     }
 }

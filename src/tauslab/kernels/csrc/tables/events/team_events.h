@@ -10,8 +10,9 @@
 // Variables that events set at one time and whose readers are looked up; where more are set, all is computed again.
 constexpr i32 FEW_SET = 8;
 
-// What AT_WATCHED says of a reaction: it changes what a trigger reads; something of it comes later.
-constexpr i32 SETS_OFF = 1, IS_LATE = 2;
+// What AT_WATCHED says of a reaction: it changes what a trigger reads; something of it comes later; its rate follows
+// the time, and its propensity is a bound.
+constexpr i32 SETS_OFF = 1, IS_LATE = 2, FOLLOWS_TIME = 4;
 
 struct EventMemory {
     EventQueue queue;
