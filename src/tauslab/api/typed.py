@@ -42,7 +42,7 @@ _OF_COMMAND = {
     "max_time": "until= or max_steps=",
     "ode_solver": "method=ts.ODE(solver=...)",
     "as_ode": "method=ts.Partitioned(ode=...)",
-    "json": "the attributes of the result; tauslab run --json prints them",
+    "json": "the attributes of the result",
     "molecules": "ts.in_molecules(model)",
     "amounts": "ts.in_molecules(model, ...)",
     "net_laws": "ts.with_net_laws(model)",

@@ -49,7 +49,7 @@ def test_check_names_the_methods_that_run():
     ({"selector": "linear"}, r"ts\.SSA\(selector=\.\.\.\), for method="),
     ({"compress": True}, r"ts\.Output\(compress=\.\.\.\), for output="),
     ({"writer": "parts"}, r"ts\.Output\(writer=\.\.\.\), for output="),
-    ({"json": True}, "tauslab run --json"),
+    ({"json": True}, "the attributes of the result"),
     ({"molecules": True}, r"ts\.in_molecules\(model\)"),
     ({"net_laws": True}, r"ts\.with_net_laws\(model\)"),
 ])  # fmt: skip

@@ -47,10 +47,8 @@ class Simulator:
     """Maps parameter sets ``[n, p]`` to summaries ``[n, k]``, one trajectory for each set.
 
     Returned by `simulator`. The seed of call i is computed from `seed` and i. Worker processes
-    receive copies; each copy draws different random numbers, which depend on the number of the copy
-    and on the parameter sets. A simulator that a worker process makes while it imports a module
-    counts as a copy, and a warning says so. Under ``mpirun`` all ranks call the simulator
-    together, with the same parameter sets, and each rank gets all summaries.
+    receive copies; each copy draws different random numbers. Under ``mpirun`` all ranks call the
+    simulator together, with the same parameter sets, and each rank gets all summaries.
 
     Attributes
     ----------
