@@ -127,3 +127,21 @@ def test_steps_end_at_windows_of_clocks_that_events_set(clock: str, law: str) ->
 def test_clocks_without_resets_have_known_windows() -> None:
     net = moved("if(V > 5 && V < 5.001, 1000, 0)", "-0.1", reset=False)
     assert not narrow_windows(net, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "slope"), [("A + C - 1004.5", 2), ("2 * A + C - 1505.5", 3), ("A * C / 1e3 - 252", 1)]
+)
+def test_equations_do_not_pass_over_narrow_pulses_of_several_amounts(line: str, slope: int) -> None:
+    """Amounts rise by 1 each: the integral of a pulse is that over u, divided by the slope of u."""
+    net = ts.Network("risen")
+    for name in "AC":
+        net.add_species(name, 500)
+        net.add_reaction(f"-> {name}", rate=1.0)
+    net.add_species("B", 0)
+    net.add_reaction("-> B", law=f"100 * exp(-(({line}) / 0.01)^2)")
+    actual = ts.run(net, method="ode", t_end=10, points=3, device="cpu")
+    area = 100 * 0.01 * np.sqrt(np.pi)
+    assert actual.amounts("B")[0, -1] == pytest.approx(area / slope, rel=5e-3)
+    with pytest.warns(UserWarning, match="within a short way of"):
+        ts.run(net, method=ts.ODE(solver="rk4", substeps=5), t_end=10, points=3, device="cpu")

@@ -1,7 +1,8 @@
 """Narrow pulses of quantities that equations move, which steps must not pass over.
 
 A window between two relations, as ``V > a && V < b``, is seen: steps are made again, shorter, where
-both have changed. So is a smooth pulse by the relations of V to its begin, top and end. Clocks are
+both have changed. So is a smooth pulse by the relations of V to its begin, top and end, also where
+V is a polynomial of several quantities, as ``A + B``. Clocks are
 the time, whose pulses are known (`time_breaks`); those of a clock that events set are known from
 its value.
 """
@@ -9,6 +10,7 @@ its value.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from tauslab.model.expressions.expression import (
@@ -17,6 +19,7 @@ from tauslab.model.expressions.expression import (
     Number,
     Symbol,
     arguments_first,
+    bottom_up,
     call,
     draws_in,
     looks_back,
@@ -25,6 +28,7 @@ from tauslab.model.expressions.expression import (
     symbols,
     to_text,
     walk,
+    with_arguments,
 )
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_relations import TURNED, relation_of
@@ -68,7 +72,7 @@ def narrow_windows(
     known = _levels if seen else _ends
     result = {
         name: [part for part in parts if not known(network, name, part, values, varying)]
-        for name, parts in _windows(network, values, flowing).items()
+        for name, parts in _windows(network, values, flowing)[0].items()
     }
     return [
         f"{network.name}: {_shown(parts[0])} changes and changes back within a short way of {name}"
@@ -89,7 +93,7 @@ def ends_of_windows(
     varying
         Names whose values differ between trajectories.
     """
-    result = _windows(network, values, ())
+    result, _ = _windows(network, values, ())
     return list(dict.fromkeys(
         end
         for name, parts in result.items()
@@ -109,9 +113,10 @@ def levels_of_pulses(
 
     Not of clocks at whose pulses steps end (`ends_of_windows`). Parameters as of `narrow_windows`.
     """
+    windows, polynomials = _windows(network, values, flowing)
     return list(dict.fromkeys(
-        call("lt", Symbol(name), level)
-        for name, parts in _windows(network, values, flowing).items()
+        call("lt", polynomials.get(name, Symbol(name)), level)
+        for name, parts in windows.items()
         for part in parts
         if not _ends(network, name, part, values, varying)
         for level in _levels(network, name, part, values, varying)
@@ -155,26 +160,75 @@ def _ends(
 
 def _windows(
     network: Network, values: Mapping[str, float], flowing: Collection[str]
-) -> dict[str, list[Expression]]:
-    """Parts of laws and triggers that have narrow pulses, by the quantity of which they are."""
+) -> tuple[dict[str, list[Expression]], dict[str, Expression]]:
+    """Parts of laws and triggers that have narrow pulses, by the quantity of which they are.
+
+    A polynomial of several quantities counts as one, whose name is its text; the second value has
+    these polynomials.
+    """
     if not (network.rates or flowing):
-        return {}
+        return {}, {}
     network = with_clocks(network)
     amounts = network.initial_amounts(values, negative=True)
     moved = network.rates.keys() | {n for event in network.events for n in event.assignments}
     whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
     known = {name: Number(value) for name, value in whole.items() if name not in moved}
     result: dict[str, list[Expression]] = {}
-    for tree in laws_and_triggers(network):
-        if all(not isinstance(node, Call) or node.function in _POLYNOMIAL for node in walk(tree)):
+    polynomials: dict[str, Expression] = {}
+    for law in laws_and_triggers(network):
+        if _is_polynomial(law):
             continue
-        for name in sorted(symbols(tree) & ({*network.rates, *flowing})):
+        # In a fraction without powers a polynomial is a numerator or a denominator: no pulse.
+        inside = {} if _has_only(law, ARITHMETIC) else _polynomials(
+            law, {*network.rates, *flowing}, known.keys()
+        )  # fmt: skip
+        polynomials |= inside
+        tree = _with_names(law, {one: Symbol(name) for name, one in inside.items()})
+        for name in sorted(symbols(tree) & {*network.rates, *flowing, *inside}):
+            start = (
+                evaluate(inside[name], {**whole, **amounts}) if name in inside else amounts[name]
+            )
+            amount = name not in network.rates and name not in inside
             for part in outermost(tree, partial(_is_of, name, known.keys())):
                 for one in _alone(part, name):
-                    amount = name not in network.rates
-                    if _is_narrow(substitute(one, {**known, name: _TIME}), amounts[name], amount):
+                    if not _is_polynomial(one) and _is_narrow(
+                        substitute(one, {**known, name: _TIME}), start, amount
+                    ):
                         result.setdefault(name, []).append(one)
-    return result
+    return result, polynomials
+
+
+def _polynomials(
+    tree: Expression, moved: AbstractSet[str], known: Collection[str]
+) -> dict[str, Expression]:
+    """Largest polynomials of several quantities that move, by their texts."""
+
+    def chosen(node: Expression) -> bool:
+        used = symbols(node)
+        return (
+            isinstance(node, Call) and used <= {*moved, *known} and len(used & {*moved}) > 1
+            and _is_polynomial(node, moved)
+        )  # fmt: skip
+
+    return {f"({to_text(one)})": one for one in outermost(tree, chosen)}
+
+
+def _has_only(tree: Expression, functions: Collection[str]) -> bool:
+    return all(not isinstance(one, Call) or one.function in functions for one in walk(tree))
+
+
+def _is_polynomial(tree: Expression, moved: AbstractSet[str] | None = None) -> bool:
+    """Return whether an expression is a polynomial of `moved`, by default of all its names."""
+    return all(
+        not isinstance(one, Call)
+        or one.function in _POLYNOMIAL
+        or (one.function == "div" and moved is not None and not symbols(one.arguments[1]) & moved)
+        for one in walk(tree)
+    )
+
+
+def _with_names(tree: Expression, names: Mapping[Expression, Symbol]) -> Expression:
+    return bottom_up(tree, lambda one, parts: names.get(one) or with_arguments(one, parts))
 
 
 def _is_of(name: str, known: Collection[str], tree: Expression) -> bool:
