@@ -246,7 +246,7 @@ def test_events_beside_channels_are_refused_by_name():
     net = births(5)
     net.add_event("dose", time=0.5, assignments={"X": "X + 10"})
     for method in ("cle", "hybrid"):
-        with pytest.raises(ModelError, match="event dose: events are not supported by cle"):
+        with pytest.raises(ModelError, match=f"event dose: events are not supported by {method}"):
             run(net, method)
 
 
