@@ -214,7 +214,7 @@ def test_damage_is_found(capsys):
 def test_pictures(capsys):
     """Of every kind a picture; of one the command and a page."""
     pytest.importorskip("matplotlib")
-    rare = ["rare", "m.toml", "--target", "D >= 2", "--runs", "3", "--rounds", "4", "--seed", "1",
+    rare = ["rare", "m.toml", "--target", "D >= 2", "--runs", "3", "--rounds", "24", "--seed", "1",
             "--walkers", "5", "--quiet"]  # fmt: skip
     printed(capsys, *SENSITIVITY, "-o", "s.h5")
     printed(capsys, *SENSITIVITY, "--t", "1,2", "-o", "s2.h5")

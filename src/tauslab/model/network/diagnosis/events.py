@@ -120,7 +120,7 @@ def warn_of_model(
 def _samples_just_before(
     network: Network, values: Mapping[str, float], samples: Sequence[float] | FloatArray
 ) -> Iterator[str]:
-    """Sentences on events at a constant time that a sample misses by rounding."""
+    """Sentences on events at a constant time that a sample, which is rounded, misses."""
     for event in network.events if len(samples) else ():
         if isinstance(event, TimedEvent):
             time = evaluate(event.time, values)
@@ -128,7 +128,10 @@ def _samples_just_before(
             inclusive = isinstance(event.trigger, Call) and event.trigger.function in ("ge", "le")
             time = _waits_for(event, values) if inclusive else math.inf
         before = bisect_left(samples, time) - 1
-        if math.isfinite(time) and before >= 0 and time - samples[before] <= _ROUNDING * time:
+        if not math.isfinite(time) or before < 0 or time - samples[before] > _ROUNDING * time:
+            continue
+        # A trigger such as time > 2 makes an event that is meant to be just after a sample.
+        if len(repr(float(samples[before]))) > len(repr(time)):
             yield (
                 f"the sample at {float(samples[before])!r} is before event {event.name} at "
                 f"{time!r} by rounding alone, and holds the state before it: give {opt('times')} "
