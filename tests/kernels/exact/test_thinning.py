@@ -283,3 +283,17 @@ def test_bounds_are_refused_for_too_many_rows():
     task = prepare(births("sin(k * time)^2"), Options(TIMES, n=2, set={"k": np.array([1.0, 2.0])}))
     assert thinned(task.lowered, task.constants, 8.0, 128) is not None
     assert thinned(task.lowered, np.repeat(task.constants, 10_000, axis=0), 8.0, 128) is None
+
+
+def test_many_rows_that_share_a_table_are_thinned_as_few_are():
+    net = ts.Network("births")
+    net.add_species("A", 0)
+    net.add_parameter("s", 10.0)
+    net.add_reaction("-> A", law="s * (1 + sin(time))")
+    net.add_reaction("A ->", rate=1.0)
+    values = np.linspace(9, 11, 100_000)
+    options = {"t_end": 0.2, "points": 2, "n": 1, "seed": 1, "device": "cpu", "quiet": True}
+    with ts.run(net, sweep={"s": values}, **options) as many:
+        assert "thinned_rates" in many.attributes
+        with ts.run(net, sweep={"s": values[:100]}, **options) as few:
+            assert np.array_equal(many["A"][:100], few["A"])

@@ -208,3 +208,13 @@ def test_weighted_draws_are_copied_by_their_weights():
     actual = Smc2Result(("k",), values, weights, one, one, one, np.ones(1, np.int64))
     assert sorted(actual.draws()["k"].tolist()) == [1.0, 1.0, 3.0, 4.0]
     assert actual.interval("k", 0.5) == (1.0, 3.0)
+
+
+def test_subclasses_of_networks_have_attributes_of_their_own():
+    class Noted(ts.Network):
+        def __init__(self, name: str) -> None:
+            self.before = 1
+            super().__init__(name)
+            self.note = "x"
+
+    assert (Noted("m").note, Noted("m").before) == ("x", 1)

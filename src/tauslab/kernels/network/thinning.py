@@ -39,6 +39,7 @@ _MOST_PIECES = 4096  # of a row
 _MOST_PIECES_OF_LEAPS = 1 << 15
 _MOST_PARTS = 1 << 17  # of all rows together
 _MOST_NUMBERS = 1 << 24
+_MOST_COPIED = 1 << 26
 _FEWEST_PIECES = 16
 _MOST_TOGETHER = 1 << 18  # numbers of factors that are bounded together
 _BOUNDARY = 16.0  # what the end of a piece costs, in candidates
@@ -356,9 +357,20 @@ def _table(bounds: _Bounds, constants: FloatArray, end: float, epsilon: float) -
     most = _MOST_PIECES_OF_LEAPS if epsilon else _MOST_PIECES
     flatness = min(_FLATNESS, _FLATNESS_OF_LEAPS * epsilon) if epsilon else _FLATNESS
     words = 4 * (2 + len(bounds.slots))  # of a leaf: up to four pieces of a tree
-    space = min(most, _MOST_PARTS // len(used), _MOST_NUMBERS // (len(constants) * words))
-    if space < _FEWEST_PIECES:
-        raise _NoBoundError
+    space = min(most, _MOST_PARTS // len(used), _MOST_NUMBERS // (len(used) * words))
+    # Rows that share a table have copies of it: their number decides only where there are too many.
+    while space >= _FEWEST_PIECES:
+        result = _table_of(bounds, used, end, epsilon, flatness, space)
+        if result.shape[1] * len(constants) <= _MOST_COPIED:
+            return result
+        space //= 4
+    raise _NoBoundError
+
+
+def _table_of(
+    bounds: _Bounds, used: FloatArray, end: float, epsilon: float, flatness: float, space: int
+) -> FloatArray:
+    """Pieces of every row of `used`, with at most so many leaves each."""
     factors = _Factors(bounds, used)
     cuts = _cuts(bounds.network, end)[: space // 4]
     lows, highs = np.append(0.0, np.nextafter(cuts, np.inf)), np.append(cuts, end)

@@ -139,8 +139,9 @@ class Network(Hinting, NetworkData):
     }  # fmt: skip
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse a name that is no attribute, such as that of a parameter."""
-        if not (name.startswith("_") or hasattr(type(self), name) or name in _FIELDS):
+        """Refuse a name that is no attribute, such as that of a parameter, but in subclasses."""
+        own = type(self) is Network and not hasattr(Network, name) and name not in _FIELDS
+        if own and not name.startswith("_"):
             kind = "species" if name in self.species else "parameters"
             known = name in self.species or name in self.parameters
             raise AttributeError(

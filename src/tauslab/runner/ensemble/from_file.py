@@ -40,7 +40,7 @@ from tauslab.options.methods import (
 from tauslab.options.record import Record
 from tauslab.options.sweep import POINTS_HELD, Share, Sweep, grid_of
 from tauslab.options.values.definition import definitions, taken
-from tauslab.options.values.sample_times import sample_times
+from tauslab.options.values.sample_times import even_times, sample_times
 from tauslab.options.values.texts import drawn_in_file
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
@@ -152,6 +152,18 @@ def times_to_append(output: Path | None, *given: object) -> FloatArray | None:
         return result.times
 
 
+def times_to_resume(output: Path | None, times: FloatArray) -> FloatArray:
+    """Sample times of the result to be resumed, if it has `times` that are rounded less well.
+
+    Files before bits version 14 have the times of `numpy.linspace`.
+    """
+    if output is None or not output.exists():
+        return times
+    stored = times_to_append(output)
+    plain = np.linspace(0.0, times[-1], len(times))
+    return times if stored is None or not np.array_equal(stored, plain) else stored
+
+
 def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
     """Read options that are not `asked` for from a result file, and the points of its sweep.
 
@@ -187,7 +199,10 @@ def taken_from(result: Result, asked: Mapping[str, Any]) -> tuple[dict[str, Any]
 
 def _evenly_spaced(times: FloatArray) -> bool:
     """Return whether times are those that an end and a number of points give."""
-    return len(times) > 1 and np.array_equal(times, np.linspace(0, times[-1], len(times)))
+    return len(times) > 1 and any(
+        np.array_equal(times, even(0.0, times[-1], len(times)))
+        for even in (np.linspace, even_times)
+    )
 
 
 @contextmanager

@@ -18,7 +18,11 @@ from tauslab.options.record import Record
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Sweep, task_of
 from tauslab.options.values.sample_times import sample_times
-from tauslab.runner.ensemble.from_file import taken_to_extend, times_to_append
+from tauslab.runner.ensemble.from_file import (
+    taken_to_extend,
+    times_to_append,
+    times_to_resume,
+)
 from tauslab.runner.ensemble.initial import initial_amounts
 
 _KEYWORDS = frozenset(one.name for one in fields(NetworkKeywords))
@@ -76,14 +80,18 @@ def ensemble_options(
     sample = Sampling.parse(_texts(keywords.sample))
     n = default_n(method, values, sample, equations_alone=network.counts_nothing())
     n = n if keywords.n is None else whole(keywords.n)
+    decimal = has_times(network)
+    times = sample_times(
+        keywords.times if at is None else at,
+        keywords.t_end,
+        whole(keywords.points),
+        model_t_end=network.t_end,
+        decimal=decimal,
+    )
+    if decimal and keywords.resume and keywords.times is None:
+        times = times_to_resume(place.get("output"), times)
     return Options(
-        times=sample_times(
-            keywords.times if at is None else at,
-            keywords.t_end,
-            whole(keywords.points),
-            model_t_end=network.t_end,
-            decimal=has_times(network),
-        ),
+        times=times,
         n=n,
         method=method,
         given={**given, **own},

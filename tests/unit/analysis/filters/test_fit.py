@@ -326,3 +326,18 @@ def test_a_long_course_of_exact_counts_is_fitted_as_exactly():
     for name, exact, error in (("k", 4.932, 0.271), ("g", 0.2874, 0.314)):
         assert abs(math.log(actual[name] / exact)) < 0.5 * error
         assert 0.8 < actual.error(name) / actual[name] / error < 1.3
+
+
+def test_a_fit_that_begins_far_from_the_best_rate_reaches_it():
+    """It is 10,000 times the start, and no plateau lies between."""
+    net = ts.Network("births")
+    net.add_species("A", 0)
+    net.add_parameter("k", 1.0)
+    net.add_reaction("-> A", rate="k")
+    net.add_reaction("A ->", rate=1.0)
+    data = {"time": np.arange(1, 11.0), "A": np.random.default_rng(0).poisson(50, 10)}
+    actual = ts.fit(net, data, observe={"A": "poisson(1)"}, start={"k": "loguniform(0.001,0.01)"},
+                    seed=1, n=50, swarm=100, device=CPU)  # fmt: skip
+    low, high = actual.interval("k")
+    assert low < 55 < high
+    assert high < 1.4 * low

@@ -87,6 +87,27 @@ def test_all_ways_to_a_result_give_its_bits(tmp_path, method, moves):
     assert lines(ts.run(net, n=N, block=2, resume=True, output=path, **more)) == whole
 
 
+@pytest.mark.usefixtures("one_block_launches")
+def test_unfinished_files_of_plainly_rounded_times_are_completed(tmp_path):
+    """Before bits version 14 the times up to an end were those of `numpy.linspace`."""
+    net, path = dosed(1.0, moves=False), tmp_path / "begun.h5"
+    plain = np.linspace(0, 5.8, 101)
+    options = Options(
+        plain, n=N, seed=1, device="cpu", block=2, output=path, quiet=True, threads=1
+    )  # fmt: skip
+    requested = iter([False, True])
+    with pytest.raises(StoppedEarly):
+        run_network(net, options, ranks(), lambda: next(requested, True))
+    more = {"n": N, "t_end": 5.8, "device": "cpu", "quiet": True}
+    with ts.run(net, resume=True, output=path, block=2, **more) as result:
+        assert result.complete
+        assert np.array_equal(result.times, plain)
+    with ts.run(net, points=52, seed=1, output=tmp_path / "new.h5", **more) as result:
+        assert not np.array_equal(result.times, np.linspace(0, 5.8, 52))
+    again = ts.run(tmp_path / "new.h5", t_end=2.9, device="cpu", quiet=True)
+    assert len(again.times) == 52
+
+
 @pytest.mark.validate
 @pytest.mark.parametrize(("method", "moves"), [("ssa", True), ("tau", True), ("tau", False)])
 def test_sweeps_and_until_give_the_bits_of_plain_runs(tmp_path, method, moves):

@@ -22,7 +22,8 @@ _LEAST_BEND = 0.1  # curvature, in spreads of the points, above which a top is s
 _FARTHEST, _NARROWER, _WIDER = 2.0, 0.25, 2.0  # of a round to the next, in spreads
 _WIDEST = 3.0  # standard deviation of points, of logarithms, where nothing bounds a parameter
 _FAR, _LEAST_SLOPE = 1.0, 0.25  # spread in logarithms that is wide; rise per spread to follow there
-_REACH = math.log(100)  # farthest a place moves from the first: rates without a bound take long
+_REACH = math.log(100)  # farthest a place moves without a clear rise: rates without a bound
+_RISEN = 10.0  # log-likelihood: a rise by this much over `_REACH` is no plateau
 _PART = 0.3  # least share of a parameter in a flat axis for it to be named
 _SAME, _NEAR = 1.5, 0.7  # widths and places of two rounds that are alike
 _BELOW = 12.0  # logarithms below the highest: points that say nothing of the top
@@ -81,7 +82,7 @@ def top_of(
     ConfigError
         All values of a round are -inf.
     """
-    size, first = len(place), place
+    size, first, risen = len(place), place, -math.inf
     root, work, alike, flat = _FIRST * np.eye(size), 1.0, False, False
     for number in range(ROUNDS):
         last = alike or flat or number == ROUNDS - 1
@@ -102,6 +103,9 @@ def top_of(
             result = Quadratic.of(u, values, cubes=True)
         if last:
             return result.top(place, root, u, values, converged=alike)
+        if result.height > risen + _RISEN:
+            first, risen = place, result.height
+        away = bool((np.abs(place - first) > _REACH).any())
         bends, axes = np.linalg.eigh(result.bend)
         slope = axes.T @ result.slope
         seen = bends > _LEAST_BEND
@@ -117,7 +121,6 @@ def top_of(
         )
         flat = bool((level & (width >= 0.99 * _WIDEST)).any())
         place, root = place + root @ (axes @ steps), root @ axes * widths
-        away = bool((np.abs(place - first) > _REACH).any())
         widest = _FAR if away else _WIDEST
         root = root * np.minimum(1, widest / np.linalg.norm(root, axis=0))
         alike, flat = alike and not away, flat or away
