@@ -95,8 +95,9 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
 def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout) -> None:
     """Warn where what is there has other bits than what this program adds."""
     thinned = THINNED_RATES in layout.attributes
-    same = thinned == (THINNED_RATES in attributes)
     own = layout.attributes
+    same = thinned == (THINNED_RATES in attributes)
+    same &= own.get(CONDITIONS) == attributes.get(CONDITIONS)
     kinds = {
         " of clocks that events set": own.get(CLOCKS) == SET_BY_EVENTS,
         " of clocks": CLOCKS in own,

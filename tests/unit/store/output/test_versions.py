@@ -171,6 +171,9 @@ def test_narrow_pulses_of_amounts_have_other_bits_since_version_12(law):
     for method in ("ode", ts.Partitioned(ode="fall", jump="*", pilot=0)):
         result = ts.run(net, times=[9.0], n=1, seed=1, device="cpu", method=method)
         assert result.attributes["conditions"] == (versions.PULSES if "exp" in law else "1")
+        held = {k: v for k, v in result.attributes.items() if k != "conditions"}
+        with pytest.warns(UserWarning, match="its trajectories are of both"):
+            warn_of_other_bits(Path("a.h5"), held, SimpleNamespace(attributes=result.attributes))
 
 
 @pytest.mark.validate

@@ -2,9 +2,8 @@
 
 A window between two relations, as ``V > a && V < b``, is seen: steps are made again, shorter, where
 both have changed. So is a smooth pulse by the relations of V to its begin, top and end, also where
-V is a polynomial of several quantities, as ``A + B``. Clocks are
-the time, whose pulses are known (`time_breaks`); those of a clock that events set are known from
-its value.
+V is a sum of quantities or of their products, as ``A + B``. Clocks are the time, whose pulses are
+known (`time_breaks`); those of a clock that events set are known from its value.
 """
 
 from __future__ import annotations
@@ -163,8 +162,8 @@ def _windows(
 ) -> tuple[dict[str, list[Expression]], dict[str, Expression]]:
     """Parts of laws and triggers that have narrow pulses, by the quantity of which they are.
 
-    A polynomial of several quantities counts as one, whose name is its text; the second value has
-    these polynomials.
+    A sum of several quantities counts as one, whose name is its text; the second value has these
+    sums.
     """
     if not (network.rates or flowing):
         return {}, {}
@@ -178,7 +177,7 @@ def _windows(
     for law in laws_and_triggers(network):
         if _is_polynomial(law):
             continue
-        # In a fraction without powers a polynomial is a numerator or a denominator: no pulse.
+        # A fraction of polynomials has wide tails, which steps see.
         inside = {} if _has_only(law, ARITHMETIC) else _polynomials(
             law, {*network.rates, *flowing}, known.keys()
         )  # fmt: skip
@@ -201,12 +200,13 @@ def _windows(
 def _polynomials(
     tree: Expression, moved: AbstractSet[str], known: Collection[str]
 ) -> dict[str, Expression]:
-    """Largest polynomials of several quantities that move, by their texts."""
+    """Largest sums of several quantities that move, and of their products, by their texts."""
 
     def chosen(node: Expression) -> bool:
         used = symbols(node)
         return (
-            isinstance(node, Call) and used <= {*moved, *known} and len(used & {*moved}) > 1
+            isinstance(node, Call) and node.function in ("add", "sub")
+            and used <= {*moved, *known} and len(used & {*moved}) > 1
             and _is_polynomial(node, moved)
         )  # fmt: skip
 
