@@ -229,6 +229,11 @@ def test_check_tells_what_a_pilot_may_choose():
         laws.add_species(f"S{i}", 10)
         laws.add_reaction(f"S{i} ->", law=f"S{i} / (1 + S{i})")
     assert outlook(laws)[0].startswith("selector of ssa: tree, an event changes")
+    moving = ts.Network("moving", t_end=2)  # a rate that thinning bounds
+    for i in range(130):
+        moving.add_species(f"S{i}", 10)
+        moving.add_reaction(f"S{i} ->", rate="1 + 0.5 * sin(time)")
+    assert outlook(moving)[0].startswith("selector of ssa: tree, an event changes")
 
 
 def many_molecules() -> ts.Network:

@@ -231,6 +231,15 @@ def test_arrays_for_napari(path, tmp_path):
             export_lattice(result, tmp_path / "frames.vtkhdf", ["X"])
 
 
+@pytest.mark.parametrize("suffix", [".vtkhdf", ".npy"])
+def test_frames_that_were_not_recorded(tmp_path, capsys, suffix):
+    out = tmp_path / f"run{suffix}"
+    path = write_result(tmp_path / "run.h5", frames=False)
+    assert main(["export", str(path), "-o", str(out)]) == 2
+    assert "has no frames: run with --frame-every N" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["run.h5"]
+
+
 def test_borders_run_along_the_edges_of_sites():
     """Two upright lines and one level one, each once, whatever the numbers of the types are."""
     pyplot = pytest.importorskip("matplotlib.pyplot")

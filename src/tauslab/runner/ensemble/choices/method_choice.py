@@ -41,7 +41,7 @@ from tauslab.options.methods import Auto, TauLeaping, turned_into
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
 from tauslab.runner.ensemble.choices.pilots import pilot_seed, side_by_side, spread
-from tauslab.runner.ensemble.task import NetworkTask, prepare
+from tauslab.runner.ensemble.task import NetworkTask, prepare, with_thinning
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 GAIN = 2.0  # by how much leaps must be cheaper than exact events: exact wins ties
@@ -173,7 +173,9 @@ def outlook(network: Network) -> list[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            task = prepare(network, Options(np.ones(1), method=TauLeaping()))
+            times = np.full(1, network.t_end or 1.0)
+            task = prepare(network, Options(times, method=TauLeaping()))
+            exact = with_thinning(replace(task, options=Options(times)))
     except TauslabError:
         return []
     if not task.lowered.reactions:
@@ -181,7 +183,7 @@ def outlook(network: Network) -> list[str]:
     read = mean_dependents(task.lowered)
     try:
         reported = (
-            f"{_selectors(task.lowered)}, an event changes the inputs of {read:.3g} propensities"
+            f"{_selectors(exact.lowered)}, an event changes the inputs of {read:.3g} propensities"
         )
     except ConfigError as error:
         reported = str(error)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk, publish
@@ -44,33 +45,28 @@ def export_lattice(
     names = list(species or result.species)
     for name in names:
         species_number(name, result.species, result.name)
-    shape = result.shape
+    times = result.frames.times
     write = _write_npy if suffix == ".npy" else _write_vtkhdf
-    publish(path, Disk(), lambda unfinished: write(result, unfinished, names, shape))
+    publish(path, Disk(), lambda unfinished: write(result, unfinished, names, times))
 
 
-def _write_npy(
-    result: RecordedLattice, path: Path, names: list[str], shape: tuple[int, int, int]
-) -> None:
-    frames = len(result.frame_times)
+def _write_npy(result: RecordedLattice, path: Path, names: list[str], times: FloatArray) -> None:
     array = np.lib.format.open_memmap(
-        path, mode="w+", dtype=np.uint8, shape=(len(names), frames, *shape)
+        path, mode="w+", dtype=np.uint8, shape=(len(names), len(times), *result.shape)
     )
     for row, name in enumerate(names):
-        for frame in range(frames):
+        for frame in range(len(times)):
             for at, slab in result.frames.slabs(name, frame):
                 array[row, frame, at : at + len(slab)] = slab
     array.flush()
 
 
-def _write_vtkhdf(
-    result: RecordedLattice, path: Path, names: list[str], shape: tuple[int, int, int]
-) -> None:
+def _write_vtkhdf(result: RecordedLattice, path: Path, names: list[str], times: FloatArray) -> None:
+    shape = result.shape
     with Hdf5OnDisk(path, Disk()) as opened:
         root = opened.file.create_group("VTKHDF")
         _describe(root, shape, result.spacing * 1e6)
         steps = root.create_group("Steps")
-        times = result.frame_times
         steps.attrs["NSteps"] = len(times)
         steps["Values"] = times
         cells = root.create_group("CellData")
