@@ -208,6 +208,7 @@ def _split(made: type) -> tuple[list[tuple[str, Any]], dict[str, list[str]]]:
 def _value(name: str, value: Any, shown: Callable[[str, str], str]) -> str:
     """A line for a property or a field."""
     reported = shown(_doc(value), name).replace("\n\n", "\n").replace("\n", "\n  ")
+    reported = reported.replace("Return whether", "Whether")
     return f"- **`{name}`**{f': {reported}' if reported else ''}"
 
 
@@ -255,7 +256,8 @@ def _signature(call: str, function: Any) -> str:
     line = f"{call}({', '.join(texts)}){end}"
     if len(line) > _WIDTH:
         line = "\n    ".join([f"{call}(", *(f"{text}," for text in texts)]) + f"\n){end}"
-    return _block(re.sub(r"str \| os\.PathLike\[str\]|\bName\b", "Path", line))
+    line = re.sub(r"str \| os\.PathLike\[str\]|\bName\b", "Path", line)
+    return _block(line.replace("| Change", "| Callable"))
 
 
 def _block(code: str) -> str:
@@ -285,9 +287,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
 # ---------------------------------------------------------------- the command line
 
 _INTRO = """\
-`tauslab COMMAND --help` prints these options with examples. Defaults are in parentheses. Exit
-codes: 0 success, 1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted
-before any results could be stored.
+`tauslab COMMAND --help` prints these options with examples. Defaults are in parentheses.
+[Clusters](../clusters.md#exit-codes) lists exit codes.
 
 Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
 [`tauslab.run`]({run}), whose keywords are the options with `_` for `-`. Options of a method, a

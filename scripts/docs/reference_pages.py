@@ -88,7 +88,7 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
         "go_on_by", "halve", "in_groups", "joined", "lay", "lift", "none_ended", "own_counts",
         "own_values", "put", "save_with", "settle_objects", "shares", "stored", "stream", "types_of",
     ),
-    "Hybrid": ("acting", "intervals", "linked", "of_links"),
+    "Hybrid": ("acting", "intervals", "linked", "of_links", "tick"),
     "CmeResult": ("snapshot",),
     "FilterResults": ("part",),
     "ODE": ("settings", "settled"),
@@ -106,8 +106,8 @@ PAGES = (
         "Reading, running, opening",
         "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
         "stands for float64, `IntArray` for int64, `UintArray` for uint64, `Array` for any type; "
-        "shapes are given as `[trajectory, time]`. `Path` stands for `str` or `os.PathLike`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
-        "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult`, a `PopulationResult` or a `HybridResult`. The [command line](command-line.md) has the same options.",
+        "shapes are given as `[trajectory, time]`. `Path` stands for `str` or `os.PathLike`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` "
+        "what `tauslab.open` returns. The [command line](command-line.md) has the same options.",
         (
             *_entries(ts.read),
             Entry(ts.run, "tauslab.run", "tauslab.run", parameters=False),
@@ -145,7 +145,7 @@ PAGES = (
     Page(
         "sensitivities",
         "Sensitivities",
-        "Derivatives of means by parameters; [sensitivities.md](../sensitivities.md) describes the "
+        "Derivatives of means with respect to parameters; [sensitivities.md](../sensitivities.md) describes the "
         "methods.",
         (
             *_entries(ts.sensitivity),
@@ -262,11 +262,7 @@ PAGES = (
         "Errors",
         "Every error that tauslab raises on purpose is a `tauslab.TauslabError`, and also a "
         "`ValueError`, `RuntimeError` or `OSError`. Its message states what was given, and what is "
-        "allowed. `help(ts.NAME)` lists the errors of a function. A `ConfigError` concerns an "
-        "argument or a missing package, a `ModelError` the model, an `InputFileError` a file that "
-        "is missing, damaged or of another kind, and an `OutputError` a file or picture that "
-        "cannot be written. A `DeviceError`, `DeviceFailed` or `KernelCompileError` concerns the "
-        "machine.",
+        "allowed. `help(ts.NAME)` lists the errors of a function.",
         _entries(
             *(
                 x

@@ -177,7 +177,7 @@ class OutputError(TauslabError, OSError):
 
 
 class InputFileError(OutputError):
-    """A result file given by the user is missing, foreign or unfinished."""
+    """A file given by the user is missing, damaged, unfinished or of another kind."""
 
     exit_code = 2
 

@@ -260,7 +260,7 @@ class CmeResult(ArrayResult):
     def plot(self, names: Sequence[str] = (), path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw mean and two standard deviations of species and observables over time.
 
-        The default is the first four species. Arguments as in `Chain.plot`.
+        The default is the first four species. `path` as of `Chain.plot`.
         """
         known = (*self.species, *(n for n in self._observables if n not in self.species))
         moments = {name: (self.mean(name), self._sd(name)) for name in known}

@@ -343,6 +343,6 @@ class FitKeywords(DataKeywords):
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")
     max_steps: int | None = max_steps_option(
         "Steps of a particle between two rows at most, without `observe` of a trajectory; one with "
-        "more counts for nothing. By default 1,000,000, in the search alone."
+        "more is ignored. By default 1,000,000, in the search alone."
     )
     comm: Any = comm_option()

@@ -145,7 +145,7 @@ class FilterResult(_Filtered):
     def plot(
         self, species: Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
-        """Draw mean and two standard deviations of species over time, as `Chain.plot`."""
+        """Draw mean and two standard deviations of species over time; `path` as of `Chain.plot`."""
         of = zip(self.species, zip(self.mean.T, self.sd.T, strict=True), strict=True)
         sizes = self.effective_size if (self.effective_size > 0).any() else None
         return plot_moments(self.time, dict(of), path, species, sizes)
@@ -269,6 +269,6 @@ class FilterResults(_Filtered):
         ]
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw the log-likelihood of each filter, as `Chain.plot`."""
+        """Draw the log-likelihood of each filter; `path` as of `Chain.plot`."""
         rows = {"log-likelihood": self.log_likelihood[None]}
         return plot_traces(rows, "filter", (), path)

@@ -142,7 +142,7 @@ class Hybrid:
         method
             ``ssa``, ``tau`` or ``ode``, or its settings; for networks.
         every
-            Time between exchanges, by default the tick. Without links it has no effect.
+            Time between exchanges, by default the tick.
         sample
             Time between samples, by default `every`.
         record
@@ -209,9 +209,9 @@ class Hybrid:
             ``part.sum(P_*)`` a sum over names, ``part.volume(type)`` the volume in litres of the
             lattice sites of a type.
         over
-            ``mean``: averages over the interval, if the other part was simulated before; ``start``
-            or ``end``: its values at this time. Parts that influence each other read current
-            values.
+            ``mean``: the formula uses averages over the part's interval; ``start`` or ``end``: the
+            values at the start or end of this interval. Without effect between parts that
+            influence each other (docs/hybrids.md).
         for_each
             Columns by name, or a `pandas.DataFrame`: one link per row, with names in braces
             replaced by the values of the row, as in ``"0.5 * space.P_{gene}"``.
@@ -454,21 +454,21 @@ class Hybrid:
         Parameters
         ----------
         when
-            Condition, written as for `drive`, also of ``time``, ``age`` and ``generation``.
+            Condition with the syntax of `drive`; it may contain ``time``, ``age``, ``generation``.
         every
             Time between evaluations of `when`; by default the least common multiple of all
             intervals.
         partition
             How amounts are divided, by ``part.pattern`` (docs/whole-cells.md); if several patterns
-            match, the last is used. Members of pools need their full name.
+            match, the last is used. Name shared species (`share`) in full, without a pattern.
         fraction
             Share of the first daughter, for cells without a lattice: a number, or
             ``"uniform(LO,HI)"`` (0.5).
         axis, at
-            Axis across the plane, and its position on that axis in metres; by default the middle.
+            Axis perpendicular to the plane, and where on it in metres; by default the middle.
         follow
-            ``lineage``: continue with a random daughter; ``one``: with the first, before the
-            plane; ``population``: with both, where the second replaces a random cell.
+            ``lineage``: continue with a random daughter; ``one``: with the first, at smaller
+            coordinates; ``population``: with both, where the second replaces a random cell.
 
         Raises
         ------
@@ -547,7 +547,10 @@ class Hybrid:
         return pairs + [(one.part, pool.part) for one in self.bills for pool in one.amounts]
 
     def check(self) -> list[str]:
-        """Describe each link: units, and interval times the fastest relative rate."""
+        """Describe each link: units, and the interval times the relative rate of change at t = 0.
+
+        The product should be well below 1.
+        """
         return links_of(self, self.intervals(), self.tick)
 
     def of_links(self, n: int) -> Hybrid:

@@ -168,16 +168,20 @@ class HybridResult(ArrayResult):
 
     Attributes
     ----------
-    name, seed, tick, splitting
+    name, seed, tick
         As given or drawn.
+    splitting
+        ``strang`` or ``lie``, as given to `tauslab.run`.
     parts
-        A `Series` per part, by name, with its own times.
+        By name of the part: its samples, with the attributes `time`, `names` and `values`
+        ``[cell, time, quantity]``.
     pilot
-        Effect of halving the interval on means.
+        Of the pilot run: `change` of means where the interval was halved, by `names`, and `error`.
     links
         Description of each link.
     divisions
-        ``Divisions`` of cells; None if cells cannot divide.
+        Divided cells: `time`, `cell`, `fraction` of the first daughter, and ``of(name)``; None if
+        cells cannot divide.
     """
 
     _METHODS = (HYBRID,)
@@ -225,7 +229,7 @@ class HybridResult(ArrayResult):
         return self._part(name.partition(".")[0]).time
 
     def values(self, name: str) -> FloatArray:
-        """A quantity ``part.quantity``, f64 ``[trajectory, time]``.
+        """A quantity ``part.quantity``, f64 ``[cell, time]``.
 
         Raises
         ------
@@ -256,11 +260,11 @@ class HybridResult(ArrayResult):
         return self.values(name)
 
     def paid(self, pool: str) -> FloatArray:
-        """Units ``[trajectory, time]`` that the pool ``part.quantity`` has paid since the start."""
+        """Units ``[cell, time]`` that the pool ``part.quantity`` has paid since the start."""
         return self.values(f"{pool}.paid")
 
     def debt(self, pool: str) -> FloatArray:
-        """Units ``[trajectory, time]`` that the pool ``part.quantity`` owes."""
+        """Units ``[cell, time]`` that the pool ``part.quantity`` owes."""
         return self.values(f"{pool}.debt")
 
     def owing(self) -> dict[str, float]:
@@ -350,7 +354,7 @@ class HybridResult(ArrayResult):
     def plot(
         self, names: str | Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
-        """Draw mean and two standard deviations of quantities over time, as `Chain.plot`.
+        """Draw mean and two standard deviations of quantities over time; `path` as of `Chain.plot`.
 
         By default the first four quantities of the first part; all parts drawn need equal sample
         times.

@@ -403,7 +403,7 @@ class PopulationResult(ArrayResult):
     ) -> Figure:
         """Draw mean and two standard deviations over time, or with `t` all cells as histograms.
 
-        Draws the first four species and rules by default. Arguments as in `Chain.plot`.
+        Draws the first four species and rules by default. `path` as of `Chain.plot`.
         """
         looks = self.snapshots
         columns = {name: [one[name] for one in looks] for name in looks[0].names}

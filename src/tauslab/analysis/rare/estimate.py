@@ -56,7 +56,7 @@ class RareResult(FieldResult):
     rounding
         Largest deviation of the sum of a run's weights from 1, by rounding.
     independent
-        Number of independent trajectories that bound the probability if none reached the target.
+        Number of independent runs, by which `bounds` is computed if none reached the target.
     certain
         Whether the initial state is in the target, so that the probability is exactly 1.
     events
@@ -145,7 +145,7 @@ class RareResult(FieldResult):
 
     @property
     def uneven(self) -> bool:
-        """Return whether too few runs determine the estimate for error and bounds."""
+        """Whether so few runs determine the estimate that its error and `bounds` are unreliable."""
         few = min(FEWEST_INFORMATIVE, len(self.runs) / 2)
         return not self.certain and len(self.runs) > 1 and self.effective_runs < few
 
@@ -238,5 +238,5 @@ class RareResult(FieldResult):
         return replace(result, settings=own)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw the estimate of each run and the weight in the target over time, as `Chain.plot`."""
+        """Draw the estimate of each run and the weight in the target; `path` as of `Chain.plot`."""
         return plot_rare(self, path)

@@ -60,8 +60,8 @@ class WeightedKeywords:
 
     target: str = option(
         "", 'condition, such as "X >= 100"', flag="--target", group="model", metavar="CONDITION",
-        doc='A condition on counts, such as ``"X >= 100"``. It is absorbing: a trajectory ends '
-        'with the reaction that makes it true.',
+        doc='A condition on counts, such as ``"X >= 100"`` (required). It is absorbing: a '
+        'trajectory ends with the reaction that makes it true.',
     )  # fmt: skip
     coordinate: str | Callable[..., Any] | None = option(
         None, "progress towards the target (by default the quantity that the target bounds)",
@@ -106,7 +106,8 @@ class WeightedKeywords:
     )  # fmt: skip
     device: Device = device_option()
     checkpoint: Name | None = checkpoint_option(
-        ", and at the end. The same call continues from it, with the same bits; it needs a seed."
+        ", and at the end. With a `seed`, the same call continues from this file, with the same "
+        "bits."
     )
     checkpoint_every: float = checkpoint_every_option()
     output: Name | None = output_option(
@@ -119,8 +120,8 @@ class WeightedKeywords:
         None, "equal bins up to the target (25), edges a,b,c, or adaptive:N", flag="--bins",
         group="method", metavar="BINS", read=parse_bins,
         doc="A number of equal bins between the start and the target (25), edges of bins "
-        '``[edge]`` in units of the coordinate, or ``"adaptive:N"``: minimal adaptive binning '
-        "with N bins. Adaptive by default where the target does not bound the coordinate.",
+        '``[edge]`` in units of the coordinate, or ``"adaptive:N"`` (docs/rare-events.md). '
+        "Adaptive by default where the target does not bound the coordinate.",
     )  # fmt: skip
     steady: bool = option(
         False, "estimate the steady-state rate: walkers in the target restart", flag="--steady",
@@ -137,8 +138,8 @@ class WeightedKeywords:
     extend: int = option(
         8, "simulate up to N times --t-end until the flux is stationary (8)",
         flag="--extend", group="method", type=count, metavar="N", check=whole(1, 1000),
-        doc="Steady rate of a network: simulate up to so many times `t_end` and `rounds` until the "
-        "flux into the target is stationary.",
+        doc="Steady rate of a network: if the flux into the target is not stationary at `t_end`, "
+        "continue, at most to `extend` times `t_end`, with as many times `rounds`.",
     )  # fmt: skip
     discard: float = option(
         0.5, "fraction of the time to discard, with --steady (0.5)", flag="--discard",

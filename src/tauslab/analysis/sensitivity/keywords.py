@@ -106,7 +106,8 @@ class DerivativeKeywords:
         DEFAULT_STEP, "fraction of every value (0.02), or a step by name",
         flag="--step", group="method", action="append", metavar="PART|NAME=STEP", read=parse_steps,
         doc="Step of differences: a fraction of each value (of initial amounts at least one "
-        "molecule), or steps by name in the parameter's unit; others are 2 %.",
+        "molecule), or steps by name in the parameter's unit, required for a parameter of 0; "
+        "parameters without a name have 2 %.",
     )  # fmt: skip
     seed: int | None = seed_option()
     set: Mapping[str, float] | None = set_option(
@@ -139,7 +140,7 @@ class SensitivityKeywords(DerivativeKeywords):
         flag="--method", group="method", choices=METHODS,
         doc="``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the "
         "default. ``likelihood-ratio``: without step and bias, and with more "
-        "variance (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.",
+        "variance (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not for initial amounts.",
     )  # fmt: skip
     difference: Difference = option(
         "centred", "kind of difference (centred)", flag="--difference", group="method",

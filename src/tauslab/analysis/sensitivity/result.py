@@ -31,7 +31,7 @@ METHODS = ("coupled", LIKELIHOOD_RATIO)
 
 @dataclass(frozen=True, eq=False)
 class SensitivityResult(FieldResult):
-    """Derivatives of means by parameters, with standard errors; made by `tauslab.sensitivity`.
+    """Derivatives of means with respect to parameters; made by `tauslab.sensitivity`.
 
     Parameters
     ----------
@@ -44,11 +44,12 @@ class SensitivityResult(FieldResult):
     values
         f64 ``[parameter]``: values at which the derivatives were taken.
     low, high
-        f64 ``[parameter]``: the two sides of each difference; without a difference both `values`.
+        f64 ``[parameter]``: the two parameters of each difference; equal to `values` for likelihood
+        ratios.
     value, standard_error
         f64 ``[parameter, time, output]``: the derivative, in units of the output over units of the
-        parameter, and its standard error, widened if few pairs differ. NaN if all pairs are equal,
-        0 if they provably must be.
+        parameter, and its standard error, widened if few pairs differ. If all pairs are equal the
+        standard error is NaN, or 0 if the derivative is provably 0.
     informative
         f64 ``[parameter, time, output]``: effective number of pairs or trajectories; below 8 the
         error is itself a noisy estimate.
@@ -222,9 +223,9 @@ class SensitivityResult(FieldResult):
     def plot(
         self, outputs: Sequence[str] = (), path: str | os.PathLike[str] | None = None
     ) -> Figure:
-        """Draw derivatives by the logarithm of each parameter, with two standard errors.
+        """Draw derivatives with respect to logarithms of parameters, with two standard errors.
 
-        Each output has a panel, by default the first four. Arguments as in `Chain.plot`.
+        Each output has a panel, by default the first four. `path` as of `Chain.plot`.
         """
         return plot_derivatives(self, outputs, path)
 

@@ -32,11 +32,11 @@ def sensitivity(
     outputs: Sequence[str] | str | None = None,
     **options: Any,
 ) -> SensitivityResult:
-    """Estimate derivatives of means by parameters and initial amounts, from exact trajectories.
+    """Estimate derivatives of means with respect to parameters, from exact trajectories.
 
-    The bias of centred differences is the third derivative times step² / 6; that of forward and
-    backward differences is proportional to the step. The standard error does not include the bias.
-    The same seed gives the same bits on any device and number of ranks.
+    The bias of centred differences with step h is the third derivative times h² / 6; that of
+    forward and backward differences is proportional to h. The standard error does not include the
+    bias. The same seed gives the same bits on any device and number of ranks.
 
     Parameters
     ----------

@@ -132,7 +132,8 @@ class Problem:
 
         Measurements of one condition and one `replicateId` belong to one trajectory. A particle
         filter (`tauslab.particle_filters`) estimates the likelihood of each trajectory without
-        bias, but not its logarithm. The error decreases with `n`; compare different seeds.
+        bias; its logarithm is on average too small by half of its variance, which decreases with
+        `n`. Steady states and preequilibration are rejected.
 
         Parameters
         ----------
@@ -239,7 +240,7 @@ class Problem:
     def gradient(
         self, vectors: npt.ArrayLike | None = None, *, step: float = STEP, prior: bool = False
     ) -> FloatArray:
-        """Gradient of `objective` by central differences, all of their vectors in one ensemble.
+        """Gradient of `objective` by central differences, all simulated together.
 
         Parameters
         ----------
@@ -284,7 +285,7 @@ class Problem:
         return np.asarray(slopes if _several(vectors) else slopes[0])
 
     def chi2(self, vectors: npt.ArrayLike | None = None) -> Any:
-        """Sum of squared residuals over noise, on the observables' scales: float or ``[n]``."""
+        """Sum of (residual / noise)², on the observables' scales: float or ``[n]``."""
         table = self._table(vectors)
         simulated, sigma = self._values(table)
         result = np.zeros(len(table))

@@ -38,8 +38,7 @@ def obstacles(
     fraction
         Covered fraction of the sites of the region.
     seed
-        64 bits; the same seed gives the same obstacles with every version of NumPy (raw words of
-        Philox4x64).
+        64 bits; the same seed gives the same obstacles with every version of NumPy.
     overlap
         Whether spheres may share sites.
 

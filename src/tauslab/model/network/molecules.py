@@ -31,15 +31,15 @@ _FACTOR = "molecules_per_unit"
 def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     """Return the model with species that are numbers of molecules, so that ``ssa`` can run it.
 
-    The parameter `molecules_per_unit` is the number of molecules in the file's unit of amount.
-    Rate laws are converted, with the same limit for many molecules; rules and observables keep
-    their unit. A network that already counts molecules is returned unchanged.
+    The new network has a parameter `molecules_per_unit`, the number of molecules in the file's
+    unit. Rate laws are converted, with the same limit for many molecules; rules and observables
+    keep their unit. A network that already counts molecules is returned unchanged.
 
     Parameters
     ----------
     per_unit
-        Counts per unit of the file, above 0: 1 reads amounts as counts. This number determines the
-        size of the system, and therefore its noise.
+        Counts per unit of the file, above 0; by default the unit must be moles, also scaled. 1
+        reads amounts as counts. This number determines the size of the system, and its noise.
 
     Raises
     ------

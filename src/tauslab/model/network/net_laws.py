@@ -16,8 +16,8 @@ def with_net_laws(network: Network) -> Network:
 
     A net rate v, as in many metabolic models, may be negative. Each such reaction ``R`` becomes
     two: ``R`` with the propensity max(v, 0), and the reverse reaction ``R_backwards`` with max(-v,
-    0). The mean change is that of the rate equations, and the noise is the smallest that is
-    possible. Reactions whose rate is provably nonnegative, and delayed reactions, stay unchanged.
+    0) (docs/sbml.md). Reactions whose rate is provably nonnegative, and delayed reactions, stay
+    unchanged.
 
     Raises
     ------

@@ -94,6 +94,11 @@ class Network(Hinting, NetworkData):
     ----------
     name
         Name of the model in messages and results.
+    t_end
+        End time of a run without `t_end`.
+
+    Attributes
+    ----------
     species, parameters, reactions, rules
         Mappings by name, in the order in which they were added; `reactions` is a list. Values can
         be assigned: ``net.parameters["k"] = 2.0``, ``net.species["X"] = 10``.
@@ -103,8 +108,6 @@ class Network(Hinting, NetworkData):
         Events at given times or with triggers.
     features
         Elements that some methods do not support.
-    t_end
-        End time of a run without `t_end`.
     source_path, source_text, notes
         The model's file, its text, and assumptions of the reader.
     labels
@@ -116,7 +119,7 @@ class Network(Hinting, NetworkData):
     count_unit
         Meaning of a count, ``molecules`` unless chosen otherwise (`tauslab.in_molecules`).
     source_digest
-        Digest of the source, in a network that was read from its normal form.
+        SHA-256 of the original file, in a network that was read from a result.
 
     Examples
     --------
@@ -166,9 +169,10 @@ class Network(Hinting, NetworkData):
             parameters and rules.
         initial
             Initial amount, not negative; may use parameters and other species. Rounded (0.5 to
-            even) for ``ssa`` and ``tau``, unless the species is `fixed` and nothing else changes
-            it. From a distribution, such as ``"poisson(20)"``, a value is drawn for each
-            trajectory (``ssa``). With ``time`` it also defines the past, for delays (``ode``).
+            even), unless the species is `fixed` or rate equations or a rate rule change it. From a
+            distribution, such as ``"poisson(20)"``, a value is drawn for each trajectory (not for
+            ``ode`` and ``cle``). An expression of ``time`` also gives the amounts before t = 0,
+            which delays use (``ode``).
         fixed
             If True, reactions do not change the amount.
         compartment
@@ -196,7 +200,7 @@ class Network(Hinting, NetworkData):
         """Add a parameter; `value` may be an expression of other parameters.
 
         With a distribution, such as ``"lognormal(0, 0.3)"``, it becomes a fixed species whose
-        value is drawn for each trajectory (``ssa``).
+        value is drawn for each trajectory (not for ``ode`` and ``cle``).
         """
         tree = as_expression(value, f"parameter {name}")
         if draws_in(tree):
@@ -211,7 +215,7 @@ class Network(Hinting, NetworkData):
     ) -> None:
         """Add a quantity defined at all times by an expression of species, parameters and rules.
 
-        `recorded` makes it an observable of results. Raises as `add_species` does.
+        `recorded` makes it an observable of results.
         """
         self._claim(name)
         self.rules[name] = Rule(name, as_expression(expression, f"rule {name}"), recorded)
@@ -222,7 +226,7 @@ class Network(Hinting, NetworkData):
     def add_rate(self, name: str, expression: float | str | Expression) -> None:
         """Give a species the rate rule dx/dt = `expression`, instead of reactions.
 
-        For ``ssa``, ``tau`` and ``ode``. The expression may use ``time``.
+        Not for ``cle``, and for ``hybrid`` only with jumps and equations. May use ``time``.
 
         Raises
         ------
@@ -254,9 +258,9 @@ class Network(Hinting, NetworkData):
     ) -> None:
         """Add an event: species get new amounts at a time, or when a condition becomes true.
 
-        For ``ssa``, ``tau`` and ``ode``. A `fixed` species without compartment that an event sets
-        is a real number, such as a rate constant; other species are counts under ``ssa`` and
-        ``tau``, and their new amounts are rounded (0.5 to even).
+        Not for ``cle``, and for ``hybrid`` only with jumps and equations. A `fixed` species without
+        compartment that an event sets is a real number, such as a rate constant; other species are
+        counts under ``ssa`` and ``tau``, and their new amounts are rounded (0.5 to even).
 
         Parameters
         ----------

@@ -62,8 +62,6 @@ class Result(EnsembleData):
     def digest(self) -> str:
         """SHA-256 hash of samples and sums, the total that ``tauslab digest`` prints for the file.
 
-        Two results with equal digests are equal.
-
         Raises
         ------
         InputFileError
@@ -144,7 +142,6 @@ class Result(EnsembleData):
         """Draw species, observables or summaries, each in a panel.
 
         A notebook displays the returned figure. Trajectories of rate equations share one panel.
-        For a species that is always 0 or 1, the fraction of trajectories with 1 is drawn.
 
         Parameters
         ----------
