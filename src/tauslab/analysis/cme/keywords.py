@@ -27,8 +27,8 @@ class ProjectionChoices:
     )  # fmt: skip
     tolerance: float = option(
         1e-8, check=number(lambda x: 0 < x < 1, "a number above 0 and below 1"),
-        doc="Maximum probability that may be lost by the last time; `bound` of the result is the "
-        "error bound, of filters relative. If it is larger, a warning appears.",
+        doc="Maximum probability that may be lost by the last time, for filters relative to the "
+        "likelihood. If `bound` of the result is larger, a warning appears.",
     )  # fmt: skip
     max_states: int | None = option(
         None, check=whole(1, sys.maxsize),

@@ -180,8 +180,8 @@ class HiddenKeywords(DataKeywords):
         choices=("ssa", "tau"), doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
     max_steps: int | None = max_steps_option(
-        "Steps of a particle between two rows at most; one with more gets weight 0, and a warning "
-        "counts such."
+        "Maximum number of steps of a particle between two rows; a particle that needs more gets "
+        "weight 0, with a warning."
     )
     checkpoint: Name | None = checkpoint_option(
         ", after a row of data or a step of a chain, and at the end. If it exists, the call "
@@ -342,7 +342,7 @@ class FitKeywords(DataKeywords):
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")
     max_steps: int | None = max_steps_option(
-        "Steps of a particle between two rows at most, without `observe` of a trajectory; one with "
-        "more is ignored. By default 1,000,000, in the search alone."
+        "Maximum number of steps of a particle between two rows, without `observe` of a "
+        "trajectory; one that needs more is ignored. In the search 1,000,000 by default."
     )
     comm: Any = comm_option()

@@ -119,7 +119,7 @@ class FilterResult(_Filtered):
         Exact filter: `log_likelihood` is too small by at most this; NaN for particle filters.
     probabilities, quantiles
         f64 ``[probability]`` and ``[time, species, probability]``: the least value at which the
-        distribution function of `mean` reaches the probability; None if not requested.
+        distribution function of the state reaches the probability; None if not requested.
     """
 
     _METHODS = (FILTER,)

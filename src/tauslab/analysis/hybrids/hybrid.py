@@ -210,8 +210,8 @@ class Hybrid:
             lattice sites of a type.
         over
             ``mean``: the formula uses averages over the part's interval; ``start`` or ``end``: the
-            values at the start or end of this interval. Without effect between parts that
-            influence each other (docs/hybrids.md).
+            values at the start or end of this interval. Without effect, by ``strang``, between
+            parts that influence each other (docs/hybrids.md).
         for_each
             Columns by name, or a `pandas.DataFrame`: one link per row, with names in braces
             replaced by the values of the row, as in ``"0.5 * space.P_{gene}"``.

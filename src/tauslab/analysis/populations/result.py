@@ -178,7 +178,7 @@ class PopulationResult(ArrayResult):
     times
         f64 ``[time]``.
     snapshots
-        A `Snapshot` for each time.
+        All cells at each time (docs/populations.md).
     divisions
         All cells that divided, without discarded ones.
     ended

@@ -131,8 +131,8 @@ def sphere(
     inside
         Site type of the ball.
     shells
-        Site types around it, from the inside outwards, with the thickness of each in sites: of
-        these each touches the one before, by faces, edges or corners.
+        Site types around it, from the inside outwards, with the thickness of each in sites;
+        neighbours share a face, an edge or a corner.
     centre
         (z, y, x) in metres; by default the lattice's middle.
     """

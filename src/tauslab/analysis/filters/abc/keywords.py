@@ -57,7 +57,7 @@ class AbcKeywords:
         1000, type=count, check=whole(2, 10**7), doc="Particles of a generation."
     )  # fmt: skip
     generations: int = option(
-        10, type=count, check=whole(1, 10**6), doc="At most."
+        10, type=count, check=whole(1, 10**6), doc="Maximum number."
     )  # fmt: skip
     quantile: float = option(
         0.5, type=float, check=number(lambda x: 0 < x < 1, "between 0 and 1"),
@@ -90,7 +90,7 @@ class AbcKeywords:
     device: Device = device_option()
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.run`.")
     max_steps: int | None = max_steps_option(
-        "Steps of a simulation at most; one with more ends early, and a warning counts such."
+        "Maximum number of steps of a simulation; one that needs more ends early, with a warning."
     )
     checkpoint: Name | None = checkpoint_option(
         ", after a launch, and at the end. If it exists, the call continues from it with the same "
