@@ -188,14 +188,21 @@ def _windows(network: Network, values: Mapping[str, float], flowing: Collection[
     """Parts of laws and triggers with narrow pulses of quantities that equations move."""
     if not (network.rates or flowing):
         return _Found({}, {}, [])
-    network = with_clocks(network)
+    # A search by the time does not know species that are not fixed, although nothing changes them.
+    loose = _still(network) - {*network.constant_species()}
+    laws = [
+        law if symbols(law) & loose else by_time
+        for law, by_time in zip(
+            laws_and_triggers(network), laws_and_triggers(with_clocks(network)), strict=True
+        )
+    ]
     amounts = network.initial_amounts(values, negative=True)
     moved = network.rates.keys() | {n for event in network.events for n in event.assignments}
     whole = {**values, **{name: amounts[name] for name in _still(network)}}
     known = {name: Number(value) for name, value in whole.items() if name not in moved}
     result = _Found({}, {}, [])
     joint: list[Expression] = []
-    for law in itertools.filterfalse(_is_polynomial, laws_and_triggers(network)):
+    for law in itertools.filterfalse(_is_polynomial, laws):
         # A fraction of polynomials has wide tails, which steps see.
         inside = {} if _has_only(law, ARITHMETIC) else _polynomials(
             law, {*network.rates, *flowing}, known.keys(), result.sums
