@@ -198,7 +198,10 @@ def test_pulses_are_seen_however_they_are_written(law: str, area: float, swept: 
     [
         ("exp(-(A - 5) * (A - 5) / 1e-4 - (D - 10) * (D - 10))", True),
         ("exp(-(A / D - 0.25)^2 / 1e-6)", True),
+        ("exp(-((A - time) / 0.01)^2)", True),
+        ("exp(-((A - k * D / 4) / 0.01)^2 / k)", True),
         ("exp(-(A / D - 0.5)^2)", False),
+        ("exp(-((A - time) / 9)^2)", False),
         ("exp(-A * D / 30)", False),
         ("(A / D)^40 / (1 + (A / D)^40)", False),
     ],
@@ -206,6 +209,8 @@ def test_pulses_are_seen_however_they_are_written(law: str, area: float, swept: 
 def test_narrow_pulses_of_two_quantities_are_told(law: str, narrow: bool) -> None:
     net = spent(law)
     net.add_species("D", 20)
+    net.add_parameter("k", 1.0)
+    net.add_event("later", time=8, assignments={"k": 2})
     net.add_reaction("D ->", law="2.0")
     told = narrow_windows(net, net.parameter_values(), flowing={"A", "B", "D"}, seen=True)
     assert [("within a short way of A" in line) for line in told] == [True] * narrow

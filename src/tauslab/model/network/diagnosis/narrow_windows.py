@@ -224,7 +224,7 @@ def _windows(network: Network, values: Mapping[str, float], flowing: Collection[
     for part in itertools.islice(dict.fromkeys(joint), _MOST):
         function = substitute(part, known)
         for name in sorted(symbols(function) & {*network.rates, *flowing}):
-            ways = _ways(function, name, amounts)
+            ways = _ways(function, name, {_TIME.name: 1.0, **values, **amounts})
             if any(_is_narrow(one, amounts[name], name not in network.rates) for one in ways):
                 result.joint.append((name, part))
                 break
@@ -241,8 +241,8 @@ def _joint(law: Expression, known: Collection[str]) -> Iterator[Expression]:
     ):
         names = symbols(part) - {*known}
         if (
-            len(names) > 1 and _TIME.name not in names and not draws_in(part)
-            and not looks_back(part) and not _has_only(part, _ALGEBRAIC)
+            len(names) > 1 and not draws_in(part) and not looks_back(part)
+            and not _has_only(part, _ALGEBRAIC)
         ):  # fmt: skip
             yield part
 
@@ -250,7 +250,8 @@ def _joint(law: Expression, known: Collection[str]) -> Iterator[Expression]:
 def _ways(function: Expression, name: str, amounts: Mapping[str, float]) -> Iterator[Expression]:
     """A function of several quantities as one of `name`, here the time.
 
-    The others are as at the begin, or where parts that are of them alone are 0 or extremal.
+    The others are as at the begin, the time is 1; or they are where parts of them alone are 0 or
+    extremal.
     """
     others = sorted(symbols(function) - {name})
     places = [
