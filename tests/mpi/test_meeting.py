@@ -182,7 +182,7 @@ def test_what_may_differ_from_rank_to_rank(ranks):
 one = ts.run(net, n=5, t_end=1, seed=1, quiet=world.rank > 0, **here).counts("X")
 simulate = ts.simulator(net, ["k"], t_end=1, seed=None, **here)
 two = simulate([[1.0], [2.0], [3.0]])
-tell([one.tolist(), two.tolist()])
+tell([one.tolist(), two.tolist(), simulate.seed])
 """,
     )
     assert message[0] == message[1]

@@ -66,5 +66,5 @@ def weighted_ensemble(
             result = run_spatial(checked, given, ranks)
         else:
             result = run_weighted(checked, given, ranks)
-        write(result.save)
+        write(lambda path: result.save(path, overwrite=True))
     return result

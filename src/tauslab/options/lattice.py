@@ -131,9 +131,10 @@ class LatticeChoices:
         doc="Time between load balancing, 0: never. By default with checkpoints.",
     )  # fmt: skip
     checkpoint_every: float = option(
-        10.0, "minutes between checkpoints (10)", flag="--checkpoint-every", group="output",
-        type=float, metavar="M", unit="minutes", check=number(lambda m: m > 0, "above 0"),
-        doc="Time between checkpoints; frames serve as checkpoints too.",
+        600.0, "seconds between checkpoints (600)", flag="--checkpoint-every", group="output",
+        type=float, metavar="S", unit="s",
+        check=number(lambda s: s >= 60, "seconds, no longer minutes, and 60 or more"),
+        doc="Time between checkpoints, at least 60; frames serve as checkpoints too.",
     )  # fmt: skip
     checkpoint_steps: int = option(
         0, "steps between checkpoints (none)",

@@ -92,3 +92,18 @@ def test_a_sample_at_the_time_of_an_event_is_after_it_whatever_the_grid(method, 
     assert result.mean("X")[49:51] == pytest.approx([0, 1000])
     with pytest.warns(UserWarning, match="28.999999999999996 is before event dose at 29.0 by roun"):
         ts.run(net, times=np.linspace(0, 58, 101), **given)
+
+
+@pytest.mark.parametrize("event", [{"time": "2 * d"}, {"trigger": "time >= w"}])
+def test_samples_before_events_are_told_of_every_point(event):
+    net = ts.Network("dose")
+    net.add_species("X", 0)
+    net.add_parameter("d", 14.5)
+    net.add_parameter("w", "2 * d")
+    net.add_reaction("X ->", rate=1e-9)
+    net.add_event("dose", assignments={"X": 1000}, **event)
+    given = {"times": np.linspace(0, 58, 101), "n": 1, "seed": 1, "device": "cpu"}
+    with pytest.warns(UserWarning, match="event dose at 29.0 at points? 2, 4 by rounding alone"):
+        ts.run(net, sweep={"d": [1.25, 3, 14.5, 20, 14.5]}, **given)
+    with pytest.warns(UserWarning, match="event dose at 29.0 by rounding alone"):
+        ts.run(net, **given)

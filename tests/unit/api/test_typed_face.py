@@ -161,3 +161,11 @@ def test_running_loads_no_package_that_a_run_does_not_need():
     actual = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     unneeded = {"scipy", "xarray", "matplotlib", "libsbml", "mpi4py", "cupy", "dask", "distributed"}
     assert not unneeded & actual
+
+
+def test_the_type_of_models_makes_none():
+    assert isinstance(ts.Network("net"), ts.Model)
+    assert isinstance(ts.Lattice(shape=(8, 8, 8), spacing=1e-8), ts.Model)
+    assert not isinstance("net", ts.Model)
+    with pytest.raises(TypeError, match=r"ts\.Network\(name\) or ts\.Lattice\(name, shape"):
+        ts.Model("net")

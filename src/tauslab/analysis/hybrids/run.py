@@ -83,7 +83,7 @@ def run_hybrid(hybrid: Hybrid, given: HybridKeywords, comm: Communicator) -> Hyb
             on_root(comm, lambda: _refuse_complete(written))
             with writing_result(output, comm, overwrite=overwrite) as write:
                 result = _result(hybrid, given, seed, beside, comm)
-                write(result.save)
+                write(lambda path: result.save(path, overwrite=True))
     if beside is not None:
         on_root(comm, lambda: beside.unlink(missing_ok=True))
     return result

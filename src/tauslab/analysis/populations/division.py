@@ -12,7 +12,7 @@ from tauslab.base.arrays import Array
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.events.divide import SHARES
-from tauslab.model.expressions.expression import Number
+from tauslab.model.expressions.expression import Number, Symbol
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Species
@@ -45,6 +45,7 @@ class Division:
                 f"such event{'s' if named else ''}; its events: {have}"
             )
         require_no_delay(network)
+        now = {name for name, tree in named[0].assignments.items() if tree == Symbol("time")}
         self.halted = "divides"
         while self.halted in {*network.species, *network.parameters, *network.rules}:
             self.halted += "_"
@@ -78,6 +79,10 @@ class Division:
                     f"{assigned('partition', key=name)}{self.how[name]} is not allowed: it is "
                     f"{kind}, {', '.join(allowed)}"
                 )
+
+        births = [i for i, name in enumerate(self.how) if name in now and self.how[name] == "copy"]
+        # Of the only species that a division sets to its time: when a cell was born.
+        self.birth = births[0] if len(births) == 1 else None
 
     @property
     def shares(self) -> Array:

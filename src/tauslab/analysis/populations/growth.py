@@ -30,14 +30,17 @@ _MOST_ROUNDS = 100_000  # divisions of one cell between two times
 
 
 class CellRecords:
-    """Each cell's number, its line, its birth, and its values then, on the host."""
+    """Each cell's number, its line, its birth, and its values then, on the host.
 
-    def __init__(self, n: int, values: FloatArray) -> None:
+    The first cells have values of time 0, and may be older, by the column `birth` of these.
+    """
+
+    def __init__(self, n: int, values: FloatArray, birth: int | None) -> None:
         self.cell: IntArray = np.arange(n)
         self.mother: IntArray = np.full(n, -1)
         self.founder: IntArray = np.arange(n)
         self.generation: IntArray = np.zeros(n, np.int64)
-        self.born = np.zeros(n)
+        self.born = np.zeros(n) if birth is None else np.minimum(values[:, birth], 0.0)
         self.birth = values  # [cell, species]
 
     def take(self, index: IntArray) -> None:
@@ -80,7 +83,8 @@ class GrowingCells:
         self._log_pairs = 0.0 if given.follow != "lineage" else math.nan
         self._ended = 0
         self._settle_round(0.0)
-        self._cells = CellRecords(options.n, self._values(np.arange(options.n))[:, :-1])
+        first = self._values(np.arange(options.n))[:, :-1]
+        self._cells = CellRecords(options.n, first, division.birth)
         self._records: list[dict[str, Array]] = []
         self._record(np.zeros(0, np.int64), np.zeros((0, len(division.how) + 1)))
 

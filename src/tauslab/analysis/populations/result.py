@@ -53,7 +53,8 @@ class Snapshot:
         int64 ``[cell]``: number of each cell, of its mother (-1 of cells at the start), of the
         first cell of its line, and how often its line divided.
     age
-        f64 ``[cell]``: time since birth; of cells at the start, since then.
+        f64 ``[cell]``: time since birth; of cells at the start since then, or since the time before
+        0 that is in the one species which the division sets to its time.
     log_size
         Logarithm of the number of cells that there are, with cells that were given up by chance.
     log_pairs

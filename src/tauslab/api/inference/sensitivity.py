@@ -75,7 +75,7 @@ def sensitivity(
     ranks = ranks_of(given.comm, "ts.sensitivity", model=model, **requested)
     with writing_result(given.output, ranks) as write:
         result = run_sensitivity(network_of(model, "ts.sensitivity"), given, ranks)
-        write(result.save)
+        write(lambda path: result.save(path, overwrite=True))
     return result
 
 

@@ -53,7 +53,7 @@ class Simulator:
     Attributes
     ----------
     seed
-        Given or drawn.
+        Given or drawn; under ``mpirun`` that of rank 0 from the first call on.
     """
 
     def __init__(
@@ -99,7 +99,9 @@ class Simulator:
                 f"with the columns {', '.join(self.parameters)}"
             )
         ranks = ranks_of(self._options.get("comm", "world"), "a simulator", theta=table, seed=seed)
-        # Where none was given, or a copy was made, each rank has a seed of its own.
+        if seed is None:  # drawn on each rank
+            self.seed = ranks.bcast(self.seed)
+        # Each rank may have a copy.
         seed = ranks.bcast(self._next_seed(table) if seed is None else seed_of(seed))
         columns = {name: table[:, i] for i, name in enumerate(self.parameters)}
         if not len(table):  # a run with the model's own values gives the number of summaries

@@ -42,7 +42,7 @@ def answering(
             writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
         ):
             result, settings, last = work(arguments, comm)
-            write(lambda path: result.save(path, settings))
+            write(lambda path: result.save(path, settings, overwrite=True))
 
         def say() -> None:
             if arguments.json:

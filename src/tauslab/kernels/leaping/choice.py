@@ -18,6 +18,7 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 
 # Reactions of a model with events: a lane has a few numbers of each in memory of its own.
 LARGEST_WITH_EVENTS = 2000
+DYNAMICS = "events, rate rules, random amounts or rates that depend on the time"
 
 
 def leaper_of(network: LoweredNetwork) -> str:
@@ -46,16 +47,16 @@ def leaping_engine(
     ------
     ConfigError
         The check after leaps (`checked`) is asked for a network that leaps from tables, or has
-        events; or one with events has too many reactions.
+        `DYNAMICS`; or one with these has too many reactions.
     """
     if network.dynamics is not None:
         if checked:
             raise ConfigError(
-                f"{opt('post_leap_check')} is not for models with events: leave it out"
+                f"{opt('post_leap_check')} is not for models with {DYNAMICS}: leave it out"
             )
         if len(network.reactions) > LARGEST_WITH_EVENTS:
             raise ConfigError(
-                f"tau runs models with events of up to {LARGEST_WITH_EVENTS} reactions, not "
+                f"tau runs models with {DYNAMICS} of up to {LARGEST_WITH_EVENTS} reactions, not "
                 f"{len(network.reactions)}; {opt('method', 'ssa')} can run it"
             )
         header = event_leap_header(network, backend.style)

@@ -60,7 +60,7 @@ from tauslab.model.lattice.parts import (
     short,
 )
 from tauslab.model.lattice.site_map import ArraySites, UniformSites
-from tauslab.model.lattice.values import lattice_values
+from tauslab.model.lattice.values import lattice_values, species_number
 from tauslab.model.network.equations import (
     REVERSIBLE,
     both_ways,
@@ -384,6 +384,8 @@ class Lattice(Hinting, LatticeData):
                 )
             return
         as_names((species, *(() if site_type is None else (site_type,))))
+        known = {name: number for number, name in enumerate(self.species)}
+        species_number(species, known, f"place {species}")
         given = sum(value is not None for value in (count, concentration, positions))
         if given != 1:
             raise ModelError(f"place {species}: give one of count=, concentration=, positions=")

@@ -145,7 +145,8 @@ def _placements(lattice: LatticeData, numbers_of: Mapping[str, float]) -> list[P
     ]
 
 
-def _species(name: str, species: Mapping[str, int], where: str) -> int:
+def species_number(name: str, species: Mapping[str, int], where: str) -> int:
+    """Number of a species; a `ModelError` that begins with `where` if there is none."""
     if name not in species:
         raise ModelError(f"{where}: {name!r} is not a species; species: {some(species)}")
     return species[name]
@@ -210,10 +211,10 @@ def _diffusion(
     objects = []
     for one in lattice.objects:
         within = lattice.type_number(one.within, f"object {one.name}")
-        numbers = [_species(name, species, f"object {one.name}") for name in one.follows]
+        numbers = [species_number(name, species, f"object {one.name}") for name in one.follows]
         objects.append(tuple(coefficients[within, within, numbers].tolist()))
     for name in (*lattice.pinned, *(name for one in lattice.objects for name in one.follows)):
-        coefficients[:, :, _species(name, species, "pin")] = 0
+        coefficients[:, :, species_number(name, species, "pin")] = 0
     return coefficients, on_surface, tuple(objects)
 
 
@@ -241,7 +242,7 @@ def _apply_rules(
             slice(None) if name == ANY else lattice.type_number(name, where)
             for name in (rule.source, rule.target)
         )
-        which = slice(None) if rule.species == ANY else _species(rule.species, species, where)
+        which = slice(None) if rule.species == ANY else species_number(rule.species, species, where)
         coefficients[source, target, which] = number(rule.coefficient, values, where)
         if on_surface is not None:
             surface = rule.surface
@@ -333,7 +334,7 @@ def _rates_of(
     for row, reaction in zip(rates, reactions, strict=True):
         where = f"reaction {reaction.name}"
         for name in (*reaction.reactants, *reaction.products):
-            _species(name, species, where)
+            species_number(name, species, where)
         made = sum(reaction.products.values())
         if made > lattice.slots:
             raise ModelError(f"{where} makes {made} particles; a site holds {lattice.slots}")
@@ -382,7 +383,7 @@ def _ghosts(
         ghost_type.append(0 if name is None else lattice.type_number(name, where))
         for species_name, tree in boundary.concentrations.items():
             concentration = number(tree, values, f"{where}: concentration of {species_name}")
-            row[_species(species_name, species, where)] = (
+            row[species_number(species_name, species, where)] = (
                 concentration * AVOGADRO * LITRES * lattice.site_volume
             )
         if not row.sum() <= _MOST_IN_GHOST * lattice.slots:
@@ -402,7 +403,7 @@ def _placed(
     sites_of: IntArray,
 ) -> Placed:
     where = f"place {place.species}"
-    which = _species(place.species, species, where)
+    which = species_number(place.species, species, where)
     if place.positions is not None:
         return Placed(which, 0, len(place.positions), place.positions)
     assert place.site_type is not None

@@ -220,7 +220,7 @@ class ReplicaRuns:
         options = self._task.options
         by_steps = self._is_due(done, options.checkpoint_steps)
         by_steps = by_steps and not self._just_framed(done)
-        return bool(by_steps) or now - self._saved_at > 60 * options.checkpoint_every
+        return bool(by_steps) or now - self._saved_at > options.checkpoint_every
 
     def _just_framed(self, done: int) -> bool:
         """Return whether a frame of this step is as good as a checkpoint."""

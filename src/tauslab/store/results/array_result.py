@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.arrays import Array
-from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.base.files.opening import reading
+from tauslab.base.errors import ConfigError, InputFileError, OutputError, TauslabError
+from tauslab.base.files.opening import at_home, reading
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
 from tauslab.base.html import card, escape, table
 from tauslab.base.option_names import opt
@@ -104,22 +104,31 @@ class ArrayResult(Hinting, ABC):
     def _of(cls, stored: State) -> Self:
         """The result that a file holds."""
 
-    def save(self, path: str | os.PathLike[str], settings: Mapping[str, Any] = _NOTHING) -> None:
-        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+    def save(
+        self, path: str | os.PathLike[str], settings: Mapping[str, Any] = _NOTHING, *,
+        overwrite: bool = False,
+    ) -> Path:  # fmt: skip
+        """Write an HDF5 file, which `tauslab.open` reads.
 
         Parameters
         ----------
         settings
             Numbers and texts to note in the file.
+        overwrite
+            Replace a file that is there. One with the same contents is replaced anyway, so that all
+            ranks may save.
 
         Raises
         ------
         ConfigError
             The name is that of a table or a picture.
         OutputError
-            It cannot be written.
+            The file is there already, or cannot be written.
         """
-        require_result_name(Path(path))
+        own = at_home(path)
+        require_result_name(own)
+        if own.exists() and not overwrite and not self._is_in(own):
+            raise OutputError(f"{own} exists; overwrite=True replaces it")
         arrays = self._recorded()
         axes = self.axes_of(arrays)
 
@@ -134,7 +143,15 @@ class ArrayResult(Hinting, ABC):
 
         contents: dict[str, npt.ArrayLike] = {"progress/complete": np.uint8(1), **arrays}
         attributes = head_of_file() | self._attributes() | dict(settings)
-        write_sealed(Path(path), attributes, contents, attach)
+        write_sealed(own, attributes, contents, attach)
+        return own
+
+    def _is_in(self, path: Path) -> bool:
+        """Return whether a file holds the same contents."""
+        try:
+            return type(self).load(path).digest() == self.digest()
+        except TauslabError:
+            return False
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

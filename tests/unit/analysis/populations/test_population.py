@@ -392,5 +392,8 @@ def test_a_timer_begins_with_cells_of_any_age():
     ages = np.linspace(0.1, 1.9, 19)
     actual = grown(net, [0, 2], cells=19, parameters={"born": -ages})
     np.testing.assert_allclose(np.sort(actual.divisions.divided), np.sort(2 - ages), rtol=1e-12)
+    np.testing.assert_allclose(actual.divisions.divided - actual.divisions.born, 2, rtol=1e-12)
+    for one in actual.snapshots:
+        np.testing.assert_allclose(one.age, one.time - one["born"], rtol=1e-12)
     with pytest.raises(ts.ConfigError, match="initial amount of X cannot be -1"):
         grown(net, [2], cells=19, parameters={"X": -1})

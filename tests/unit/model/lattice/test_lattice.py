@@ -339,3 +339,12 @@ def test_the_diffusion_matrix_is_what_all_rules_give():
     assert shown[2].split() == ["nucleoid", "4e-12", "2e-12"]
     with pytest.raises(ModelError, match="'C' is not a species; species: A, B"):
         lattice.diffusion_matrix("C")
+
+
+def test_particles_of_unknown_species_are_refused_at_the_call():
+    lattice = ts.Lattice(shape=(8, 8, 8), spacing=1e-8)
+    lattice.add_species("A", "B")
+    for given in ({"count": 1}, {"positions": [[0, 0, 0]]}):
+        with pytest.raises(ModelError, match="place C: 'C' is not a species; species: A, B"):
+            lattice.place("C", **given)
+    assert not lattice.placements

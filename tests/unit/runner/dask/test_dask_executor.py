@@ -27,6 +27,8 @@ from tauslab.store.results.digest import digest_lines
 SCHLOGL = TESTS / "data" / "sbml" / "schlogl.xml"
 RUN = {"t_end": 1.0, "points": 6, "seed": 5, "method": "ssa", "device": "cpu", "n": 300}
 
+# Workers that start on a busy machine import and compile for minutes, for whichever test is first.
+pytestmark = pytest.mark.timeout(1200)
 needs_dask = pytest.mark.skipif(
     importlib.util.find_spec("distributed") is None, reason="no Dask (pip install tauslab[dask])"
 )

@@ -209,3 +209,10 @@ def test_cuda_gives_the_bits_of_the_cpu(model, epsilon):
         for name in ("cpu", "cuda")
     ]  # fmt: skip
     assert actual[0] == actual[1]
+
+
+def test_it_is_refused_with_rates_that_depend_on_the_time():
+    net = chain()
+    net.add_reaction("C ->", law="(1 + sin(time)) * C")
+    with pytest.raises(ts.ConfigError, match=r"post_leap_check.* rates that depend on the time"):
+        ts.run(net, times=[1.0], method=ts.TauLeaping(post_leap_check=True), device="cpu")

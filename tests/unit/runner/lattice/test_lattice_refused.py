@@ -51,6 +51,12 @@ def test_checkpoints_of_runs_that_go_on_replace_each_other(tmp_path, monkeypatch
         assert len(list(tmp_path.glob("run.h5.parts/*checkpoint*"))) <= 2
 
 
+def test_the_time_between_checkpoints_is_in_seconds():
+    with pytest.raises(ts.ConfigError, match=r"checkpoint_every=10 .*seconds, no longer minutes"):
+        ts.run(crowded(9), t_end=1.0, checkpoint_every=10)
+    ts.run(crowded(9), t_end=1e-3, seed=1, device="cpu", quiet=True, checkpoint_every=60)
+
+
 def test_a_rank_that_fails_between_tells_nobody_who_waits_elsewhere():
     told = []
 

@@ -53,6 +53,19 @@ KINDS = ["filter", "exact", "filters", "chain", "chains", "abc", "smc2", "fit", 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_file_with_other_contents_is_replaced_only_on_request(found, kind, tmp_path):
+    one, path = found[kind], tmp_path / "one.h5"
+    other = found["exact" if kind == "law" else "law"]
+    other.save(path)
+    with pytest.raises(ts.OutputError, match=r"one\.h5 exists; overwrite=True replaces it"):
+        one.save(path)
+    assert ts.open(path).digest() == other.digest()
+    assert one.save(path, overwrite=True) == path
+    assert one.save(path) == path  # as another rank does
+    assert ts.open(path).digest() == one.digest()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_is_the_result(found, kind, tmp_path, capsys):
     one, path = found[kind], tmp_path / "one.h5"
     one.save(path)

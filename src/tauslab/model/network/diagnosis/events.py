@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ModelError
 from tauslab.base.option_names import opt, warn
+from tauslab.model.expressions.array_math import evaluate_rows
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -74,24 +74,41 @@ def events_that_never_fire(
     ]
     if not timed:
         return result
-    swept = {name: column for name, column in (rows or {}).items() if name in network.parameters}
-    trees = unfold({k: t for k, t in network.parameters.items() if k not in swept}, "parameter")
-    for event in timed:
-        tree = substitute(event.time, trees)
-        used = sorted(symbols(tree) & swept.keys())
-        count = len(swept[used[0]]) if used else 1
-        own = ({name: float(swept[name][i]) for name in used} for i in range(count))
-        times = [evaluate(tree, {**values, **at}) for at in own]
-        if any(math.isnan(time) for time in times):
+    each_time = _at_points(network, [event.time for event in timed], values, rows or {})
+    for event, times in zip(timed, each_time, strict=True):
+        if np.isnan(times).any():
             raise ModelError(f"event {event.name}: its time is not a number")
-        early = [i for i, time in enumerate(times) if time <= 0 and not event.switched]
-        late = [i for i, time in enumerate(times) if end < time < math.inf]
+        early = (times <= 0) & (not event.switched)
+        late = (end < times) & (times < math.inf)
         for never, why in ((early, _AT_START), (late, f", and the run ends at {end:g}")):
-            if never:
-                which = "" if len(never) == count else f" at {each} {_listed(never)}"
-                time = times[never[0]]
+            if never.any():
+                time = times[never.argmax()]
+                which = _which(never, each)
                 result.append(f"event {event.name} never fires{which}: its time is {time:g}{why}")
     return result
+
+
+def _at_points(
+    network: Network, trees: Sequence[Expression], values: Mapping[str, float],
+    rows: Mapping[str, npt.NDArray[np.float64]],
+) -> Iterator[FloatArray]:  # fmt: skip
+    """Values of expressions of parameters: one for each row, or one where no row changes it."""
+    swept = {name: column for name, column in rows.items() if name in network.parameters}
+    whole = unfold({k: t for k, t in network.parameters.items() if k not in swept}, "parameter")
+    for given in trees:
+        tree = substitute(given, whole)
+        columns = {name: np.asarray(swept[name]) for name in symbols(tree) & swept.keys()}
+        count = len(next(iter(columns.values()), [0.0]))
+        columns |= {
+            n: np.full(count, values.get(n, math.nan)) for n in symbols(tree) - columns.keys()
+        }
+        yield evaluate_rows(tree, count, columns.__getitem__)
+
+
+def _which(chosen: npt.NDArray[np.bool_], each: str) -> str:
+    """Words for points that are `chosen`; none for all."""
+    numbers = np.flatnonzero(chosen).tolist()
+    return "" if len(numbers) == len(chosen) else f" at {each} {_listed(numbers)}"
 
 
 def warn_of_model(
@@ -111,31 +128,40 @@ def warn_of_model(
             warn(note)
     for sentence in events_that_never_fire(network, values, rows, each, end):
         warn(sentence)
-    for sentence in _samples_just_before(network, values, samples):
+    for sentence in _samples_just_before(network, values, samples, rows or {}, each):
         warn(sentence)
     for sentence in narrow_windows(network, values, varying, flowing=flowing, seen=seen):
         warn(sentence)
 
 
 def _samples_just_before(
-    network: Network, values: Mapping[str, float], samples: Sequence[float] | FloatArray
-) -> Iterator[str]:
+    network: Network, values: Mapping[str, float], samples: Sequence[float] | FloatArray,
+    rows: Mapping[str, npt.NDArray[np.float64]], each: str,
+) -> Iterator[str]:  # fmt: skip
     """Sentences on events at a constant time that a sample, which is rounded, misses."""
-    for event in network.events if len(samples) else ():
+    if not len(samples):
+        return
+    waited: list[tuple[str, Expression]] = []
+    for event in network.events:
         if isinstance(event, TimedEvent):
-            time = evaluate(event.time, values)
-        else:
-            inclusive = isinstance(event.trigger, Call) and event.trigger.function in ("ge", "le")
-            time = _waits_for(event, values) if inclusive else math.inf
-        before = bisect_left(samples, time) - 1
-        if not math.isfinite(time) or before < 0 or time - samples[before] > _ROUNDING * time:
-            continue
+            waited.append((event.name, event.time))
         # A trigger such as time > 2 makes an event that is meant to be just after a sample.
-        if len(repr(float(samples[before]))) > len(repr(time)):
+        elif (bound := _bound_of(event, inclusive=True)) is not None:
+            waited.append((event.name, bound))
+    each_time = _at_points(network, [tree for _, tree in waited], values, rows)
+    for (name, _), times in zip(waited, each_time, strict=True):
+        before = np.asarray(samples)[np.searchsorted(samples, times) - 1]
+        near = np.isfinite(times) & (before < times) & (times - before <= _ROUNDING * times)
+        near[near] = [
+            len(repr(sample)) > len(repr(time))
+            for sample, time in zip(before[near].tolist(), times[near].tolist(), strict=True)
+        ]
+        if near.any():
+            first = int(near.argmax())
             yield (
-                f"the sample at {float(samples[before])!r} is before event {event.name} at "
-                f"{time!r} by rounding alone, and holds the state before it: give {opt('times')} "
-                "that are rounded in the same way"
+                f"the sample at {float(before[first])!r} is before event {name} at "
+                f"{float(times[first])!r}{_which(near, each)} by rounding alone, and holds the "
+                f"state before it: give {opt('times')} that are rounded in the same way"
             )
 
 
@@ -148,14 +174,21 @@ def _stays_true(event: Event, values: Mapping[str, float]) -> bool:
 
 def _waits_for(event: Event, values: Mapping[str, float]) -> float:
     """The time from which on a trigger such as ``time >= 5`` is true; infinity for another one."""
+    bound = _bound_of(event)
+    if isinstance(bound, Symbol):
+        return values.get(bound.name, math.inf)
+    return math.inf if bound is None else bound.value
+
+
+def _bound_of(event: Event, *, inclusive: bool = False) -> Number | Symbol | None:
+    """The time, a number or a name, behind which a trigger is true; if `inclusive`, also then."""
     trigger = event.trigger
-    if not (isinstance(trigger, Call) and trigger.function in _AFTER):
-        return math.inf
+    functions = ("ge", "le") if inclusive else _AFTER
+    if not (isinstance(trigger, Call) and trigger.function in functions):
+        return None
     first, second = trigger.arguments
     late, bound = (first, second) if trigger.function in ("ge", "gt") else (second, first)
-    if late != Symbol("time") or not isinstance(bound, Number | Symbol):
-        return math.inf
-    return bound.value if isinstance(bound, Number) else values.get(bound.name, math.inf)
+    return bound if late == Symbol("time") and isinstance(bound, Number | Symbol) else None
 
 
 def trigger_holds(name: str, what: str = "does not fire at time 0") -> str:

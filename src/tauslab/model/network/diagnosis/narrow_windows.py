@@ -8,9 +8,11 @@ known (`time_breaks`); those of a clock that events set are known from its value
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
+from typing import NamedTuple
 
 from tauslab.model.expressions.expression import (
     Call,
@@ -31,7 +33,7 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_relations import TURNED, relation_of
-from tauslab.model.network.diagnosis.moving_pulses import times_of_pulses
+from tauslab.model.network.diagnosis.moving_pulses import centres, line_between, times_of_pulses
 from tauslab.model.network.diagnosis.time_breaks import (
     ARITHMETIC,
     laws_and_triggers,
@@ -43,6 +45,8 @@ from tauslab.model.network.network import Network
 _NARROW = 0.2  # of the way from the initial value
 _LEVEL = 1e-3  # of the height of the largest pulse
 _POLYNOMIAL = ARITHMETIC - {"div"}
+_ALGEBRAIC = ARITHMETIC | {"pow", "sqrt", "cbrt"}
+_MOST, _WAYS = 50, 8  # parts of several quantities that are looked at, and values of the others
 _LONGEST = 60  # characters of an expression that are shown
 _TIME = Symbol("time")
 
@@ -69,10 +73,13 @@ def narrow_windows(
         Whether steps see `levels_of_pulses`: then about pulses without these.
     """
     known = _levels if seen else _ends
+    found = _windows(network, values, flowing)
     result = {
         name: [part for part in parts if not known(network, name, part, values, varying)]
-        for name, parts in _windows(network, values, flowing)[0].items()
+        for name, parts in found.windows.items()
     }
+    for name, part in found.joint:
+        result.setdefault(name, []).append(part)
     return [
         f"{network.name}: {_shown(parts[0])} changes and changes back within a short way of {name}"
         ", which an equation moves, and steps may pass over that: use an event, or give sample "
@@ -92,10 +99,10 @@ def ends_of_windows(
     varying
         Names whose values differ between trajectories.
     """
-    result, _ = _windows(network, values, ())
+    windows = _windows(network, values, ()).windows
     return list(dict.fromkeys(
         end
-        for name, parts in result.items()
+        for name, parts in windows.items()
         for part in parts
         for end in _ends(network, name, part, values, varying)
     ))  # fmt: skip
@@ -112,10 +119,10 @@ def levels_of_pulses(
 
     Not of clocks at whose pulses steps end (`ends_of_windows`). Parameters as of `narrow_windows`.
     """
-    windows, polynomials = _windows(network, values, flowing)
+    found = _windows(network, values, flowing)
     return list(dict.fromkeys(
-        call("lt", polynomials.get(name, Symbol(name)), level)
-        for name, parts in windows.items()
+        call("lt", found.sums.get(name, Symbol(name)), level)
+        for name, parts in found.windows.items()
         for part in parts
         if not _ends(network, name, part, values, varying)
         for level in _levels(network, name, part, values, varying)
@@ -131,7 +138,7 @@ def _levels(
 ) -> tuple[Expression, ...]:
     """Amounts of a quantity at which the pulses of a part of it begin, are at the top and end."""
     amounts = network.initial_amounts(values, negative=True)
-    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    whole = {**values, **{name: amounts[name] for name in _still(network)}}
     known = {name: value for name, value in whole.items() if name not in varying}
     return times_of_pulses(substitute(part, {name: _TIME}), {"time", *varying}, known)
 
@@ -157,50 +164,120 @@ def _ends(
     ]
 
 
-def _windows(
-    network: Network, values: Mapping[str, float], flowing: Collection[str]
-) -> tuple[dict[str, list[Expression]], dict[str, Expression]]:
-    """Parts of laws and triggers that have narrow pulses, by the quantity of which they are.
+def _still(network: Network) -> set[str]:
+    """Species that neither reactions, equations, events nor draws change."""
+    changed = {name for one in network.reactions for name in one.net_change()}
+    changed -= {name for name, one in network.species.items() if one.fixed}
+    changed |= {name for event in network.events for name in event.assignments}
+    return network.species.keys() - changed - network.rates.keys() - network.drawn_amounts().keys()
 
-    A sum of several quantities counts as one, whose name is its text; the second value has these
-    sums.
+
+class _Found(NamedTuple):
+    """Parts of laws and triggers that have narrow pulses.
+
+    `windows` are by the quantity of which they are; a sum of several quantities counts as one,
+    whose name is its text in `sums`. `joint` are of several quantities, with one of these.
     """
+
+    windows: dict[str, list[Expression]]
+    sums: dict[str, Expression]
+    joint: list[tuple[str, Expression]]
+
+
+def _windows(network: Network, values: Mapping[str, float], flowing: Collection[str]) -> _Found:
+    """Parts of laws and triggers with narrow pulses of quantities that equations move."""
     if not (network.rates or flowing):
-        return {}, {}
-    network = with_clocks(network)
+        return _Found({}, {}, [])
+    # A search by the time does not know species that are not fixed, although nothing changes them.
+    loose = _still(network) - {*network.constant_species()}
+    laws = [
+        law if symbols(law) & loose else by_time
+        for law, by_time in zip(
+            laws_and_triggers(network), laws_and_triggers(with_clocks(network)), strict=True
+        )
+    ]
     amounts = network.initial_amounts(values, negative=True)
     moved = network.rates.keys() | {n for event in network.events for n in event.assignments}
-    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    whole = {**values, **{name: amounts[name] for name in _still(network)}}
     known = {name: Number(value) for name, value in whole.items() if name not in moved}
-    result: dict[str, list[Expression]] = {}
-    polynomials: dict[str, Expression] = {}
-    for law in laws_and_triggers(network):
-        if _is_polynomial(law):
-            continue
+    result = _Found({}, {}, [])
+    joint: list[Expression] = []
+    for law in itertools.filterfalse(_is_polynomial, laws):
         # A fraction of polynomials has wide tails, which steps see.
         inside = {} if _has_only(law, ARITHMETIC) else _polynomials(
-            law, {*network.rates, *flowing}, known.keys()
+            law, {*network.rates, *flowing}, known.keys(), result.sums
         )  # fmt: skip
-        polynomials |= inside
-        tree = _with_names(law, {one: Symbol(name) for name, one in inside.items()})
-        for name in sorted(symbols(tree) & {*network.rates, *flowing, *inside}):
-            start = (
-                evaluate(inside[name], {**whole, **amounts}) if name in inside else amounts[name]
-            )
-            amount = name not in network.rates and name not in inside
+        tree = _with_names(law, inside)
+        starts = amounts | {
+            name: evaluate(one, {**whole, **amounts}) for name, one in result.sums.items()
+        }
+        for name in sorted(symbols(tree) & {*network.rates, *flowing, *result.sums}):
+            amount = name not in network.rates and name not in result.sums
             for part in outermost(tree, partial(_is_of, name, known.keys())):
                 for one in _alone(part, name):
                     if not _is_polynomial(one) and _is_narrow(
-                        substitute(one, {**known, name: _TIME}), start, amount
+                        substitute(one, {**known, name: _TIME}), starts[name], amount
                     ):
-                        result.setdefault(name, []).append(one)
-    return result, polynomials
+                        result.windows.setdefault(name, []).append(one)
+        seen = {node for parts in result.windows.values() for one in parts for node in walk(one)}
+        joint += [one for one in _joint(law, known.keys()) if _with_names(one, inside) not in seen]
+    for part in itertools.islice(dict.fromkeys(joint), _MOST):
+        function = substitute(part, known)
+        for name in sorted(symbols(function) & {*network.rates, *flowing}):
+            ways = _ways(function, name, {_TIME.name: 1.0, **values, **amounts})
+            if any(_is_narrow(one, amounts[name], name not in network.rates) for one in ways):
+                result.joint.append((name, part))
+                break
+    return result
+
+
+def _joint(law: Expression, known: Collection[str]) -> Iterator[Expression]:
+    """Largest parts of several quantities, but no sums and products of parts.
+
+    Powers have wide tails, as fractions do, which steps see.
+    """
+    for part in outermost(
+        law, lambda one: isinstance(one, Call) and one.function not in ARITHMETIC
+    ):
+        names = symbols(part) - {*known}
+        if (
+            len(names) > 1 and not draws_in(part) and not looks_back(part)
+            and not _has_only(part, _ALGEBRAIC)
+        ):  # fmt: skip
+            yield part
+
+
+def _ways(function: Expression, name: str, amounts: Mapping[str, float]) -> Iterator[Expression]:
+    """A function of several quantities as one of `name`, here the time.
+
+    The others are as at the begin, the time is 1; or they are where parts of them alone are 0 or
+    extremal.
+    """
+    others = sorted(symbols(function) - {name})
+    places = [
+        [amounts[other], *(
+            at
+            for part in outermost(function, partial(_is_of, other, ()))
+            for at in centres(substitute(part, {other: _TIME}))
+        )]
+        for other in others
+    ]  # fmt: skip
+    for chosen in itertools.islice(itertools.product(*places), _WAYS):
+        numbers = {other: Number(at) for other, at in zip(others, chosen, strict=True)}
+        yield substitute(function, {**numbers, name: _TIME})
 
 
 def _polynomials(
-    tree: Expression, moved: AbstractSet[str], known: Collection[str]
-) -> dict[str, Expression]:
-    """Largest sums of several quantities that move, and of their products, by their texts."""
+    tree: Expression,
+    moved: AbstractSet[str],
+    known: Collection[str],
+    sums: dict[str, Expression],
+) -> dict[Expression, Expression]:
+    """Largest sums of several quantities, and of their products, as their names in `sums`.
+
+    Of quantities one at least has `moved`. Sums that differ by a factor and a summand have one
+    name.
+    """
 
     def chosen(node: Expression) -> bool:
         used = symbols(node)
@@ -210,7 +287,19 @@ def _polynomials(
             and _is_polynomial(node, moved)
         )  # fmt: skip
 
-    return {f"({to_text(one)})": one for one in outermost(tree, chosen)}
+    result: dict[Expression, Expression] = {}
+    names: list[str] = []
+    for one in dict.fromkeys(outermost(tree, chosen)):
+        for name in names:
+            line = line_between(sums[name], one)
+            if line is not None:
+                result[one] = call("add", call("mul", line[0], Symbol(name)), line[1])
+                break
+        else:
+            name = f"({to_text(one)})"
+            names.append(name)
+            sums[name], result[one] = one, Symbol(name)
+    return result
 
 
 def _has_only(tree: Expression, functions: Collection[str]) -> bool:
@@ -227,7 +316,7 @@ def _is_polynomial(tree: Expression, moved: AbstractSet[str] | None = None) -> b
     )
 
 
-def _with_names(tree: Expression, names: Mapping[Expression, Symbol]) -> Expression:
+def _with_names(tree: Expression, names: Mapping[Expression, Expression]) -> Expression:
     return bottom_up(tree, lambda one, parts: names.get(one) or with_arguments(one, parts))
 
 

@@ -30,7 +30,7 @@ from tauslab.kernels.exact.selectors import (
     selector_of,
 )
 from tauslab.kernels.exact.ssa import exact_engine
-from tauslab.kernels.leaping.choice import LARGEST_WITH_EVENTS, leaper_of, leaping_engine
+from tauslab.kernels.leaping.choice import DYNAMICS, LARGEST_WITH_EVENTS, leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -209,7 +209,7 @@ def _first_leap(task: NetworkTask) -> str | None:
     """
     if task.lowered.dynamics is not None and len(task.lowered.reactions) > LARGEST_WITH_EVENTS:
         most = LARGEST_WITH_EVENTS
-        return f"tau runs models with events of up to {most} reactions, so not this one"
+        return f"tau runs models with {DYNAMICS} of up to {most} reactions, so not this one"
     if _refusal(task) is not None or task.lowered.dynamics is not None:
         return None
     epsilon = task.leaps.epsilon
@@ -243,9 +243,9 @@ def _refusal(task: NetworkTask) -> str | None:
     if task.lowered.dynamics is not None and not task.species:
         return "no species is recorded by which the error of leaps could be judged"
     if task.lowered.dynamics is not None and task.leaps.post_leap_check:
-        return "leaps of models with events have no check"
+        return f"leaps of models with {DYNAMICS} have no check"
     if task.lowered.dynamics is not None and reactions > LARGEST_WITH_EVENTS:
-        return f"leaps of models with events are for up to {LARGEST_WITH_EVENTS} reactions"
+        return f"leaps of models with {DYNAMICS} are for up to {LARGEST_WITH_EVENTS} reactions"
     return None
 
 
