@@ -396,30 +396,34 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
     // Words of edge planes come first where they are to be sent. Where passes follow one another they come halfway: a
     // message is complete half a pass before it is needed half a pass later.
     const u32 start = !CUT ? 0 : p ? p->chunks / 2 * p->each : pass.departs == 2 ? items - ((u32)l.plane + 31) / 32 : 0;
-    const auto place_of = [&](u32 number) {
-        const u32 place = start + number, again = place - items;  // below `place` where it is not below 0
-        return !CUT || place < again ? place : again;
-    };
     constexpr u32 NONE = ~0u;
+    SHARED u32 numbers[CUT ? TEAMS * TEAM_SIZE : 1];  // of each thread's group in this order; registers are scarce
+    const auto place_of = [&](u32 number) {
+        if (!CUT) return number;
+        numbers[THREAD_ID] = number;
+        const u32 place = start + number, again = place - items;  // below `place` where it is not below 0
+        return number >= items ? NONE : place < again ? place : again;
+    };
     u32 pending = NONE;
     const auto tell = [&] {
         if (!p || pending == NONE) return;
-        tell_words(l, *p, items, place_of(pending), pass, desk);
+        tell_words(l, *p, items, pending, pass, desk);
         pending = NONE;
     };
-    u32 item = uniform(FOLLOWS && p ? p->next : (u32)block.number * teams + team);
+    u32 item = place_of(uniform(FOLLOWS && p ? p->next : (u32)block.number * teams + team));
     while (item < items) {
         const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
         u32 next = item + each;
         if (FOLLOWS && p && p->complete != p->pass) tell();
-        const u32 place = place_of(item), first = 32 * place;
-        if (FOLLOWS && p) wait_for_words(*p, items, place, desk);
+        const u32 first = 32 * item;
+        if (FOLLOWS && p) wait_for_words(*p, items, item, desk);
         if (!FOLLOWS && p) wait_for_teams(*p, items, item);
         take_messages(l, block, pass, first, desk);
         do_words(l, first + (u32)first_own(), pass, way, desk, [&] {
             if (takes) next = each + LANES_READ(32, (u32)taken, 0) - p->pass * items;
-            next = uniform(next);
-            if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], 32 * place_of(next));
+            else if (CUT) next = numbers[THREAD_ID] + each;
+            next = place_of(uniform(next));
+            if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], 32 * next);
             tell();
         });
         give_messages(l, block, pass, first, desk);
@@ -428,7 +432,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
         item = next;
     }
     tell();
-    if (p) p->next = item - items, ++p->pass;
+    if (p) p->next = (CUT ? numbers[THREAD_ID] : item) - items, ++p->pass;
 #else
     const Pass &pass = given;
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
