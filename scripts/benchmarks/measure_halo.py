@@ -23,7 +23,10 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
-from tauslab.kernels.lattice.state import WAITING, LatticeState
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
+from tauslab.kernels.lattice.planes_messages import PlanesMessages
+from tauslab.kernels.lattice.state import WAITING, LatticeState, Slab
 
 EDGES = (32, 64, 128, 256, 512, 1024)  # of the planes of messages
 EXCHANGES = 64
@@ -74,9 +77,35 @@ class LonelySlab(SlabEngine):
     """A slab whose messages stay on its device."""
 
     def _open_halo(self, comm: Ranks, room: int) -> None:  # noqa: ARG002 - as of the base
-        kernels = HaloKernels(self.engine, self.depth, room)
-        backend = self.engine.backend
-        self.halo = Halo(kernels, [Loopback(backend, kernels.message_words) for _ in range(2)])
+        self.kernels = HaloKernels(self.engine, self.depth, room)
+        links = [Loopback(self.engine.backend, self.kernels.message_words) for _ in range(2)]
+        self.halo = Halo(self.kernels, links)
+
+
+class LoopedSlab:
+    """A periodic lattice in bit planes on one GPU as a slab that is its own neighbour.
+
+    It has the kernel and the messages of slabs, and the bits of the whole lattice.
+    """
+
+    def __init__(self, backend: Backend, lattice: LoweredLattice, *, seed: int) -> None:
+        slab = Slab(0, lattice.shape[0], below=1, above=1)
+        self.engine = PlanesEngine(backend, lattice, seed=seed, slab=slab)
+        self._messages = PlanesMessages(self.engine, lambda _end: None)
+        self._sent, words = 0, 2 * self._messages.message_words
+        (down, went_down), (up, went_up) = (
+            (backend.shareable(words), backend.shareable(1)) for _ in range(2)
+        )
+        self._ends = ((down, up), (went_down, went_up), (up, down), (went_up, went_down))
+
+    def run(self, steps: int) -> None:
+        """Put steps on the stream."""
+        self._messages.start_steps(steps, self._ends, self._sent + 1)
+        self._sent += steps
+
+    def close(self) -> None:
+        """Wait for the steps."""
+        self.engine.synchronize()
 
 
 def pace(comm: Communicator, slab: SlabEngine, seconds: float) -> float:

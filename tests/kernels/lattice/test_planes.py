@@ -17,6 +17,7 @@ import pytest
 from emulation import EmulatedLattices
 from halo_models import MODELS, SHAPE
 from lattice_factory import binding, coefficient, digest, empty_lattice, lowered, state_of, typed
+from measure_halo import LoopedSlab
 from sampling import ordinary
 from scipy import stats
 from thread_ranks import SharedBackend, on_threads
@@ -524,11 +525,19 @@ def test_warps_have_the_bits_of_a_cpu(cpu, tmp_path, monkeypatch, name, order, t
 def test_a_gpu_has_the_bits_of_a_cpu(cpu):
     with closing(get_backend("cuda", BackendOptions())) as gpu:
         # In the first, blocks wait for those of three planes: 16 planes of four groups of words.
-        for make in (lambda: binding((16, 64, 64), 1), *cases().values()):
+        # The second has more groups than there are warps; then it is a slab, its own neighbour.
+        many = binding((96, 128, 256), 1)
+        for make in (lambda: binding((16, 64, 64), 1), lambda: many, *cases().values()):
             lattice = make()
             states = []
             for backend in (cpu, gpu):
                 engine = started(backend, lattice)
                 engine.run_sampled([1, 2, 30])
                 states.append((digest(engine), engine.count().rows().tolist()))
-            assert states[0] == states[1]
+            if lattice is many:
+                slab = LoopedSlab(gpu, lattice, seed=SEED)
+                slab.engine.load_start()
+                slab.run(11)
+                slab.run(19)
+                states.append((digest(slab.engine), slab.engine.count().rows().tolist()))
+            assert all(state == states[0] for state in states)

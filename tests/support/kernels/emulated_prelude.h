@@ -216,7 +216,7 @@ static void give_way() {
 #define wait_a_little(...) yield()
 
 // Blocks that wait for some others only.
-static void tell_blocks(u32 *cell, u32 number) {
+static void signal_blocks(u32 *cell, u32 number) {
     block_operation();
     if (current % FIBERS_OF_BLOCK == 0) *cell = number;
 }
@@ -231,9 +231,9 @@ static u32 wait_for_count(const u32 *cell, u32 least) {
     return *cell;
 }
 
-static void see_what_was_told(bool) {}
+static void acquire_if(bool) {}
 
-static u32 add_and_tell_if(bool condition, u32 *cell) {
+static u32 add_and_release_if(bool condition, u32 *cell) {
     give_way();
     u32 before = 0;
     if (condition && current % 32 == 0) before = (*cell)++;

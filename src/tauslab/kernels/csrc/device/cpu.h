@@ -413,7 +413,7 @@ DEVICE void threadfence_system() {
     threadfence();
 }
 
-// Tells another device that everything before the last `threadfence_system` has arrived.
+// Signals another device that everything before the last `threadfence_system` has arrived.
 DEVICE void send_signal(u64 *cell, u64 value) {
     __atomic_store_n(cell, value, __ATOMIC_RELEASE);
 }

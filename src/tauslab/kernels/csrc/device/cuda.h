@@ -584,7 +584,7 @@ DEVICE void threadfence_system() {
     __threadfence_system();
 }
 
-// Tells another device that everything before the last `threadfence_system` has arrived.
+// Signals another device that everything before the last `threadfence_system` has arrived.
 DEVICE void send_signal(u64 *cell, u64 value) {
     *(volatile u64 *)cell = value;
 }
@@ -628,7 +628,7 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
 }
 
 // The same for blocks that wait for some others only. Each has a cell, in which it counts where it has come to.
-DEVICE void tell_blocks(u32 *cell, u32 number) {
+DEVICE void signal_blocks(u32 *cell, u32 number) {
     __syncthreads();
     if (threadIdx.x == 0)
         asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(cell), "r"(number) : "memory");
@@ -658,7 +658,7 @@ DEVICE u32 wait_for_count(const u32 *cell, u32 least) {
 
 // Adds 1 to such a cell for a whole warp, after all its earlier writes are visible; returns what the cell held before. All
 // lanes call it with equal arguments, together.
-DEVICE u32 add_and_tell_if(bool condition, u32 *cell) {
+DEVICE u32 add_and_release_if(bool condition, u32 *cell) {
     u32 before = 0;
     asm volatile(
         "{ .reg .pred p; setp.ne.u32 p, %2, 0; @p atom.release.gpu.global.add.u32 %0, [%1], 1; }"
@@ -669,7 +669,7 @@ DEVICE u32 add_and_tell_if(bool condition, u32 *cell) {
 }
 
 // After a wait for a count: makes the writes of the threads that counted visible to this thread.
-DEVICE void see_what_was_told(bool condition) {
+DEVICE void acquire_if(bool condition) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p fence.acq_rel.gpu; }"
                  :
                  : "r"((u32)condition)

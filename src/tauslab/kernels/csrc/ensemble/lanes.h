@@ -31,7 +31,7 @@ struct Lanes {
     const double *tree[SIMD_LANES];  // where rates follow the time: ensemble/pieces.h
     i32 piece[SIMD_LANES];
     i64 row[SIMD_LANES], k[SIMD_LANES];
-    u64 told[SIMD_LANES], pause[SIMD_LANES];
+    u64 reported[SIMD_LANES], pause[SIMD_LANES];
     // Copies of what runs, for functions that are seldom called.
     double x[N_SPECIES > 0 ? N_SPECIES : 1][SIMD_LANES], a0[SIMD_LANES];
     double t[SIMD_LANES], t_event[SIMD_LANES], t_next[SIMD_LANES];

@@ -87,7 +87,7 @@ DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lan
     while (row < thread.launch.rows &&
            ended_before(thread.launch, thread.out, row, CountsOfLane{lanes, lane}));
     at<u64>(lanes.begun, lane) = clock;
-    lanes.k[lane] = 0, lanes.told[lane] = 0, lanes.pause[lane] = NEVER;
+    lanes.k[lane] = 0, lanes.reported[lane] = 0, lanes.pause[lane] = NEVER;
     if (row >= thread.launch.rows) {
         lanes.row[lane] = IDLE;
         lanes.t_next[lane] = infinity();
@@ -101,7 +101,7 @@ DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lan
     if (take_up(thread.launch, row, lanes.t[lane], number,
                 [&](int i, double count) { lanes.x[i][lane] = count; })) {
         at<u64>(lanes.begun, lane) = clock - number;
-        lanes.told[lane] = number, thread.fired -= number;
+        lanes.reported[lane] = number, thread.fired -= number;
     }
     lanes.t_next[lane] = next_stop(thread, lanes, lane);
     const PhiloxSeries series = begin_series(thread, lanes, lane, place, number, clock);
@@ -202,8 +202,8 @@ DEVICE_SELDOM bool pause_all(Thread &thread, Lanes *vectors, u64 clock) {
             const u64 number = clock - at<u64>(lanes.begun, lane);
             if (looks) {
                 leave |=
-                    must_leave(thread.launch.control, number - lanes.told[lane], lanes.t[lane]);
-                lanes.told[lane] = number;
+                    must_leave(thread.launch.control, number - lanes.reported[lane], lanes.t[lane]);
+                lanes.reported[lane] = number;
             }
             if (lanes.pause[lane] == clock) {
                 if (number > 0 && (u32)number == 0)

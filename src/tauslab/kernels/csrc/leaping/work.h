@@ -23,7 +23,7 @@ DEVICE void add_work(u64 *to, const Work &work) {
 
 // When a thread looked at the control words last.
 struct Looks {
-    u64 told;   // firings that were added to the control words
+    u64 reported;   // firings that were added to the control words
     u32 turns;  // of the kernel's loop
 
     // One turn of the loop; whether the next look is due.
@@ -31,8 +31,8 @@ struct Looks {
 
     // As `must_leave`; of a trajectory that has reached `t`, or none of the thread for t < 0.
     DEVICE_MEMBER bool leave(u64 *control, const Work &work, double t) {
-        const u64 more = work.firings - told;
-        told = work.firings;
+        const u64 more = work.firings - reported;
+        reported = work.firings;
         return must_leave(control, more, t);
     }
 };

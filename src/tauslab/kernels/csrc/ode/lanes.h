@@ -49,9 +49,9 @@ struct OdeLanes {
     Time t, to, step;  // `to`: the end of the span
     Words tried;       // steps of the trajectory, also those that were rejected
     i64 row[SIMD_LANES], span[SIMD_LANES];
-    u64 told[SIMD_LANES];  // what of `tried` the control words have
-    u32 busy = 0;          // a bit for each lane with a trajectory
-    u32 fresh = 0;         // and with one that has no step yet
+    u64 reported[SIMD_LANES];  // what of `tried` the control words have
+    u32 busy = 0;              // a bit for each lane with a trajectory
+    u32 fresh = 0;             // and with one that has no step yet
 
     DEVICE_MEMBER OfLane variables(int lane) { return {x, lane}; }
     DEVICE_MEMBER OfLane constants(int lane) { return {c, lane}; }
@@ -89,7 +89,7 @@ DEVICE void begin_lane(const OdeJob &job, OdeLanes &lanes, int lane) {
         const i64 row = take_row(job.next_row, job.rows);
         lanes.row[lane] = row < job.rows ? row : IDLE;
         lanes.busy &= ~(1u << lane), lanes.fresh &= ~(1u << lane);
-        at<u64>(lanes.tried, lane) = lanes.told[lane] = 0;
+        at<u64>(lanes.tried, lane) = lanes.reported[lane] = 0;
         at<double>(lanes.t, lane) = at<double>(lanes.to, lane) = at<double>(lanes.step, lane) = 0;
         if (row >= job.rows) return;
         OfLane x = lanes.variables(lane), c = lanes.constants(lane);
@@ -120,8 +120,8 @@ DEVICE_SELDOM bool must_leave(const OdeJob &job, OdeLanes &lanes) {
     for (u32 rest = lanes.busy; rest; rest &= rest - 1) {
         const int lane = lowest_bit(rest);
         const u64 tried = at<u64>(lanes.tried, lane);
-        leave |= must_leave(job.next_row, tried - lanes.told[lane], at<double>(lanes.t, lane));
-        lanes.told[lane] = tried;
+        leave |= must_leave(job.next_row, tried - lanes.reported[lane], at<double>(lanes.t, lane));
+        lanes.reported[lane] = tried;
     }
     return leave;
 }

@@ -119,7 +119,7 @@ struct Meeting {
 
     DEVICE_MEMBER void arrive() {
         if (apart)
-            tell_blocks(own, ++phases);
+            signal_blocks(own, ++phases);
         else
             grid_arrive(cell, BLOCKS, arrivals);
     }

@@ -144,10 +144,8 @@ DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const 
     }
 }
 
-// Words of a pass; `between` is called once they are taken in.
-template <class Between>
-DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const Way &way, Desk &desk,
-                            const Between &between) {
+// Words of a pass.
+DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const Way &way, Desk &desk) {
     WordGroup g = {};
     g.first = first;
     look_around(l, way, g);
@@ -155,7 +153,6 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
     if (TEAM_WARPS > 1) fetch_masks(l, g, pass.arrives == 2, pass.departs, desk);
     take_in(l, g, pass, number, desk);
-    between();
     if (pass.counts) count_words(l, g, desk, pass.counts);
     if (pass.departs >= 0) {
         leave(l, g, pass, number, desk);
@@ -295,36 +292,6 @@ DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &p
 }
 
 #ifdef LANES_SIDE_BY_SIDE
-// A plane of which a warp reads 32 words in a pass, how far from its own these begin, and how far from those of the
-// next warp, less 32.
-struct LineOfWords {
-    const u32 *plane;
-    i32 by, last, apart;
-};
-constexpr int LINES = STAYED_PLANES + 4 * (N_SPECIES * LOW_PLANES + 1);
-
-DEVICE LineOfWords line_of_words(const Lattice &l, const Pass &pass, const Way &way, int line) {
-    if (line < STAYED_PLANES) return {stayed_at(l, 0, 0, line), 0, (i32)l.stride - 1, 32 * (STAYED_PLANES - 1)};
-    const int other = (line < LINES ? line : LINES - 1) - STAYED_PLANES, plane = other / 4;
-    const int side = other & 1, beyond = other & 2 ? 31 : 0;
-    const i32 by = moved_index(l, 0) + beyond + (side == PLUS ? -way.step : way.step), last = (i32)l.moved_stride - 1;
-    if (plane == N_SPECIES * LOW_PLANES) return {more_of(l, pass.buffer, 0), by, last, 0};
-    return {moved_plane(l, pass.buffer, side, plane / LOW_PLANES, plane % LOW_PLANES), by, last, 32 * (MOVED_PLANES - 1)};
-}
-
-// Lines of the words that a warp does next come near while it does others: each lane asks for some of them.
-constexpr int LINES_OF_LANE = (LINES + 31) / 32;
-DEVICE void fetch_lines(const LineOfWords (&lines)[LINES_OF_LANE][32], u32 first) {
-    UNROLL for (int i = 0; i < LINES_OF_LANE; ++i) {
-        const LineOfWords &line = lines[i][first_own()];
-        const i32 at = (i32)first + line.by, least = at < 0 ? 0 : at;
-        const i32 word = least < line.last ? least : line.last;
-        PREFETCH(line.plane + word + (i64)(word / 32) * line.apart);
-    }
-}
-#endif
-
-#ifdef LANES_SIDE_BY_SIDE
 DEVICE u32 items_of_chunk(const Progress &p, u32 items, u32 chunk) {
     return chunk + 1 < p.chunks ? p.each : items - chunk * p.each;
 }
@@ -348,18 +315,18 @@ DEVICE void wait_for_words(Progress &p, u32 items, u32 item, const Desk &desk) {
     meet(desk);
 }
 
-// Tells the others that words are done. The last of a pass also empties the list of particles that waited until its
+// Counts a group of words as done. The last of a pass also empties the list of particles that waited until its
 // step ended.
-DEVICE void tell_words(const Lattice &l, const Progress &p, u32 items, u32 item, const Pass &pass, const Desk &desk) {
+DEVICE void count_words_as_done(const Lattice &l, const Progress &p, u32 items, u32 item, const Pass &pass, const Desk &desk) {
     meet(desk);
     if (!leads(desk)) return;
     const u32 chunk = chunk_of(p, item), each = items_of_chunk(p, items, chunk), of_pass = p.chunks + p.pass % 2;
-    const bool last = add_and_tell_if(true, p.done + chunk) + 1 == (p.pass + 1) * each;
-    see_what_was_told(last);
-    const bool ends = (add_and_tell_if(last, p.done + of_pass) + 1 == (p.pass / 2 + 1) * p.chunks) & last;
-    see_what_was_told(ends);
+    const bool last = add_and_release_if(true, p.done + chunk) + 1 == (p.pass + 1) * each;
+    acquire_if(last);
+    const bool ends = (add_and_release_if(last, p.done + of_pass) + 1 == (p.pass / 2 + 1) * p.chunks) & last;
+    acquire_if(ends);
     if (ends && pass.arrives == 2 && l.may_wait) l.work[WAITING_0 + (pass.step & 1)] = 0;
-    add_and_tell_if(last, p.done + of_pass + 2);
+    add_and_release_if(last, p.done + of_pass + 2);
 }
 
 // Teams of several warps, where no particle may wait: waits until the pass before is done in the chunk of a group and in
@@ -390,9 +357,6 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
     Progress *const p = block.progress;
     const u32 items = ((u32)l.words + 31) / 32;
     const bool takes = TEAM_WARPS == 1 && p && p->taken;
-    SHARED LineOfWords lines[TEAM_WARPS == 1 ? TEAMS : 1][LINES_OF_LANE][32];  // each lane reads its own
-    UNROLL for (int i = 0; TEAM_WARPS == 1 && i < LINES_OF_LANE; ++i)
-        lines[team][i][first_own()] = line_of_words(l, pass, way, 32 * i + first_own());
     // Words of edge planes come first where they are to be sent. Where passes follow one another they come halfway: a
     // message is complete half a pass before it is needed half a pass later.
     const u32 start = !CUT ? 0 : p ? p->chunks / 2 * p->each : pass.departs == 2 ? items - ((u32)l.plane + 31) / 32 : 0;
@@ -400,35 +364,21 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
         const u32 place = start + number, again = place - items;  // below `place` where it is not below 0
         return !CUT || place < again ? place : again;
     };
-    constexpr u32 NONE = ~0u;
-    u32 pending = NONE;
-    const auto tell = [&] {
-        if (!p || pending == NONE) return;
-        tell_words(l, *p, items, place_of(pending), pass, desk);
-        pending = NONE;
-    };
-    u32 item = uniform(FOLLOWS && p ? p->next : (u32)block.number * teams + team);
-    while (item < items) {
-        const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;  // comes meanwhile
-        u32 next = item + each;
-        if (FOLLOWS && p && p->complete != p->pass) tell();
-        const u32 place = place_of(item), first = 32 * place;
-        if (FOLLOWS && p) wait_for_words(*p, items, place, desk);
+    u32 number = uniform(FOLLOWS && p ? p->next : (u32)block.number * teams + team);
+    while (number < items) {
+        const u32 item = place_of(number), first = 32 * item;
+        if (FOLLOWS && p) wait_for_words(*p, items, item, desk);
         if (!FOLLOWS && p) wait_for_teams(*p, items, item);
         take_messages(l, block, pass, first, desk);
-        do_words(l, first + (u32)first_own(), pass, way, desk, [&] {
-            if (takes) next = each + LANES_READ(32, (u32)taken, 0) - p->pass * items;
-            next = uniform(next);
-            if (TEAM_WARPS == 1 && next < items) fetch_lines(lines[team], 32 * place_of(next));
-            tell();
-        });
+        do_words(l, first + (u32)first_own(), pass, way, desk);
         give_messages(l, block, pass, first, desk);
-        if (FOLLOWS) pending = item;
-        if (!FOLLOWS && p) tell_blocks(p->done + item, p->pass + 1);
-        item = next;
+        // Not earlier: a warp that also held its next group would let others wait for both.
+        const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;
+        if (FOLLOWS && p) count_words_as_done(l, *p, items, item, pass, desk);
+        if (!FOLLOWS && p) signal_blocks(p->done + item, p->pass + 1);
+        number = uniform(each + (takes ? LANES_READ(32, (u32)taken, 0) - p->pass * items : number));
     }
-    tell();
-    if (p) p->next = item - items, ++p->pass;
+    if (p) p->next = number - items, ++p->pass;
 #else
     const Pass &pass = given;
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
@@ -436,7 +386,7 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
     for (i64 i = groups * block.number / block.blocks; i < end; ++i) {
         const u32 first = (u32)(i * PLANE_WORDS);
         take_messages(l, block, pass, first, desk);
-        do_words(l, first, pass, way, desk, [] {});
+        do_words(l, first, pass, way, desk);
         give_messages(l, block, pass, first, desk);
     }
 #endif
