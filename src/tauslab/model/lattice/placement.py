@@ -9,7 +9,7 @@ NumPy's Philox4x64 (Salmon et al. 2011), whose output NumPy keeps from version t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -144,17 +144,16 @@ class ParticleStart:
         """Put down all particles of placements in the type of `patches`."""
         cells = patches.cells
         filled = np.searchsorted(fixed, cells, "right") - np.searchsorted(fixed, cells, "left")
-        left_over: list[tuple[IntArray, int]] = []
-        for drawn, species in self._draws(patches, seed, replica):
+        left_over: list[tuple[IntArray, IntArray]] = []
+        for drawn, species in _together(self._draws(patches, seed, replica)):
             slot = _take(filled, drawn)
             stands = slot < self.slots
-            put(cells[drawn[stands]], slot[stands], species)
+            put(cells[drawn[stands]], slot[stands], species[stands])
             if not stands.all():
-                left_over.append((drawn[~stands], species))
+                left_over.append((drawn[~stands], species[~stands]))
         np.minimum(filled, self.slots, out=filled)
         if left_over:
-            place = np.concatenate([drawn for drawn, _ in left_over])
-            species_of = np.concatenate([np.full(len(d), s) for d, s in left_over])
+            place, species_of = _joined(left_over)
             patch_of = patches.patch_of(place)
             order = np.argsort(patch_of, kind="stable")
             cuts = np.flatnonzero(np.diff(patch_of[order])) + 1
@@ -300,6 +299,28 @@ def random_words(seed: int, stream: int, replica: int, *address: int) -> np.rand
         key=np.array([seed, stream], np.uint64),
         counter=np.array([0, high[0], high[1], replica], np.uint64),
     )
+
+
+def _together(draws: Iterable[tuple[IntArray, int]]) -> Iterator[tuple[IntArray, IntArray]]:
+    """Sites drawn and their species, of as many placements at a time as a chunk takes.
+
+    Most placements of many species are of a few particles, which take no longer together.
+    """
+    some: list[tuple[IntArray, IntArray]] = []
+    size = 0
+    for drawn, species in draws:
+        if size + len(drawn) > _CHUNK:
+            yield _joined(some)
+            some, size = [], 0
+        some.append((drawn, np.full(len(drawn), species)))
+        size += len(drawn)
+    if some:
+        yield _joined(some)
+
+
+def _joined(some: Iterable[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    drawn, species = zip(*some, strict=True)
+    return np.concatenate(drawn), np.concatenate(species)
 
 
 def _rank(ordered: IntArray) -> IntArray:

@@ -12,6 +12,7 @@ from spatial_factory import SHAPE, cell
 import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.kernels.lattice.lowering import lower_lattice
+from tauslab.model.lattice import placement
 from tauslab.model.lattice.placement import ParticleStart
 
 CUTS = [(0, 12), (0, 1, 12), (0, 3, 4, 9, 12), tuple(range(13))]
@@ -45,6 +46,14 @@ def test_threads_place_the_same_particles(monkeypatch):
     one = lowered.particles(0, 12, 7)
     monkeypatch.setattr(ParticleStart, "_pieces", lambda *_: 5)
     assert (lowered.particles(0, 12, 7) == one).all()
+
+
+def test_placements_that_are_drawn_together_are_as_if_one_after_the_other(monkeypatch):
+    lowered = lower_lattice(crowded()[0])
+    together = lowered.particles(0, 12, 7)
+    monkeypatch.setattr(placement, "_CHUNK_BITS", 15)  # of which two take one each
+    monkeypatch.setattr(placement, "_CHUNK", 1 << 15)
+    assert (lowered.particles(0, 12, 7) == together).all()
 
 
 def test_no_particle_is_lost_and_slots_are_filled_from_the_front():

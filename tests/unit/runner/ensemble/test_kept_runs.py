@@ -28,6 +28,7 @@ from tauslab.model.network.parts import Feature
 from tauslab.runner.ensemble import kept as kept_module
 from tauslab.runner.ensemble import run as run_module
 from tauslab.runner.ensemble import task as task_module
+from tauslab.runner.ensemble.choices.outlook import Outlook
 from tauslab.runner.ensemble.kept import Content, Setup, kept_runs
 from tauslab.runner.ensemble.lane import Lane
 
@@ -149,6 +150,22 @@ def test_a_model_is_prepared_once(prepared: list[str]) -> None:
     assert len(prepared) == 4
     digest(model, seed=9)
     assert len(prepared) == 4
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(None, 1), (1.0, 1), (1e4, 3)])
+def test_the_length_of_a_run_is_estimated_again_only_to_tell_of_a_long_one(
+    seconds: float | None, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def estimated(*given: Any) -> Outlook:
+        asked.append(given)
+        return Outlook(2e8, seconds)
+
+    monkeypatch.setattr(run_module, "announce_long_run", estimated)
+    model = enzyme()
+    assert len({digest(model, seed=5, n=200) for _ in range(3)}) == 1
+    assert len(asked) == times
 
 
 LENGTHS: list[dict[str, Any]] = [
