@@ -50,11 +50,14 @@ KERNEL(add_proposals, const ProposalArguments a) {
     for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < a.places;
          item += GLOBAL_SIZE / LANES_OF_BLOCK) {
         const double *const place = a.place + item * N_PARAMETERS;
-        double x[OF_LANE], largest = -tl_infinity();
+        double x[OF_LANE], most[OF_LANE];
+        LANE_LOOP for (int i = 0; i < OF_LANE; ++i) most[i] = -tl_infinity();
         for (i64 block = 0; block < blocks; ++block) {
             logs_at(a, place, block * IN_BLOCK + lane, x);
-            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) largest = x[i] > largest ? x[i] : largest;
+            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) most[i] = x[i] > most[i] ? x[i] : most[i];
         }
+        double largest = most[0];
+        for (int i = 1; i < OF_LANE; ++i) largest = most[i] > largest ? most[i] : largest;
         largest = largest_of_lanes(largest);
         // Sums of whole subtrees that wait for their neighbours, by level.
         double waiting[LEVELS], sum = 0.0;
@@ -63,9 +66,10 @@ KERNEL(add_proposals, const ProposalArguments a) {
             logs_at(a, place, first, x);
             LANE_LOOP for (int i = 0; i < OF_LANE; ++i) {
                 const double less = x[i] - largest;
-                const double found = host_exp(less > LEAST ? less : LEAST);
-                x[i] = i < size ? found : 0.0;
+                x[i] = less > LEAST ? less : LEAST;
             }
+            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) x[i] = host_exp(x[i]);
+            for (i64 i = size > 0 ? size : 0; i < OF_LANE; ++i) x[i] = 0.0;
             sum = sum_by_halves(x, IN_BLOCK);
             int level = 0;
             for (; block >> level & 1; ++level) sum = waiting[level] + sum;
