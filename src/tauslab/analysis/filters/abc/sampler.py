@@ -10,8 +10,10 @@ number of ranks changes a bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +30,16 @@ from tauslab.store.state import State
 
 _MOST_NUMBERS = 1 << 24  # of a launch: simulations times summaries
 _MOST, _LEAST = 1 << 17, 64  # simulations of a launch
+_MOST_AHEAD = 1 << 15  # of which some may not be needed
 _MORE = 1.1  # candidates of a launch over those that are expected to be enough
 _SEEN, _SEEN_NUMBERS = 1 << 16, 1 << 22  # of the first simulations, which make the next scale
 _NONE_IN = 10  # over the least acceptance: so many candidates of which none is near are enough
 
-# Values ``[m]`` by name, generation, number of the first -> summaries ``[m, summary]``.
-Simulate = Callable[[Mapping[str, FloatArray], int, int], FloatArray]
+_PIECE = 8192  # candidates that a thread of the host proposes at a time
+
+# Values ``[m]`` by name, generation, number of the first -> summaries ``[m, summary]``, and the
+# statuses ``[m]`` of those that ended early, 0 of others.
+Simulate = Callable[[Mapping[str, FloatArray], int, int], tuple[FloatArray, Array]]
 
 
 @dataclass(frozen=True)
@@ -87,14 +93,26 @@ class Sampler:
     ----------
     observed
         Summaries ``[summary]`` of the data, NaN where one is missing.
+    ahead
+        Candidates simulated by the first launch of a generation, over those that are expected to be
+        enough: on a GPU some more take no longer. Those that are not needed count nowhere.
+    each
+        `map`, or one of threads.
+
+    Attributes
+    ----------
+    ended_early
+        Simulations that ended early, by status.
     """
 
     def __init__(
         self, priors: Mapping[str, Prior], simulate: Simulate, observed: FloatArray,
-        settings: Settings, densities: Densities,
+        settings: Settings, densities: Densities, *, ahead: float = 1.0,
+        each: Callable[..., Iterable[Any]] = map,
     ) -> None:  # fmt: skip
         self._priors, self._simulate, self._observed = priors, simulate, observed
-        self._settings, self._densities = settings, densities
+        self._settings, self._densities, self._each = settings, densities, each
+        self._ahead, self.ended_early = ahead, Counter[int]()
         self.populations: list[Population] = []
         self.simulated = np.zeros((0, len(observed)))  # of the last population
         self.ended = ""
@@ -118,6 +136,10 @@ class Sampler:
         self._places = np.zeros((0, len(self._priors)))
         self._near, self._far = np.zeros((0, size)), np.zeros(0)
         self._seen = np.zeros((0, size))
+        # Which candidates lie within the prior, and these: places, summaries, statuses.
+        self._made: list[Array] = [
+            np.zeros(0, bool), self._places, self._near, np.zeros(0, np.uint8)
+        ]  # fmt: skip
         self.candidates = self.simulations = self._tried = 0
 
     def _next_epsilon(self, far: FloatArray, weights: FloatArray) -> float:
@@ -155,14 +177,11 @@ class Sampler:
 
     def _launch(self) -> None:
         """Simulate candidates, and keep those that come near enough."""
-        settings, g = self._settings, len(self.populations)
-        m = self._launch_size()
-        places, inside = self._candidates(self.candidates, m)
-        self.candidates += m
-        places = places[inside]
+        settings = self._settings
+        places, result, ended = self._simulated(self._launch_size())
         if not len(places):
             return
-        result = self._simulate(values_at(self._priors, places), g, self.simulations)
+        self.ended_early.update(ended[ended > 0].tolist())
         far = distances(result, self._observed, self._scale, settings.norm)
         near = np.flatnonzero((far <= self._epsilon) & (far < np.inf))
         near = near[: settings.n - self.accepted]
@@ -176,14 +195,37 @@ class Sampler:
         self._near = np.concatenate([self._near, result[near]])
         self._far = np.concatenate([self._far, far[near]])
 
+    def _simulated(self, m: int) -> list[Array]:
+        """Places, summaries and statuses of the next m candidates, of those within the prior."""
+        more = m - len(self._made[0])
+        if more > 0:
+            number = self.simulations + len(self._made[1])
+            if not self.candidates:
+                more = max(m, min(int(self._ahead * m), _MOST_AHEAD, self._most()))
+            places, inside = self._candidates(self.candidates + len(self._made[0]), more)
+            places = places[inside]
+            made = [inside, places, np.zeros((0, len(self._observed))), np.zeros(0, np.uint8)]
+            if len(places):
+                values = values_at(self._priors, places)
+                made[2:] = self._simulate(values, len(self.populations), number)
+            self._made = [np.concatenate(pair) for pair in zip(self._made, made, strict=True)]
+        inside, *arrays = self._made
+        within = int(np.count_nonzero(inside[:m]))
+        self._made = [inside[m:], *(array[within:] for array in arrays)]
+        self.candidates += m
+        return [array[:within] for array in arrays]
+
+    def _most(self) -> int:
+        """Candidates of a launch at most."""
+        return max(1, min(_MOST, _MOST_NUMBERS // max(1, len(self._observed))))
+
     def _launch_size(self) -> int:
         """How many candidates are likely to be enough: a function of counts alone."""
         n = self._settings.n
         expected = math.ceil(_MORE * (n - self.accepted) / self._rate())
         if self.candidates:  # a few that were kept say little about the rate
             expected = min(expected, max(4 * self.candidates, n))
-        most = max(1, min(_MOST, _MOST_NUMBERS // max(1, len(self._observed))))
-        return min(max(_LEAST, expected), most, self._enough() - self.candidates)
+        return min(max(_LEAST, expected), self._most(), self._enough() - self.candidates)
 
     def _rate(self) -> float:
         """Part of the candidates that is expected to be kept."""
@@ -195,7 +237,13 @@ class Sampler:
         return self._settings.quantile if len(self.populations) == 1 else 0.6 * last.acceptance
 
     def _candidates(self, first: int, m: int) -> tuple[FloatArray, BoolArray]:
-        """Places ``[m, parameter]`` of the next candidates, and which lie within the prior."""
+        """Places ``[m, parameter]`` of candidates, and which lie within the prior."""
+        starts = range(first, first + m, _PIECE)
+        sizes = [min(_PIECE, first + m - start) for start in starts]
+        places, inside = zip(*self._each(self._piece, starts, sizes), strict=True)
+        return np.concatenate(places), np.concatenate(inside)
+
+    def _piece(self, first: int, m: int) -> tuple[FloatArray, BoolArray]:
         if self._kernel is None:
             return places_of(self._priors, self._words(0, first, m)[:, 1:]), np.ones(m, bool)
         places = self._kernel.propose(self._words(len(self.populations), first, m))
