@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,7 +34,6 @@ from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import Array, BoolArray, FloatArray, doubles
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.base.host import cores_of_rank
 from tauslab.base.option_names import assigned, warn
 from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
@@ -158,16 +156,10 @@ def abc_smc(
     )  # fmt: skip
     simulate = _Simulations(network, given, compared, ranks, seed)
     place = device_settings(given.device)
-    cores = place["threads"] or cores_of_rank(ranks.core_sharers)
-    with (
-        file.held(), closing(open_backend(**place, comm=ranks)) as backend,
-        ThreadPoolExecutor(cores, thread_name_prefix="tauslab-propose") as threads,
-    ):  # fmt: skip
-        sampler = Sampler(
-            parsed, simulate, compared.observed, settings, Densities(backend, ranks, len(parsed)),
-            ahead=1.5 if ranks.any(backend.style.warp > 1) else 1.0,
-            each=threads.map if cores > 1 else map,
-        )  # fmt: skip
+    with file.held(), closing(open_backend(**place, comm=ranks)) as backend:
+        densities = Densities(backend, ranks, len(parsed))
+        ahead = 1.5 if ranks.any(backend.style.warp > 1) else 1.0
+        sampler = Sampler(parsed, simulate, compared.observed, settings, densities, ahead)
         if kept := file.take_up():
             sampler.go_on(kept)
             sampler.ended_early = ended_before(kept)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -34,8 +33,6 @@ _MOST_AHEAD = 1 << 15  # of which some may not be needed
 _MORE = 1.1  # candidates of a launch over those that are expected to be enough
 _SEEN, _SEEN_NUMBERS = 1 << 16, 1 << 22  # of the first simulations, which make the next scale
 _NONE_IN = 10  # over the least acceptance: so many candidates of which none is near are enough
-
-_PIECE = 8192  # candidates that a thread of the host proposes at a time
 
 # Values ``[m]`` by name, generation, number of the first -> summaries ``[m, summary]``, and the
 # statuses ``[m]`` of those that ended early, 0 of others.
@@ -96,8 +93,6 @@ class Sampler:
     ahead
         Candidates simulated by the first launch of a generation, over those that are expected to be
         enough: on a GPU some more take no longer. Those that are not needed count nowhere.
-    each
-        `map`, or one of threads.
 
     Attributes
     ----------
@@ -107,11 +102,10 @@ class Sampler:
 
     def __init__(
         self, priors: Mapping[str, Prior], simulate: Simulate, observed: FloatArray,
-        settings: Settings, densities: Densities, *, ahead: float = 1.0,
-        each: Callable[..., Iterable[Any]] = map,
+        settings: Settings, densities: Densities, ahead: float,
     ) -> None:  # fmt: skip
         self._priors, self._simulate, self._observed = priors, simulate, observed
-        self._settings, self._densities, self._each = settings, densities, each
+        self._settings, self._densities = settings, densities
         self._ahead, self.ended_early = ahead, Counter[int]()
         self.populations: list[Population] = []
         self.simulated = np.zeros((0, len(observed)))  # of the last population
@@ -130,9 +124,7 @@ class Sampler:
             last = self.populations[-1]
             if settings.scale is None:
                 self._scale = scale_of(self._seen)
-            far = distances(self.simulated, self._observed, self._scale, settings.norm)
-            self._epsilon = self._next_epsilon(far, last.weights)
-            self._kernel = Kernel(last.places, last.weights, far <= self._epsilon)
+            self._epsilon = self._next_epsilon(self._distances(), last.weights)
         self._places = np.zeros((0, len(self._priors)))
         self._near, self._far = np.zeros((0, size)), np.zeros(0)
         self._seen = np.zeros((0, size))
@@ -141,6 +133,19 @@ class Sampler:
             np.zeros(0, bool), self._places, self._near, np.zeros(0, np.uint8)
         ]  # fmt: skip
         self.candidates = self.simulations = self._tried = 0
+
+    def _distances(self) -> FloatArray:
+        """Distances of the last population, on the present scale."""
+        if self._settings.scale is not None:  # as it was
+            return self.populations[-1].distances
+        return distances(self.simulated, self._observed, self._scale, self._settings.norm)
+
+    def _proposal(self) -> Kernel:
+        """The kernel of this generation, made where it is first needed."""
+        if self._kernel is None:
+            last = self.populations[-1]
+            self._kernel = Kernel(last.places, last.weights, self._distances() <= self._epsilon)
+        return self._kernel
 
     def _next_epsilon(self, far: FloatArray, weights: FloatArray) -> float:
         g, settings = len(self.populations), self._settings
@@ -208,7 +213,9 @@ class Sampler:
             if len(places):
                 values = values_at(self._priors, places)
                 made[2:] = self._simulate(values, len(self.populations), number)
-            self._made = [np.concatenate(pair) for pair in zip(self._made, made, strict=True)]
+            if len(self._made[0]):
+                made = [np.concatenate(pair) for pair in zip(self._made, made, strict=True)]
+            self._made = made
         inside, *arrays = self._made
         within = int(np.count_nonzero(inside[:m]))
         self._made = [inside[m:], *(array[within:] for array in arrays)]
@@ -238,15 +245,10 @@ class Sampler:
 
     def _candidates(self, first: int, m: int) -> tuple[FloatArray, BoolArray]:
         """Places ``[m, parameter]`` of candidates, and which lie within the prior."""
-        starts = range(first, first + m, _PIECE)
-        sizes = [min(_PIECE, first + m - start) for start in starts]
-        places, inside = zip(*self._each(self._piece, starts, sizes), strict=True)
-        return np.concatenate(places), np.concatenate(inside)
-
-    def _piece(self, first: int, m: int) -> tuple[FloatArray, BoolArray]:
-        if self._kernel is None:
-            return places_of(self._priors, self._words(0, first, m)[:, 1:]), np.ones(m, bool)
-        places = self._kernel.propose(self._words(len(self.populations), first, m))
+        words = self._words(len(self.populations), first, m)
+        if not self.populations:
+            return places_of(self._priors, words[:, 1:]), np.ones(m, bool)
+        places = self._proposal().propose(words)
         return places, log_density_at(self._priors, places) > -np.inf
 
     def _words(self, generation: int, first: int, m: int) -> UintArray:
@@ -265,9 +267,9 @@ class Sampler:
         """Weigh the particles of the generation, and begin the next."""
         n = self._settings.n
         weights = np.full(n, 1 / n)
-        if self._kernel is not None:
+        if self.populations:
             log_prior = log_density_at(self._priors, self._places)
-            log_proposal = self._kernel.log_density(self._places, self._densities)
+            log_proposal = self._proposal().log_density(self._places, self._densities)
             weights = importance_weights(log_prior, log_proposal)
         far, scale = self._far, self._scale
         if self._settings.scale is None and not self.populations:
@@ -377,10 +379,8 @@ class Sampler:
         self._epsilon = float(epsilons[-1])
         if done:
             last = self.populations[-1]
-            far = distances(self.simulated, self._observed, self._scale, self._settings.norm)
             if len(self._settings.epsilons):  # there may be more of them now
-                self._epsilon = self._next_epsilon(far, last.weights)
-            self._kernel = Kernel(last.places, last.weights, far <= self._epsilon)
+                self._epsilon = self._next_epsilon(self._distances(), last.weights)
         self.candidates, self.simulations, self._tried = (int(x) for x in now)
         self._places = kept.take("places", np.float64, None, len(self._priors))
         self._near = kept.take("near", np.float64, len(self._places), size, nan=True)
